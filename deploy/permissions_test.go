@@ -47,16 +47,6 @@ func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
 	}
 }
 
-// TestTheOldSubjectIsForUpgradesOnly: the rights of the version before are those to settle on the subject of the edges.
-func TestTheOldSubjectIsForUpgradesOnly(t *testing.T) {
-	after := natsconf.Write(natsconf.Config{Partitions: 2})
-	during := natsconf.Write(natsconf.Config{Partitions: 2, Upgrade: true})
-	const right = "\"billing.*.usage\"\n"
-	if a, d := strings.Count(after, right), strings.Count(during, right); a != 2 || d != a+len(event.Documents()) {
-		t.Errorf("%d users may publish to it, and %d during an upgrade", a, d)
-	}
-}
-
 func TestCommittedPartitionsAreThoseOfTheManifests(t *testing.T) {
 	if want := fmt.Sprintf("QUIRE_PARTITIONS=%d\n", partitions); !strings.Contains(read(t, "../k8s/base/settings.env"), want) {
 		t.Errorf("k8s/base/settings.env does not say %q", want)
@@ -188,9 +178,6 @@ func TestServicesDoTheirWork(t *testing.T) {
 	for _, domain := range []string{"paste", "lite", "file"} {
 		if _, err := owner[domain].Request("billing.0.settle."+domain, []byte("settlement"), patience); err != nil {
 			t.Errorf("%s settles: %v", domain, err)
-		}
-		if m, err := journal.Open(owner[domain].Conn, "BILLING_0").LastOf(t.Context(), event.PricesSubject(0)); err != nil || string(m.Data) != "prices" {
-			t.Errorf("%s reads billing's rules: %q, %v", domain, m.Data, err)
 		}
 		if err := journal.Open(owner[domain].Conn, strings.ToUpper(domain)+"_0").Purge(t.Context(), 1); err != nil {
 			t.Errorf("%s purges its journal: %v", domain, err)

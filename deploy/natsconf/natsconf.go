@@ -69,11 +69,7 @@ func document(domain string, cfg Config) permissions {
 		domain + ".*.request", "billing.*.settle." + domain, "edge.*.*.outcome." + domain, InboxPrefix("edge") + ".>", InboxPrefix("billing") + ".>",
 	}, append(members(domain), journal(stream, cfg.Partitions)...)...)
 	for p := range cfg.Partitions {
-		publish = append(publish, fmt.Sprintf("$JS.API.STREAM.PURGE.%s_%d", stream, p),
-			fmt.Sprintf("$JS.API.DIRECT.GET.BILLING_%d.billing.%d.prices", p, p)) // it has the rules by which billing settles
-	}
-	if cfg.Upgrade {
-		publish = append(publish, "billing.*.usage")
+		publish = append(publish, fmt.Sprintf("$JS.API.STREAM.PURGE.%s_%d", stream, p))
 	}
 	return permissions{
 		publish:   publish,
@@ -151,22 +147,12 @@ func of(service string, cfg Config) permissions {
 // Config says what the permissions are for.
 type Config struct {
 	Partitions int // of each journal
-	// Upgrade also gives the rights that programs of an earlier version need: until billing's newest rules are in force, the
-	// document services settle on the subject of the edges.
-	Upgrade bool
 }
 
 // Write returns users.conf.
 func Write(cfg Config) string {
 	var b strings.Builder
-	upgrade := ""
-	if cfg.Upgrade {
-		upgrade = " UPGRADE=1"
-	}
-	fmt.Fprintf(&b, "# Made by `make -C deploy users PARTITIONS=%d%s`; QUIRE_PARTITIONS must be the same. Do not edit.\n", cfg.Partitions, upgrade)
-	if cfg.Upgrade {
-		b.WriteString("# It is for the time of an upgrade only. Make and apply it without UPGRADE afterwards: docs/operations.md, Upgrade.\n")
-	}
+	fmt.Fprintf(&b, "# Made by `make -C deploy users PARTITIONS=%d`; QUIRE_PARTITIONS must be the same. Do not edit.\n", cfg.Partitions)
 	b.WriteString("\n")
 	b.WriteString("# Defines <user>_password for every user below, and sys_password.\n")
 	b.WriteString("include \"../secrets/passwords.conf\"\n")

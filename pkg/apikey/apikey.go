@@ -100,8 +100,7 @@ const (
 	shortDigits  = 6  // of a 32-bit number
 	secretDigits = 3  // of a 16-bit number
 	macBytes     = 16
-	plainLength  = len(prefix) + 2*longDigits + shortDigits + 2*longDigits // without number and secret
-	keyLength    = plainLength + shortDigits + secretDigits
+	keyLength    = len(prefix) + 2*longDigits + 2*shortDigits + secretDigits + 2*longDigits
 	// PrefixLength is the length of the part of a key that is shown again later.
 	PrefixLength = len(prefix) + 6
 )
@@ -161,10 +160,9 @@ func (s *Secret) Format(k Key) string {
 // Prefix is the part of a key's text by which its owner recognises it.
 func Prefix(key string) string { return key[:min(len(key), PrefixLength)] }
 
-// Parse reads a key's text and checks its MAC. A key of 53 characters is of before secrets had an id and keys a number.
+// Parse reads a key's text and checks its MAC.
 func (s *Secret) Parse(text string) (Key, error) {
-	plain := len(text) == plainLength
-	if len(text) != keyLength && !plain || !strings.HasPrefix(text, prefix) {
+	if len(text) != keyLength || !strings.HasPrefix(text, prefix) {
 		return Key{}, ErrInvalid
 	}
 	rest, valid := text[len(prefix):], true
@@ -174,13 +172,9 @@ func (s *Secret) Parse(text string) (Key, error) {
 		return v
 	}
 	k := Key{Nonce: next(longDigits, math.MaxUint64), Account: event.AccountID(next(longDigits, math.MaxUint64))}
-	if !plain {
-		k.Number = uint32(next(shortDigits, math.MaxUint32))
-	}
+	k.Number = uint32(next(shortDigits, math.MaxUint32))
 	k.Version = uint32(next(shortDigits, math.MaxUint32))
-	if !plain {
-		k.Secret = SecretID(next(secretDigits, math.MaxUint16))
-	}
+	k.Secret = SecretID(next(secretDigits, math.MaxUint16))
 	var given [macBytes]byte
 	binary.BigEndian.PutUint64(given[:8], next(longDigits, math.MaxUint64))
 	binary.BigEndian.PutUint64(given[8:], next(longDigits, math.MaxUint64))
@@ -188,30 +182,20 @@ func (s *Secret) Parse(text string) (Key, error) {
 		return Key{}, ErrInvalid
 	}
 	for _, secret := range s.accepted {
-		switch {
-		case plain:
-			if secret.plainMAC(k).equals(given) {
-				k.Secret = secret.id
-				return k, nil
-			}
-		case secret.id == k.Secret && secret.keyMAC(k).equals(given):
+		if secret.id == k.Secret && secret.keyMAC(k).equals(given) {
 			return k, nil
 		}
 	}
 	return Key{}, ErrInvalid
 }
 
-// plainMAC is the MAC of a key without a number.
-func (k *subkeys) plainMAC(key Key) shortMAC {
-	var b [20]byte
-	sum := k.key.sum(key.appendPlain(b[:0]))
-	return shortMAC(sum[:macBytes])
-}
-
-// keyMAC is the MAC of all of a key. It is of more bytes than a plainMAC, so that neither passes for the other.
+// keyMAC is the MAC of all of a key.
 func (k *subkeys) keyMAC(key Key) shortMAC {
 	var b [26]byte
-	data := binary.BigEndian.AppendUint32(key.appendPlain(b[:0]), key.Number)
+	data := binary.BigEndian.AppendUint64(b[:0], key.Nonce)
+	data = binary.BigEndian.AppendUint64(data, uint64(key.Account))
+	data = binary.BigEndian.AppendUint32(data, key.Version)
+	data = binary.BigEndian.AppendUint32(data, key.Number)
 	sum := k.key.sum(binary.BigEndian.AppendUint16(data, uint16(key.Secret)))
 	return shortMAC(sum[:macBytes])
 }
@@ -222,12 +206,6 @@ type shortMAC [macBytes]byte
 // equals takes the same time wherever the two differ.
 func (m shortMAC) equals(given [macBytes]byte) bool {
 	return subtle.ConstantTimeCompare(m[:], given[:]) == 1
-}
-
-func (k *Key) appendPlain(b []byte) []byte {
-	b = binary.BigEndian.AppendUint64(b, k.Nonce)
-	b = binary.BigEndian.AppendUint64(b, uint64(k.Account))
-	return binary.BigEndian.AppendUint32(b, k.Version)
 }
 
 // ManageToken is the management token of a keyless document; the document keeps only its HashToken.

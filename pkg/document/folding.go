@@ -27,7 +27,7 @@ type folding struct {
 func newFolding(s *scope, model *readModel, memory *memory, projection *projection, lease *lease) *folding {
 	f := &folding{scope: s, subject: s.cfg.Policy.Domain.RequestSubject(s.number), model: model, memory: memory, projection: projection, lease: lease}
 	f.answerer = newAnswerer(s, lease)
-	f.settler = &settler{scope: s, answerer: f.answerer, projection: projection, routes: map[int]*route{}}
+	f.settler = &settler{scope: s, answerer: f.answerer, projection: projection, appenders: map[int]*journal.Appender[*settlements]{}}
 	return f
 }
 

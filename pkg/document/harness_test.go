@@ -62,26 +62,8 @@ func newWorldOf(t testing.TB, policy fold.Policy, count int) *world {
 	return w
 }
 
-// startBilling makes the journals that settlements go to, with the rules that let each domain settle on its own subject.
-func (w *world) startBilling() {
-	w.t.Helper()
-	w.ensure(event.Billing)
-	for p := range w.count {
-		w.rules(p, event.RulesDomains)
-	}
-}
-
-// rules brings rules of billing into force.
-func (w *world) rules(partition int, rules uint32) {
-	w.t.Helper()
-	data, err := event.Encode(&event.PriceBook{Rules: rules, Agreed: true})
-	if err == nil {
-		_, err = w.nc.Request(event.PricesSubject(partition), data, 10*time.Second)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
+// startBilling creates the journals that settlements go to.
+func (w *world) startBilling() { w.ensure(event.Billing) }
 
 func (w *world) ensure(domain event.Domain) {
 	w.t.Helper()
@@ -424,7 +406,7 @@ func (w *world) list(r *event.ListRequest) *event.ListAnswer {
 	return answer
 }
 
-// settled folds the billing journals as earlier versions did: by source and sequence, each batch as a whole.
+// settled are the settlements in the billing journals, each one once, by source and sequence.
 func (w *world) settled() []*event.Settlement {
 	w.t.Helper()
 	var all []*event.Settlement

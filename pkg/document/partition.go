@@ -122,11 +122,7 @@ func (p *partition) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.folding.settler.start = func(run func(context.Context) error) (stop func()) {
-		running, stop := context.WithCancel(ctx)
-		group.Go(func() error { return run(running) })
-		return stop
-	}
+	p.folding.settler.start = func(run func(context.Context) error) { group.Go(func() error { return run(ctx) }) }
 	group.Go(func() error {
 		select {
 		case err := <-p.failed:
@@ -183,13 +179,12 @@ func (p *partition) open(ctx context.Context) (checkpoint uint64, err error) {
 	p.model.projected.Store(checkpoint)
 	p.model.committing.Store(checkpoint)
 	p.projection.timeMS = p.folding.state.TimeMS()
-	return checkpoint, p.completeEarlier(ctx, checkpoint)
+	return checkpoint, nil
 }
 
 const (
 	// replicaQueue is the queue group that the replicas of a partition share: each request is answered by one of them.
-	// Its name on the wire stays, since replicas of an older version share it.
-	replicaQueue = "folders"
+	replicaQueue = "replicas"
 	// drainWait bounds how long a partition that stops still answers, for each of its subscriptions, and still settles.
 	// Another replica answers and settles the rest.
 	drainWait = time.Second

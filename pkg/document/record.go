@@ -18,12 +18,11 @@ type names struct {
 	versions  string // by versionID: earlier versions, likewise
 	outcomes  string // by idempotency id in hex
 	states    string // by stream: event.DomainState
-	redo      string // half-written commits of an earlier version; see completeEarlier
 }
 
 func namesOf(d event.Domain) names {
 	n := string(d)
-	return names{documents: n, versions: n + "_versions", outcomes: n + "_outcomes", states: n + "_states", redo: n + "_redo"}
+	return names{documents: n, versions: n + "_versions", outcomes: n + "_outcomes", states: n + "_states"}
 }
 
 const (
@@ -49,7 +48,6 @@ func Collections(d event.Domain) []views.Collection {
 		{Name: n.versions},
 		{Name: n.outcomes, Indexes: []views.Index{{Name: indexDecided, Keys: []string{keyPartition, keyDecided}}}},
 		{Name: n.states},
-		{Name: n.redo},
 		installation.Collection(),
 	}
 }

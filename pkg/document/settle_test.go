@@ -45,51 +45,8 @@ func (w *world) settledOn(partition int) map[string]int {
 	return count
 }
 
-// TestADomainSettlesOnItsOwnSubject: once billing's rules are those that ask for it, and not before. What is settled on the way
-// is settled once and in order.
-func TestADomainSettlesOnItsOwnSubject(t *testing.T) {
-	for _, policy := range []fold.Policy{fold.Pastes(), fold.QuickPastes(), fold.Files()} {
-		t.Run(string(policy.Domain), func(t *testing.T) {
-			w := newWorldWithoutBilling(t, policy, 1)
-			w.bounds.RulesEvery = time.Millisecond
-			w.ensure(event.Billing)
-			w.rules(0, event.RulesDomains-1)
-			w.start()
-			e := w.newEdge("edge1")
-			var requests []*event.Request
-			write := func() {
-				r := create(alice, text("x"))
-				e.want(event.OutcomeStatus_OK, r)
-				requests = append(requests, r)
-			}
-			for range 5 {
-				write()
-			}
-			w.settlementsOf(requests...)
-			own := policy.Domain.SettleSubject(0)
-			if on := w.settledOn(0); on[own] != 0 || on[event.UsageSubject(0)] == 0 {
-				t.Fatalf("before the rules: %v", on)
-			}
-			w.rules(0, event.RulesDomains)
-			eventually.True(t, "the domain settles on its own subject", func() bool {
-				write()
-				return w.settledOn(0)[own] > 0
-			})
-			w.settlementsOf(requests...)
-			before := w.settledOn(0)[event.UsageSubject(0)]
-			for range 5 {
-				write()
-			}
-			w.settlementsOf(requests...)
-			if on := w.settledOn(0); on[event.UsageSubject(0)] != before || on[own]+before != len(requests) {
-				t.Errorf("%d requests are settled as %v", len(requests), on)
-			}
-		})
-	}
-}
-
-// TestADomainThatStartsAfterTheRulesUsesItsOwnSubjectOnly: the other one is closed.
-func TestADomainThatStartsAfterTheRulesUsesItsOwnSubjectOnly(t *testing.T) {
+// TestADomainSettlesOnItsOwnSubjectOnly: billing takes its settlements nowhere else.
+func TestADomainSettlesOnItsOwnSubjectOnly(t *testing.T) {
 	w := newWorld(t, fold.Files())
 	running := w.start()
 	e := w.newEdge("edge1")
@@ -149,8 +106,8 @@ func TestSettlementsThatNobodyWaitsForShareABatch(t *testing.T) {
 	e.want(event.OutcomeStatus_NOT_FOUND, void) // answered once it is settled
 	w.settlementsOf(append(requests, void)...)
 	last, err := journal.Open(w.nc, event.Billing.Stream(0)).LastSequence(t.Context())
-	if err != nil || last != 2 {
-		t.Errorf("%d messages in the journal of billing, %v; want the prices and one batch", last, err)
+	if err != nil || last != 1 {
+		t.Errorf("%d messages in the journal of billing, %v; want one batch", last, err)
 	}
 }
 

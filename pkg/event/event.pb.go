@@ -855,11 +855,11 @@ type UsageBatch struct {
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                      // an edge instance, a domain stream's name, or "tick"
 	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                     // of an edge: grows by one a batch, and the fold skips a number that is not above the source's mark; 0 elsewhere
 	StampMs       int64                  `protobuf:"varint,3,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`    // the source's clock
-	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"` // QUIRE_CLOCK_OFFSET of the source, 0 outside development. From rules 4 on that of the price books counts
+	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"` // QUIRE_CLOCK_OFFSET of the source, 0 outside development. Billing takes it from price books alone
 	Admissions    []*Admission           `protobuf:"bytes,5,rep,name=admissions,proto3" json:"admissions,omitempty"`
 	Settlements   []*Settlement          `protobuf:"bytes,6,rep,name=settlements,proto3" json:"settlements,omitempty"`
-	Served        []*Served              `protobuf:"bytes,7,rep,name=served,proto3" json:"served,omitempty"`                     // from rules 4 on
-	SinceMs       int64                  `protobuf:"zigzag64,8,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // from rules 4 on, in place of stamp_ms: the source's clock, counted from the time in the id of the first admission
+	Served        []*Served              `protobuf:"bytes,7,rep,name=served,proto3" json:"served,omitempty"`
+	SinceMs       int64                  `protobuf:"zigzag64,8,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // in place of stamp_ms: the source's clock, counted from the time in the id of the first admission
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1016,7 +1016,7 @@ type Admission struct {
 	Write          bool                   `protobuf:"varint,7,opt,name=write,proto3" json:"write,omitempty"`                                     // settled by the domain service. Unsettled, a write becomes void and a read served
 	IdempotencyId  []byte                 `protobuf:"bytes,8,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // empty without Idempotency-Key
 	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                        // number of the API key within its account; 0: the default key
-	ReadId         []byte                 `protobuf:"bytes,40,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`                     // of a metered read, in place of idempotency_id; from rules 4 on
+	ReadId         []byte                 `protobuf:"bytes,40,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`                     // of a metered read, in place of idempotency_id
 	ReadHash       uint64                 `protobuf:"fixed64,41,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`             // with read_id: of the path and query that it stands for; not 0
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1141,7 +1141,7 @@ type Settlement struct {
 	Sequence      uint64                 `protobuf:"varint,7,opt,name=sequence,proto3" json:"sequence,omitempty"`                               // of the request in its domain's journal; 0 from an edge
 	StorageDelta  int64                  `protobuf:"zigzag64,8,opt,name=storage_delta,json=storageDelta,proto3" json:"storage_delta,omitempty"` // bytes
 	StorageAtMs   int64                  `protobuf:"varint,9,opt,name=storage_at_ms,json=storageAtMs,proto3" json:"storage_at_ms,omitempty"`    // from when the change counts; 0: the fold's time
-	StoredMs      int64                  `protobuf:"varint,10,opt,name=stored_ms,json=storedMs,proto3" json:"stored_ms,omitempty"`              // when the domain's journal stored the request, by its clock; 0 from an edge, and from earlier versions
+	StoredMs      int64                  `protobuf:"varint,10,opt,name=stored_ms,json=storedMs,proto3" json:"stored_ms,omitempty"`              // when the domain's journal stored the request, by its clock; 0 from an edge
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1254,7 +1254,7 @@ type VerdictBatch struct {
 	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`           // journal sequence of the UsageBatch
 	TimeMs        int64                  `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time, on which the month and Retry-After depend
 	Verdicts      []*Verdict             `protobuf:"bytes,5,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
-	Rules         uint32                 `protobuf:"varint,6,opt,name=rules,proto3" json:"rules,omitempty"` // that decide the next message of the journal, from 4 on; 0: older ones
+	Rules         uint32                 `protobuf:"varint,6,opt,name=rules,proto3" json:"rules,omitempty"` // that decided the batch
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1904,7 +1904,7 @@ type Command_RotateKey struct {
 }
 
 type Command_Suspend struct {
-	Suspend *Suspend `protobuf:"bytes,14,opt,name=suspend,proto3,oneof"` // this and the next two from rules 3 on; before, and to earlier programs, they are invalid
+	Suspend *Suspend `protobuf:"bytes,14,opt,name=suspend,proto3,oneof"`
 }
 
 type Command_Resume struct {
@@ -1916,7 +1916,7 @@ type Command_Note struct {
 }
 
 type Command_CreateKey struct {
-	CreateKey *CreateKey `protobuf:"bytes,20,opt,name=create_key,json=createKey,proto3,oneof"` // this and the next four from rules 4 on; before, they are invalid
+	CreateKey *CreateKey `protobuf:"bytes,20,opt,name=create_key,json=createKey,proto3,oneof"`
 }
 
 type Command_UpdateKey struct {
@@ -1936,7 +1936,7 @@ type Command_SetSpendingCap struct {
 }
 
 type Command_DeleteAccount struct {
-	DeleteAccount *DeleteAccount `protobuf:"bytes,40,opt,name=delete_account,json=deleteAccount,proto3,oneof"` // this and the next two from rules 4 on
+	DeleteAccount *DeleteAccount `protobuf:"bytes,40,opt,name=delete_account,json=deleteAccount,proto3,oneof"`
 }
 
 type Command_KeepAccount struct {
@@ -1948,7 +1948,7 @@ type Command_EraseAccount struct {
 }
 
 type Command_SetWebhook struct {
-	SetWebhook *SetWebhook `protobuf:"bytes,30,opt,name=set_webhook,json=setWebhook,proto3,oneof"` // this and the next two from rules 4 on
+	SetWebhook *SetWebhook `protobuf:"bytes,30,opt,name=set_webhook,json=setWebhook,proto3,oneof"`
 }
 
 type Command_DeleteWebhook struct {
@@ -5041,7 +5041,7 @@ func (x *CrossingState) GetPeriod() CapPeriod {
 }
 
 // PriceBook is one message on billing.<p>.prices. The decisions after it use it, and the rules that it names.
-// From rules 2 on a book that is not agreed has no effect, unless it is the first.
+// A book that is not agreed has no effect, unless it is the first.
 type PriceBook struct {
 	state                  protoimpl.MessageState `protogen:"open.v1"`
 	StampMs                int64                  `protobuf:"varint,1,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`
@@ -5051,7 +5051,7 @@ type PriceBook struct {
 	AnonymousWindowMs      int64                  `protobuf:"varint,5,opt,name=anonymous_window_ms,json=anonymousWindowMs,proto3" json:"anonymous_window_ms,omitempty"`
 	FreeStorageBytes       uint64                 `protobuf:"varint,6,opt,name=free_storage_bytes,json=freeStorageBytes,proto3" json:"free_storage_bytes,omitempty"`
 	StorageCentsPerGbMonth uint64                 `protobuf:"varint,7,opt,name=storage_cents_per_gb_month,json=storageCentsPerGbMonth,proto3" json:"storage_cents_per_gb_month,omitempty"`
-	Rules                  uint32                 `protobuf:"varint,8,opt,name=rules,proto3" json:"rules,omitempty"`   // version of the rules from here on, which never goes down; 0: as before
+	Rules                  uint32                 `protobuf:"varint,8,opt,name=rules,proto3" json:"rules,omitempty"`   // version of the rules from here on, which never goes down; 0: no change
 	Agreed                 bool                   `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"` // all instances that were alive wanted these prices, or the present ones, and knew these rules
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
@@ -6642,7 +6642,7 @@ func (x *DomainLease) GetSequence() uint64 {
 }
 
 // DomainRedo is a part of the changes of one message, from a time when a commit could be too small for
-// them. No code writes it any more. It is read where an earlier version left the changes half written.
+// them. No code reads or writes it.
 type DomainRedo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Writes        []*DomainWrite         `protobuf:"bytes,1,rep,name=writes,proto3" json:"writes,omitempty"`
@@ -12920,13 +12920,13 @@ type BillingState struct {
 	Entries       uint64                 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`                         // admissions, settlements and commands folded
 	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book with its first moment, oldest first; the last is book
 	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence. A journal with another message there is not the one that was folded
-	Rules         uint32                 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`                            // version of the rules; 0: the first
-	DaysMs        int64                  `protobuf:"varint,70,opt,name=days_ms,json=daysMs,proto3" json:"days_ms,omitempty"`            // time when rules 4 came into force, from which on it is counted by day; 0: before
-	OffsetMs      int64                  `protobuf:"varint,15,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"`      // largest of the sources, from rules 2 on; of the price books alone, from rules 4 on
+	Rules         uint32                 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`                            // version of the rules
+	DaysMs        int64                  `protobuf:"varint,70,opt,name=days_ms,json=daysMs,proto3" json:"days_ms,omitempty"`            // not used
+	OffsetMs      int64                  `protobuf:"varint,15,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"`      // largest of the price books
 	PeakMs        int64                  `protobuf:"varint,16,opt,name=peak_ms,json=peakMs,proto3" json:"peak_ms,omitempty"`            // latest time_ms ever, if a clock that was ahead has come back since; else 0
-	RulesMs       int64                  `protobuf:"varint,14,opt,name=rules_ms,json=rulesMs,proto3" json:"rules_ms,omitempty"`         // when the journal stored the message that brought the present rules, by its clock
-	Terms         uint64                 `protobuf:"varint,13,opt,name=terms,proto3" json:"terms,omitempty"`                            // sequence of the last message that changed prices or rules, from rules 2 on
-	OlderMs       int64                  `protobuf:"varint,17,opt,name=older_ms,json=olderMs,proto3" json:"older_ms,omitempty"`         // time of the last message of an earlier version, from rules 4 on; 0: none is taken any more
+	RulesMs       int64                  `protobuf:"varint,14,opt,name=rules_ms,json=rulesMs,proto3" json:"rules_ms,omitempty"`         // not used
+	Terms         uint64                 `protobuf:"varint,13,opt,name=terms,proto3" json:"terms,omitempty"`                            // sequence of the last message that changed prices or rules
+	OlderMs       int64                  `protobuf:"varint,17,opt,name=older_ms,json=olderMs,proto3" json:"older_ms,omitempty"`         // not used
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -13148,7 +13148,7 @@ type SourceState struct {
 	LastAnswer        []byte                 `protobuf:"bytes,5,opt,name=last_answer,json=lastAnswer,proto3" json:"last_answer,omitempty"` // encoded VerdictBatch or CommandOutcomeBatch
 	CommandMark       uint64                 `protobuf:"varint,6,opt,name=command_mark,json=commandMark,proto3" json:"command_mark,omitempty"`
 	LastCommandAnswer []byte                 `protobuf:"bytes,7,opt,name=last_command_answer,json=lastCommandAnswer,proto3" json:"last_command_answer,omitempty"`
-	MarkMs            int64                  `protobuf:"varint,8,opt,name=mark_ms,json=markMs,proto3" json:"mark_ms,omitempty"`    // domains: latest time of a request that was settled; 0: not known
+	MarkMs            int64                  `protobuf:"varint,8,opt,name=mark_ms,json=markMs,proto3" json:"mark_ms,omitempty"`    // domains: latest time of a request that was settled
 	FloorMs           int64                  `protobuf:"varint,9,opt,name=floor_ms,json=floorMs,proto3" json:"floor_ms,omitempty"` // domains: mark_ms of the stream that was there before; requests up to then are settled
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -13275,7 +13275,7 @@ type AccountState struct {
 	Keyring              *KeyringState          `protobuf:"bytes,30,opt,name=keyring,proto3" json:"keyring,omitempty"`
 	Spending             *SpendingState         `protobuf:"bytes,31,opt,name=spending,proto3" json:"spending,omitempty"`
 	Cap                  *SpendingCap           `protobuf:"bytes,32,opt,name=cap,proto3" json:"cap,omitempty"`
-	KeyUsedMs            int64                  `protobuf:"varint,33,opt,name=key_used_ms,json=keyUsedMs,proto3" json:"key_used_ms,omitempty"` // last admission with the default key, from rules 4 on
+	KeyUsedMs            int64                  `protobuf:"varint,33,opt,name=key_used_ms,json=keyUsedMs,proto3" json:"key_used_ms,omitempty"` // last admission with the default key
 	Late                 []*LateState           `protobuf:"bytes,21,rep,name=late,proto3" json:"late,omitempty"`                               // voided writes, the oldest first
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -13507,7 +13507,7 @@ func (x *AccountState) GetLate() []*LateState {
 	return nil
 }
 
-// SpendingState is what requests have taken from the credits, from rules 4 on.
+// SpendingState is what requests have taken from the credits.
 type SpendingState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Day           uint32                 `protobuf:"varint,1,opt,name=day,proto3" json:"day,omitempty"`                                    // since 1970, in UTC
@@ -14342,7 +14342,7 @@ type HoldState struct {
 	Index          uint32                 `protobuf:"varint,13,opt,name=index,proto3" json:"index,omitempty"`                                         // position in its batch
 	TimedOut       bool                   `protobuf:"varint,14,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`                   // closed by time-out; a later settlement still counts
 	Terms          uint64                 `protobuf:"varint,15,opt,name=terms,proto3" json:"terms,omitempty"`                                         // those of the account at the admission
-	Day            uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`                                             // since 1970, in which it is counted; 0: admitted before rules 4
+	Day            uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`                                             // since 1970, in which it is counted
 	ReturnedMicros uint64                 `protobuf:"varint,16,opt,name=returned_micros,json=returnedMicros,proto3" json:"returned_micros,omitempty"` // was paid by credits, which the void of another request has given back
 	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                             // number of the API key
 	Line           uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"`                                           // of the API key

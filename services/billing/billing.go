@@ -56,7 +56,7 @@ type Config struct {
 
 	Book *plan.Book // the price book to publish; plan.Published(10)
 	// Rules is the newest version of the rules that it folds and, once all live instances do, brings into force; the newest
-	// that this code knows. An older one makes it the instance of an older program, for tests.
+	// that this code knows. Another one makes it the instance of another version of the program, for tests.
 	Rules uint32
 
 	// Secrets are the master secrets that the secrets of webhooks are encrypted with: the first one encrypts, all decrypt.

@@ -503,6 +503,7 @@ func TestASettlementOfAnothersWriteIsRefused(t *testing.T) {
 	send := func(domain event.Domain, storage int64) {
 		s.publish(domain.SettleSubject(0), &event.UsageBatch{Source: domain.Stream(0), StampMs: time.Now().UnixMilli(), Settlements: []*event.Settlement{{
 			RequestId: a.RequestId, Result: event.Result_VOID, Account: alice, QuotaKey: a.QuotaKey, Sequence: 7, StorageDelta: storage,
+			StoredMs: time.Now().UnixMilli(),
 		}}})
 	}
 	send(event.Lite, 0)

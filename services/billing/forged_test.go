@@ -98,41 +98,6 @@ func TestASnapshotThatBillingDidNotWriteIsNotBelieved(t *testing.T) {
 	believed("a snapshot of the future")
 }
 
-// TestASnapshotFromBeforeThereWasAKeyIsRead, since an upgrade must not fold for hours.
-func TestASnapshotFromBeforeThereWasAKeyIsRead(t *testing.T) {
-	s := newStack(t)
-	r := s.start(billing.Config{}, 0)
-	s.account(alice, plan.Free)
-	s.serve(alice, plan.LiteGet, 5)
-	r.stop()
-	written := s.snapshots()[0]
-	state := &event.BillingState{}
-	if err := event.Decode(s.read(written.Key), state); err != nil {
-		t.Fatal(err)
-	}
-	fold, err := account.Restore(state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := fold.Image()
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain := image.Encode()
-	if _, err := s.blobs.Put(t.Context(), written.Key, bytes.NewReader(plain), int64(len(plain))); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		made time.Duration // of the key, after the snapshot
-		used bool
-	}{{time.Hour, true}, {-time.Hour, false}} {
-		fold, key, err := s.billingAt(func() time.Time { return time.Now().Add(c.made) }).Newest(t.Context(), 1<<60)
-		if err != nil || (key != "") != c.used || fold == nil {
-			t.Errorf("with a key made %s after it: %q, %v", c.made, key, err)
-		}
-	}
-}
-
 func (s *stack) read(key string) []byte {
 	s.t.Helper()
 	r, _, err := s.blobs.Get(s.t.Context(), key, 0, -1)
@@ -162,7 +127,7 @@ func (s *stack) billingAt(clock func() time.Time) *snapshots.Store {
 			s.t.Error(err)
 		}
 	})
-	return snapshots.New(s.blobs, model, clock, "BILLING_0", slog.New(slog.DiscardHandler))
+	return snapshots.New(s.blobs, model, "BILLING_0", slog.New(slog.DiscardHandler))
 }
 
 // TestASnapshotDoesNotFitAnotherJournal, though it has a right MAC.
@@ -178,7 +143,7 @@ func TestASnapshotDoesNotFitAnotherJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for stream, used := range map[string]bool{"BILLING_0": true, "BILLING_7": false} {
-		_, key, err := snapshots.New(s.blobs, s.views, time.Now, stream, slog.New(slog.DiscardHandler)).Newest(t.Context(), 1<<60)
+		_, key, err := snapshots.New(s.blobs, s.views, stream, slog.New(slog.DiscardHandler)).Newest(t.Context(), 1<<60)
 		if err != nil || (key != "") != used {
 			t.Errorf("%s: %q, %v", stream, key, err)
 		}

@@ -29,10 +29,14 @@ func (s *stack) limitNow() int64 {
 	return v.Limit
 }
 
-// rulesNow folds the journal, as a new program does.
+// rules2 are made-up successors of today's rules.
+const rules2 = account.NewestRules + 1
+
+// rulesNow folds the journal, as the next version does.
 func (s *stack) rulesNow() uint32 {
 	s.t.Helper()
 	fold := account.New()
+	_ = fold.Know(rules2) // it has come to no rules yet
 	s.replay(fold)
 	return fold.Rules()
 }
@@ -40,30 +44,30 @@ func (s *stack) rulesNow() uint32 {
 // TestPricesAndRulesWaitForTheLastInstanceOfTheVersionBefore runs two versions side by side, on the journal of the older one.
 func TestPricesAndRulesWaitForTheLastInstanceOfTheVersionBefore(t *testing.T) {
 	s := newStack(t)
-	old := s.shareAs("old", 2, billing.Config{Rules: account.RulesFirst, Book: bookWith(100)})
+	old := s.shareAs("old", 2, billing.Config{Book: bookWith(100)})
 	s.waitShared(old)
 	s.account(alice, plan.Pro)
-	if limit := s.limitNow(); limit != 100 || s.rulesNow() != account.RulesFirst {
+	if limit := s.limitNow(); limit != 100 || s.rulesNow() != account.Rules1 {
 		t.Fatalf("at first: limit %d, rules %d", limit, s.rulesNow())
 	}
 
-	renewed := s.shareAs("new", 2, billing.Config{Book: bookWith(200)})
+	renewed := s.shareAs("new", 2, billing.Config{Rules: rules2, Book: bookWith(200)})
 	s.waitShared(old, renewed)
-	second := s.shareAs("newer", 2, billing.Config{Book: bookWith(200)})
+	second := s.shareAs("newer", 2, billing.Config{Rules: rules2, Book: bookWith(200)})
 	eventually.True(t, "it serves", func() bool { return len(second.serves())+len(renewed.serves()) > 0 })
-	if limit := s.limitNow(); limit != 100 || s.rulesNow() != account.RulesFirst {
+	if limit := s.limitNow(); limit != 100 || s.rulesNow() != account.Rules1 {
 		t.Fatalf("during the roll-out: limit %d, rules %d", limit, s.rulesNow())
 	}
 
 	old.leave()
 	<-old.ended
 	eventually.True(t, "the new prices and rules are in force", func() bool {
-		return s.limitNow() == 200 && s.rulesNow() == account.NewestRules
+		return s.limitNow() == 200 && s.rulesNow() == rules2
 	})
 	s.waitShared(renewed, second)
 
 	// One of the version before comes back and is left alone. It can't fold the new rules, and says so.
-	again := s.shareAs("again", 3, billing.Config{Rules: account.RulesFirst, Book: bookWith(100)})
+	again := s.shareAs("again", 3, billing.Config{Book: bookWith(100)})
 	eventually.True(t, "it ends", func() bool {
 		select {
 		case <-again.ended:

@@ -11,11 +11,10 @@ import (
 
 func main() {
 	partitions := flag.Int("partitions", 16, "number of partitions of each journal, as in QUIRE_PARTITIONS")
-	upgrade := flag.Bool("upgrade", false, "with the rights of the version before, during an upgrade")
 	flag.Parse()
 	if *partitions < 1 || *partitions > 256 || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "natsconf: -partitions must be from 1 to 256")
 		os.Exit(2)
 	}
-	fmt.Print(natsconf.Write(natsconf.Config{Partitions: *partitions, Upgrade: *upgrade}))
+	fmt.Print(natsconf.Write(natsconf.Config{Partitions: *partitions}))
 }

@@ -31,8 +31,8 @@ type Store struct {
 	pieces *pieces
 }
 
-// Open makes the folder if it is missing, takes its lock and removes files that a crash left half-written. It gives the
-// files of an earlier version their present places. A folder that is open already, in this process or another one, is an error. The caller closes the store.
+// Open makes the folder if it is missing, takes its lock and removes files that a crash left half-written. A folder
+// that is open already, in this process or another one, is an error. The caller closes the store.
 func Open(folder string) (*Store, error) {
 	store := &Store{
 		keys:   filepath.Join(folder, "keys"),
@@ -46,7 +46,7 @@ func Open(folder string) (*Store, error) {
 	if store.lock, err = takeLock(filepath.Join(folder, "lock")); err != nil {
 		return nil, fmt.Errorf("open blob folder %s: %w", folder, err)
 	}
-	if err := store.prepare(filepath.Join(folder, "blobs")); err != nil {
+	if err := store.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open blob folder %s: %w", folder, err), store.Close())
 	}
 	return store, nil
@@ -230,14 +230,11 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-func (s *Store) prepare(earlier string) error {
+func (s *Store) prepare() error {
 	if err := os.RemoveAll(s.temp); err != nil {
 		return err
 	}
-	if err := errors.Join(makeFolder(s.temp), makeFolder(s.keys)); err != nil {
-		return err
-	}
-	return s.adopt(earlier)
+	return errors.Join(makeFolder(s.temp), makeFolder(s.keys))
 }
 
 // makeFolder makes a folder, and those above it, durably. It leaves existing ones alone.

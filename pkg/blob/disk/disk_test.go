@@ -143,35 +143,6 @@ func TestAForeignFileIsNoBlob(t *testing.T) {
 	}
 }
 
-// TestAFolderOfAnEarlierVersionIsTakenOver: blobs were in blobs/<hash>/, whatever they begin with.
-func TestAFolderOfAnEarlierVersionIsTakenOver(t *testing.T) {
-	folder := t.TempDir()
-	files := map[string]string{
-		"3/f/paste~0~item~name": "a paste", "a/0/billing~BILLING_0~00000000000000000007-4-00": "a snapshot", "0/0/kept": "a short key",
-	}
-	for name, content := range files {
-		path := filepath.Join(folder, "blobs", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 2 {
-		store := open(t, folder)
-		wantBlob(t, store, "paste/0/item/name", []byte("a paste"))
-		wantBlob(t, store, "billing/BILLING_0/00000000000000000007-4-00", []byte("a snapshot"))
-		wantBlob(t, store, "kept", []byte("a short key"))
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(folder, "blobs")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the earlier folder is left: %v", err)
-	}
-}
-
 // TestASweepStaysInTheFolderOfItsPrefix: listing snapshots takes as long with many files as with none.
 func TestASweepStaysInTheFolderOfItsPrefix(t *testing.T) {
 	store := open(t, t.TempDir())

@@ -119,38 +119,3 @@ func eachEntry(ctx context.Context, path string, each func(fs.DirEntry) error) e
 		}
 	}
 }
-
-// adopt moves the files of an earlier version, <folder>/blobs/3/f/<key with "~" for "/">, to their present places. If it is
-// cut short, the next Open goes on.
-func (s *Store) adopt(earlier string) error {
-	touched := map[string]bool{}
-	err := filepath.WalkDir(earlier, func(old string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) && old == earlier {
-			return fs.SkipAll
-		}
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		key := strings.ReplaceAll(entry.Name(), "~", "/")
-		if blob.ValidateKey(key) != nil {
-			return nil // not a file of this package: it goes with the folder
-		}
-		path := s.path(key)
-		if folder := filepath.Dir(path); !touched[folder] {
-			if err := makeFolder(folder); err != nil {
-				return err
-			}
-			touched[folder] = true
-		}
-		return os.Rename(old, path)
-	})
-	if err != nil {
-		return fmt.Errorf("move the blobs of an earlier version: %w", err)
-	}
-	for folder := range touched {
-		if err := syncFolder(folder); err != nil {
-			return err
-		}
-	}
-	return os.RemoveAll(earlier)
-}

@@ -16,7 +16,7 @@ import (
 
 const (
 	applicationID = 0x51756972 // "Quir", in the header of the file
-	version       = 2          // 1: the ids were an index of the table's own
+	version       = 1
 )
 
 var (
@@ -123,9 +123,6 @@ func migrate(ctx context.Context, c *conn, schema views.Schema, freshIDs int, ha
 		{"checkpoints", "CREATE TABLE \"checkpoints\" (stream TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID"},
 		{"moved", "CREATE TABLE \"moved\" (collection TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID"},
 	}
-	if len(existing) == 0 { // a new file, which has nothing to wipe
-		wanted = append(wanted, object{"wipe", wipeTable})
-	}
 	tables := map[string]*table{}
 	for _, collection := range schema.Collections() {
 		old, err := readKeys(ctx, c, collection.Name)
@@ -140,8 +137,7 @@ func migrate(ctx context.Context, c *conn, schema views.Schema, freshIDs int, ha
 			}
 		}
 		retired := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(declared, key) })
-		text, ok := existing[tableName(collection.Name)]
-		if ok && (len(keys) > len(old) || !strings.Contains(text, numberColumn)) {
+		if _, ok := existing[tableName(collection.Name)]; ok && len(keys) > len(old) {
 			if err := rebuild(c, collection.Name, old, keys); err != nil {
 				return nil, err
 			}
@@ -209,18 +205,18 @@ func createTable(name string, keys []string) string {
 	return b.String()
 }
 
-// rebuild copies a table to add key columns before head and body, and the number to one of version 1. ALTER TABLE
-// would add them after the body, where a read of them reads every body.
+// rebuild copies a table to add key columns before head and body. ALTER TABLE would add them after the body, where a read of
+// them reads every body.
 func rebuild(c *conn, collection string, old, keys []string) error {
 	name, copied := tableName(collection), "new."+collection
-	columns := "id, seq, gone"
+	columns := "number, id, seq, gone"
 	for _, key := range old {
 		columns += ", " + quote(keyColumn(key))
 	}
-	columns += ", head, body" // rowid is the name of number too
+	columns += ", head, body"
 	for _, text := range []string{
 		createTable(copied, keys),
-		"INSERT INTO " + quote(copied) + " (number, " + columns + ") SELECT rowid, " + columns + " FROM " + quote(name),
+		"INSERT INTO " + quote(copied) + " (" + columns + ") SELECT " + columns + " FROM " + quote(name),
 		"DROP TABLE " + quote(name),
 		"ALTER TABLE " + quote(copied) + " RENAME TO " + quote(name),
 	} {

@@ -89,15 +89,12 @@ type writerLoop struct {
 	conn      *conn
 	nextSweep time.Time
 	written   bool // since the log was last emptied
-	wiper     wiper
 }
 
 func (w *writerLoop) run() {
 	group := make([]writeJob, 0, groupLimit)
 	empty := time.NewTicker(w.store.emptyLog)
 	defer empty.Stop()
-	wipe := time.NewTicker(wipeEvery)
-	defer wipe.Stop()
 	for {
 		select {
 		case job := <-w.store.writes:
@@ -108,10 +105,6 @@ func (w *writerLoop) run() {
 			w.written = true
 		case <-empty.C:
 			w.truncateLog()
-		case <-wipe.C:
-			if w.wipe() {
-				wipe.Stop()
-			}
 		case <-w.store.quit:
 			return
 		}

@@ -14,9 +14,9 @@ const (
 
 // adminEntry is the entry of the admin log for a command that an admin asked for. It decides nothing, and is not part of the
 // state.
-func (f *Fold) adminEntry(c *event.Command, o *event.CommandOutcome) *event.AdminEntry {
+func (b *base) adminEntry(c *event.Command, o *event.CommandOutcome) *event.AdminEntry {
 	e := &event.AdminEntry{
-		TimeMs: f.time, Token: c.Admin.Token, Account: c.Account, RequestId: c.RequestId, Status: o.Status, Replayed: o.Replayed,
+		TimeMs: b.time, Token: c.Admin.Token, Account: c.Account, RequestId: c.RequestId, Status: o.Status, Replayed: o.Replayed,
 	}
 	switch action := c.Action.(type) {
 	case *event.Command_Create:

@@ -11,12 +11,12 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	key := plan.QuotaKey(item.QuotaKey)
 	// Without prices, or about an admission that is malformed, no decision can be made. Its decision stays
 	// unspecified, which the edge takes for that.
-	if f.book == nil || len(item.RequestId) != 16 || !key.Valid() || item.Anonymous && key != plan.LiteCreate {
+	if f.prices.current == nil || len(item.RequestId) != 16 || !key.Valid() || item.Anonymous && key != plan.LiteCreate {
 		return
 	}
-	h := f.newHold()
+	h := f.holds.newHold()
 	h.request = event.RequestID(item.RequestId)
-	if id := f.idempotencyOf(item); len(id) == 16 {
+	if id := idempotencyOf(item); len(id) == 16 {
 		h.idempotency, h.hasIdempotency = event.IdempotencyID(id), true
 		if len(item.IdempotencyId) == 0 {
 			h.readHash = item.ReadHash
@@ -28,21 +28,21 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	if item.Anonymous {
 		f.admitNetwork(item, h, v)
 	} else {
-		h.keyNumber = f.sentNumber(item)
+		h.keyNumber = item.Key
 		f.admitAccount(item, h, v)
 	}
 	number := h.keyNumber
 	if trace {
-		f.trace.answer.Key = number
+		f.records.trace.answer.Key = number
 	}
 	if v.Decision != event.Decision_ADMITTED {
 		h.principal = nil
-		f.freeHold(h)
+		f.holds.freeHold(h)
 		h = nil
 	} else {
-		f.addOpen(h)
+		f.holds.addOpen(h)
 	}
-	if f.recent != nil && !item.Anonymous {
+	if f.records.recent != nil && !item.Anonymous {
 		f.record(h, item, number, v)
 	}
 	if trace {
@@ -51,7 +51,7 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 }
 
 func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
-	a := f.accounts[item.Account]
+	a := f.principals.accounts[item.Account]
 	if a == nil {
 		v.Decision, v.Final = event.Decision_INVALID_KEY, true
 		return
@@ -63,27 +63,27 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	}
 	if key != nil {
-		h.keyNumber, h.line = key.number, key.line
+		h.keyNumber, h.lineage = key.number, key.lineage
 	}
-	line := a.lineOf(h.line)
+	lineage := a.lineageOf(h.lineage)
 	if a.barred() {
 		v.Decision, v.Final = event.Decision_ACCOUNT_SUSPENDED, true
 		return
 	}
-	if !line.allows(h.key) {
+	if !lineage.allows(h.key) {
 		v.Decision, v.Final = event.Decision_KEY_SCOPE, true
 		return
 	}
-	term := f.book.Terms[a.tier][h.key]
+	term := f.prices.current.Terms[a.tier][h.key]
 	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, uint32(f.usedBy(item)))
-	v.ResetSeconds = secondsUntil(f.monthOf(a).end, f.time)
+	v.ResetSeconds = secondsUntil(a.monthOf(&f.base).end, f.time)
 	if f.refused(&a.principal, h, v) {
 		return
 	}
 	a = f.account(item.Account)
 	h.principal, h.terms, h.month = &a.principal, a.terms, a.month
 	used := a.current.used[h.key]
-	if (term.Limit != 0 || term.Overage) && f.keyRefused(a, line, h, v) {
+	if (term.Limit != 0 || term.Overage) && a.keyRefused(&f.base, lineage, h, v) {
 		return
 	}
 	switch {
@@ -94,30 +94,27 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	case !term.Overage && term.Limit == 0:
 		v.Decision, v.Final = event.Decision_PLAN_UPGRADE_REQUIRED, true
 		return
-	case term.Overage && f.capRefused(a, line, h, term, v):
+	case term.Overage && a.capRefused(&f.base, lineage, h, term, v):
 		return
 	case !term.Overage || a.available < int64(term.Price):
 		v.Decision, v.RetryAfterSeconds = event.Decision_QUOTA_EXHAUSTED, v.ResetSeconds
-		v.Final = a.openBy[h.key] == 0 && (!term.Overage || a.openPaid == 0)
-		if f.rules >= RulesHeld {
-			f.hold(v, a.held(h.key, term))
-		}
+		setHeld(v, a.held(h.key, term))
 		return
 	default:
 		f.overage(a, h, uint64(term.Price))
 		v.CostMicros, v.BalanceMicros = h.cost, uint64(a.available)
 	}
 	a.current.used[h.key]++
-	f.countKey(a, key, line, h)
-	f.usedMore(a, h.key, term.Limit)
-	h.day = f.dayOf(a)
+	a.countKey(&f.base, key, lineage, h)
+	f.alerts.usedMore(a, h.key, term.Limit)
+	h.day = a.dayOf(&f.base)
 	f.countDay(a, h.day, h.key, h.counted(1))
 	v.Decision, v.Charge = event.Decision_ADMITTED, h.charge
 	v.Remaining = remaining(term.Limit, a.current.used[h.key])
 }
 
 // hold says whether open holds may undo a refusal. While they may, the request is worth asking again.
-func (f *Fold) hold(v *event.Verdict, held bool) {
+func setHeld(v *event.Verdict, held bool) {
 	v.Held, v.Final = held, !held
 	if held {
 		v.RetryAfterSeconds = 1
@@ -127,29 +124,19 @@ func (f *Fold) hold(v *event.Verdict, held bool) {
 // overage pays for a request beyond the quota.
 func (f *Fold) overage(a *account, h *hold, price uint64) {
 	before := a.available
-	f.pay(a, h, price)
-	f.lowered(a, before, f.time)
-	if f.rules >= RulesHeld {
-		h.movable = true
-		a.current.paid[h.key]++
-	}
+	f.credits.pay(a, h, price)
+	f.alerts.lowered(a, before, f.time)
+	h.movable = true
+	a.current.paid[h.key]++
 	f.spend(a, h, price)
 	a.current.overage[h.key]++
 	a.current.spent[h.key] += price
 }
 
-// sentNumber is the number of the key that a request was sent with. Earlier rules know one key.
-func (f *Fold) sentNumber(item *event.Admission) uint32 {
-	if f.rules < RulesHolders {
-		return 0
-	}
-	return item.Key
-}
-
 func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
-	limit, window := f.book.AnonymousLimit, f.book.AnonymousWindowMillis
+	limit, window := f.prices.current.AnonymousLimit, f.prices.current.AnonymousWindowMillis
 	v.Limit = int64(limit)
-	n := f.networks[item.Account]
+	n := f.principals.networks[item.Account]
 	if n == nil {
 		n = &network{} // enters the state only when something is admitted
 	}
@@ -160,29 +147,26 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 	}
 	if admitted >= limit {
 		v.Decision = event.Decision_ANONYMOUS_LIMIT
-		v.Final = n.open.count == 0
 		if admitted > 0 && limit > 0 {
 			// After the limit was lowered more than one has to leave the window.
 			v.RetryAfterSeconds = secondsUntil(n.admitted[admitted-limit]+window, f.time)
 			v.ResetSeconds = v.RetryAfterSeconds
 		}
-		if f.rules >= RulesHeld {
-			f.hold(v, limit > 0 && admitted-n.open.count < limit)
-		}
+		setHeld(v, limit > 0 && admitted-n.open.count < limit)
 		return
 	}
-	n = f.network(item.Account)
+	n = f.principals.network(item.Account)
 	h.principal, h.charge = &n.principal, event.ChargeSource_CHARGE_QUOTA
-	f.logAdmitted(n)
+	f.principals.logAdmitted(n)
 	v.Decision, v.Charge = event.Decision_ADMITTED, h.charge
 	v.Remaining = int64(limit - len(n.admitted))
 	v.ResetSeconds = secondsUntil(n.admitted[0]+window, f.time)
 }
 
-func (f *Fold) logAdmitted(n *network) {
-	f.touch(&n.principal)
-	n.admitted = append(n.admitted, f.time)
-	f.admitted.push(networkTime{f.time, n})
+func (s *principals) logAdmitted(n *network) {
+	s.touch(&n.principal)
+	n.admitted = append(n.admitted, s.time)
+	s.admitted.push(networkTime{s.time, n})
 }
 
 // refused applies the rules that come before all limits.
@@ -192,7 +176,7 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 		v.RetryAfterSeconds = secondsUntil(p.failures[n-1-MaxFailures]+FailureMillis, f.time)
 		return true
 	}
-	if _, known := f.byRequest[h.request]; known {
+	if _, known := f.holds.byRequest[h.request]; known {
 		// Every request has its own id. One with a known id is not admitted a second time.
 		v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
 		return true
@@ -200,7 +184,7 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 	if !h.hasIdempotency {
 		return false
 	}
-	other := f.byIdempotency[h.idempotency]
+	other := f.holds.byIdempotency[h.idempotency]
 	if other == nil {
 		return false
 	}
@@ -221,9 +205,9 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 	return true
 }
 
-// idempotencyOf is the idempotency id of a request; empty where it has none. That of a read counts from RulesHolders on.
-func (f *Fold) idempotencyOf(item *event.Admission) []byte {
-	if len(item.IdempotencyId) == 0 && f.rules >= RulesHolders && !item.Write && !item.Anonymous && item.ReadHash != 0 {
+// idempotencyOf is the idempotency id of a request; empty where it has none.
+func idempotencyOf(item *event.Admission) []byte {
+	if len(item.IdempotencyId) == 0 && !item.Write && !item.Anonymous && item.ReadHash != 0 {
 		return item.ReadId
 	}
 	return item.IdempotencyId

@@ -12,38 +12,38 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// An account's webhooks are told of crossings: a counter or an amount reaches a share of its limit, or the balance goes below a
-// value. They are told before a key expires (warnings.go). The fold decides them, from RulesHolders on, so that each happens once, on every replica and after every crash. What
-// is paid for or refused never depends on them. A crossing is told once a period: a void that takes the counter back and a
-// later request that brings it to the same share again tell nothing.
+// An account's webhooks are notified of crossings: a counter or an amount reaches a share of its limit, or the balance goes below a
+// value. They are notified before a key expires (warnings.go). The fold decides them, so that each happens once, on every replica and
+// after every crash. What is paid for or refused never depends on them. A crossing is notified once a period: a void that takes the counter back and a
+// later request that brings it to the same share again notify nobody.
 
 // MaxWebhooks is how many webhooks an account may have.
 const MaxWebhooks = 10
 
 const (
 	maxThresholds = 10 // of a webhook
-	// maxLimits is how many limits of one quota key or cap, and one period, are remembered as told of. Whoever changes a cap
-	// more often may be told of one again.
+	// maxLimits is how many limits of one quota key or cap, and one period, are remembered as notified. A cap that
+	// changes more often may be notified again.
 	maxLimits = 8
 )
 
-// alertEvents are the bits of all events that a webhook may be told of.
+// alertEvents are the bits of all events that a webhook may subscribe to.
 const alertEvents = 1<<(event.AlertType_ALERT_QUOTA-1) | 1<<(event.AlertType_ALERT_CAP-1) |
 	1<<(event.AlertType_ALERT_BALANCE-1) | 1<<(event.AlertType_ALERT_KEY-1)
 
-// alerts are the webhooks of an account, and what they were told.
+// alerts are the webhooks of an account, and what they were notified of.
 type alerts struct {
 	webhooks []*webhook // in the order in which they were made
-	told     []told
+	notified []notified
 	low      []uint64 // values that the balance has gone below since a grant lifted it above them
 
 	account  *account
 	expiring []expiring // keys that webhooks are warned of, while one wants that
 	due      int64      // of the next warning
-	place    int        // in Fold.warnings, from 1 on; 0: there is no warning to come
+	position int        // in the heap of warnings, from 1; 0: no warning to come
 }
 
-// webhook says what one webhook is told of. It is replaced and never changed, since alerts share it.
+// webhook says what one webhook is notified of. It is replaced and never changed, since alerts share it.
 type webhook struct {
 	id         uint64
 	events     uint32
@@ -66,23 +66,30 @@ type limited struct {
 	kind   event.AlertType
 	key    plan.QuotaKey // of a quota
 	keyCap bool          // of a cap: it is that of apiKey
-	apiKey uint32        // the line, which stays the same where the key is replaced
+	apiKey uint32        // the lineage, which stays the same where the key is replaced
 	from   int64         // when the period began; 0: it has no end
 
 	period event.CapPeriod // of a cap: a day and a month that begin together are two periods
 }
 
-// told is the highest share of a limit that webhooks were told of.
-type told struct {
+// notified is the highest share of a limit that webhooks were notified of.
+type notified struct {
 	limited
 	limit   uint64
 	percent uint32
 }
 
+// notifier decides what the webhooks of all accounts are notified of.
+type notifier struct {
+	*base
+	warnings warnings
+	alerted  map[uint64]uint32 // alerts of this message, by account
+}
+
 // setWebhook makes or changes a webhook.
-func (f *Fold) setWebhook(a *account, c *event.SetWebhook) (event.CommandStatus, *webhook) {
+func (n *notifier) setWebhook(a *account, c *event.SetWebhook) (event.CommandStatus, *webhook) {
 	before := a.webhook(c.GetWebhook())
-	w := webhook{id: c.GetWebhook(), created: f.time}
+	w := webhook{id: c.GetWebhook(), created: n.time}
 	switch {
 	case before != nil:
 		w = *before
@@ -124,11 +131,11 @@ func (f *Fold) webhookCommand(a *account, c *event.Command) *event.CommandOutcom
 	var alert string
 	switch action := c.Action.(type) {
 	case *event.Command_SetWebhook:
-		status, set = f.setWebhook(a, action.SetWebhook)
+		status, set = f.alerts.setWebhook(a, action.SetWebhook)
 	case *event.Command_DeleteWebhook:
-		status = f.deleteWebhook(a, action.DeleteWebhook.GetWebhook())
+		status = f.alerts.deleteWebhook(a, action.DeleteWebhook.GetWebhook())
 	case *event.Command_TestWebhook:
-		status, alert = f.testWebhook(a, action.TestWebhook.GetWebhook())
+		status, alert = f.alerts.testWebhook(a, action.TestWebhook.GetWebhook())
 	}
 	o := f.outcome(status, a)
 	o.Alert = alert
@@ -148,7 +155,7 @@ func (w *webhook) valid() bool {
 	return w.below > 0 || !w.wants(event.AlertType_ALERT_BALANCE)
 }
 
-func (f *Fold) deleteWebhook(a *account, id uint64) event.CommandStatus {
+func (n *notifier) deleteWebhook(a *account, id uint64) event.CommandStatus {
 	if a.webhook(id) == nil {
 		return event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND
 	}
@@ -159,12 +166,12 @@ func (f *Fold) deleteWebhook(a *account, id uint64) event.CommandStatus {
 	return event.CommandStatus_COMMAND_OK
 }
 
-// testWebhook has a webhook told of a test, and returns the id of that alert.
-func (f *Fold) testWebhook(a *account, id uint64) (event.CommandStatus, string) {
+// testWebhook sends a webhook a test, and returns the id of that alert.
+func (n *notifier) testWebhook(a *account, id uint64) (event.CommandStatus, string) {
 	if a.webhook(id) == nil {
 		return event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND, ""
 	}
-	alert := f.tell(a, f.time, []uint64{id}, &event.Alert{Type: event.AlertType_ALERT_TEST})
+	alert := n.notify(a, n.time, []uint64{id}, &event.Alert{Type: event.AlertType_ALERT_TEST})
 	return event.CommandStatus_COMMAND_OK, alert.Id
 }
 
@@ -178,7 +185,7 @@ func (a *account) webhook(id uint64) *webhook {
 	return nil
 }
 
-// tidy forgets values of the balance that no webhook is told of any more.
+// tidy forgets values of the balance that no webhook watches any more.
 func (l *alerts) tidy() {
 	l.low = slices.DeleteFunc(l.low, func(value uint64) bool {
 		return !slices.ContainsFunc(l.webhooks, func(w *webhook) bool { return w.wantsBelow(value) })
@@ -189,13 +196,13 @@ func (w *webhook) wantsBelow(value uint64) bool {
 	return w.below == value && w.wants(event.AlertType_ALERT_BALANCE)
 }
 
-// usedMore tells of what one more request of a quota key has reached. It is counted already.
-func (f *Fold) usedMore(a *account, key plan.QuotaKey, limit int64) {
+// usedMore notifies of what one more request of a quota key has reached. It is counted already.
+func (n *notifier) usedMore(a *account, key plan.QuotaKey, limit int64) {
 	if a.alerts == nil || limit <= 0 {
 		return
 	}
 	m := monthNumber(a.month)
-	f.grown(a, limited{kind: event.AlertType_ALERT_QUOTA, key: key, from: m.start}, growth{
+	n.grown(a, limited{kind: event.AlertType_ALERT_QUOTA, key: key, from: m.start}, growth{
 		before: uint64(a.current.used[key]) - 1, after: uint64(a.current.used[key]), limit: uint64(limit), until: m.end,
 	})
 }
@@ -213,8 +220,8 @@ func (g growth) crosses(percent uint32) bool {
 	return g.before*100 < at && g.after*100 >= at
 }
 
-// grown tells of the shares of a limit that a growth has reached, unless they were told of in this period.
-func (f *Fold) grown(a *account, of limited, g growth) {
+// grown notifies of the shares of a limit that a growth has reached, unless that was done in this period.
+func (n *notifier) grown(a *account, of limited, g growth) {
 	if a.alerts == nil || g.limit == 0 || g.limit > math.MaxUint64/100 || g.after > math.MaxUint64/100 {
 		return
 	}
@@ -245,37 +252,24 @@ func (f *Fold) grown(a *account, of limited, g growth) {
 				to = append(to, w.id)
 			}
 		}
-		f.tell(a, f.time, to, &event.Alert{
+		n.notify(a, n.time, to, &event.Alert{
 			Type: of.kind, QuotaKey: uint32(of.key), KeyCap: of.keyCap, Key: g.apiKey, Threshold: percent,
 			Used: g.after, Limit: g.limit, FromMs: of.from, UntilMs: g.until,
 		})
 	}
 }
 
-// usualPeriod is the period of a cap that began then, as far as that tells: a day that begins with its month is unlike others.
-func usualPeriod(kind event.AlertType, from int64) event.CapPeriod {
-	switch {
-	case kind != event.AlertType_ALERT_CAP:
-		return event.CapPeriod_CAP_NONE
-	case from == 0:
-		return event.CapPeriod_CAP_TOTAL
-	case monthOf(from).start == from:
-		return event.CapPeriod_CAP_MONTH
-	}
-	return event.CapPeriod_CAP_DAY
-}
-
-// seen finds what webhooks were told of a limit, or begins to remember it. Its earlier periods are forgotten, and the oldest of
+// seen finds what webhooks were notified of a limit, or begins to remember it. Its earlier periods are forgotten, and the oldest of
 // too many limits.
-func (l *alerts) seen(of limited, limit uint64) *told {
+func (l *alerts) seen(of limited, limit uint64) *notified {
 	same, oldest := 0, -1
-	l.told = slices.DeleteFunc(l.told, func(t told) bool {
+	l.notified = slices.DeleteFunc(l.notified, func(t notified) bool {
 		past := t.from < of.from
 		t.from = of.from
 		return past && t.limited == of
 	})
-	for i := range l.told {
-		t := &l.told[i]
+	for i := range l.notified {
+		t := &l.notified[i]
 		if t.limited != of {
 			continue
 		}
@@ -287,14 +281,14 @@ func (l *alerts) seen(of limited, limit uint64) *told {
 		}
 	}
 	if same >= maxLimits {
-		l.told = slices.Delete(l.told, oldest, oldest+1)
+		l.notified = slices.Delete(l.notified, oldest, oldest+1)
 	}
-	l.told = append(l.told, told{limited: of, limit: limit})
-	return &l.told[len(l.told)-1]
+	l.notified = append(l.notified, notified{limited: of, limit: limit})
+	return &l.notified[len(l.notified)-1]
 }
 
-// lowered tells of the values that the balance has gone below.
-func (f *Fold) lowered(a *account, before, at int64) {
+// lowered notifies of the values that the balance has gone below.
+func (n *notifier) lowered(a *account, before, at int64) {
 	if a.alerts == nil || before <= a.available {
 		return
 	}
@@ -314,7 +308,7 @@ func (f *Fold) lowered(a *account, before, at int64) {
 				to = append(to, w.id)
 			}
 		}
-		f.tell(a, at, to, &event.Alert{
+		n.notify(a, at, to, &event.Alert{
 			Type: event.AlertType_ALERT_BALANCE, BalanceMicros: uint64(a.available), BelowMicros: value,
 		})
 	}
@@ -327,23 +321,23 @@ func (a *account) lifted() {
 	}
 }
 
-// tell adds an alert to the effects. Its id follows from all messages of the journal up to this one, so that a journal which
+// notify adds an alert to the effects. Its id follows from all messages of the journal up to this one, so that a journal which
 // goes on from a backup gives no id again. It does not follow from the alerts of other accounts, which a part does not have: the
 // outcome of a test has it.
-func (f *Fold) tell(a *account, at int64, webhooks []uint64, alert *event.Alert) *event.Alert {
+func (n *notifier) notify(a *account, at int64, webhooks []uint64, alert *event.Alert) *event.Alert {
 	h := sha256.New()
 	h.Write([]byte("alert"))
-	h.Write(f.chain[:])
+	h.Write(n.chain[:])
 	h.Write(binary.BigEndian.AppendUint64(nil, a.id))
-	h.Write(binary.BigEndian.AppendUint32(nil, f.alerted[a.id]))
+	h.Write(binary.BigEndian.AppendUint32(nil, n.alerted[a.id]))
 	sum := h.Sum(nil)
 	id := append(make([]byte, 0, len(alertPrefix)+2*alertDigits), alertPrefix...)
 	id = event.AppendBase62(id, binary.BigEndian.Uint64(sum), alertDigits)
 	id = event.AppendBase62(id, binary.BigEndian.Uint64(sum[8:]), alertDigits)
 	alert.Id, alert.Account, alert.TimeMs, alert.Webhooks = string(id), a.id, at, webhooks
-	alert.Position = string(ledgerID(f.sequence, uint32(len(f.effects.Alerts))))
-	f.effects.Alerts = append(f.effects.Alerts, alert)
-	f.alerted[a.id]++
+	alert.Position = string(ledgerID(n.sequence, uint32(len(n.effects.Alerts))))
+	n.effects.Alerts = append(n.effects.Alerts, alert)
+	n.alerted[a.id]++
 	return alert
 }
 
@@ -352,9 +346,9 @@ const (
 	alertDigits = 11 // in base62, of each half of the hash
 )
 
-// Webhooks are what an account's webhooks are told of, in the order in which they were made.
+// Webhooks are what an account's webhooks are notified of, in the order in which they were made.
 func (f *Fold) Webhooks(id event.AccountID) []*event.WebhookRules {
-	a := f.accounts[uint64(id)]
+	a := f.principals.accounts[uint64(id)]
 	if a == nil || a.alerts == nil {
 		return nil
 	}
@@ -379,23 +373,21 @@ func (l *alerts) state() *event.AlertState {
 		return nil
 	}
 	s := &event.AlertState{Webhooks: l.rules(), LowMicros: slices.Clone(l.low), Expiring: l.expiringState()}
-	for _, t := range l.told {
+	for _, t := range l.notified {
 		s.Told = append(s.Told, &event.CrossingState{
 			Type: t.kind, QuotaKey: uint32(t.key), KeyCap: t.keyCap, Key: t.apiKey, FromMs: t.from, Limit: t.limit, Percent: t.percent,
+			Period: t.period,
 		})
-		if t.period != usualPeriod(t.kind, t.from) {
-			s.Told[len(s.Told)-1].Period = t.period
-		}
 	}
 	return s
 }
 
-// restoreAlerts gives the account its alerts, and their next warning its place.
+// restoreAlerts gives the account its alerts, and schedules their next warning.
 func (f *Fold) restoreAlerts(a *account, s *event.AlertState) {
 	if s != nil {
 		a.alerts = alertsOf(s)
 		a.alerts.account = a
-		f.schedule(a.alerts)
+		f.alerts.schedule(a.alerts)
 	}
 }
 
@@ -407,10 +399,10 @@ func alertsOf(s *event.AlertState) *alerts {
 		})
 	}
 	for _, t := range s.Told {
-		l.told = append(l.told, told{
+		l.notified = append(l.notified, notified{
 			limited: limited{
 				kind: t.Type, key: plan.QuotaKey(t.QuotaKey), keyCap: t.KeyCap, apiKey: t.Key, from: t.FromMs,
-				period: cmp.Or(t.Period, usualPeriod(t.Type, t.FromMs)),
+				period: t.Period,
 			},
 			limit: t.Limit, percent: t.Percent,
 		})

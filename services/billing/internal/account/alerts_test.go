@@ -377,8 +377,8 @@ func TestTheEndOfAnAccountEndsItsWarnings(t *testing.T) {
 	h.command(unhook(bob, 7))
 	h.wait(15 * 24 * time.Hour)
 	h.command(eraseAccount(alice))
-	if len(h.fold.warnings) != 0 {
-		t.Errorf("%d accounts are still watched", len(h.fold.warnings))
+	if len(h.fold.alerts.warnings) != 0 {
+		t.Errorf("%d accounts are still watched", len(h.fold.alerts.warnings))
 	}
 	h.wait(20 * 24 * time.Hour).tick()
 	if len(h.alerts) != 0 {
@@ -419,7 +419,7 @@ func TestWebhooksAreBounded(t *testing.T) {
 	for i := range uint64(MaxWebhooks) {
 		status(unhook(alice, i+1), event.CommandStatus_COMMAND_OK)
 	}
-	if h.fold.accounts[alice].alerts != nil {
+	if h.fold.principals.accounts[alice].alerts != nil {
 		t.Error("an account without webhooks keeps their state")
 	}
 }
@@ -443,20 +443,6 @@ func TestAChangeOfAWebhookIsAMerge(t *testing.T) {
 	if first.Alert == "" || again.Alert != first.Alert || !again.Replayed || len(h.alerts) != 1 || h.alerts[0].Id != first.Alert {
 		t.Errorf("%v, then %v: %v", first, again, h.alerts)
 	}
-}
-
-// A webhook that was there before the rules of webhooks can't be: programs of then do not see what its command asks for.
-func TestEarlierRulesKnowNoWebhooks(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = RulesHolders - 1
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Free)
-	for _, c := range []*event.Command{webhookOf(alice, 1, toldQuota, 0), unhook(alice, 1), tryHook(alice, 1)} {
-		if o := h.command(c); o.Status != event.CommandStatus_COMMAND_INVALID {
-			t.Errorf("%v", o)
-		}
-	}
-	h.sound()
 }
 
 // modelHooks are the webhooks of an account in the model, which keeps all that it ever told of.
@@ -503,9 +489,9 @@ func (m *model) tellShares(a *modelAccount, kind uint32, period event.CapPeriod,
 	}
 }
 
-// tellCaps is called before a request that was paid is in the list.
-func (m *model) tellCaps(a *modelAccount, r *modelRequest) {
-	tell := func(c spendingCap, whose string, line *uint32) {
+// notifyCaps is called before a request that was paid is in the list.
+func (m *model) notifyCaps(a *modelAccount, r *modelRequest) {
+	tell := func(c spendingCap, whose string, lineage *uint32) {
 		from := int64(0)
 		switch c.period {
 		case event.CapPeriod_CAP_NONE:
@@ -515,18 +501,18 @@ func (m *model) tellCaps(a *modelAccount, r *modelRequest) {
 		case event.CapPeriod_CAP_MONTH:
 			from = monthOf(m.now).start
 		}
-		spent := m.spentFor(c, r.account, line)
+		spent := m.spentFor(c, r.account, lineage)
 		what := fmt.Sprintf("%x cap of %s from %d", r.account, whose, from)
 		m.tellShares(a, toldCap, c.period, what, spent, spent+r.paid, int64(c.amount))
 	}
-	if l := a.lines[r.line]; l != nil {
-		newest := r.line
+	if l := a.lineages[r.lineage]; l != nil {
+		newest := r.lineage
 		for _, k := range a.keys {
-			if k.line == r.line && !k.replaced {
+			if k.lineage == r.lineage && !k.replaced {
 				newest = k.counts
 			}
 		}
-		tell(l.cap, fmt.Sprintf("key %d", newest), &r.line)
+		tell(l.cap, fmt.Sprintf("key %d", newest), &r.lineage)
 	}
 	tell(a.cap, "account", nil)
 }
@@ -600,7 +586,7 @@ func (m *machine) webhookCommand(t *rapid.T) {
 	o := m.command(c)
 	m.model.advance(m.now)
 	a := m.model.accounts[id]
-	if a == nil || m.model.rules < RulesHolders {
+	if a == nil {
 		if o.Status == event.CommandStatus_COMMAND_OK {
 			t.Fatalf("%v: %v", c, o)
 		}

@@ -8,9 +8,8 @@ package account
 const backMillis = 2 * aheadMillis
 
 // follow turns the fold's time back to the journal's clock, if that has come back. The clock of development is ahead by the
-// largest offset that a source has had.
-func (f *Fold) follow(stored, offset int64) {
-	f.offset = max(f.offset, offset)
+// largest offset that a price book has had.
+func (f *Fold) follow(stored int64) {
 	if clock := stored + f.offset; f.time-clock > backMillis {
 		f.turnBack(clock)
 	}
@@ -21,35 +20,34 @@ func (f *Fold) follow(stored, offset int64) {
 func (f *Fold) turnBack(to int64) {
 	f.time = to
 	f.month = f.month.at(to)
-	for h := f.open.head; h != nil; h = h.links[linkGlobal].next {
+	for h := f.holds.open.head; h != nil; h = h.links[linkGlobal].next {
 		f.earlier(h.principal, &h.time)
 	}
-	for h := f.closed.head; h != nil; h = h.links[linkGlobal].next {
+	for h := f.holds.closed.head; h != nil; h = h.links[linkGlobal].next {
 		f.earlier(h.principal, &h.closedAt)
 		f.earlier(h.principal, &h.time)
 	}
-	for i := range f.admitted.waiting() {
-		at := &f.admitted.waiting()[i]
+	for i := range f.principals.admitted.waiting() {
+		at := &f.principals.admitted.waiting()[i]
 		at.time = min(at.time, to)
 		f.allEarlier(&at.network.principal, at.network.admitted)
 	}
-	for i := range f.failures.waiting() {
-		at := &f.failures.waiting()[i]
+	for i := range f.principals.failures.waiting() {
+		at := &f.principals.failures.waiting()[i]
 		at.time = min(at.time, to)
 		f.allEarlier(at.principal, at.principal.failures)
 	}
-	for i := range f.late.waiting() {
-		at := &f.late.waiting()[i]
+	for i := range f.principals.late.waiting() {
+		at := &f.principals.late.waiting()[i]
 		at.time = min(at.time, to)
 		for j := len(at.principal.late) - 1; j >= 0 && at.principal.late[j].time > to; j-- {
 			f.earlier(at.principal, &at.principal.late[j].time)
 		}
 	}
-	for _, k := range f.keptFifo.waiting() {
+	for _, k := range f.kept.queue.waiting() {
 		k.time = min(k.time, to)
 	}
-	f.older = min(f.older, to)
-	for _, a := range f.accounts { // the order does not show
+	for _, a := range f.principals.accounts { // the order does not show
 		f.earlierBy(&a.principal, &a.deletes, DeletionMillis)
 		for _, g := range a.grants {
 			if g.over && g.expires > to && !g.early {
@@ -63,35 +61,35 @@ func (f *Fold) turnBack(to int64) {
 	}
 }
 
-func (f *Fold) earlier(p *principal, millis *int64) {
-	if *millis > f.time {
-		*millis = f.time
-		f.touch(p)
+func (b *base) earlier(p *principal, millis *int64) {
+	if *millis > b.time {
+		*millis = b.time
+		b.touch(p)
 	}
 }
 
 // earlierBy is earlier for the end of a window of that length.
-func (f *Fold) earlierBy(p *principal, millis *int64, length int64) {
-	if *millis > f.time+length {
-		*millis = f.time + length
-		f.touch(p)
+func (b *base) earlierBy(p *principal, millis *int64, length int64) {
+	if *millis > b.time+length {
+		*millis = b.time + length
+		b.touch(p)
 	}
 }
 
 // allEarlier is earlier for a list of which the latest is last.
-func (f *Fold) allEarlier(p *principal, times []int64) {
-	for i := len(times) - 1; i >= 0 && times[i] > f.time; i-- {
-		f.earlier(p, &times[i])
+func (b *base) allEarlier(p *principal, times []int64) {
+	for i := len(times) - 1; i >= 0 && times[i] > b.time; i-- {
+		b.earlier(p, &times[i])
 	}
 }
 
 // isClosed tells whether a month's statement does not change any more.
-func (f *Fold) isClosed(m month) bool { return f.rules >= RulesHeld && f.peak >= m.end+CloseMillis }
+func (b *base) isClosed(m month) bool { return b.peak >= m.end+CloseMillis }
 
 // nextClose is when the next month is closed.
-func (f *Fold) nextClose() int64 {
-	m := f.month.at(f.peak)
-	if at := m.start + CloseMillis; f.peak < at {
+func (b *base) nextClose() int64 {
+	m := b.month.at(b.peak)
+	if at := m.start + CloseMillis; b.peak < at {
 		return at
 	}
 	return m.end + CloseMillis

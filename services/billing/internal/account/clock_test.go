@@ -9,11 +9,9 @@ import (
 )
 
 // ahead is a history whose journal had a clock that was a day ahead.
-func ahead(t *testing.T, rules uint32) *history {
+func ahead(t *testing.T) *history {
 	t.Helper()
-	h := newHistory(t, nil)
-	h.rules = rules
-	h.prices(plan.Published(1))
+	h := newHistory(t, plan.Published(1))
 	h.account(alice, plan.Pro)
 	h.account(bob, plan.Free)
 	h.wait(24 * time.Hour)
@@ -32,7 +30,7 @@ func (h *history) fails(id uint64, n int) {
 
 // TestAClockThatCameBackLocksNobody for longer than the window of each rule.
 func TestAClockThatCameBackLocksNobody(t *testing.T) {
-	h := ahead(t, NewestRules)
+	h := ahead(t)
 	h.fails(alice, MaxFailures+1)
 	h.want(h.admission(alice, plan.LiteGet), event.Decision_TOO_MANY_FAILURES)
 	writing := h.admission(bob, plan.LiteUpdate)
@@ -62,19 +60,9 @@ func TestAClockThatCameBackLocksNobody(t *testing.T) {
 	h.want(h.anonymous(), admitted)
 }
 
-// TestTheFirstRulesWaitForTheClock: what they decided stays as it was.
-func TestTheFirstRulesWaitForTheClock(t *testing.T) {
-	h := ahead(t, RulesFirst)
-	h.fails(alice, MaxFailures+1)
-	h.wait(-24 * time.Hour)
-	h.want(h.admission(alice, plan.LiteGet), event.Decision_TOO_MANY_FAILURES)
-	h.wait(time.Hour)
-	h.want(h.admission(alice, plan.LiteGet), event.Decision_TOO_MANY_FAILURES)
-}
-
 // TestASlowSourceTurnsNothingBack: only the journal's clock does, and not within what stamps may be ahead of it.
 func TestASlowSourceTurnsNothingBack(t *testing.T) {
-	h := ahead(t, NewestRules)
+	h := ahead(t)
 	h.tick()
 	at := h.fold.time
 	h.append(Usage, &event.UsageBatch{Source: "slow", StampMs: h.now - 3_600_000})

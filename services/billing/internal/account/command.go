@@ -15,16 +15,22 @@ type keptCommand struct {
 	outcome *event.CommandOutcome
 }
 
+// keptCommands are the outcomes of the last CommandMillis.
+type keptCommands struct {
+	byID  map[event.IdempotencyID]*keptCommand
+	queue fifo[*keptCommand]
+}
+
 func (f *Fold) applyCommands(m Message) error {
 	b := &event.CommandBatch{}
 	if err := b.UnmarshalVT(m.Data); err != nil {
 		return fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
-	f.advance(f.timeOf(m, b.StampMs, b.OffsetMs))
-	s := f.source(b.Source)
+	f.advance(f.timeOf(m, b.StampMs, f.offset))
+	s := f.sources.get(b.Source, f.time)
 	s.numbered = true
-	if b.Number <= s.commandMark {
-		if b.Number == s.commandMark {
+	if b.Number <= s.commandWatermark {
+		if b.Number == s.commandWatermark {
 			f.answer(b.Source, Outcomes, s.commandAnswer)
 		}
 		return nil
@@ -38,7 +44,7 @@ func (f *Fold) applyCommands(m Message) error {
 	if err != nil {
 		return err
 	}
-	s.commandMark, s.commandAnswer = b.Number, data
+	s.commandWatermark, s.commandAnswer = b.Number, data
 	f.answer(b.Source, Outcomes, data)
 	return nil
 }
@@ -58,7 +64,7 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 		return f.execute(c, index)
 	}
 	id := event.IdempotencyID(c.IdempotencyId)
-	if k := f.kept[id]; k != nil {
+	if k := f.kept.byID[id]; k != nil {
 		if k.body != c.BodyHash {
 			return &event.CommandOutcome{Status: event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH, TimeMs: f.time}
 		}
@@ -73,8 +79,8 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 		}
 	}
 	k := &keptCommand{id: id, body: c.BodyHash, time: f.time, outcome: f.execute(c, index)}
-	f.kept[id] = k
-	f.keptFifo.push(k)
+	f.kept.byID[id] = k
+	f.kept.queue.push(k)
 	return k.outcome
 }
 
@@ -85,7 +91,7 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	a := f.account(c.Account)
 	create, note := c.GetCreate(), c.GetNote()
 	switch {
-	case c.Action == nil || f.rules < RulesSafe && sinceRulesSafe(c) || f.rules < RulesHolders && sinceRulesHolders(c):
+	case c.Action == nil:
 		return f.outcome(event.CommandStatus_COMMAND_INVALID, nil)
 	case c.Account == 0 && note != nil:
 		return f.outcome(event.CommandStatus_COMMAND_OK, nil)
@@ -104,7 +110,7 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	}
 	alerts := a.alerts
 	o := f.change(a, c, index)
-	f.watchKeys(a, alerts)
+	f.alerts.watchKeys(a, alerts)
 	return o
 }
 
@@ -114,8 +120,8 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	switch action := c.Action.(type) {
 	case *event.Command_SetTier:
 		if tier := plan.Tier(action.SetTier.GetTier()); validTier(tier) {
-			if a.tier != tier && f.rules >= RulesHeld {
-				f.newTerms(a, f.sequence)
+			if a.tier != tier {
+				f.credits.newTerms(a, f.sequence)
 			}
 			a.tier = tier
 			status = event.CommandStatus_COMMAND_OK
@@ -123,7 +129,7 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	case *event.Command_Grant:
 		status = f.grant(a, action.Grant, index)
 	case *event.Command_RotateKey:
-		f.rotate(a, action.RotateKey)
+		a.rotate(&f.base, action.RotateKey)
 		status = event.CommandStatus_COMMAND_OK
 	case *event.Command_Suspend:
 		if a.suspended == 0 {
@@ -135,7 +141,7 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 		a.suspended, a.suspensionReason = 0, ""
 		status = event.CommandStatus_COMMAND_OK
 	case *event.Command_DeleteAccount, *event.Command_KeepAccount, *event.Command_EraseAccount:
-		status = f.deletion(a, c)
+		status = a.deletion(&f.base, c)
 	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
 		return f.webhookCommand(a, c)
 	case *event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
@@ -146,44 +152,23 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	return f.outcome(status, a)
 }
 
-// forgetInvalid forgets commands that the rules of before did not know, or did not take. They changed nothing, so they are decided
-// anew where they are sent again under their ids.
-func (f *Fold) forgetInvalid() {
-	kept := f.keptFifo.waiting()
-	f.keptFifo = fifo[*keptCommand]{}
-	for _, k := range kept {
+// forgetInvalid forgets commands that the previous rules did not know, or refused. They changed nothing, so a retry under the same
+// id is decided by the new rules.
+func (c *keptCommands) forgetInvalid() {
+	waiting := c.queue.waiting()
+	c.queue = fifo[*keptCommand]{}
+	for _, k := range waiting {
 		if k.outcome.Status == event.CommandStatus_COMMAND_INVALID {
-			delete(f.kept, k.id)
+			delete(c.byID, k.id)
 			continue
 		}
-		f.keptFifo.push(k)
+		c.queue.push(k)
 	}
-}
-
-// sinceRulesSafe tells whether earlier rules know no such action. Programs of then don't see what such a command asks for.
-func sinceRulesSafe(c *event.Command) bool {
-	switch c.Action.(type) {
-	case *event.Command_Suspend, *event.Command_Resume, *event.Command_Note:
-		return true
-	}
-	return false
-}
-
-// sinceRulesHolders is sinceRulesSafe for the next rules.
-func sinceRulesHolders(c *event.Command) bool {
-	switch c.Action.(type) {
-	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook,
-		*event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
-		*event.Command_SetSpendingCap,
-		*event.Command_DeleteAccount, *event.Command_KeepAccount, *event.Command_EraseAccount:
-		return true
-	}
-	return false
 }
 
 // outcome is the answer to a command, with the account's state after it if there is one.
-func (f *Fold) outcome(status event.CommandStatus, a *account) *event.CommandOutcome {
-	o := &event.CommandOutcome{Status: status, TimeMs: f.time}
+func (b *base) outcome(status event.CommandStatus, a *account) *event.CommandOutcome {
+	o := &event.CommandOutcome{Status: status, TimeMs: b.time}
 	if a != nil {
 		o.Tier, o.KeyVersion, o.KeyCreatedMs, o.BalanceMicros = uint32(a.tier), a.keyVersion, a.keyCreated, uint64(a.available)
 		o.SuspendedMs, o.DeletesMs = a.suspended, a.deletes
@@ -198,23 +183,23 @@ func (f *Fold) create(id uint64, c *event.CreateAccount) *event.CommandOutcome {
 	}
 	a := &account{
 		principal: newPrincipal(id), tier: tier, created: f.time, month: f.month.number, storageSince: f.time, tierThen: tier,
-		terms: f.terms,
+		terms: f.prices.terms,
 	}
 	a.principal.account = a
-	f.accounts[id] = a
+	f.principals.accounts[id] = a
 	f.touch(&a.principal)
 	if c.Key != nil {
-		f.rotate(a, c.Key)
+		a.rotate(&f.base, c.Key)
 	}
 	f.changed(id)
 	return f.outcome(event.CommandStatus_COMMAND_OK, a)
 }
 
 // rotate replaces the current key.
-func (f *Fold) rotate(a *account, key *event.RotateKey) {
+func (a *account) rotate(b *base, key *event.RotateKey) {
 	a.keyVersion++
-	a.fingerprint, a.keyPrefix, a.keyCreated = key.GetFingerprint(), key.GetPrefix(), f.time
-	a.defaultReplaced(f.time)
+	a.fingerprint, a.keyPrefix, a.keyCreated = key.GetFingerprint(), key.GetPrefix(), b.time
+	a.defaultReplaced(b.time)
 }
 
 // grant gives credits, or takes some away if the amount is negative.
@@ -228,9 +213,9 @@ func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus 
 			return event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS
 		}
 		before := a.available
-		f.adjust(a, uint64(-amount))
-		f.lowered(a, before, f.time)
-		f.enter(a, &event.LedgerEntry{
+		f.credits.adjust(a, uint64(-amount))
+		f.alerts.lowered(a, before, f.time)
+		f.credits.enter(a, &event.LedgerEntry{
 			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: amount, Reason: g.Reason,
 		})
 		return event.CommandStatus_COMMAND_OK
@@ -239,13 +224,13 @@ func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus 
 	if expired || a.settled+amount > maxBalance || len(a.grants) >= maxGrants {
 		return event.CommandStatus_COMMAND_INVALID
 	}
-	f.addGrant(&grant{
+	f.credits.addGrant(&grant{
 		id: f.sequence<<grantIndexBits | uint64(index), amount: uint64(amount), left: uint64(amount),
 		expires: g.ExpiresMs, created: f.time, reason: g.Reason, account: a,
 	})
 	a.available += amount
 	a.lifted()
-	f.enter(a, &event.LedgerEntry{
+	f.credits.enter(a, &event.LedgerEntry{
 		TimeMs: f.time, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: amount, Reason: g.Reason,
 	})
 	return event.CommandStatus_COMMAND_OK

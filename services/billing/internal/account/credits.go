@@ -66,18 +66,25 @@ func (h *expiryHeap) Pop() any {
 	return g
 }
 
+// credits moves the credits of accounts: it spends and refunds grants, ends them, and writes the ledger.
+type credits struct {
+	*base
+	expiries expiryHeap
+	ordinal  uint32 // of the next ledger entry of this message
+}
+
 // addGrant inserts a grant in the order of spending.
-func (f *Fold) addGrant(g *grant) {
+func (c *credits) addGrant(g *grant) {
 	a := g.account
 	i, _ := slices.BinarySearchFunc(a.grants, g, compareGrants)
 	a.grants = slices.Insert(a.grants, i, g)
 	if g.expires != 0 && !g.over {
-		heap.Push(&f.expiries, g)
+		heap.Push(&c.expiries, g)
 	}
 }
 
 // tidy forgets a grant that is empty and that no hold can give back to.
-func (f *Fold) tidy(g *grant) {
+func (c *credits) tidy(g *grant) {
 	if g.left > 0 || g.refs > 0 {
 		return
 	}
@@ -86,15 +93,15 @@ func (f *Fold) tidy(g *grant) {
 		a.grants = slices.Delete(a.grants, i, i+1)
 	}
 	if g.expires != 0 && !g.over {
-		heap.Remove(&f.expiries, g.heap)
+		heap.Remove(&c.expiries, g.heap)
 		g.over = true
 	}
 }
 
 // pay takes a price from the grants and notes in the hold which of them paid. The account has at least the price.
-func (f *Fold) pay(a *account, h *hold, price uint64) {
+func (c *credits) pay(a *account, h *hold, price uint64) {
 	h.charge, h.cost = event.ChargeSource_CHARGE_CREDITS, price
-	take(f, "available credits", &a.available, int64(price))
+	take(c.base, "available credits", &a.available, int64(price))
 	for _, g := range a.grants {
 		if price == 0 {
 			break
@@ -109,69 +116,69 @@ func (f *Fold) pay(a *account, h *hold, price uint64) {
 		h.use = append(h.use, grantUse{g, part})
 	}
 	if price > 0 {
-		f.fault("the grants lack %d of the available credits", price)
+		c.fault("the grants lack %d of the available credits", price)
 	}
 }
 
 // refund gives the price of a hold back to the grants that paid it. In a grant that has expired meanwhile it expires at
 // once. The ledger must not have charged the price, or must have given it back.
-func (f *Fold) refund(a *account, h *hold, at int64) {
-	f.refundUses(a, h.use, at)
+func (c *credits) refund(a *account, h *hold, at int64) {
+	c.refundUses(a, h.use, at)
 	clear(h.use)
 	h.use = h.use[:0]
 }
 
-func (f *Fold) refundUses(a *account, use []grantUse, at int64) {
+func (c *credits) refundUses(a *account, use []grantUse, at int64) {
 	for _, u := range use {
 		u.grant.left += u.amount
 		a.available += int64(u.amount)
 		if u.grant.over {
-			f.expireRest(u.grant, at)
+			c.expireRest(u.grant, at)
 		}
 	}
-	f.releaseUses(use)
+	c.releaseUses(use)
 }
 
 // release makes the hold's payment final: nothing of it can come back to the grants.
-func (f *Fold) release(h *hold) {
-	f.releaseUses(h.use)
+func (c *credits) release(h *hold) {
+	c.releaseUses(h.use)
 	clear(h.use)
 	h.use = h.use[:0]
 }
 
-func (f *Fold) releaseUses(use []grantUse) {
+func (c *credits) releaseUses(use []grantUse) {
 	for _, u := range use {
-		take(f, "holds of a grant", &u.grant.refs, 1)
-		f.tidy(u.grant)
+		take(c.base, "holds of a grant", &u.grant.refs, 1)
+		c.tidy(u.grant)
 	}
 }
 
 // expire ends the grant that is next in the heap.
 func (f *Fold) expire(g *grant) {
 	f.touch(&g.account.principal)
-	heap.Pop(&f.expiries)
+	heap.Pop(&f.credits.expiries)
 	g.over = true
 	before := g.account.available
-	f.expireRest(g, g.expires)
-	f.lowered(g.account, before, g.expires)
-	f.tidy(g)
+	f.credits.expireRest(g, g.expires)
+	f.alerts.lowered(g.account, before, g.expires)
+	f.credits.tidy(g)
 }
 
-func (f *Fold) expireRest(g *grant, at int64) {
+func (c *credits) expireRest(g *grant, at int64) {
 	if g.left == 0 {
 		return
 	}
 	rest := int64(g.left)
 	g.left = 0
-	take(f, "available credits", &g.account.available, rest)
-	f.enter(g.account, &event.LedgerEntry{
+	take(c.base, "available credits", &g.account.available, rest)
+	c.enter(g.account, &event.LedgerEntry{
 		TimeMs: at, Type: event.LedgerType_LEDGER_EXPIRY, AmountMicros: -rest, Reason: g.reason,
 	})
 }
 
 // adjust takes credits away, in the order of spending. The account has at least the amount.
-func (f *Fold) adjust(a *account, amount uint64) {
-	take(f, "available credits", &a.available, int64(amount))
+func (c *credits) adjust(a *account, amount uint64) {
+	take(c.base, "available credits", &a.available, int64(amount))
 	for _, g := range slices.Clone(a.grants) {
 		if amount == 0 {
 			break
@@ -182,23 +189,23 @@ func (f *Fold) adjust(a *account, amount uint64) {
 		part := min(g.left, amount)
 		g.left -= part
 		amount -= part
-		f.tidy(g)
+		c.tidy(g)
 	}
 	if amount > 0 {
-		f.fault("the grants lack %d of the available credits", amount)
+		c.fault("the grants lack %d of the available credits", amount)
 	}
 }
 
 // enter appends an entry to the account's ledger and moves its balance. It fills in the id, account and balance; the
 // caller gives all else.
-func (f *Fold) enter(a *account, e *event.LedgerEntry) {
-	take(f, "settled credits", &a.settled, -e.AmountMicros) // a positive amount is added
+func (c *credits) enter(a *account, e *event.LedgerEntry) {
+	take(c.base, "settled credits", &a.settled, -e.AmountMicros) // a positive amount is added
 	a.entries++
-	e.Id = string(ledgerID(f.sequence, f.ordinal))
-	f.ordinal++
+	e.Id = string(ledgerID(c.sequence, c.ordinal))
+	c.ordinal++
 	e.Account = a.id
 	e.BalanceMicros = uint64(a.settled)
-	f.effects.Ledger = append(f.effects.Ledger, e)
+	c.effects.Ledger = append(c.effects.Ledger, e)
 }
 
 // ledgerID is the position of an entry as text. Ids sort as the entries do.
@@ -216,16 +223,16 @@ const (
 // enterCharge enters the price of a request that was served, if it cost anything. A price that came back meanwhile was told
 // to the client, so the ledger shows it and its return. The return goes first: its credits may be spent by now, and no
 // balance of the ledger is below zero.
-func (f *Fold) enterCharge(a *account, h *hold, at int64) {
+func (c *credits) enterCharge(a *account, h *hold, at int64) {
 	cost := h.cost
 	if h.returned > 0 {
-		f.enterReturn(a, h.request, h.key, h.returned, at)
+		c.enterReturn(a, h.request, h.key, h.returned, at)
 		cost = h.returned
 	}
 	if cost == 0 {
 		return
 	}
-	f.enter(a, &event.LedgerEntry{
+	c.enter(a, &event.LedgerEntry{
 		TimeMs: at, Type: event.LedgerType_LEDGER_CHARGE, QuotaKey: uint32(h.key),
 		AmountMicros: -int64(cost), RequestId: slices.Clone(h.request[:]),
 	})

@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Usage and storage by day (RulesHolders). A day is one of UTC, by the fold's time. The days of a month sum to its counters and
+// Usage and storage by day. A day is one of UTC, by the fold's time. The days of a month sum to its counters and
 // to its storage integral at every moment: whatever changes one of them changes a day of that month by the same amount.
 
 const dayMillis = 24 * 60 * 60 * 1000
@@ -25,17 +25,19 @@ type UsageDelta struct {
 	SpentMicros int64
 }
 
-// DaysSinceMillis is when the fold began to count by day, 0 before that.
-func (f *Fold) DaysSinceMillis() int64 { return f.daysMillis }
-
-// dayOf is the day in which a request of the account counts now, 0 before RulesHolders. It is one of the month that counts it,
-// also while that is later than the time.
-func (f *Fold) dayOf(a *account) uint32 {
-	if f.rules < RulesHolders {
+// DaysSinceMillis is when the fold began to count usage: when the first price book came into force; 0 before that.
+func (f *Fold) DaysSinceMillis() int64 {
+	if len(f.prices.list) == 0 {
 		return 0
 	}
-	m := f.monthOf(a)
-	return uint32(max(m.start, min(f.time, m.end-1)) / dayMillis)
+	return f.prices.list[0].fromMillis
+}
+
+// dayOf is the day in which a request of the account counts now. It is one of the month that counts it, also while that is
+// later than the time.
+func (a *account) dayOf(b *base) uint32 {
+	m := a.monthOf(b)
+	return uint32(max(m.start, min(b.time, m.end-1)) / dayMillis)
 }
 
 // counted is the hold as a change of its day.
@@ -47,13 +49,10 @@ func (h *hold) counted(requests int32) UsageDelta {
 	return d
 }
 
-// countDay tells of a change of a day. Of requests from before RulesHolders nothing is told.
-func (f *Fold) countDay(a *account, day uint32, key plan.QuotaKey, d UsageDelta) {
-	if day == 0 {
-		return
-	}
+// countDay adds a change of a day to the effects.
+func (b *base) countDay(a *account, day uint32, key plan.QuotaKey, d UsageDelta) {
 	d.Account, d.Day, d.QuotaKey = event.AccountID(a.id), day, key
-	f.effects.Usage = append(f.effects.Usage, d)
+	b.effects.Usage = append(b.effects.Usage, d)
 }
 
 // storageDays splits the storage integral of a month by day. It has an entry for each day with a change, and none for the days
@@ -70,25 +69,15 @@ type storageChanges struct {
 	millis uint128 // byte-milliseconds that they add to this day; in two's complement
 }
 
-// daysKept tells whether the storage of a month is known by day: the fold has counted so for as long as the account and
-// the month last.
-func (f *Fold) daysKept(a *account, m month) bool {
-	return f.daysMillis != 0 && (m.start >= f.daysMillis || a.created > f.daysMillis)
-}
-
 // storeDay enters a change of the stored bytes on the day of at, a time of the month.
-func (f *Fold) storeDay(a *account, c *counters, m month, bytes, at int64) {
-	if f.daysKept(a, m) {
-		day, rest := (at-m.start)/dayMillis, dayMillis-(at-m.start)%dayMillis
-		c.changeDay(uint32(day), bytes, bytes, rest)
-	}
+func (c *counters) storeDay(m month, bytes, at int64) {
+	day, rest := (at-m.start)/dayMillis, dayMillis-(at-m.start)%dayMillis
+	c.changeDay(uint32(day), bytes, bytes, rest)
 }
 
 // makeUpDay enters what a closed month lacks on the day of at, when it becomes known.
-func (f *Fold) makeUpDay(a *account, m month, bytes, millis, at int64) {
-	if f.daysKept(a, m) {
-		a.current.changeDay(uint32((at-m.start)/dayMillis), 0, bytes, millis)
-	}
+func (c *counters) makeUpDay(m month, bytes, millis, at int64) {
+	c.changeDay(uint32((at-m.start)/dayMillis), 0, bytes, millis)
 }
 
 // changeDay adds net bytes to all days after one, and bytes for so many milliseconds to that day.

@@ -76,8 +76,7 @@ func (m *machine) compareDays(t *rapid.T, id uint64) {
 		}
 		for _, key := range machineKeys {
 			sum := months[dayKey{day: of, quotaKey: key}]
-			if begun := m.fold.DaysSinceMillis(); begun != 0 && monthNumber(of).start >= begun &&
-				(uint32(sum.used) != c.used[key] || uint32(sum.overage) != c.overage[key] || uint64(sum.spent) != c.spent[key]) {
+			if uint32(sum.used) != c.used[key] || uint32(sum.overage) != c.overage[key] || uint64(sum.spent) != c.spent[key] {
 				t.Fatalf("%v of %x: the days sum to %+v, the month has %d, %d and %d", key, id, sum, c.used[key], c.overage[key], c.spent[key])
 			}
 		}
@@ -86,13 +85,7 @@ func (m *machine) compareDays(t *rapid.T, id uint64) {
 
 // compareStorageDays holds the days of a month to the model, and their sum to the month.
 func (m *machine) compareStorageDays(t *rapid.T, id uint64, a *modelAccount, now *account, of month) {
-	s := m.fold.statement(now, of)
-	if kept := m.model.byDay != 0 && (of.start >= m.model.byDay || a.created > m.model.byDay); s.StorageByDay != kept {
-		t.Fatalf("%s of %x by day: %v, model %v", of.period(), id, s.StorageByDay, kept)
-	}
-	if !s.StorageByDay {
-		return
-	}
+	s := m.fold.prices.statement(now, of)
 	byDay, sum := map[int64]*big.Int{}, new(big.Int)
 	for _, d := range s.StorageDays {
 		byDay[int64(d.Day)*dayMillis] = signed(uint128{d.ByteMsHigh, d.ByteMsLow})
@@ -206,34 +199,10 @@ func TestClosedMonthsKeepTheirDays(t *testing.T) {
 	}
 }
 
-// TestNothingIsCountedByDayBeforeItsRules: what earlier rules admitted is not told of later either.
-func TestNothingIsCountedByDayBeforeItsRules(t *testing.T) {
-	h := newHistory(t, nil)
-	t.Cleanup(h.sound)
-	h.rules = RulesSafe
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Pro)
-	early := h.admission(alice, plan.FilesUpload)
-	h.want(early, admitted)
-	h.rules = RulesHolders
-	h.prices(plan.Published(10))
-	if h.fold.DaysSinceMillis() != h.now {
-		t.Fatalf("since %d", h.fold.DaysSinceMillis())
-	}
-	h.voided(early)
-	h.use(alice, plan.FilesUpload, 2)
-	if c := h.onDay(alice, "2026-10-15T00:00:00Z", plan.FilesUpload); c.used != 2 || len(h.days) != 1 {
-		t.Fatalf("%+v", h.days)
-	}
-	if s, _ := h.fold.StatementAt(event.AccountID(alice), "2026-10", h.now); s.StorageByDay {
-		t.Fatal("a month that began before is said to be known by day")
-	}
-}
-
 // TestStorageByDaySumsToTheMonth: files come and go around the ends of months, and billing hears of some late.
 func TestStorageByDaySumsToTheMonth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newMachine(t, NewestRules)
+		m := newMachine(t)
 		m.commandOf(t, create(alice, plan.Pro))
 		m.commandOf(t, create(bob, plan.Max))
 		m.wait(15 * 24 * time.Hour)

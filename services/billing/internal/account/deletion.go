@@ -7,27 +7,27 @@ const DeletionMillis = 14 * 24 * 60 * 60 * 1000
 
 // deletion carries out a command about the deletion of an account. The journal decides between a holder who takes it back and
 // the job that erases: whichever comes first counts.
-func (f *Fold) deletion(a *account, c *event.Command) event.CommandStatus {
+func (a *account) deletion(b *base, c *event.Command) event.CommandStatus {
 	switch c.Action.(type) {
 	case *event.Command_DeleteAccount:
 		if a.deletes == 0 {
-			a.deletes = f.time + DeletionMillis
+			a.deletes = b.time + DeletionMillis
 		}
 	case *event.Command_KeepAccount:
 		a.deletes = 0
 	case *event.Command_EraseAccount:
-		if a.deletes == 0 || f.time < a.deletes {
+		if a.deletes == 0 || b.time < a.deletes {
 			return event.CommandStatus_COMMAND_INVALID
 		}
-		f.erase(a)
+		a.erase(b)
 	}
 	return event.CommandStatus_COMMAND_OK
 }
 
 // erase ends the account for ever: no key is its key, and no command changes it. Its counters, ledger and storage stay, so that
 // its documents can be taken out of the bill as they go.
-func (f *Fold) erase(a *account) {
-	a.erased, a.deletes = max(f.time, 1), 0
+func (a *account) erase(b *base) {
+	a.erased, a.deletes = max(b.time, 1), 0
 	a.keyVersion, a.fingerprint, a.keyPrefix, a.keyCreated = 0, 0, "", 0
 	a.suspended, a.suspensionReason = 0, ""
 	a.alerts, a.keys, a.keyUsed = nil, nil, 0

@@ -85,18 +85,3 @@ func TestADeletionIsNotPutOffByAClockThatWasAhead(t *testing.T) {
 	}
 	h.sound()
 }
-
-// TestADeletionNeedsTheRulesThatKnowIt: a program of before folds the same journal beside this one.
-func TestADeletionNeedsTheRulesThatKnowIt(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = RulesSafe
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Pro)
-	for _, c := range []*event.Command{deleteAccount(alice), keepAccount(alice), eraseAccount(alice)} {
-		if o := h.command(c); o.Status != event.CommandStatus_COMMAND_INVALID || o.Tier != 0 {
-			t.Fatalf("%v", o)
-		}
-	}
-	h.want(h.admission(alice, plan.PastesGet), admitted)
-	h.sound()
-}

@@ -9,9 +9,9 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// From RulesHolders on each domain settles on a subject of its own, which no other service may publish to. The fold takes from it
+// Each domain settles on a subject of its own, which no other service may publish to. The fold takes from it
 // what that domain can know: how a write with one of its quota keys ended, by the id of the hold. So the same settlement twice
-// counts once, whatever the sequences of the domain's stream are. Only changes of storage have no id: the marks guard them
+// counts once, whatever the sequences of the domain's stream are. Only changes of storage have no id: the watermarks guard them
 // against being counted twice.
 
 // Refused is a number of settlements of one batch that the fold did not take, all for the same reason.
@@ -26,69 +26,44 @@ type RefusalReason string
 
 // The reasons.
 const (
-	RefusedSource    RefusalReason = "source"    // not of a stream of the domain that owns the subject
+	RefusedSource    RefusalReason = "source"    // not of a stream of the domain that owns the subject; the edges' subject has none
 	RefusedQuotaKey  RefusalReason = "quota_key" // of another domain
 	RefusedHold      RefusalReason = "hold"      // of no write that is open, or was voided in the last day, or of another account or quota key
 	RefusedStorage   RefusalReason = "storage"   // only files have storage
 	RefusedMalformed RefusalReason = "malformed"
-	RefusedOlder     RefusalReason = "older" // on the subject of edges, where only earlier versions of the domains settle
 )
 
 // RefusalReasons lists them.
 func RefusalReasons() []RefusalReason {
-	return []RefusalReason{RefusedSource, RefusedQuotaKey, RefusedHold, RefusedStorage, RefusedMalformed, RefusedOlder}
+	return []RefusalReason{RefusedSource, RefusedQuotaKey, RefusedHold, RefusedStorage, RefusedMalformed}
 }
 
-func (f *Fold) refuse(source string, reason RefusalReason, count int) {
-	for i := range f.effects.Refused {
-		if r := &f.effects.Refused[i]; r.Reason == reason {
+func (b *base) refuse(source string, reason RefusalReason, count int) {
+	if count == 0 {
+		return
+	}
+	for i := range b.effects.Refused {
+		if r := &b.effects.Refused[i]; r.Reason == reason {
 			r.Count += count
 			return
 		}
 	}
-	f.effects.Refused = append(f.effects.Refused, Refused{Source: source, Reason: reason, Count: count})
+	b.effects.Refused = append(b.effects.Refused, Refused{Source: source, Reason: reason, Count: count})
 }
 
 // applyDomain folds a batch on the subject of a domain.
 func (f *Fold) applyDomain(m Message) error {
-	if f.rules < RulesHolders {
-		return errUnknownSubject // as in earlier versions
-	}
-	b, err := f.decode(m.Data)
+	b, err := f.scratch.decode(m.Data)
 	if err != nil {
 		return err
 	}
-	f.advance(f.timeOf(m, b.StampMs, 0))
+	f.advance(f.timeOf(m, b.StampMs, f.offset))
 	if b.Number != 0 || len(b.Admissions) > 0 {
 		f.refuse(b.Source, RefusedMalformed, len(b.Admissions)+len(b.Settlements))
 		return nil
 	}
 	f.settleDomain(m.Kind.domain(), b, m.TimeMillis)
 	return nil
-}
-
-// settleAsBefore folds a batch without a number on the subject of the edges: a tick, which is empty, or the settlements of a
-// domain whose program is of an earlier version. These are taken until there were none for a day.
-func (f *Fold) settleAsBefore(b *event.UsageBatch, messageMillis int64) {
-	if len(b.Settlements) == 0 {
-		return
-	}
-	if !f.takesOlder() {
-		f.refuse(b.Source, RefusedOlder, len(b.Settlements))
-		return
-	}
-	domain, _, _ := strings.Cut(b.Source, "_")
-	f.settleDomain(event.Domain(strings.ToLower(domain)), b, messageMillis)
-}
-
-// takesOlder tells whether a message that only an earlier version writes is still taken.
-func (f *Fold) takesOlder() bool {
-	if f.older == 0 || f.time >= f.older+OlderMillis {
-		f.older = 0
-		return false
-	}
-	f.older = f.time
-	return true
 }
 
 // settleDomain folds the settlements of a domain. The journal stored them at messageMillis.
@@ -100,36 +75,32 @@ func (f *Fold) settleDomain(domain event.Domain, b *event.UsageBatch, messageMil
 		f.refuse(b.Source, RefusedSource, len(b.Settlements))
 		return
 	}
-	s := f.source(b.Source)
-	most := messageMillis + skewMillis
+	s := f.sources.get(b.Source, f.time)
+	maxStored := messageMillis + skewMillis
 	var last uint64
 	var latest int64
-	anew := false
+	recreated := false
 	for _, item := range b.Settlements {
-		if item.Sequence == 0 {
+		if item.Sequence == 0 || item.StoredMs == 0 {
 			f.refuse(b.Source, RefusedMalformed, 1)
 			continue
 		}
-		// A time that is far ahead tells nothing. It must not move the mark beyond the requests to come.
-		seen := item.Sequence <= s.mark && item.StoredMs > most || f.seen(s, item)
+		// A time that is far ahead means nothing. It must not move the watermark beyond the requests to come.
+		seen := item.Sequence <= s.watermark && item.StoredMs > maxStored || s.settled(item)
 		if !seen {
-			stored := item.StoredMs
-			if stored == 0 { // of an earlier version
-				stored = messageMillis + aheadMillis
-			}
-			anew = anew || item.Sequence <= s.mark
-			last, latest = max(last, item.Sequence), max(latest, min(stored, most))
+			recreated = recreated || item.Sequence <= s.watermark
+			last, latest = max(last, item.Sequence), max(latest, min(item.StoredMs, maxStored))
 			f.entries++
 		}
 		if reason := f.settleItem(domain, item, seen); reason != "" {
 			f.refuse(b.Source, reason, 1)
 		}
 	}
-	if anew {
-		f.effects.Anew = append(f.effects.Anew, Anew{Stream: s.name, Mark: s.mark, Sequence: last})
-		s.mark, s.floorMillis = 0, s.settledUntil(f)
+	if recreated {
+		f.effects.Recreated = append(f.effects.Recreated, Recreated{Stream: s.name, Watermark: s.watermark, Sequence: last})
+		s.watermark, s.floorMillis = 0, s.watermarkMillis
 	}
-	s.mark, s.markMillis = max(s.mark, last), max(s.markMillis, latest)
+	s.watermark, s.watermarkMillis = max(s.watermark, last), max(s.watermarkMillis, latest)
 }
 
 // isStream tells whether a source is the name of a stream of the domain.
@@ -174,7 +145,7 @@ func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool
 	}
 	if item.StorageDelta != 0 && !seen {
 		if a := f.account(item.Account); a != nil {
-			f.store(a, item.StorageDelta, item.StorageAtMs)
+			a.store(&f.base, item.StorageDelta, item.StorageAtMs)
 		}
 	}
 	if storageOnly || f.settleWrite(key, item) || seen {
@@ -186,18 +157,18 @@ func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool
 // settleWrite closes the hold of a write, or corrects how it was closed. It returns false if no such write is known.
 func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
 	request := event.RequestID(item.RequestId)
-	p := f.principalOf(item.Account, item.Anonymous)
+	p := f.principals.principalOf(item.Account, item.Anonymous)
 	if p == nil {
 		return false
 	}
-	late, wasLate := f.takeLate(p, request, key)
-	h := f.byRequest[request]
+	late, wasLate := f.principals.takeLate(p, request, key)
+	h := f.holds.byRequest[request]
 	switch {
 	case h == nil || h.principal != p || h.key != key || !h.write:
 		if wasLate && item.Result == event.Result_SERVED {
-			f.chargeAnew(item, late.keyNumber, late.line)
+			f.chargeLate(item, late.keyNumber, late.lineage)
 		}
-		f.reap(p)
+		f.principals.reap(p)
 		return wasLate
 	case h.result != event.Result_RESULT_UNSPECIFIED:
 		f.settleLate(item, h)
@@ -205,24 +176,24 @@ func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
 		f.serve(h, f.time, false)
 	default:
 		f.void(h, f.time, false)
-		f.traceVoidedBy(item)
+		f.records.traceVoidedBy(item)
 		if item.Failed {
-			f.fail(p)
+			f.principals.fail(p)
 		}
-		f.reap(p)
+		f.principals.reap(p)
 	}
 	return true
 }
 
 // principalOf is the account or network, nil where there is none.
-func (f *Fold) principalOf(id uint64, anonymous bool) *principal {
+func (s *principals) principalOf(id uint64, anonymous bool) *principal {
 	if anonymous {
-		if n := f.networks[id]; n != nil {
+		if n := s.networks[id]; n != nil {
 			return &n.principal
 		}
 		return nil
 	}
-	if a := f.accounts[id]; a != nil {
+	if a := s.accounts[id]; a != nil {
 		return &a.principal
 	}
 	return nil
@@ -234,14 +205,14 @@ type lateWrite struct {
 	request event.RequestID
 	key     plan.QuotaKey
 	time    int64 // of the void
-	// keyNumber and line are those of the hold.
-	keyNumber, line uint32
+	// Those of the hold.
+	keyNumber, lineage uint32
 }
 
 // remain remembers a write that is about to be voided without the word of its service. The oldest is forgotten beyond maxLate:
 // its service can't charge it any more.
 func (f *Fold) remain(h *hold, at int64) {
-	if f.rules < RulesHolders || !h.write {
+	if !h.write {
 		return
 	}
 	p := h.principal
@@ -249,20 +220,20 @@ func (f *Fold) remain(h *hold, at int64) {
 	if len(p.late) >= maxLate {
 		p.late = slices.Delete(p.late, 0, 1)
 	}
-	p.late = append(p.late, lateWrite{request: h.request, key: h.key, time: at, keyNumber: h.keyNumber, line: h.line})
-	f.late.push(principalTime{at, p})
-	if f.watches(h.request) {
-		f.trace.until = at + LateMillis
+	p.late = append(p.late, lateWrite{request: h.request, key: h.key, time: at, keyNumber: h.keyNumber, lineage: h.lineage})
+	f.principals.late.push(principalTime{at, p})
+	if f.records.watches(h.request) {
+		f.records.trace.until = at + LateMillis
 	}
 }
 
 // takeLate forgets a voided write and returns it, if it was remembered.
-func (f *Fold) takeLate(p *principal, request event.RequestID, key plan.QuotaKey) (late lateWrite, ok bool) {
+func (s *principals) takeLate(p *principal, request event.RequestID, key plan.QuotaKey) (late lateWrite, ok bool) {
 	i := slices.IndexFunc(p.late, func(l lateWrite) bool { return l.request == request && l.key == key })
 	if i < 0 {
 		return late, false
 	}
-	f.touch(p)
+	s.touch(p)
 	late = p.late[i]
 	p.late = slices.Delete(p.late, i, i+1)
 	if len(p.late) == 0 {
@@ -272,12 +243,12 @@ func (f *Fold) takeLate(p *principal, request event.RequestID, key plan.QuotaKey
 }
 
 // trimLate forgets the voided writes up to a time.
-func (f *Fold) trimLate(at principalTime) {
+func (s *principals) trimLate(at principalTime) {
 	p := at.principal
 	if p.gone || len(p.late) == 0 || p.late[0].time > at.time {
 		return
 	}
-	f.touch(p)
+	s.touch(p)
 	n := 0
 	for n < len(p.late) && p.late[n].time <= at.time {
 		n++
@@ -285,5 +256,5 @@ func (f *Fold) trimLate(at principalTime) {
 	if p.late = slices.Delete(p.late, 0, n); len(p.late) == 0 {
 		p.late = nil
 	}
-	f.reap(p)
+	s.reap(p)
 }

@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-func TestRulesDomainsAreThoseOfTheFold(t *testing.T) {
+func TestEachDomainHasItsKindOfSettlements(t *testing.T) {
 	for _, d := range event.Documents() {
 		if SettledBy(d).domain() != d {
 			t.Errorf("%s settles with kind %d, which is of %q", d, SettledBy(d), SettledBy(d).domain())
@@ -60,7 +60,7 @@ func (h *history) writing(key plan.QuotaKey) *event.Admission {
 func TestADomainSettlesItsOwnWritesOnly(t *testing.T) {
 	served := func(a *event.Admission) *event.Settlement {
 		s := settlementOf(a, event.Result_SERVED)
-		s.Sequence = 1
+		s.Sequence, s.StoredMs = 1, at("2026-10-15T12:00:00Z")
 		return s
 	}
 	for name, c := range map[string]struct {
@@ -99,10 +99,13 @@ func TestADomainSettlesItsOwnWritesOnly(t *testing.T) {
 			s.StorageDelta = plan.GB
 		}, reason: RefusedStorage},
 		"storage alone": {change: func(_ *event.UsageBatch, s *event.Settlement, _ map[plan.QuotaKey]*event.Admission) {
-			*s = event.Settlement{Account: alice, Sequence: 1, StorageDelta: plan.GB}
+			*s = event.Settlement{Account: alice, Sequence: 1, StoredMs: 1, StorageDelta: plan.GB}
 		}, reason: RefusedStorage},
 		"without a sequence": {change: func(_ *event.UsageBatch, s *event.Settlement, _ map[plan.QuotaKey]*event.Admission) {
 			s.Sequence = 0
+		}, reason: RefusedMalformed},
+		"without a time": {change: func(_ *event.UsageBatch, s *event.Settlement, _ map[plan.QuotaKey]*event.Admission) {
+			s.StoredMs = 0
 		}, reason: RefusedMalformed},
 		"without a result": {change: func(_ *event.UsageBatch, s *event.Settlement, _ map[plan.QuotaKey]*event.Admission) {
 			s.Result = event.Result_RESULT_UNSPECIFIED
@@ -147,7 +150,7 @@ func TestADomainSettlesItsOwnWritesOnly(t *testing.T) {
 				t.Errorf("refused for %q, want %q", reasons, c.reason)
 			}
 			after := h.fold.UsageAt(event.AccountID(alice), h.now).String()
-			if after != before || h.fold.OpenHolds() != open || len(h.fold.accounts[alice].failures) > 0 || len(h.ledger) > 0 {
+			if after != before || h.fold.OpenHolds() != open || len(h.fold.principals.accounts[alice].failures) > 0 || len(h.ledger) > 0 {
 				t.Errorf("it had an effect: %d holds of %d are open\n%s\n%s", h.fold.OpenHolds(), open, after, before)
 			}
 			// The true service goes on as if nothing had happened.
@@ -247,14 +250,14 @@ func TestAVoidedWriteIsChargedForADay(t *testing.T) {
 				void(h, a)
 				h.wait(c.late)
 				s := settlementOf(a, event.Result_SERVED)
-				s.Sequence = 1
+				s.Sequence, s.StoredMs = 1, h.now
 				reasons := h.sends(SettledLite, &event.UsageBatch{Source: "LITE_0", Settlements: []*event.Settlement{s}})
 				s.Sequence = 2
 				h.sends(SettledLite, &event.UsageBatch{Source: "LITE_0", Settlements: []*event.Settlement{s}})
 				used := int(h.usedBy(alice, plan.LiteCreate).Used)
 				if keyless {
-					if used = 0; h.fold.networks[net1] != nil {
-						used = len(h.fold.networks[net1].admitted)
+					if used = 0; h.fold.principals.networks[net1] != nil {
+						used = len(h.fold.principals.networks[net1].admitted)
 					}
 				}
 				if used != c.used || (c.used == 0) != slices.Equal(reasons, []RefusalReason{RefusedHold}) {
@@ -304,7 +307,7 @@ func TestTheOldestOfTooManyVoidedWritesIsForgotten(t *testing.T) {
 			h.usage(admissions, nil)
 			h.usage(nil, voids)
 		}
-		if got := len(h.fold.accounts[alice].late); got != maxLate {
+		if got := len(h.fold.principals.accounts[alice].late); got != maxLate {
 			t.Fatalf("%d are remembered", got)
 		}
 		h.domain(1, settlementOf(first, event.Result_SERVED))
@@ -312,88 +315,24 @@ func TestTheOldestOfTooManyVoidedWritesIsForgotten(t *testing.T) {
 			t.Errorf("the oldest of %d is charged %d times, want %d", maxLate+more, used, charged)
 		}
 		h.wait(LateMillis * time.Millisecond).tick()
-		if got := len(h.fold.accounts[alice].late); got != 0 || h.fold.late.len() != 0 {
+		if got := len(h.fold.principals.accounts[alice].late); got != 0 || h.fold.principals.late.len() != 0 {
 			t.Errorf("%d are remembered for more than a day", got)
 		}
 		h.sound()
 	}
 }
 
-// upgraded is a history that came to the newest rules from those before.
-func upgraded(t *testing.T) *history {
-	t.Helper()
-	h := newHistory(t, nil)
-	h.rules = RulesSafe
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Pro)
-	h.rules = NewestRules
-	h.prices(plan.Published(10))
-	t.Cleanup(h.sound)
-	return h
-}
-
-// asBefore is a settlement as earlier versions send it: on the subject of the edges.
-func asBefore(a *event.Admission, sequence uint64) *event.UsageBatch {
-	s := settlementOf(a, event.Result_SERVED)
-	s.Sequence = sequence
-	return &event.UsageBatch{Source: domainOf(plan.QuotaKey(a.QuotaKey)).Stream(0), Settlements: []*event.Settlement{s}}
-}
-
-// TestEarlierVersionsSettleUntilTheyAreGone: during an upgrade their writes are charged, and a day after the last of them nobody
-// settles any more on the subject of the edges.
-func TestEarlierVersionsSettleUntilTheyAreGone(t *testing.T) {
-	h := upgraded(t)
-	for range 3 {
-		h.wait(OlderMillis*time.Millisecond - 1000)
-		if reasons := h.sends(Usage, asBefore(h.writing(plan.LiteCreate), h.requests)); reasons != nil || h.fold.OpenHolds() != 0 {
-			t.Fatalf("refused for %q", reasons)
-		}
-	}
-	forged := asBefore(h.writing(plan.FilesUpload), h.requests)
-	forged.Source = "LITE_0"
-	if reasons := h.sends(Usage, forged); !slices.Equal(reasons, []RefusalReason{RefusedQuotaKey}) {
-		t.Errorf("another domain's write: %q", reasons)
-	}
-	h.sends(SettledFile, asBefore(h.writing(plan.FilesUpload), h.requests))
-	h.wait(OlderMillis * time.Millisecond)
-	h.fold = restored(t, h.fold)
-	for range 2 {
-		if reasons := h.sends(Usage, asBefore(h.writing(plan.LiteCreate), h.requests)); !slices.Equal(reasons, []RefusalReason{RefusedOlder}) {
-			t.Errorf("a day after the last one: %q", reasons)
-		}
-		h.wait(-time.Hour) // nor if the journal's clock comes back
-	}
-	if h.tick(); h.fold.older != 0 {
-		t.Error("earlier versions may settle again")
-	}
-}
-
-// TestANewJournalHasNoEarlierVersions: and their way to settle is closed from the first message on.
-func TestANewJournalHasNoEarlierVersions(t *testing.T) {
+// TestTheSubjectOfEdgesTakesNoSettlementsOfADomain: only the domain's own subject does.
+func TestTheSubjectOfEdgesTakesNoSettlementsOfADomain(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)
-	if reasons := h.sends(Usage, asBefore(h.writing(plan.LiteCreate), 1)); !slices.Equal(reasons, []RefusalReason{RefusedOlder}) || h.fold.OpenHolds() != 1 {
+	s := settlementOf(h.writing(plan.LiteCreate), event.Result_SERVED)
+	s.Sequence, s.StoredMs = 1, h.now
+	b := &event.UsageBatch{Source: "LITE_0", Settlements: []*event.Settlement{s}}
+	if reasons := h.sends(Usage, b); !slices.Equal(reasons, []RefusalReason{RefusedSource}) || h.fold.OpenHolds() != 1 {
 		t.Errorf("refused for %q", reasons)
 	}
-}
-
-// TestNoDomainHasASubjectBeforeTheRules: to the versions before, the subjects are unknown.
-func TestNoDomainHasASubjectBeforeTheRules(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = RulesSafe
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Pro)
-	data, err := event.Encode(asBefore(h.writing(plan.LiteCreate), 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	known, unknown := restored(t, h.fold), restored(t, h.fold)
-	m := Message{Sequence: h.fold.Sequence() + 1, TimeMillis: h.now, Kind: SettledLite, Data: data}
-	if _, err := known.Apply(m); err == nil || known.OpenHolds() != 1 {
-		t.Fatalf("folded with %v", err)
-	}
-	m.Kind = Unknown
-	if _, err := unknown.Apply(m); err == nil || stateHash(t, known) != stateHash(t, unknown) {
-		t.Fatalf("another state than that of the versions before: %v", err)
+	if reasons := h.sends(SettledLite, b); reasons != nil || h.fold.OpenHolds() != 0 {
+		t.Errorf("on its own subject: %q", reasons)
 	}
 }

@@ -54,7 +54,7 @@ func resultOf(t *testing.T, messages []Message) string {
 			t.Fatal(err)
 		}
 		for _, a := range effects.Answers {
-			fmt.Fprintf(&out, "%d answer %s %x\n", m.Sequence, a.Source, decisions(t, a))
+			fmt.Fprintf(&out, "%d answer %s %x\n", m.Sequence, a.Source, a.Data)
 		}
 		for _, u := range effects.Usage {
 			fmt.Fprintf(&out, "%d usage %s day %d %s key %d: %d %d %d\n", m.Sequence, u.Account, u.Day, u.QuotaKey, u.Key, u.Used, u.Overage, u.SpentMicros)
@@ -72,21 +72,6 @@ func resultOf(t *testing.T, messages []Message) string {
 	}
 	fmt.Fprintf(&out, "entries %d\nchain %x\nstate %x\n", f.Entries(), f.chain, stateHash(t, f))
 	return out.String()
-}
-
-// decisions is an answer without what only tells an edge which settlements are taken: earlier versions of rules 4 did not tell.
-func decisions(t *testing.T, a Answer) []byte {
-	t.Helper()
-	b := &event.VerdictBatch{}
-	if a.Kind != Verdicts || event.Decode(a.Data, b) != nil {
-		return a.Data
-	}
-	b.Rules = 0
-	data, err := event.Encode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }
 
 func readJournal(t *testing.T, path string) []Message {
@@ -185,7 +170,7 @@ func goldenHistory(t *testing.T) *history {
 	return h
 }
 
-// goldenHeld uses the rules that came with RulesHeld.
+// goldenHeld uses the rules of failed calls, held refusals, recreated streams and clocks that come back.
 func goldenHeld(h *history) {
 	h.grant(alice, 50_000, 0)
 	failing := h.admission(alice, plan.FilesUpload)
@@ -214,7 +199,7 @@ func goldenHeld(h *history) {
 	h.wait(3 * time.Minute).tick()
 }
 
-// goldenHolders uses the rules that came with RulesHolders: several keys, their limits, caps, alerts, days.
+// goldenHolders uses what account holders set: several keys, their limits, caps, alerts, days.
 func goldenHolders(h *history) {
 	h.grant(alice, 200_000, 0)
 	h.command(&event.Command{Account: alice, Action: &event.Command_SetWebhook{SetWebhook: &event.SetWebhook{

@@ -37,7 +37,7 @@ type history struct {
 	messages []Message
 	number   map[string]uint64
 	rules    uint32 // that the next price book names
-	asBefore bool   // the domains are of an earlier version
+	newest   uint32 // that the program knows
 	requests uint64
 	ledger   []*event.LedgerEntry
 	closed   []Closed
@@ -48,7 +48,7 @@ type history struct {
 }
 
 func newHistory(t tester, book *plan.Book) *history {
-	h := &history{t: t, fold: New(), now: at("2026-10-15T12:00:00Z"), number: map[string]uint64{}, rules: NewestRules}
+	h := &history{t: t, fold: New(), now: at("2026-10-15T12:00:00Z"), number: map[string]uint64{}, rules: NewestRules, newest: NewestRules}
 	if book != nil {
 		h.prices(book)
 	}
@@ -249,23 +249,18 @@ func (h *history) failed(a *event.Admission) {
 	h.usage(nil, []*event.Settlement{s})
 }
 
-// domain settles as the document services do, by the rules in force.
+// domain settles as the document services do.
 func (h *history) domain(sequence uint64, settlements ...*event.Settlement) {
 	h.t.Helper()
 	for _, s := range settlements {
 		s.Sequence = sequence
-	}
-	if h.fold.rules < RulesHolders {
-		h.append(Usage, &event.UsageBatch{Source: "PASTE_0", StampMs: h.now, Settlements: settlements})
-		return
+		if s.StoredMs == 0 {
+			s.StoredMs = h.now
+		}
 	}
 	for _, d := range event.Documents() {
 		if of := settledBy(d, settlements); len(of) > 0 {
-			kind := SettledBy(d)
-			if h.asBefore {
-				kind = Usage
-			}
-			h.append(kind, &event.UsageBatch{Source: d.Stream(0), StampMs: h.now, Settlements: of})
+			h.append(SettledBy(d), &event.UsageBatch{Source: d.Stream(0), StampMs: h.now, Settlements: of})
 		}
 	}
 }
@@ -332,19 +327,23 @@ func restored(t tester, f *Fold) *Fold {
 		t.Fatalf("%d bytes, encoded again %d: %v", len(data), len(plain), err)
 	}
 	again, err := Restore(s)
+	if err == nil {
+		err = again.Know(f.newest)
+	}
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	return again
 }
 
-// replayed folds messages from the first.
-func replayed(t tester, messages []Message) *Fold {
-	t.Helper()
+// replayed folds the messages from the first.
+func (h *history) replayed() *Fold {
+	h.t.Helper()
 	f := New()
-	for _, m := range messages {
+	_ = f.Know(h.newest) // it has come to no rules yet
+	for _, m := range h.messages {
 		if _, err := f.Apply(m); err != nil {
-			t.Fatalf("replay %d: %v", m.Sequence, err)
+			h.t.Fatalf("replay %d: %v", m.Sequence, err)
 		}
 	}
 	return f
@@ -354,7 +353,7 @@ func replayed(t tester, messages []Message) *Fold {
 func (h *history) sound() {
 	h.t.Helper()
 	live := stateHash(h.t, h.fold)
-	if again := stateHash(h.t, replayed(h.t, h.messages)); again != live {
+	if again := stateHash(h.t, h.replayed()); again != live {
 		h.t.Fatalf("replay from the start comes to %x, live to %x", again, live)
 	}
 	if again := stateHash(h.t, restored(h.t, h.fold)); again != live {

@@ -124,12 +124,12 @@ func (f *Fold) Image() (*Image, error) {
 		return nil, err
 	}
 	i := &Image{Sequence: f.sequence, Hash: hash, global: global}
-	i.accounts = make([]imagePrincipal, 0, len(f.accounts))
-	for id, a := range f.accounts { // sorted in Encode
+	i.accounts = make([]imagePrincipal, 0, len(f.principals.accounts))
+	for id, a := range f.principals.accounts { // sorted in Encode
 		i.accounts = append(i.accounts, imagePrincipal{id, a.encoded})
 	}
-	i.networks = make([]imagePrincipal, 0, len(f.networks))
-	for id, n := range f.networks {
+	i.networks = make([]imagePrincipal, 0, len(f.principals.networks))
+	for id, n := range f.principals.networks {
 		i.networks = append(i.networks, imagePrincipal{id, n.encoded})
 	}
 	return i, nil

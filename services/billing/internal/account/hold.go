@@ -19,10 +19,10 @@ type hold struct {
 	charge         event.ChargeSource
 	result         event.Result // of a closed one
 	month          uint32       // in which it is counted
-	day            uint32       // likewise; 0: admitted before RulesHolders
+	day            uint32       // likewise
 	index          uint32       // position in its batch
-	keyNumber      uint32       // of the API key; 0: the default key, a network, or before RulesHolders
-	line           uint32       // of that key
+	keyNumber      uint32       // of the API key; 0: the default key, or a network
+	lineage        uint32       // of that key
 	recent         recent.Ref   // of an account's; not part of the state
 	sequence       uint64
 	time           int64
@@ -68,7 +68,7 @@ func (l *holdList) push(h *hold) {
 	l.count++
 }
 
-func (f *Fold) remove(l *holdList, h *hold) {
+func (s *holds) remove(l *holdList, h *hold) {
 	at := h.links[l.kind]
 	if at.prev != nil {
 		at.prev.links[l.kind].next = at.next
@@ -81,33 +81,56 @@ func (f *Fold) remove(l *holdList, h *hold) {
 		l.tail = at.prev
 	}
 	h.links[l.kind] = holdLink{}
-	take(f, "holds of a list", &l.count, 1)
+	take(s.base, "holds of a list", &l.count, 1)
 }
 
 func (h *hold) after() *hold { return h.links[linkPrincipal].next }
 
+// holds are the open and the remembered holds of a fold.
+type holds struct {
+	*base
+	byRequest     map[event.RequestID]*hold // open or remembered
+	byOffset      map[uint64]*batchHolds    // reads that an edge may settle, by the sequence of their message
+	spareBatches  []*batchHolds
+	byIdempotency map[event.IdempotencyID]*hold
+	open          holdList // in the order of admission, which is that of time-outs
+	closed        holdList // remembered, in the order of closing
+	free          *hold
+}
+
+func newHolds(b *base) holds {
+	return holds{
+		base:          b,
+		byRequest:     map[event.RequestID]*hold{},
+		byOffset:      map[uint64]*batchHolds{},
+		byIdempotency: map[event.IdempotencyID]*hold{},
+		open:          holdList{kind: linkGlobal},
+		closed:        holdList{kind: linkGlobal},
+	}
+}
+
 // newHold takes a hold from the free list, because holds come and go with every request.
-func (f *Fold) newHold() *hold {
-	h := f.free
+func (s *holds) newHold() *hold {
+	h := s.free
 	if h == nil {
 		return &hold{}
 	}
-	f.free = h.links[linkGlobal].next
+	s.free = h.links[linkGlobal].next
 	use := h.use[:0]
 	*h = hold{use: use}
 	return h
 }
 
-func (f *Fold) freeHold(h *hold) {
+func (s *holds) freeHold(h *hold) {
 	clear(h.use)
-	h.links[linkGlobal] = holdLink{next: f.free}
-	f.free = h
+	h.links[linkGlobal] = holdLink{next: s.free}
+	s.free = h
 }
 
 // addOpen enters an open hold into the lists and indexes.
-func (f *Fold) addOpen(h *hold) {
+func (s *holds) addOpen(h *hold) {
 	p := h.principal
-	f.open.push(h)
+	s.open.push(h)
 	p.open.push(h)
 	p.openBy[h.key]++
 	if h.charge == event.ChargeSource_CHARGE_CREDITS {
@@ -116,37 +139,37 @@ func (f *Fold) addOpen(h *hold) {
 	if !h.movable {
 		p.holding[h.key]++
 	}
-	f.byRequest[h.request] = h
-	f.place(h)
+	s.byRequest[h.request] = h
+	s.index(h)
 	if h.hasIdempotency {
-		f.replace(h)
-		f.byIdempotency[h.idempotency] = h
+		s.replace(h)
+		s.byIdempotency[h.idempotency] = h
 	}
 }
 
 // replace frees the idempotency id of h from a read that may not be repeated any more.
-func (f *Fold) replace(h *hold) {
-	if used := f.byIdempotency[h.idempotency]; used != nil {
+func (s *holds) replace(h *hold) {
+	if used := s.byIdempotency[h.idempotency]; used != nil {
 		used.hasIdempotency = false
-		f.touch(used.principal)
+		s.touch(used.principal)
 	}
 }
 
 // removeOpen takes a hold out of the lists of open ones. The indexes still find it.
-func (f *Fold) removeOpen(h *hold) {
+func (s *holds) removeOpen(h *hold) {
 	p := h.principal
-	f.remove(&f.open, h)
-	f.remove(&p.open, h)
-	take(f, "open holds of a quota key", &p.openBy[h.key], 1)
+	s.remove(&s.open, h)
+	s.remove(&p.open, h)
+	take(s.base, "open holds of a quota key", &p.openBy[h.key], 1)
 	if h.charge == event.ChargeSource_CHARGE_CREDITS {
-		take(f, "open paid holds", &p.openPaid, 1)
+		take(s.base, "open paid holds", &p.openPaid, 1)
 	}
 }
 
 // remember keeps a closed hold for MemoryMillis.
-func (f *Fold) remember(h *hold, result event.Result, at int64) {
+func (s *holds) remember(h *hold, result event.Result, at int64) {
 	h.result, h.closedAt = result, at
-	f.closed.push(h)
+	s.closed.push(h)
 	h.principal.closed.push(h)
 }
 
@@ -157,19 +180,19 @@ func (f *Fold) forget(h *hold) {
 	if h.timedOut && h.result == event.Result_SERVED {
 		f.finalLate(h)
 	}
-	f.remove(&f.closed, h)
-	f.remove(&p.closed, h)
+	f.holds.remove(&f.holds.closed, h)
+	f.holds.remove(&p.closed, h)
 	f.drop(h)
-	f.reap(p)
+	f.principals.reap(p)
 }
 
 // drop takes a closed hold out of the indexes and returns it to the free list.
 func (f *Fold) drop(h *hold) {
-	delete(f.byRequest, h.request)
-	f.displace(h)
-	if h.hasIdempotency && f.byIdempotency[h.idempotency] == h {
-		delete(f.byIdempotency, h.idempotency)
+	delete(f.holds.byRequest, h.request)
+	f.holds.unindex(h)
+	if h.hasIdempotency && f.holds.byIdempotency[h.idempotency] == h {
+		delete(f.holds.byIdempotency, h.idempotency)
 	}
-	f.release(h)
-	f.freeHold(h)
+	f.credits.release(h)
+	f.holds.freeHold(h)
 }

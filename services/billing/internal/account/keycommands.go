@@ -13,17 +13,17 @@ func (f *Fold) keyCommand(a *account, c *event.Command) *event.CommandOutcome {
 	status, key, oldExpires := event.CommandStatus_COMMAND_INVALID, (*apiKey)(nil), int64(0)
 	switch action := c.Action.(type) {
 	case *event.Command_CreateKey:
-		status, key = f.createKey(a, action.CreateKey)
+		status, key = a.createKey(&f.base, action.CreateKey)
 	case *event.Command_UpdateKey:
 		if key = a.liveKey(action.UpdateKey.GetKey(), f.time); key == nil {
 			status = event.CommandStatus_COMMAND_KEY_NOT_FOUND
 			break
 		}
-		status = f.changeKey(a, key, action.UpdateKey.GetRules())
+		status = a.changeKey(&f.base, key, action.UpdateKey.GetRules())
 	case *event.Command_ReplaceKey:
-		status, key, oldExpires = f.replaceKey(a, action.ReplaceKey)
+		status, key, oldExpires = a.replaceKey(&f.base, action.ReplaceKey)
 	case *event.Command_RevokeKey:
-		status, key = f.revokeKey(a, action.RevokeKey.GetKey())
+		status, key = a.revokeKey(&f.base, action.RevokeKey.GetKey())
 	case *event.Command_SetSpendingCap:
 		if set := capOf(action.SetSpendingCap.GetCap()); set.valid() {
 			a.ring().cap, status = set, event.CommandStatus_COMMAND_OK
@@ -53,47 +53,47 @@ func (a *account) liveKey(number uint32, now int64) *apiKey {
 	return nil
 }
 
-func (f *Fold) createKey(a *account, c *event.CreateKey) (event.CommandStatus, *apiKey) {
+func (a *account) createKey(b *base, c *event.CreateKey) (event.CommandStatus, *apiKey) {
 	rules := c.GetRules()
-	if rules == nil || rules.Name == nil || !f.validRules(rules) {
+	if rules == nil || rules.Name == nil || !validRules(rules, b.time) {
 		return event.CommandStatus_COMMAND_INVALID, nil
 	}
-	if current, _ := a.liveKeys(f.time); current >= MaxKeys {
+	if current, _ := a.liveKeys(b.time); current >= MaxKeys {
 		return event.CommandStatus_COMMAND_TOO_MANY_KEYS, nil
 	}
 	r := a.ring()
-	l := &keyLine{number: r.next, month: a.month}
+	l := &keyLineage{number: r.next, month: a.month}
 	k := &apiKey{
-		number: r.next, line: r.next, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: f.time,
+		number: r.next, lineage: r.next, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: b.time,
 	}
 	r.next++
-	f.applyRules(k, l, rules)
-	r.lines = append(r.lines, l)
-	a.addKey(k, f.time)
+	applyRules(k, l, rules, b.time)
+	r.lineages = append(r.lineages, l)
+	a.addKey(k, b.time)
 	return event.CommandStatus_COMMAND_OK, k
 }
 
-func (f *Fold) changeKey(a *account, k *apiKey, rules *event.KeyRules) event.CommandStatus {
-	if rules == nil || !f.validRules(rules) {
+func (a *account) changeKey(b *base, k *apiKey, rules *event.KeyRules) event.CommandStatus {
+	if rules == nil || !validRules(rules, b.time) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
-	f.applyRules(k, a.lineOf(k.line), rules)
+	applyRules(k, a.lineageOf(k.lineage), rules, b.time)
 	return event.CommandStatus_COMMAND_OK
 }
 
 // replaceKey ends a key after the overlap, and no later than it would have ended. Its successor lives as long as it was to live.
-func (f *Fold) replaceKey(a *account, c *event.ReplaceKey) (event.CommandStatus, *apiKey, int64) {
+func (a *account) replaceKey(b *base, c *event.ReplaceKey) (event.CommandStatus, *apiKey, int64) {
 	if c.GetOverlapMs() < 0 || c.GetOverlapMs() > MaxOverlapMillis {
 		return event.CommandStatus_COMMAND_INVALID, nil, 0
 	}
-	old := a.liveKey(c.GetKey(), f.time)
+	old := a.liveKey(c.GetKey(), b.time)
 	if old == nil {
 		return event.CommandStatus_COMMAND_KEY_NOT_FOUND, nil, 0
 	}
-	if _, replaced := a.liveKeys(f.time); c.GetOverlapMs() > 0 && replaced >= MaxKeys {
+	if _, replaced := a.liveKeys(b.time); c.GetOverlapMs() > 0 && replaced >= MaxKeys {
 		return event.CommandStatus_COMMAND_TOO_MANY_KEYS, nil, 0
 	}
-	r, ends := a.ring(), f.time+c.GetOverlapMs()
+	r, ends := a.ring(), b.time+c.GetOverlapMs()
 	created := old.created
 	if old.number == 0 {
 		created = a.keyCreated
@@ -102,25 +102,25 @@ func (f *Fold) replaceKey(a *account, c *event.ReplaceKey) (event.CommandStatus,
 	if old.expires != 0 {
 		ends = min(ends, old.expires)
 	}
-	made := &apiKey{number: r.next, line: old.line, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: f.time}
+	made := &apiKey{number: r.next, lineage: old.lineage, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: b.time}
 	if old.number == 0 {
 		made = &apiKey{
-			number: r.next, line: old.line, former: true, version: a.keyVersion, fingerprint: a.fingerprint, prefix: a.keyPrefix,
+			number: r.next, lineage: old.lineage, former: true, version: a.keyVersion, fingerprint: a.fingerprint, prefix: a.keyPrefix,
 			created: a.keyCreated, used: a.keyUsed, expires: ends, replaced: true,
 		}
 		a.keyVersion++
-		a.fingerprint, a.keyPrefix, a.keyCreated, a.keyUsed = c.GetFingerprint(), c.GetPrefix(), f.time, 0
+		a.fingerprint, a.keyPrefix, a.keyCreated, a.keyUsed = c.GetFingerprint(), c.GetPrefix(), b.time, 0
 		if old.expires != 0 {
-			old.expires = f.time + lives
+			old.expires = b.time + lives
 		}
 	} else {
 		if old.expires != 0 {
-			made.expires = f.time + lives
+			made.expires = b.time + lives
 		}
 		old.expires, old.replaced, old.replacedBy = ends, true, made.number
 	}
 	r.next++
-	a.addKey(made, f.time)
+	a.addKey(made, b.time)
 	if old.number == 0 {
 		made = old
 	}
@@ -128,7 +128,7 @@ func (f *Fold) replaceKey(a *account, c *event.ReplaceKey) (event.CommandStatus,
 }
 
 // revokeKey ends a key at once. One that has ended already stays as it is.
-func (f *Fold) revokeKey(a *account, number uint32) (event.CommandStatus, *apiKey) {
+func (a *account) revokeKey(b *base, number uint32) (event.CommandStatus, *apiKey) {
 	if number == 0 && a.keyVersion == 0 || number != 0 && a.keys == nil {
 		return event.CommandStatus_COMMAND_KEY_NOT_FOUND, nil
 	}
@@ -136,8 +136,8 @@ func (f *Fold) revokeKey(a *account, number uint32) (event.CommandStatus, *apiKe
 	if k == nil {
 		return event.CommandStatus_COMMAND_KEY_NOT_FOUND, nil
 	}
-	if k.live(f.time) {
-		k.revoked = max(f.time, 1)
+	if k.live(b.time) {
+		k.revoked = max(b.time, 1)
 	}
 	return event.CommandStatus_COMMAND_OK, k
 }
@@ -156,7 +156,7 @@ func (a *account) defaultReplaced(now int64) {
 	}
 }
 
-// addKey enters a key, and forgets the oldest of too many that have ended, with what webhooks were told of their caps.
+// addKey enters a key, and forgets the oldest of too many that have ended, with what webhooks were notified of their caps.
 func (a *account) addKey(k *apiKey, now int64) {
 	r := a.keys
 	r.keys = append(r.keys, k)
@@ -173,11 +173,11 @@ func (a *account) addKey(k *apiKey, now int64) {
 		ended--
 		return true
 	})
-	r.lines = slices.DeleteFunc(r.lines, func(l *keyLine) bool {
-		return !slices.ContainsFunc(r.keys, func(k *apiKey) bool { return k.line == l.number })
+	r.lineages = slices.DeleteFunc(r.lineages, func(l *keyLineage) bool {
+		return !slices.ContainsFunc(r.keys, func(k *apiKey) bool { return k.lineage == l.number })
 	})
 	if a.alerts != nil {
-		a.alerts.told = slices.DeleteFunc(a.alerts.told, func(t told) bool { return t.keyCap && a.lineOf(t.apiKey) == nil })
+		a.alerts.notified = slices.DeleteFunc(a.alerts.notified, func(t notified) bool { return t.keyCap && a.lineageOf(t.apiKey) == nil })
 	}
 }
 
@@ -202,7 +202,7 @@ func (a *account) liveKeys(now int64) (current, replaced int) {
 }
 
 // validRules tells whether the rules may be those of a key.
-func (f *Fold) validRules(r *event.KeyRules) bool {
+func validRules(r *event.KeyRules, now int64) bool {
 	if r.Name != nil && (*r.Name == "" || !utf8.ValidString(*r.Name) || utf8.RuneCountInString(*r.Name) > MaxKeyNameRunes) {
 		return false
 	}
@@ -218,13 +218,13 @@ func (f *Fold) validRules(r *event.KeyRules) bool {
 		}
 		last = q.QuotaKey
 	}
-	if r.ExpiresMs != nil && *r.ExpiresMs != 0 && *r.ExpiresMs <= f.time || r.ExpiresInMs != nil && *r.ExpiresInMs <= 0 {
+	if r.ExpiresMs != nil && *r.ExpiresMs != 0 && *r.ExpiresMs <= now || r.ExpiresInMs != nil && *r.ExpiresInMs <= 0 {
 		return false
 	}
 	return r.Cap == nil || capOf(r.Cap).valid()
 }
 
-func (f *Fold) applyRules(k *apiKey, l *keyLine, r *event.KeyRules) {
+func applyRules(k *apiKey, l *keyLineage, r *event.KeyRules, now int64) {
 	if r.Name != nil {
 		l.name = *r.Name
 	}
@@ -236,7 +236,7 @@ func (f *Fold) applyRules(k *apiKey, l *keyLine, r *event.KeyRules) {
 	}
 	switch {
 	case r.ExpiresInMs != nil:
-		k.expires = f.time + *r.ExpiresInMs
+		k.expires = now + *r.ExpiresInMs
 	case r.ExpiresMs != nil:
 		k.expires = *r.ExpiresMs
 	}

@@ -21,17 +21,17 @@ const (
 // keyring is there for an account that has or had more than its default key, rules for that, or a spending cap. It is nil for all
 // others.
 type keyring struct {
-	cap   spendingCap // the account's
-	next  uint32      // number of the next key
-	keys  []*apiKey
-	lines []*keyLine
+	cap      spendingCap // the account's
+	next     uint32      // number of the next key
+	keys     []*apiKey
+	lineages []*keyLineage
 }
 
 // apiKey is a key of a keyring. The first one of a keyring is the default key, of which the account has version, fingerprint,
 // prefix and the times of its making and last use.
 type apiKey struct {
 	number      uint32
-	line        uint32
+	lineage     uint32
 	former      bool // it was the default key: its text has number 0
 	replaced    bool
 	version     uint32
@@ -44,8 +44,8 @@ type apiKey struct {
 	revoked     int64 // 0: it is not
 }
 
-// keyLine is a key and those that followed it by replacement. They share rules and counters, so that a new key ends no limit.
-type keyLine struct {
+// keyLineage is a key and those that followed it by replacement. They share rules and counters, so that a new key ends no limit.
+type keyLineage struct {
 	number   uint32 // of the first key
 	name     string
 	scopes   uint64 // bits of quota keys; 0: all
@@ -76,9 +76,9 @@ func (k *apiKey) live(now int64) bool { return k.revoked == 0 && (k.expires == 0
 // ring is the account's keyring, made where there is none. All requests so far were of the default key.
 func (a *account) ring() *keyring {
 	if a.keys == nil {
-		l := &keyLine{name: "default", spending: a.spending, month: a.month}
+		l := &keyLineage{name: "default", spending: a.spending, month: a.month}
 		l.used, l.overage, l.spent = a.current.used, a.current.overage, a.current.spent
-		a.keys = &keyring{next: 1, keys: []*apiKey{{}}, lines: []*keyLine{l}}
+		a.keys = &keyring{next: 1, keys: []*apiKey{{}}, lineages: []*keyLineage{l}}
 	}
 	return a.keys
 }
@@ -92,22 +92,22 @@ func (r *keyring) key(number uint32) *apiKey {
 	return nil
 }
 
-// newest is the number of the line's key that was not replaced.
-func (r *keyring) newest(l *keyLine) uint32 {
+// newest is the number of the lineage's key that was not replaced.
+func (r *keyring) newest(l *keyLineage) uint32 {
 	for _, k := range r.keys {
-		if k.line == l.number && !k.replaced {
+		if k.lineage == l.number && !k.replaced {
 			return k.number
 		}
 	}
 	return l.number // it is forgotten, and only what replaced keys have begun counts here
 }
 
-// lineOf is the line with that number, nil where the account has no keyring or the line is forgotten.
-func (a *account) lineOf(number uint32) *keyLine {
+// lineageOf is the lineage with that number, nil where the account has no keyring or the lineage is forgotten.
+func (a *account) lineageOf(number uint32) *keyLineage {
 	if a.keys == nil {
 		return nil
 	}
-	for _, l := range a.keys.lines {
+	for _, l := range a.keys.lineages {
 		if l.number == number {
 			return l
 		}
@@ -157,12 +157,12 @@ func (r *keyring) state() *event.KeyringState {
 	s := &event.KeyringState{Next: r.next}
 	for _, k := range r.keys {
 		s.Keys = append(s.Keys, &event.KeyState{
-			Number: k.number, Line: k.line, Former: k.former, Version: k.version, Fingerprint: k.fingerprint, Prefix: k.prefix,
+			Number: k.number, Line: k.lineage, Former: k.former, Version: k.version, Fingerprint: k.fingerprint, Prefix: k.prefix,
 			CreatedMs: k.created, UsedMs: k.used, ExpiresMs: k.expires, RevokedMs: k.revoked, Replaced: k.replaced,
 			ReplacedBy: k.replacedBy,
 		})
 	}
-	for _, l := range r.lines {
+	for _, l := range r.lineages {
 		s.Lines = append(s.Lines, &event.KeyLineState{
 			Line: l.number, Name: l.name, Scopes: l.scopeList(), Quotas: l.quotaList(), Cap: l.cap.event(),
 			Spending: l.spending.state(), Month: l.month, Usage: l.usage(),
@@ -178,13 +178,13 @@ func restoreKeyring(s *event.KeyringState) *keyring {
 	r := &keyring{next: s.Next}
 	for _, k := range s.Keys {
 		r.keys = append(r.keys, &apiKey{
-			number: k.Number, line: k.Line, former: k.Former, version: k.Version, fingerprint: k.Fingerprint, prefix: k.Prefix,
+			number: k.Number, lineage: k.Line, former: k.Former, version: k.Version, fingerprint: k.Fingerprint, prefix: k.Prefix,
 			created: k.CreatedMs, used: k.UsedMs, expires: k.ExpiresMs, revoked: k.RevokedMs, replaced: k.Replaced,
 			replacedBy: k.ReplacedBy,
 		})
 	}
 	for _, ls := range s.Lines {
-		l := &keyLine{
+		l := &keyLineage{
 			number: ls.Line, name: ls.Name, cap: capOf(ls.Cap), spending: restoreSpending(ls.Spending), month: ls.Month,
 		}
 		for _, key := range ls.Scopes {
@@ -198,7 +198,7 @@ func restoreKeyring(s *event.KeyringState) *keyring {
 				l.used[key], l.overage[key], l.spent[key] = uint32(u.Used), uint32(u.Overage), u.SpentMicros
 			}
 		}
-		r.lines = append(r.lines, l)
+		r.lineages = append(r.lineages, l)
 	}
 	return r
 }

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -281,52 +280,6 @@ func TestASuccessorContinuesLimits(t *testing.T) {
 	h.want(h.sent(alice, plan.LiteGet, 2, 1, 12), admitted)
 	h.now = at("2026-11-01T00:00:00Z")
 	h.want(h.sent(alice, plan.LiteGet, 2, 1, 12), admitted)
-}
-
-func TestEarlierRulesKnowNoKeys(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = RulesSafe
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Max)
-	for _, c := range []*event.Command{
-		createKey(alice, 11, &event.KeyRules{}), updateKey(alice, 0, &event.KeyRules{}), replaceKey(alice, 0, 2, 0),
-		revokeKey(alice, 0), setCap(alice, event.CapPeriod_CAP_DAY, 1),
-	} {
-		h.refuses(c, event.CommandStatus_COMMAND_INVALID)
-	}
-	h.want(h.sent(alice, plan.LiteGet, 5, 1, 1), admitted)
-	h.sound()
-}
-
-// TestNewRulesDecideARefusedCommandAnew: during a roll-out a new edge sends commands that the rules of then don't know. Under the
-// same id such a command is carried out once the rules are in force. What was carried out before stays so.
-func TestNewRulesDecideARefusedCommandAnew(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = RulesSafe
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Max)
-	keyed := func(c *event.Command, id byte) *event.Command {
-		c.IdempotencyId = bytes.Repeat([]byte{id}, 16)
-		return c
-	}
-	h.refuses(keyed(setCap(alice, event.CapPeriod_CAP_DAY, 1), 1), event.CommandStatus_COMMAND_INVALID)
-	h.does(keyed(&event.Command{Account: alice, Action: &event.Command_Suspend{Suspend: &event.Suspend{Reason: "x"}}}, 2))
-	h.refuses(keyed(setCap(alice, event.CapPeriod_CAP_DAY, 1), 3), event.CommandStatus_COMMAND_INVALID)
-	h.rules = RulesHolders
-	h.prices(plan.Published(10))
-	for n, want := range []bool{false, true} {
-		o := h.does(keyed(setCap(alice, event.CapPeriod_CAP_DAY, 1), 1))
-		if o.Replayed != want || o.Cap.GetCap().GetAmountMicros() != 1 {
-			t.Errorf("time %d: %v", n+1, o)
-		}
-	}
-	if o := h.does(keyed(&event.Command{Account: alice, Action: &event.Command_Suspend{Suspend: &event.Suspend{Reason: "x"}}}, 2)); !o.Replayed {
-		t.Errorf("it is carried out twice: %v", o)
-	}
-	if n := h.fold.keptFifo.len(); n != 2 || len(h.fold.kept) != 2 {
-		t.Errorf("%d and %d outcomes are kept", n, len(h.fold.kept))
-	}
-	h.sound()
 }
 
 // TestAKeysLimitOfNothingDoesNotEndByWaiting: as with a tier that does not have the endpoint.

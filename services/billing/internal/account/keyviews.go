@@ -31,7 +31,7 @@ func (a *account) keyViews(now int64) (list []*event.ApiKey) {
 
 // keyView is a key as the answer to a command shows it.
 func (a *account) keyView(k *apiKey, now int64) *event.ApiKey {
-	l := a.lineOf(k.line)
+	l := a.lineageOf(k.lineage)
 	v := &event.ApiKey{
 		Number: k.number, Version: k.version, Name: l.name, Prefix: k.prefix, Scopes: l.scopeList(), CreatedMs: k.created,
 		LastUsedMs: k.used, ExpiresMs: k.expires, RevokedMs: k.revoked, Replaced: k.replaced, ReplacedBy: k.replacedBy,
@@ -51,7 +51,7 @@ func (a *account) keyView(k *apiKey, now int64) *event.ApiKey {
 	return v
 }
 
-func (l *keyLine) scopeList() (list []uint32) {
+func (l *keyLineage) scopeList() (list []uint32) {
 	for _, key := range plan.QuotaKeys() {
 		if l.scopes&(1<<key) != 0 {
 			list = append(list, uint32(key))
@@ -60,14 +60,14 @@ func (l *keyLine) scopeList() (list []uint32) {
 	return list
 }
 
-func (l *keyLine) quotaList() (list []*event.KeyQuota) {
+func (l *keyLineage) quotaList() (list []*event.KeyQuota) {
 	for _, q := range l.quotas {
 		list = append(list, &event.KeyQuota{QuotaKey: uint32(q.key), Limit: q.limit})
 	}
 	return list
 }
 
-func (l *keyLine) usage() (list []*event.KeyUsage) {
+func (l *keyLineage) usage() (list []*event.KeyUsage) {
 	for key := range plan.KeyCount {
 		if l.used[key] != 0 || l.overage[key] != 0 || l.spent[key] != 0 {
 			list = append(list, &event.KeyUsage{

@@ -14,11 +14,8 @@ import (
 // by looking at all of them.
 type model struct {
 	now      int64
-	rules    uint32
-	older    int64 // when a domain of an earlier version settled last, from RulesHolders on; 0: none may
 	book     *plan.Book
-	changes  int   // of prices and rules
-	byDay    int64 // when RulesHolders came into force; 0: not yet
+	changes  int // of prices and rules
 	accounts map[uint64]*modelAccount
 	networks map[uint64]*modelParty
 	requests []*modelRequest
@@ -50,11 +47,11 @@ type modelAccount struct {
 	deletes   int64 // when it may be erased; 0: it is not to be deleted
 	erased    bool
 
-	keys  []*modelKey // the default key, once there are others
-	lines map[uint32]*modelLine
-	next  uint32
-	cap   spendingCap
-	hooks modelHooks
+	keys     []*modelKey // the default key, once there are others
+	lineages map[uint32]*modelLine
+	next     uint32
+	cap      spendingCap
+	hooks    modelHooks
 }
 
 // modelStorage is a change of stored bytes.
@@ -92,22 +89,9 @@ type modelRequest struct {
 	entered   bool   // the charge is in the ledger
 	terms     [2]int // changes of prices, rules and tier before it
 	order     int    // of being counted
-	line      uint32
+	lineage   uint32
 	counts    uint32 // number of the key
 	day       int64  // in which it counts; 0: in none
-}
-
-func newModel(now int64, book *plan.Book, rules uint32) *model {
-	m := &model{now: now, book: book, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
-	m.bring(rules)
-	return m
-}
-
-// bring brings rules into force.
-func (m *model) bring(rules uint32) {
-	if m.rules = rules; rules >= RulesHolders && m.byDay == 0 {
-		m.byDay = m.now
-	}
 }
 
 // balance is the sum of what the grants have left.
@@ -168,7 +152,7 @@ func (m *model) terms(a *modelAccount) [2]int { return [2]int{m.changes, a.chang
 func (m *model) makeRoom(account uint64, key plan.QuotaKey, month uint32) {
 	a := m.accounts[account]
 	limit := m.book.Terms[a.tier][key].Limit
-	for m.rules >= RulesHeld && limit != plan.Unlimited {
+	for limit != plan.Unlimited {
 		used, _, _ := m.counted(account, key, month)
 		var newest *modelRequest
 		paid := 0
@@ -219,14 +203,13 @@ func (m *model) integralBetween(a *modelAccount, of month, start, end int64) *bi
 		from := max(s.from, a.created)
 		add(s.delta, min(m.now, end)-max(from, start))
 		before := monthNumber(of.number - 1)
-		if learned := monthOf(s.learned); m.rules >= RulesHeld {
-			switch last := monthNumber(learned.number - 1); {
-			case s.learned < last.end+CloseMillis: // that month was not closed yet
-			case of.number == last.number:
-				add(-s.delta, min(m.now, end)-max(from, start))
-			case of.number == learned.number && s.learned >= start && s.learned < end:
-				add(s.delta, before.end-max(from, before.start))
-			}
+		learned := monthOf(s.learned)
+		switch last := monthNumber(learned.number - 1); {
+		case s.learned < last.end+CloseMillis: // that month was not closed yet
+		case of.number == last.number:
+			add(-s.delta, min(m.now, end)-max(from, start))
+		case of.number == learned.number && s.learned >= start && s.learned < end:
+			add(s.delta, before.end-max(from, before.start))
 		}
 	}
 	return sum
@@ -276,7 +259,7 @@ func (m *model) expireRest(a *modelAccount, g *modelGrant) {
 func (m *model) timeOut(r *modelRequest) {
 	r.closed, r.timedOut = r.at+HoldMillis, true
 	if r.write {
-		r.late = m.rules >= RulesHolders
+		r.late = true
 		m.void(r)
 		r.memory, r.idem = "void", ""
 	} else {
@@ -364,7 +347,7 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 		id: string(item.RequestId), account: item.Account, anonymous: item.Anonymous, key: plan.QuotaKey(item.QuotaKey),
 		month: monthOf(m.now).number, at: m.now, write: item.Write, idem: string(item.IdempotencyId), state: "open", memory: "open",
 	}
-	if r.idem == "" && m.rules >= RulesHolders && !item.Write && !item.Anonymous && item.ReadHash != 0 {
+	if r.idem == "" && !item.Write && !item.Anonymous && item.ReadHash != 0 {
 		r.idem, r.read = string(item.ReadId), item.ReadHash
 	}
 	if item.Anonymous {
@@ -388,11 +371,11 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 	if k == nil || a.erased {
 		return invalid, 0, 0
 	}
-	r.line, r.counts = k.line, k.counts
+	r.lineage, r.counts = k.lineage, k.counts
 	if a.suspended || a.deletes != 0 {
 		return event.Decision_ACCOUNT_SUSPENDED, 0, 0
 	}
-	if l := a.lines[r.line]; l != nil && l.scope != 0 && l.scope != r.key {
+	if l := a.lineages[r.lineage]; l != nil && l.scope != 0 && l.scope != r.key {
 		return event.Decision_KEY_SCOPE, 0, 0
 	}
 	if m.recentFailures(&a.modelParty) > MaxFailures {
@@ -412,11 +395,9 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64, int64) {
 	term := m.book.Terms[a.tier][r.key]
 	used, _, _ := m.counted(r.account, r.key, r.month)
-	if m.rules >= RulesHolders {
-		r.day = m.now / dayMillis
-	}
-	l := a.lines[r.line]
-	if l != nil && l.quota >= 0 && r.key == plan.FilesUpload && (term.Limit != 0 || term.Overage) && m.countedBy(r, r.line) >= l.quota {
+	r.day = m.now / dayMillis
+	l := a.lineages[r.lineage]
+	if l != nil && l.quota >= 0 && r.key == plan.FilesUpload && (term.Limit != 0 || term.Overage) && m.countedBy(r, r.lineage) >= l.quota {
 		return event.Decision_KEY_QUOTA_EXHAUSTED, 0, 0
 	}
 	switch {
@@ -429,7 +410,7 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 		return admitted, term.Limit - int64(used) - 1, 0
 	case term.Limit == 0 && !term.Overage:
 		return upgrade, 0, 0
-	case term.Overage && (l != nil && m.passes(l.cap, r, &r.line, int64(term.Price)) || m.passes(a.cap, r, nil, int64(term.Price))):
+	case term.Overage && (l != nil && m.passes(l.cap, r, &r.lineage, int64(term.Price)) || m.passes(a.cap, r, nil, int64(term.Price))):
 		return event.Decision_SPENDING_CAP_REACHED, 0, 0
 	case !term.Overage || a.balance() < int64(term.Price):
 		return exhausted, 0, 0
@@ -438,21 +419,11 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 	before := a.balance()
 	r.uses = a.take(r.paid)
 	m.tellLow(r.account, before)
-	m.tellCaps(a, r)
+	m.notifyCaps(a, r)
 	r.terms, r.order = m.terms(a), len(m.requests)
 	m.requests = append(m.requests, r)
 	m.tellUsed(r.account, r.key, r.month, used+1)
 	return admitted, 0, r.paid
-}
-
-// takesOlder tells whether a domain of an earlier version may settle now.
-func (m *model) takesOlder() bool {
-	if m.older == 0 || m.now >= m.older+OlderMillis {
-		m.older = 0
-		return false
-	}
-	m.older = m.now
-	return true
 }
 
 // settle closes a request.
@@ -470,8 +441,8 @@ func (m *model) settle(s *event.Settlement) {
 	}
 	served := s.Result == event.Result_SERVED
 	late := r.late && r.closed > m.now-LateMillis
-	checked := m.rules >= RulesHolders && s.Sequence != 0
-	if checked {
+	fromDomain := s.Sequence != 0
+	if fromDomain {
 		if !r.write || domainOf(r.key) == "" {
 			return
 		}
@@ -481,7 +452,7 @@ func (m *model) settle(s *event.Settlement) {
 	case r.memory == "open":
 		r.closed, r.memory = m.now, ""
 		if !served {
-			r.late = m.rules >= RulesHolders && !checked && r.write
+			r.late = !fromDomain && r.write
 			m.void(r)
 			fail()
 			return
@@ -490,20 +461,15 @@ func (m *model) settle(s *event.Settlement) {
 		if r.idem != "" {
 			r.memory = "served"
 		}
-	case !m.known(r) && checked:
+	case !m.known(r) && fromDomain:
 		if late && served {
-			m.chargeAnew(r)
+			m.chargeLate(r)
 		}
 	case !m.known(r):
-		if served && s.Sequence != 0 {
-			forgotten := *r
-			forgotten.line, forgotten.counts = 0, 0
-			m.chargeAnew(&forgotten)
-		}
 		fail()
 	case served && r.memory == "void":
 		r.memory, r.timedOut = "served", false
-		m.chargeAnew(r)
+		m.chargeLate(r)
 	case r.timedOut && served == (r.memory == "served"):
 		r.timedOut = false
 		fail()
@@ -514,10 +480,10 @@ func (m *model) settle(s *event.Settlement) {
 	}
 }
 
-// chargeAnew counts a request that was served after its hold was gone.
-func (m *model) chargeAnew(r *modelRequest) {
+// chargeLate counts a request that was served after its hold was gone.
+func (m *model) chargeLate(r *modelRequest) {
 	n := &modelRequest{account: r.account, anonymous: r.anonymous, key: r.key, month: monthOf(m.now).number, at: m.now, state: "open"}
-	n.line, n.counts = r.line, r.counts
+	n.lineage, n.counts = r.lineage, r.counts
 	if r.anonymous {
 		if m.inWindow(r.account) < m.book.AnonymousLimit {
 			n.state = "served"
@@ -538,7 +504,7 @@ type modelKey struct {
 	number, version uint32
 	fingerprint     uint64
 	counts          uint32 // number that its requests count for
-	line            uint32
+	lineage         uint32
 	ends            int64 // 0: never
 	replaced        bool
 	created         int64
@@ -558,7 +524,7 @@ func (m *model) key(a *modelAccount, item *event.Admission) *modelKey {
 		return nil
 	}
 	if a.keys == nil {
-		if item.KeyVersion == a.version && (item.Key == 0 || m.rules < RulesHolders) {
+		if item.KeyVersion == a.version && item.Key == 0 {
 			return &modelKey{}
 		}
 		return nil
@@ -573,24 +539,24 @@ func (m *model) key(a *modelAccount, item *event.Admission) *modelKey {
 
 func (k *modelKey) live(now int64) bool { return k.ends == 0 || now < k.ends }
 
-// countedBy is how many requests like r count for a line.
-func (m *model) countedBy(r *modelRequest, line uint32) (n int64) {
+// countedBy is how many requests like r count for a lineage.
+func (m *model) countedBy(r *modelRequest, lineage uint32) (n int64) {
 	for _, o := range m.requests {
-		if o.account == r.account && !o.anonymous && o.key == r.key && o.month == r.month && o.line == line && o.state != "void" {
+		if o.account == r.account && !o.anonymous && o.key == r.key && o.month == r.month && o.lineage == lineage && o.state != "void" {
 			n++
 		}
 	}
 	return n
 }
 
-// passes tells whether a price would pass a cap, of a line or of the account.
-func (m *model) passes(c spendingCap, r *modelRequest, line *uint32, price int64) bool {
-	return c.period != event.CapPeriod_CAP_NONE && price > 0 && m.spentFor(c, r.account, line)+price > int64(c.amount)
+// passes tells whether a price would pass a cap, of a lineage or of the account.
+func (m *model) passes(c spendingCap, r *modelRequest, lineage *uint32, price int64) bool {
+	return c.period != event.CapPeriod_CAP_NONE && price > 0 && m.spentFor(c, r.account, lineage)+price > int64(c.amount)
 }
 
-func (m *model) spentFor(c spendingCap, account uint64, line *uint32) (sum int64) {
+func (m *model) spentFor(c spendingCap, account uint64, lineage *uint32) (sum int64) {
 	for _, o := range m.requests {
-		if o.account != account || o.anonymous || o.state == "void" || o.uses == nil || line != nil && o.line != *line {
+		if o.account != account || o.anonymous || o.state == "void" || o.uses == nil || lineage != nil && o.lineage != *lineage {
 			continue
 		}
 		switch c.period {
@@ -615,7 +581,7 @@ func (m *model) spentFor(c spendingCap, account uint64, line *uint32) (sum int64
 func (a *modelAccount) several() {
 	if a.keys == nil {
 		a.keys = []*modelKey{{version: a.version, fingerprint: 1, created: a.renewed}}
-		a.lines = map[uint32]*modelLine{0: {quota: -1}}
+		a.lineages = map[uint32]*modelLine{0: {quota: -1}}
 		a.next = 1
 	}
 }
@@ -653,16 +619,16 @@ func (m *model) keyCommand(a *modelAccount, c *event.Command) {
 		a.several()
 		l := &modelLine{quota: -1}
 		k := &modelKey{
-			number: a.next, version: 1, fingerprint: action.CreateKey.Fingerprint, counts: a.next, line: a.next, created: m.now,
+			number: a.next, version: 1, fingerprint: action.CreateKey.Fingerprint, counts: a.next, lineage: a.next, created: m.now,
 		}
 		set(k, l, action.CreateKey.Rules)
-		a.lines[a.next] = l
+		a.lineages[a.next] = l
 		a.keys = append(a.keys, k)
 		a.next++
 	case *event.Command_UpdateKey:
 		a.several()
 		k := find(action.UpdateKey.Key)
-		set(k, a.lines[k.line], action.UpdateKey.Rules)
+		set(k, a.lineages[k.lineage], action.UpdateKey.Rules)
 	case *event.Command_RevokeKey:
 		a.several()
 		if k := find(action.RevokeKey.Key); k.live(m.now) {
@@ -673,7 +639,7 @@ func (m *model) keyCommand(a *modelAccount, c *event.Command) {
 		old, number := find(action.ReplaceKey.Key), a.next
 		ends := m.now + action.ReplaceKey.OverlapMs
 		a.next++
-		made := &modelKey{number: number, version: 1, fingerprint: action.ReplaceKey.Fingerprint, counts: number, line: old.line, created: m.now}
+		made := &modelKey{number: number, version: 1, fingerprint: action.ReplaceKey.Fingerprint, counts: number, lineage: old.lineage, created: m.now}
 		if old.expires != 0 {
 			made.expires = m.now + old.expires - old.created
 			made.ends, ends = made.expires, min(ends, old.expires)

@@ -29,7 +29,7 @@ func TestGrantsAreSpentSoonestToExpireFirst(t *testing.T) {
 		h.served(a)
 	}
 	var left []uint64
-	for _, g := range h.fold.accounts[alice].grants {
+	for _, g := range h.fold.principals.accounts[alice].grants {
 		left = append(left, g.left)
 	}
 	// 10,000 of 13,000 are spent: 2,000 + 4,000 + 4,000.
@@ -261,7 +261,7 @@ func TestStorageIsBilledByTheExactIntegral(t *testing.T) {
 		t.Fatalf("december: %v", u)
 	}
 	h.store(4, 30*plan.GB, 0) // the same domain message again
-	if h.fold.accounts[alice].storageBytes != 0 {
+	if h.fold.principals.accounts[alice].storageBytes != 0 {
 		t.Fatal("a settlement that came again was counted")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"quire.dev/services/billing/internal/recent"
 )
 
-// Failed calls cost nothing, neither themselves nor those beside them (RulesHeld). While nothing is in flight and neither
+// Failed calls cost nothing, neither themselves nor those beside them. While nothing is in flight and neither
 // tier nor prices have changed, an account has paid for max(0, served - limit) requests of a month and quota key.
 //
 // A hold counts from its admission. So a call that will fail may take the last free request, and the call beside it pays.
@@ -34,14 +34,14 @@ type paidRequest struct {
 	sequence  uint64 // of its admission
 	index     uint32
 	keyNumber uint32 // as hold.keyNumber
-	line      uint32 // likewise
-	day       uint32 // in which it is counted; 0: admitted before RulesHolders
+	lineage   uint32 // likewise
+	day       uint32 // in which it is counted
 	cost      uint64
 	use       []grantUse
 	recent    recent.Ref // not part of the state
 }
 
-// chargedLate is the index of a request that was charged anew: it comes after the admissions of the message.
+// chargedLate is the index of a request that is charged late: it comes after the admissions of the message.
 const chargedLate = math.MaxUint32
 
 func compareAdmitted(sequence uint64, index uint32, than uint64, thanIndex uint32) int {
@@ -50,14 +50,14 @@ func compareAdmitted(sequence uint64, index uint32, than uint64, thanIndex uint3
 
 // refresh ends the account's terms if prices or rules have changed since.
 func (f *Fold) refresh(a *account) {
-	if a.terms < f.terms {
-		f.newTerms(a, f.terms)
+	if a.terms < f.prices.terms {
+		f.credits.newTerms(a, f.prices.terms)
 	}
 }
 
 // newTerms makes every payment so far one that no void gives back.
-func (f *Fold) newTerms(a *account, terms uint64) {
-	f.touch(&a.principal)
+func (c *credits) newTerms(a *account, terms uint64) {
+	c.touch(&a.principal)
 	a.terms = terms
 	a.current.paid = [plan.KeyCount]uint32{}
 	if a.previous != nil {
@@ -73,7 +73,7 @@ func (f *Fold) newTerms(a *account, terms uint64) {
 		a.latePaid = 0
 	}
 	for i := range a.paid {
-		f.dropPaid(&a.paid[i], len(a.paid[i].items))
+		c.dropPaid(&a.paid[i], len(a.paid[i].items))
 	}
 	a.paid = nil
 }
@@ -87,13 +87,13 @@ func (a *account) fix(h *hold) {
 }
 
 // final ends what the own settlement of a served hold may change. A void of another may still give its payment back.
-func (f *Fold) final(h *hold) {
+func (c *credits) final(h *hold) {
 	if h.movable {
-		f.keepPaid(h.principal.account, h)
+		c.keepPaid(h.principal.account, h)
 		return
 	}
-	f.release(h)
-	f.unhold(h.principal, h.key)
+	c.release(h)
+	c.unhold(h.principal, h.key)
 }
 
 // finalLate is final for a hold that a time-out has served.
@@ -102,24 +102,24 @@ func (f *Fold) finalLate(h *hold) {
 		f.refresh(h.principal.account)
 	}
 	if h.movable {
-		take(f, "late paid holds", &h.principal.latePaid, 1)
+		take(&f.base, "late paid holds", &h.principal.latePaid, 1)
 	}
-	f.final(h)
+	f.credits.final(h)
 }
 
 // unhold notes that a hold which credits did not pay can't be voided any more.
-func (f *Fold) unhold(p *principal, key plan.QuotaKey) {
-	take(f, "holds that may be voided", &p.holding[key], 1)
+func (c *credits) unhold(p *principal, key plan.QuotaKey) {
+	take(c.base, "holds that may be voided", &p.holding[key], 1)
 	if a := p.account; a != nil && len(a.paid) > 0 {
-		f.trimPaid(a, key)
+		c.trimPaid(a, key)
 	}
 }
 
 // keepPaid remembers a paid request that was served, if a void may give its payment back. The hold gives its grants up.
-func (f *Fold) keepPaid(a *account, h *hold) {
+func (c *credits) keepPaid(a *account, h *hold) {
 	h.movable = false
 	if a.holding[h.key] == 0 {
-		f.release(h)
+		c.release(h)
 		return
 	}
 	i := slices.IndexFunc(a.paid, func(l paidList) bool { return l.key == h.key && l.month == h.month })
@@ -134,27 +134,27 @@ func (f *Fold) keepPaid(a *account, h *hold) {
 	}
 	l.items = slices.Insert(l.items, at, paidRequest{
 		request: h.request, sequence: h.sequence, index: h.index, cost: h.cost, use: h.use,
-		keyNumber: h.keyNumber, line: h.line, day: h.day, recent: h.recent,
+		keyNumber: h.keyNumber, lineage: h.lineage, day: h.day, recent: h.recent,
 	})
 	h.use = nil
-	f.trimPaid(a, h.key)
+	c.trimPaid(a, h.key)
 }
 
 // trimPaid forgets the oldest paid requests that no void can reach any more.
-func (f *Fold) trimPaid(a *account, key plan.QuotaKey) {
+func (c *credits) trimPaid(a *account, key plan.QuotaKey) {
 	for i := range a.paid {
 		if l := &a.paid[i]; l.key == key {
-			f.dropPaid(l, len(l.items)-int(a.holding[key]))
+			c.dropPaid(l, len(l.items)-int(a.holding[key]))
 		}
 	}
 	a.tidyPaid()
 }
 
 // dropMonths forgets the paid requests of months that have left the state.
-func (f *Fold) dropMonths(a *account) {
+func (c *credits) dropMonths(a *account) {
 	for i := range a.paid {
 		if l := &a.paid[i]; l.month+1 < a.month {
-			f.dropPaid(l, len(l.items))
+			c.dropPaid(l, len(l.items))
 		}
 	}
 	a.tidyPaid()
@@ -168,12 +168,12 @@ func (a *account) tidyPaid() {
 }
 
 // dropPaid forgets the oldest n requests of a list.
-func (f *Fold) dropPaid(l *paidList, n int) {
+func (c *credits) dropPaid(l *paidList, n int) {
 	if n <= 0 {
 		return
 	}
 	for i := range l.items[:n] {
-		f.releaseUses(l.items[i].use)
+		c.releaseUses(l.items[i].use)
 	}
 	l.items = slices.Delete(l.items, 0, n)
 }
@@ -184,7 +184,7 @@ func (f *Fold) makeRoom(a *account, month uint32, key plan.QuotaKey, at int64) {
 	if c == nil {
 		return
 	}
-	limit := f.book.Terms[a.tier][key].Limit
+	limit := f.prices.current.Terms[a.tier][key].Limit
 	for c.paid[key] > 0 && limit != plan.Unlimited && int64(c.paid[key]) > int64(c.used[key])-limit {
 		if !f.makeFree(a, c, month, key, at) {
 			f.fault("%d requests are paid, and none is known", c.paid[key])
@@ -201,11 +201,11 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		items := a.paid[i].items
 		last := &items[len(items)-1]
 		if h == nil || compareAdmitted(last.sequence, last.index, h.sequence, h.index) > 0 {
-			f.uncount(a, c, payment{key, month, last.line, last.day, last.cost})
+			a.uncount(&f.base, c, payment{key, month, last.lineage, last.day, last.cost})
 			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
-			f.enterReturn(a, last.request, key, last.cost, at)
-			f.refundUses(a, last.use, at)
-			f.returned(a, last.recent, last.request)
+			f.credits.enterReturn(a, last.request, key, last.cost, at)
+			f.credits.refundUses(a, last.use, at)
+			f.records.returned(a, last.recent, last.request)
 			*last = paidRequest{}
 			a.paid[i].items = items[:len(items)-1]
 			a.tidyPaid()
@@ -215,28 +215,28 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 	if h == nil {
 		return false
 	}
-	f.uncount(a, c, h.payment())
+	a.uncount(&f.base, c, h.payment())
 	f.countDay(a, h.day, key, UsageDelta{Key: h.keyNumber, Overage: -1, SpentMicros: -int64(h.cost)})
 	if h.result == event.Result_RESULT_UNSPECIFIED {
-		take(f, "open paid holds", &a.openPaid, 1)
+		take(&f.base, "open paid holds", &a.openPaid, 1)
 		h.returned = h.cost // the ledger has it when the hold is served
 	} else {
-		take(f, "late paid holds", &a.latePaid, 1)
-		f.enterReturn(a, h.request, key, h.cost, at)
+		take(&f.base, "late paid holds", &a.latePaid, 1)
+		f.credits.enterReturn(a, h.request, key, h.cost, at)
 	}
-	f.refund(a, h, at)
-	f.returned(a, h.recent, h.request)
+	f.credits.refund(a, h, at)
+	f.records.returned(a, h.recent, h.request)
 	h.charge, h.cost = event.ChargeSource_CHARGE_QUOTA, 0
 	a.fix(h)
 	return true
 }
 
 // uncount takes a paid request out of what was paid.
-func (f *Fold) uncount(a *account, c *counters, p payment) {
-	take(f, "overage requests", &c.overage[p.key], 1)
-	take(f, "paid requests", &c.paid[p.key], 1)
-	take(f, "spent credits", &c.spent[p.key], p.cost)
-	f.unspend(a, p)
+func (a *account) uncount(b *base, c *counters, p payment) {
+	take(b, "overage requests", &c.overage[p.key], 1)
+	take(b, "paid requests", &c.paid[p.key], 1)
+	take(b, "spent credits", &c.spent[p.key], p.cost)
+	a.unspend(b, p)
 }
 
 // newestPaid is the newest hold whose payment may come back: an open one, or one that only a time-out has served.
@@ -267,11 +267,11 @@ func (f *Fold) newestPaid(a *account, month uint32, key plan.QuotaKey) *hold {
 }
 
 // enterReturn enters the price of a served request that comes back.
-func (f *Fold) enterReturn(a *account, request event.RequestID, key plan.QuotaKey, cost uint64, at int64) {
+func (c *credits) enterReturn(a *account, request event.RequestID, key plan.QuotaKey, cost uint64, at int64) {
 	if cost == 0 {
 		return
 	}
-	f.enter(a, &event.LedgerEntry{
+	c.enter(a, &event.LedgerEntry{
 		TimeMs: at, Type: event.LedgerType_LEDGER_ADJUSTMENT, QuotaKey: uint32(key), AmountMicros: int64(cost),
 		RequestId: slices.Clone(request[:]), Reason: "a request beside it failed: this one is free",
 	})

@@ -105,7 +105,7 @@ func TestFailedCallsBesideAGoodOneCostItNothing(t *testing.T) {
 			if e.Charge != event.ChargeSource_CHARGE_QUOTA || e.CostMicros != 0 || len(e.Grants) != 0 || e.Verdict.CostMicros != 1_000 {
 				t.Fatalf("explained as %v", e)
 			}
-			if len(h.fold.accounts[alice].paid) != 0 {
+			if len(h.fold.principals.accounts[alice].paid) != 0 {
 				t.Fatal("requests are remembered that nothing can make free")
 			}
 			h.want(h.admission(alice, plan.FilesGet), admitted)
@@ -130,7 +130,7 @@ func TestTheNewestPaidRequestsBecomeFree(t *testing.T) {
 	for _, a := range []int{2, 0, 1} {
 		h.served(paid[a])
 	}
-	if kept := h.fold.accounts[alice].paid; len(kept) != 1 || len(kept[0].items) != 1 {
+	if kept := h.fold.principals.accounts[alice].paid; len(kept) != 1 || len(kept[0].items) != 1 {
 		t.Fatalf("%v are remembered, for one open hold", kept)
 	}
 	h.voided(failing)
@@ -148,7 +148,7 @@ func TestAChangeOfTierMovesNothingThatWasPaid(t *testing.T) {
 	paid, _ := h.batchOf(alice, plan.FilesGet, 2)
 	h.served(paid[0])
 	h.command(setTier(alice, plan.Pro)) // no change
-	if len(h.fold.accounts[alice].paid) != 1 {
+	if len(h.fold.principals.accounts[alice].paid) != 1 {
 		t.Fatal("the same tier again ended the terms")
 	}
 	h.command(setTier(alice, plan.Max))

@@ -8,7 +8,7 @@ import (
 )
 
 // A part is a fold of some of the principals. What accounts and networks decide depends on their own requests and on what all
-// share: time, prices, rules, marks and the outcomes of commands. So the parts of a journal, folded one after the other, come
+// share: time, prices, rules, watermarks and the outcomes of commands. So the parts of a journal, folded one after the other, come
 // to the state of the whole in a fraction of its memory. Only an id that two principals use would couple them, and ErrCoupled
 // tells of it: every edge draws its ids at random.
 
@@ -33,10 +33,10 @@ func NewPart(keep func(id uint64) bool) *Fold {
 }
 
 // Principals is the number of accounts and networks in the state.
-func (f *Fold) Principals() int { return len(f.accounts) + len(f.networks) }
+func (f *Fold) Principals() int { return len(f.principals.accounts) + len(f.principals.networks) }
 
 // crowded tells whether a part has to be cut again.
-func (f *Fold) crowded() bool { return f.most > 0 && f.Principals() > f.most }
+func (f *Fold) crowded() bool { return f.maxPrincipals > 0 && f.Principals() > f.maxPrincipals }
 
 // keeps tells whether the fold decides about a principal.
 func (f *Fold) keeps(id uint64) bool { return f.keep == nil || f.keep(id) }
@@ -48,10 +48,10 @@ func (f *Fold) passes(id uint64, request, idempotency []byte) bool {
 	}
 	var h *hold
 	if len(request) == 16 {
-		h = f.byRequest[event.RequestID(request)]
+		h = f.holds.byRequest[event.RequestID(request)]
 	}
 	if h == nil && len(idempotency) == 16 {
-		h = f.byIdempotency[event.IdempotencyID(idempotency)]
+		h = f.holds.byIdempotency[event.IdempotencyID(idempotency)]
 	}
 	if h != nil && f.broken == nil {
 		f.broken = &CoupledError{Sequence: f.sequence, Kept: event.AccountID(h.principal.id), Other: event.AccountID(id)}
@@ -83,17 +83,17 @@ type Whole struct {
 	Entries  uint64
 }
 
-// HashInParts folds a journal in parts of most principals at most, one after the other. about is how many there are in all, as
+// HashInParts folds a journal in parts of at most maxPrincipals, one after the other. about is how many there are in all, as
 // far as it is known. replay folds the whole journal into the fold that it is given, and returns the errors of Apply other
 // than ErrUndecodable. It is told how many passes have ended, and how many there are as far as is known.
-func HashInParts(about, most int, replay func(fold *Fold, pass, passes int) error) (Whole, error) {
-	first := 0
-	for first < maxBits && about>>first > most {
-		first++
+func HashInParts(about, maxPrincipals int, replay func(fold *Fold, pass, passes int) error) (Whole, error) {
+	initial := 0
+	for initial < maxBits && about>>initial > maxPrincipals {
+		initial++
 	}
 	together := map[uint64]uint64{}
 	for range maxJoins {
-		whole, err := hashInParts(first, most, together, replay)
+		whole, err := hashInParts(initial, maxPrincipals, together, replay)
 		var coupled *CoupledError
 		if !errors.As(err, &coupled) {
 			return whole, err
@@ -103,7 +103,7 @@ func HashInParts(about, most int, replay func(fold *Fold, pass, passes int) erro
 	return Whole{}, fmt.Errorf("%w: more than %d requests have the id of another", ErrParts, maxJoins)
 }
 
-func hashInParts(bits, most int, together map[uint64]uint64, replay func(*Fold, int, int) error) (whole Whole, err error) {
+func hashInParts(bits, maxPrincipals int, together map[uint64]uint64, replay func(*Fold, int, int) error) (whole Whole, err error) {
 	var sum Sum
 	var todo []slice
 	for prefix := range uint64(1) << bits {
@@ -116,7 +116,7 @@ func hashInParts(bits, most int, together map[uint64]uint64, replay func(*Fold, 
 			fold = NewPart(func(id uint64) bool { return s.has(group(together, id)) })
 		}
 		if s.bits < maxBits {
-			fold.most = most
+			fold.maxPrincipals = maxPrincipals
 		}
 		err := replay(fold, done, done+len(todo))
 		if errors.Is(err, errCrowded) {

@@ -14,6 +14,7 @@ func (h *history) wholeInParts() {
 	passes, largest := 0, 0
 	whole, err := HashInParts(1, 1, func(fold *Fold, _, _ int) error {
 		passes++
+		_ = fold.Know(h.newest) // it has come to no rules yet
 		err := foldAll(fold, h.messages)
 		if err == nil {
 			largest = max(largest, fold.Principals())
@@ -68,7 +69,6 @@ func TestAPartHoldsNoMoreThanItMay(t *testing.T) {
 
 // TestPrincipalsThatUseOneIDAreFoldedTogether: what is decided about one follows from the other.
 func TestPrincipalsThatUseOneIDAreFoldedTogether(t *testing.T) {
-	const domains = "a domain's settlement" // no longer from RulesHolders on: it has to name the account of the hold
 	for name, second := range map[string]func(h *history, first *event.Admission){
 		"an admission": func(h *history, first *event.Admission) {
 			a := h.admission(bob, plan.PastesGet)
@@ -85,19 +85,9 @@ func TestPrincipalsThatUseOneIDAreFoldedTogether(t *testing.T) {
 			s.Account = bob
 			h.usage(nil, []*event.Settlement{s})
 		},
-		domains: func(h *history, first *event.Admission) {
-			s := settlementOf(first, event.Result_VOID)
-			s.Account, s.StorageDelta = bob, 10
-			h.domain(1, s)
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHistory(t, nil)
-			if name == domains {
-				h.rules = RulesSafe
-			}
-			h.prices(plan.Published(10))
-			t.Cleanup(h.sound)
+			h := historyOf(t)
 			h.account(alice, plan.Pro)
 			h.account(bob, plan.Pro)
 			first := h.admission(alice, plan.PastesGet)

@@ -71,7 +71,7 @@ type counters struct {
 	paid          [plan.KeyCount]uint32
 	spent         [plan.KeyCount]uint64
 	byteMillis    uint128
-	days          *storageDays // byteMillis by day; nil: all are zero, or the month began before RulesHolders
+	days          *storageDays // byteMillis by day; nil: all are zero
 }
 
 func (c *counters) zero() bool { return c == nil || *c == counters{} }
@@ -95,66 +95,77 @@ func newPrincipal(id uint64) principal {
 	return principal{id: id, open: holdList{kind: linkPrincipal}, closed: holdList{kind: linkPrincipal}}
 }
 
-func (f *Fold) network(id uint64) *network {
-	n := f.networks[id]
+// principals are the accounts and networks of a fold, and what it forgets of them with time.
+type principals struct {
+	*base
+	accounts map[uint64]*account
+	networks map[uint64]*network
+	admitted fifo[networkTime]
+	failures fifo[principalTime]
+	late     fifo[principalTime]
+}
+
+func newPrincipals(b *base) principals {
+	return principals{base: b, accounts: map[uint64]*account{}, networks: map[uint64]*network{}}
+}
+
+func (s *principals) network(id uint64) *network {
+	n := s.networks[id]
 	if n == nil {
 		n = &network{principal: newPrincipal(id)}
 		n.principal.network = n
-		f.networks[id] = n
+		s.networks[id] = n
 	}
 	return n
 }
 
-// touch notes that the principal changes, so that it is hashed anew.
-func (f *Fold) touch(p *principal) {
+// touch notes that the principal changes, so that it is hashed again.
+func (b *base) touch(p *principal) {
 	if !p.dirty {
 		p.dirty = true
-		f.dirty = append(f.dirty, p)
+		b.dirty = append(b.dirty, p)
 	}
 }
 
 // reap forgets a network that has nothing left to remember.
-func (f *Fold) reap(p *principal) {
+func (s *principals) reap(p *principal) {
 	n := p.network
 	if n == nil || len(n.admitted) > 0 || len(p.failures) > 0 || len(p.late) > 0 || p.open.count > 0 || p.closed.count > 0 {
 		return
 	}
-	f.touch(p)
+	s.touch(p)
 	p.gone = true
-	delete(f.networks, p.id)
+	delete(s.networks, p.id)
 }
 
 // fail counts a failed call.
-func (f *Fold) fail(p *principal) {
-	f.touch(p)
-	p.failures = append(p.failures, f.time)
-	f.failures.push(principalTime{f.time, p})
+func (s *principals) fail(p *principal) {
+	s.touch(p)
+	p.failures = append(p.failures, s.time)
+	s.failures.push(principalTime{s.time, p})
 }
 
-func (f *Fold) trimFailures(at principalTime) {
+func (s *principals) trimFailures(at principalTime) {
 	p := at.principal
 	if p.gone || len(p.failures) == 0 || p.failures[0] > at.time {
 		return
 	}
-	f.touch(p)
+	s.touch(p)
 	p.failures = dropUntil(p.failures, at.time)
-	f.reap(p)
+	s.reap(p)
 }
 
 // trimAdmitted removes admissions that have left the rolling window from the networks' logs.
-func (f *Fold) trimAdmitted() {
-	if f.book == nil {
-		return
-	}
-	for f.admitted.len() > 0 && f.admitted.first().time+f.book.AnonymousWindowMillis <= f.time {
-		at := f.admitted.pop()
+func (s *principals) trimAdmitted(windowMillis int64) {
+	for s.admitted.len() > 0 && s.admitted.first().time+windowMillis <= s.time {
+		at := s.admitted.pop()
 		n := at.network
 		if n.gone || len(n.admitted) == 0 || n.admitted[0] > at.time {
 			continue
 		}
-		f.touch(&n.principal)
+		s.touch(&n.principal)
 		n.admitted = dropUntil(n.admitted, at.time)
-		f.reap(&n.principal)
+		s.reap(&n.principal)
 	}
 }
 

@@ -54,13 +54,12 @@ type storedFile struct {
 
 var machineKeys = []plan.QuotaKey{plan.PastesDelete, plan.LiteCreate, plan.FilesUpload, plan.LiteList}
 
-func newMachine(t *rapid.T, rules uint32) *machine {
+func newMachine(t *rapid.T) *machine {
 	book := smallBook()
 	h := newHistory(t, nil)
-	h.rules = rules
+	h.know(rules2)
 	h.prices(book)
-	m := newModel(h.now, book, rules)
-	h.now++ // what accounts store is known by day if they are younger than the rules
+	m := &model{now: h.now, book: book, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
 	return &machine{history: h, model: m, keys: machineKeys, accounts: []uint64{alice, bob}, placeOf: map[*event.Admission]*event.Served{}}
 }
 
@@ -68,7 +67,7 @@ func newMachine(t *rapid.T, rules uint32) *machine {
 func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 	freed := 0
 	rapid.Check(t, func(t *rapid.T) {
-		m := newMachine(t, NewestRules)
+		m := newMachine(t)
 		m.keys, m.accounts = []plan.QuotaKey{plan.FilesUpload, plan.LiteCreate}, []uint64{alice}
 		m.commandOf(t, create(alice, plan.Pro))
 		m.commandOf(t, grantOf(alice, 12_000, m.now+600_000))
@@ -98,7 +97,7 @@ func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 func TestCrossingsAgreeWithTheModel(t *testing.T) {
 	told := 0
 	rapid.Check(t, func(t *rapid.T) {
-		m := newMachine(t, NewestRules)
+		m := newMachine(t)
 		m.keys, m.accounts = []plan.QuotaKey{plan.FilesUpload, plan.LiteCreate}, []uint64{alice}
 		m.commandOf(t, create(alice, plan.Pro))
 		m.commandOf(t, grantOf(alice, 30_000, 0))
@@ -126,7 +125,7 @@ func TestCrossingsAgreeWithTheModel(t *testing.T) {
 
 func TestFoldAgreesWithTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newMachine(t, uint32(rapid.IntRange(RulesFirst, NewestRules).Draw(t, "rules")))
+		m := newMachine(t)
 		for range rapid.IntRange(5, 60).Draw(t, "steps") {
 			m.step(t)
 			m.compare(t)
@@ -231,7 +230,7 @@ func (m *machine) admissions(t *rapid.T) {
 			m.placeOf[a] = &event.Served{Sequence: uint64(len(m.messages)), Places: []uint32{uint32(i)}}
 		}
 	}
-	if last := len(batch) - 1; m.model.rules >= RulesHeld && undone(verdicts[last].Decision) {
+	if last := len(batch) - 1; undone(verdicts[last].Decision) {
 		m.heldWhileHeld(t, batch[last], verdicts[last])
 	}
 }
@@ -269,24 +268,20 @@ func (m *machine) pricesChange(t *rapid.T) {
 	case 1:
 		book.Terms[plan.Pro][plan.FilesUpload].Price = credit.Micros(rapid.Int64Range(1, 3).Draw(t, "price") * 2_000)
 	case 2:
-		m.rules = NewestRules
+		m.rules = rules2
 	}
-	if book == *m.model.book && m.rules == m.model.rules {
-		changes := m.fold.terms
+	if book == *m.model.book && m.rules == m.fold.Rules() {
+		changes := m.fold.prices.terms
 		m.prices(&book)
 		m.model.advance(m.now)
-		if m.fold.terms != changes {
+		if m.fold.prices.terms != changes {
 			t.Fatal("the same prices again are new terms")
 		}
 		return
 	}
 	m.prices(&book)
 	m.model.advance(m.now)
-	if m.model.rules < RulesHolders && m.rules >= RulesHolders {
-		m.model.older = m.model.now
-	}
 	m.model.book = &book
-	m.model.bring(m.rules)
 	m.model.changes++
 	for _, a := range m.model.accounts {
 		a.changed = m.model.now
@@ -300,7 +295,6 @@ func (m *machine) storage(t *rapid.T) {
 	now := max(m.now, m.model.now)
 	from := now - late
 	size := rapid.SampledFrom([]int64{1, 50 << 20, 30 * plan.GB}).Draw(t, "size")
-	files := slices.Clone(m.files)
 	if i := len(m.files) - 1; i >= 0 && rapid.Bool().Draw(t, "delete") {
 		f := m.files[i]
 		m.files = m.files[:i]
@@ -309,12 +303,9 @@ func (m *machine) storage(t *rapid.T) {
 		m.files = append(m.files, storedFile{id, size, from})
 	}
 	m.sequence++
-	m.asBefore = rapid.Bool().Draw(t, "as before")
 	m.domain(m.sequence, &event.Settlement{Account: id, StorageDelta: size, StorageAtMs: from})
 	m.model.advance(m.now)
-	if !m.taken() {
-		m.files = files
-	} else if a := m.model.accounts[id]; a != nil {
+	if a := m.model.accounts[id]; a != nil {
 		a.stored = append(a.stored, modelStorage{delta: size, from: from, learned: m.model.now})
 	}
 }
@@ -323,7 +314,7 @@ func (m *machine) settlements(t *rapid.T) {
 	if len(m.past) == 0 {
 		return
 	}
-	if m.model.rules >= RulesHolders && rapid.IntRange(0, 2).Draw(t, "by place") == 0 {
+	if rapid.IntRange(0, 2).Draw(t, "by place") == 0 {
 		m.served(t)
 		return
 	}
@@ -341,7 +332,6 @@ func (m *machine) settlements(t *rapid.T) {
 		batch = append(batch, s)
 	}
 	if fromDomain {
-		m.asBefore = rapid.Bool().Draw(t, "as before")
 		m.domain(m.sequence, batch...)
 		if rapid.Bool().Draw(t, "again") {
 			m.domain(m.sequence, batch...)
@@ -351,10 +341,7 @@ func (m *machine) settlements(t *rapid.T) {
 		m.last = m.messages[len(m.messages)-1].Data
 	}
 	m.model.advance(m.now)
-	if fromDomain && !m.taken() {
-		return
-	}
-	if fromDomain && m.model.rules >= RulesHolders {
+	if fromDomain {
 		slices.SortStableFunc(batch, func(a, b *event.Settlement) int { return cmp.Compare(senderOf(a), senderOf(b)) })
 	}
 	for _, s := range batch {
@@ -381,11 +368,6 @@ func (m *machine) served(t *rapid.T) {
 			m.model.settle(settlementOf(a, event.Result_SERVED))
 		}
 	}
-}
-
-// taken tells whether the fold takes what the domains have sent.
-func (m *machine) taken() bool {
-	return m.model.rules < RulesHolders || !m.asBefore || m.model.takesOlder()
 }
 
 // senderOf is the place of the domain that sends a settlement in the order in which history.domain does.
@@ -440,10 +422,6 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 		if o.Status != event.CommandStatus_COMMAND_ACCOUNT_EXISTS {
 			t.Fatalf("created again: %v", o)
 		}
-	case sinceRulesHolders(c) && m.model.rules < RulesHolders:
-		if o.Status != event.CommandStatus_COMMAND_INVALID {
-			t.Fatalf("rules %d do not know this: %v", m.model.rules, o)
-		}
 	case a.erased:
 		if o.Status != event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND {
 			t.Fatalf("an erased account obeys: %v", o)
@@ -469,10 +447,6 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 		a.version++
 		a.renewed = m.model.now
 		m.regenerated(a)
-	case sinceRulesSafe(c) && m.model.rules < RulesSafe:
-		if o.Status != event.CommandStatus_COMMAND_INVALID {
-			t.Fatalf("rules %d do not know this: %v", m.model.rules, o)
-		}
 	case c.GetSuspend() != nil:
 		a.suspended = true
 	case c.GetResume() != nil:
@@ -510,7 +484,7 @@ func (m *machine) compare(t *rapid.T) {
 			}
 			waived += int(got.Waived)
 			limit := m.model.book.Terms[a.tier][key].Limit
-			if m.model.rules >= RulesHeld && limit != plan.Unlimited && a.changed < month.start && int64(overage) != max(0, int64(used)-limit) {
+			if limit != plan.Unlimited && a.changed < month.start && int64(overage) != max(0, int64(used)-limit) {
 				t.Fatalf("%v of %x: %d of %d are paid, the limit is %d", key, id, overage, used, limit)
 			}
 		}
@@ -532,7 +506,7 @@ func (m *machine) compare(t *rapid.T) {
 		if a.balance() != a.granted-a.taken-a.expired-spent || a.balance() < 0 {
 			t.Fatalf("%x: balance %d is not %d granted - %d taken - %d expired - %d spent", id, a.balance(), a.granted, a.taken, a.expired, spent)
 		}
-		if sum := m.ledgerSum(id); sum != a.ledger || sum != a.balance()+open || m.fold.accounts[id].settled != sum {
+		if sum := m.ledgerSum(id); sum != a.ledger || sum != a.balance()+open || m.fold.principals.accounts[id].settled != sum {
 			t.Fatalf("%x: ledger %d, model %d, balance %d with %d in flight", id, sum, a.ledger, a.balance(), open)
 		}
 	}
@@ -589,7 +563,7 @@ func (m *machine) finish(t *rapid.T) {
 	}
 }
 
-func (f *Fold) grantHeap() expiryHeap { return f.expiries }
+func (f *Fold) grantHeap() expiryHeap { return f.credits.expiries }
 
 // undone tells whether open holds may undo such a refusal.
 func undone(d event.Decision) bool {
@@ -618,7 +592,7 @@ func (m *machine) regenerated(a *modelAccount) {
 func (m *machine) keyCommand(t *rapid.T) {
 	id := rapid.SampledFrom(m.accounts).Draw(t, "account")
 	a := m.model.accounts[id]
-	if a == nil || a.erased || m.model.rules < RulesHolders {
+	if a == nil || a.erased {
 		return
 	}
 	set := &event.SpendingCap{
@@ -696,13 +670,13 @@ func (m *machine) compareKeys(t *rapid.T, id uint64, a *modelAccount) {
 			used[n.QuotaKey] = n.Used
 		}
 		for _, key := range machineKeys {
-			if want := m.model.countedBy(&modelRequest{account: id, key: key, month: month}, o.line); used[uint32(key)] != uint64(want) {
+			if want := m.model.countedBy(&modelRequest{account: id, key: key, month: month}, o.lineage); used[uint32(key)] != uint64(want) {
 				t.Fatalf("%v of %x with %v: model %d", key, id, k, want)
 			}
 		}
-		l := a.lines[o.line]
-		if l.cap.period != event.CapPeriod_CAP_NONE && int64(k.Cap.SpentMicros) != m.model.spentFor(l.cap, id, &o.line) {
-			t.Fatalf("%x: %v, model %d", id, k, m.model.spentFor(l.cap, id, &o.line))
+		l := a.lineages[o.lineage]
+		if l.cap.period != event.CapPeriod_CAP_NONE && int64(k.Cap.SpentMicros) != m.model.spentFor(l.cap, id, &o.lineage) {
+			t.Fatalf("%x: %v, model %d", id, k, m.model.spentFor(l.cap, id, &o.lineage))
 		}
 	}
 }

@@ -8,12 +8,12 @@ import (
 )
 
 // Exists tells whether there is such an account.
-func (f *Fold) Exists(id event.AccountID) bool { return f.accounts[uint64(id)] != nil }
+func (f *Fold) Exists(id event.AccountID) bool { return f.principals.accounts[uint64(id)] != nil }
 
 // Key answers for the key of a query, as of now or as of the fold's time if that is later: QUERY_OK, or why it may not ask. A key
 // with scopes may ask if they have the query's.
 func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.QueryStatus {
-	a := f.accounts[uint64(id)]
+	a := f.principals.accounts[uint64(id)]
 	if a == nil {
 		return event.QueryStatus_QUERY_INVALID_KEY
 	}
@@ -26,7 +26,7 @@ func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.Que
 	case k == nil:
 		return event.QueryStatus_QUERY_OK
 	}
-	if l := a.lineOf(k.line); l.scopes != 0 && (!plan.QuotaKey(q.Scope).Valid() || !l.allows(plan.QuotaKey(q.Scope))) {
+	if l := a.lineageOf(k.lineage); l.scopes != 0 && (!plan.QuotaKey(q.Scope).Valid() || !l.allows(plan.QuotaKey(q.Scope))) {
 		return event.QueryStatus_QUERY_KEY_SCOPE
 	}
 	return event.QueryStatus_QUERY_OK
@@ -34,7 +34,7 @@ func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.Que
 
 // Describe adds to an account's usage what the query asks for: the key that it was sent with, all keys, the spending cap, the grants.
 func (f *Fold) Describe(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
-	if f.accounts[u.Account].keys == nil && !q.GetKeys() && q.GetGrants() == 0 {
+	if f.principals.accounts[u.Account].keys == nil && !q.GetKeys() && q.GetGrants() == 0 {
 		return
 	}
 	a, _ := f.forward(event.AccountID(u.Account), now)
@@ -51,14 +51,14 @@ func (f *Fold) Describe(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
 	}
 }
 
-// heldGrants are the grants that have credits left at a time, in the order in which they are spent, and their number. No more than
-// most are in the list.
-func (a *account) heldGrants(at int64, most int) (list []*event.HeldGrant, count uint32) {
+// heldGrants are the grants that have credits left at a time, in the order in which they are spent, and their number. The list
+// has no more than limit.
+func (a *account) heldGrants(at int64, limit int) (list []*event.HeldGrant, count uint32) {
 	for _, g := range a.grants {
 		if g.left == 0 || g.over || g.expires != 0 && g.expires <= at {
 			continue
 		}
-		if count++; len(list) < most {
+		if count++; len(list) < limit {
 			list = append(list, &event.HeldGrant{AmountMicros: g.amount, LeftMicros: g.left, ExpiresMs: g.expires, CreatedMs: g.created, Reason: g.reason})
 		}
 	}
@@ -67,7 +67,7 @@ func (a *account) heldGrants(at int64, most int) (list []*event.HeldGrant, count
 
 // Summary is what a list of accounts shows of one, nil if there is no such account.
 func (f *Fold) Summary(id uint64) *event.AccountSummary {
-	a := f.accounts[id]
+	a := f.principals.accounts[id]
 	if a == nil {
 		return nil
 	}
@@ -77,13 +77,13 @@ func (f *Fold) Summary(id uint64) *event.AccountSummary {
 // forward is a copy of the account as it will be at a later time if nothing happens until then, and the statements of
 // the months that end by then. The account itself does not change.
 func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*event.StatementAnswer) {
-	original := f.accounts[uint64(id)]
+	original := f.principals.accounts[uint64(id)]
 	if original == nil {
 		return nil, nil
 	}
 	at := max(now, f.time)
 	c := *original
-	f.roll(&c, monthOf(at), func(s *event.StatementAnswer) { closed = append(closed, s) })
+	f.prices.roll(&c, monthOf(at), func(s *event.StatementAnswer) { closed = append(closed, s) })
 	c.integrate(at)
 	c.available = 0
 	for _, g := range c.grants {
@@ -102,7 +102,7 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 		return nil
 	}
 	m := monthNumber(a.month)
-	s := f.statement(a, m)
+	s := f.prices.statement(a, m)
 	return &event.UsageAnswer{
 		Account: a.id, Tier: uint32(a.tier), PeriodStartMs: m.start, PeriodEndMs: m.end, Usage: s.Usage,
 		BalanceMicros: uint64(a.available), SpentMicros: s.SpentMicros,
@@ -116,12 +116,12 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 // AllowanceAt is what a keyless network may still create as of now, or as of the fold's time if that is later. It is nil
 // before the first price book.
 func (f *Fold) AllowanceAt(network event.AccountID, now int64) *event.AllowanceAnswer {
-	if f.book == nil {
+	if f.prices.current == nil {
 		return nil
 	}
-	at, limit, window := max(now, f.time), f.book.AnonymousLimit, f.book.AnonymousWindowMillis
+	at, limit, window := max(now, f.time), f.prices.current.AnonymousLimit, f.prices.current.AnonymousWindowMillis
 	var admitted []int64
-	if n := f.networks[uint64(network)]; n != nil {
+	if n := f.principals.networks[uint64(network)]; n != nil {
 		admitted = n.admittedAt(at, window)
 	}
 	out := &event.AllowanceAnswer{Limit: uint32(limit), Remaining: uint32(max(0, limit-len(admitted))), WindowMs: window}
@@ -154,7 +154,7 @@ func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *eve
 		return nil, true
 	}
 	if m.number+1 >= a.month {
-		s := f.statement(a, m)
+		s := f.prices.statement(a, m)
 		// By the fold's own time: no message to come is older, so none changes the month any more.
 		s.Closed = m.number < a.month && f.isClosed(m)
 		return s, true
@@ -197,27 +197,27 @@ type Hold struct {
 
 // HoldUnder is the open hold of an account or a keyless network under an idempotency id, and false where there is none.
 func (f *Fold) HoldUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
-	return f.under(payer, id, event.Result_RESULT_UNSPECIFIED)
+	return f.holds.under(payer, id, event.Result_RESULT_UNSPECIFIED)
 }
 
 // ServedUnder is the request of the payer that was served under an idempotency id, as long as the fold remembers it: admit
 // refuses its repetition with IDEMPOTENCY_SERVED. It is false for a read that may not be repeated any more.
 func (f *Fold) ServedUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
-	return f.under(payer, id, event.Result_SERVED)
+	return f.holds.under(payer, id, event.Result_SERVED)
 }
 
 // OpenSince is since when a request of an account has an open hold, in Unix milliseconds, and false where it has none. Account 0
 // stands for any payer.
 func (f *Fold) OpenSince(id event.AccountID, request event.RequestID) (millis int64, open bool) {
-	h := f.byRequest[request]
+	h := f.holds.byRequest[request]
 	if h == nil || h.result != event.Result_RESULT_UNSPECIFIED || id != 0 && (h.principal.account == nil || h.principal.id != uint64(id)) {
 		return 0, false
 	}
 	return h.time, true
 }
 
-func (f *Fold) under(payer event.AccountID, id event.IdempotencyID, result event.Result) (Hold, bool) {
-	h := f.byIdempotency[id]
+func (s *holds) under(payer event.AccountID, id event.IdempotencyID, result event.Result) (Hold, bool) {
+	h := s.byIdempotency[id]
 	if h == nil || h.result != result || h.principal.id != uint64(payer) || h.repeats >= MaxRepeats {
 		return Hold{}, false
 	}

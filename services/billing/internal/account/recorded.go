@@ -5,9 +5,16 @@ import (
 	"quire.dev/services/billing/internal/recent"
 )
 
+// records show what was decided about requests. No decision depends on them, and they are no part of the state.
+type records struct {
+	*base
+	trace  *Trace      // nil: no request is watched
+	recent *recent.Log // nil: nothing is recorded
+}
+
 // Record has the fold record the requests of accounts from the next message on. No decision depends on what is recorded, and it
 // is not part of the state.
-func (f *Fold) Record(log *recent.Log) { f.recent = log }
+func (f *Fold) Record(log *recent.Log) { f.records.recent = log }
 
 // record notes the decision about a request of an account. h is nil if it is a refusal.
 func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Verdict) {
@@ -16,40 +23,37 @@ func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Ve
 	}
 	r := recent.Record{
 		Request: event.RequestID(item.RequestId), TimeMillis: f.time, CostMicros: v.CostMicros, Remaining: v.Remaining,
-		QuotaKey: uint8(item.QuotaKey), Decision: uint8(v.Decision), Charge: uint8(v.Charge), Status: recent.Open,
-	}
-	if f.rules >= RulesHolders {
-		r.Key = number
+		QuotaKey: uint8(item.QuotaKey), Decision: uint8(v.Decision), Charge: uint8(v.Charge), Status: recent.Open, Key: number,
 	}
 	switch {
 	case h != nil:
-		h.recent = f.recent.Add(item.Account, r)
+		h.recent = f.records.recent.Add(item.Account, r)
 		return
-	case v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT && f.byRequest[r.Request] != nil:
+	case v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT && f.holds.byRequest[r.Request] != nil:
 		return // the same request once more
 	case v.Held:
 		r.Status = recent.Held
 	default:
 		r.Status = recent.Refused
 	}
-	f.recent.Add(item.Account, r)
+	f.records.recent.Add(item.Account, r)
 }
 
 // recorded is the record of a request, to be changed; nil where none is kept.
-func (f *Fold) recorded(ref recent.Ref, account uint64, request event.RequestID) *recent.Record {
-	if f.recent == nil {
+func (s *records) recorded(ref recent.Ref, account uint64, request event.RequestID) *recent.Record {
+	if s.recent == nil {
 		return nil
 	}
-	return f.recent.Edit(ref, account, request)
+	return s.recent.Edit(ref, account, request)
 }
 
 // ended notes how a hold ended. A later settlement may change that.
-func (f *Fold) ended(h *hold, settlement string) {
-	f.traceSettled(h.request, settlement)
+func (s *records) ended(h *hold, settlement string) {
+	s.traceSettled(h.request, settlement)
 	if h.principal.account == nil {
 		return
 	}
-	r := f.recorded(h.recent, h.principal.id, h.request)
+	r := s.recorded(h.recent, h.principal.id, h.request)
 	if r == nil {
 		return
 	}
@@ -65,17 +69,17 @@ func (f *Fold) ended(h *hold, settlement string) {
 	}
 }
 
-// recordCharged notes how a request is paid that is charged anew.
-func (f *Fold) recordCharged(h *hold) {
-	if r := f.recorded(h.recent, h.principal.id, h.request); r != nil {
+// recordCharged notes how a request that is charged late is paid.
+func (s *records) recordCharged(h *hold) {
+	if r := s.recorded(h.recent, h.principal.id, h.request); r != nil {
 		r.Charge, r.CostMicros = uint8(h.charge), h.cost
 	}
 }
 
 // returned notes that the void of another request gave the price back.
-func (f *Fold) returned(a *account, ref recent.Ref, request event.RequestID) {
-	f.traceReturned(request)
-	if r := f.recorded(ref, a.id, request); r != nil {
+func (s *records) returned(a *account, ref recent.Ref, request event.RequestID) {
+	s.traceReturned(request)
+	if r := s.recorded(ref, a.id, request); r != nil {
 		r.Charge, r.CostMicros = uint8(event.ChargeSource_CHARGE_QUOTA), 0
 	}
 }

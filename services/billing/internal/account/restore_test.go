@@ -1,7 +1,6 @@
 package account
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -105,41 +104,4 @@ func TestSnapshotsUnderAClockThatComesAndGoes(t *testing.T) {
 		h.same(snapshot)
 		h.sound()
 	})
-}
-
-// TestASnapshotOfAProgramThatMissedNewRulesIsNotUsed: it folded past them by the rules that it knew.
-func TestASnapshotOfAProgramThatMissedNewRulesIsNotUsed(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = RulesFirst
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Pro)
-	state := func() *event.BillingState {
-		image, err := h.fold.Image()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &event.BillingState{}
-		if err := event.Decode(image.Encode(), s); err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	if _, err := Restore(state()); err != nil {
-		t.Fatalf("a snapshot under the first rules: %v", err)
-	}
-	missed := state()
-	book := PriceEvent(plan.Published(10))
-	book.Rules, book.Agreed = RulesHeld, true
-	missed.Book = book
-	missed.Books = append(missed.Books, &event.BookState{FromMs: h.now, Book: book})
-	if _, err := Restore(missed); !errors.Is(err, errSnapshot) {
-		t.Errorf("restored with %v", err)
-	}
-	h.rules = RulesHeld
-	book = PriceEvent(plan.Published(20))
-	book.StampMs, book.Rules, book.Agreed = h.now, RulesHeld, true
-	h.append(Prices, book)
-	if f, err := Restore(state()); err != nil || f.Rules() != RulesHeld {
-		t.Errorf("a snapshot under the second rules: %v", err)
-	}
 }

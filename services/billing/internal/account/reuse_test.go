@@ -31,12 +31,12 @@ func TestNothingOfAMessageOutlivesItsFold(t *testing.T) {
 			t.Fatal(err)
 		}
 		overwrite(data)
-		for _, a := range f.batch.Admissions {
+		for _, a := range f.scratch.batch.Admissions {
 			overwrite(a.RequestId)
 			overwrite(a.IdempotencyId)
 			overwrite(a.ReadId)
 		}
-		for _, s := range f.batch.Settlements {
+		for _, s := range f.scratch.batch.Settlements {
 			overwrite(s.RequestId)
 		}
 	}

@@ -11,24 +11,13 @@ import (
 )
 
 // Versions of the rules. The first price book that names a version brings it into force, from the next message on. What was
-// decided before stays as it was decided: every version decides its own part of a journal, for ever.
+// decided before stays as it was decided: every version decides its own part of a journal, for ever
+// (docs/adr/0007-rules-have-a-date.md).
 const (
-	// RulesFirst decides a journal that names no version.
-	RulesFirst = 1
-	// RulesHeld: failed calls cost nothing, neither themselves nor those beside them. A refusal says whether open holds may
-	// undo it. A price book that is not agreed has no effect. A mark knows when its stream was made anew. A month is closed
-	// CloseMillis after its end and does not change after that. Times of a clock that was ahead are taken back
-	// (docs/adr/0007-rules-have-a-date.md).
-	RulesHeld = 2
-	// RulesSafe: an account can be suspended, and an admin's action that changes nothing in the fold is noted.
-	RulesSafe = 3
-	// RulesHolders: what account holders set for themselves. An account can have webhooks, which are told of crossings. It can have
-	// several keys, and each request counts for the one that it was sent with. Usage and
-	// storage are counted by day too. An account can be deleted. Each domain settles on a subject of its own, and what it may settle is checked (domain.go).
-	// The offset of a development clock is the price book's.
-	RulesHolders = event.RulesDomains
-	// NewestRules are the newest that this code knows.
-	NewestRules = RulesHolders
+	// Rules1 decides a journal from its first message on.
+	Rules1 = 1
+	// NewestRules is the newest version that this code knows.
+	NewestRules = Rules1
 )
 
 // ErrRules means that the journal has come to rules that this code does not know. A newer version of the program wrote it.
@@ -46,33 +35,20 @@ func SameTerms(a, b *event.PriceBook) bool {
 	return *BookOf(a) == *BookOf(b)
 }
 
-// setBook brings a price book into force, and the rules that it names.
-func (f *Fold) setBook(book *event.PriceBook, stored int64) {
-	changed := book.Rules > f.rules
-	if changed {
-		if f.rules < RulesHolders && book.Rules >= RulesHolders && len(f.books) > 0 {
-			f.older = f.time // else no earlier version has ever written to this journal
-		}
-		f.rules, f.rulesMillis, f.terms = book.Rules, stored, f.sequence
-		if f.rules >= RulesHolders && f.daysMillis == 0 {
-			f.daysMillis = f.time
-			f.forgetInvalid()
-		}
+// setBook brings a price book into force, and the rules that it names. Only the first book needs no agreement.
+func (f *Fold) setBook(book *event.PriceBook) {
+	if book.Rules > f.rules {
+		f.rules, f.prices.terms = book.Rules, f.sequence
+		f.kept.forgetInvalid()
 	}
-	if f.rules >= RulesHolders {
-		f.offset = max(f.offset, boundOffset(book.OffsetMs))
-	}
-	if have := f.Prices(); f.rules >= RulesHeld && have != nil && (!book.Agreed || SameTerms(book, have)) {
+	if have := f.Prices(); have != nil &&
+		(!book.Agreed || SameTerms(book, have) || publishedMillis(book) < publishedMillis(have)) { // the last: published again
 		return
-	} else if f.rules >= RulesHolders && have != nil && publishedMillis(book) < publishedMillis(have) {
-		return // an earlier book that comes again
 	}
-	f.books = append(f.books, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
-	f.book = f.books[len(f.books)-1].book
-	if f.rules >= RulesHeld {
-		f.terms = f.sequence
-	}
-	f.trimAdmitted()
+	f.prices.list = append(f.prices.list, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
+	f.prices.current = f.prices.list[len(f.prices.list)-1].book
+	f.prices.terms = f.sequence
+	f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
 }
 
 // publishedMillis is when a price book was published, by the clock of the instance without an offset.
@@ -83,9 +59,13 @@ func publishedMillis(book *event.PriceBook) int64 { return book.StampMs - book.O
 func (f *Fold) Know(rules uint32) error {
 	f.newest = rules
 	if f.rules > rules {
-		f.broken = fmt.Errorf("%w: version %d, this program knows %d", ErrRules, f.rules, rules)
+		f.broken = f.unknown(f.rules)
 	}
 	return f.broken
+}
+
+func (f *Fold) unknown(rules uint32) error {
+	return fmt.Errorf("%w: version %d, this program knows %d", ErrRules, rules, f.newest)
 }
 
 // BookHash is a hash of a price book as text, by which instances compare theirs.

@@ -163,8 +163,8 @@ func TestAnonymousWindowIsExact(t *testing.T) {
 	h.want(h.anonymous(), admitted)
 	h.want(h.anonymous(), event.Decision_ANONYMOUS_LIMIT)
 	h.wait(48 * time.Hour).tick()
-	if len(h.fold.networks) != 0 {
-		t.Fatalf("%d networks are remembered after the window", len(h.fold.networks))
+	if len(h.fold.principals.networks) != 0 {
+		t.Fatalf("%d networks are remembered after the window", len(h.fold.principals.networks))
 	}
 }
 
@@ -183,7 +183,7 @@ func TestTheAllowanceIsWhatWillBeAdmitted(t *testing.T) {
 		}
 	}
 	want(10, 0)
-	if len(h.fold.networks) != 0 {
+	if len(h.fold.principals.networks) != 0 {
 		t.Fatal("a network that has only asked is remembered")
 	}
 	var last *event.Admission

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -8,12 +9,31 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// TestNewRulesDecideNothingAnew: a history under the first rules comes to the same answers and the same ledger whether
-// newer rules follow or not, and what was paid before them does not move.
-func TestNewRulesDecideNothingAnew(t *testing.T) {
+// rules2 are made-up successors of today's rules, for tests of two versions side by side.
+const rules2 = NewestRules + 1
+
+// successor is a history that a program of the next version folds.
+func successor(t *testing.T) *history {
+	t.Helper()
 	h := newHistory(t, nil)
-	h.rules = RulesFirst
+	h.know(rules2)
 	h.prices(plan.Published(10))
+	return h
+}
+
+// know makes the program one that knows rules.
+func (h *history) know(rules uint32) {
+	h.t.Helper()
+	if err := h.fold.Know(rules); err != nil {
+		h.t.Fatalf("%v", err)
+	}
+	h.newest = rules
+}
+
+// TestNewRulesDecideNothingAgain: a history under the first rules comes to the same answers and the same ledger whether
+// newer rules follow or not, and what was paid before them does not move.
+func TestNewRulesDecideNothingAgain(t *testing.T) {
+	h := successor(t)
 	h.account(alice, plan.Pro)
 	h.grant(alice, 100_000, 0)
 	h.use(alice, plan.FilesGet, 499)
@@ -22,16 +42,19 @@ func TestNewRulesDecideNothingAnew(t *testing.T) {
 	h.want(good, admitted)
 	h.served(good)
 	before, entries := len(h.messages), len(h.ledger)
-	if h.fold.Rules() != RulesFirst || h.fold.accounts[alice].terms != 0 {
+	if h.fold.Rules() != Rules1 {
 		t.Fatal("rules that no event names are in force")
 	}
 
-	h.rules = NewestRules
+	h.rules = rules2
 	h.prices(plan.Published(10))
 	h.failed(failing[0])
 	h.failed(failing[1])
-	if u := h.usedBy(alice, plan.FilesGet); h.fold.Rules() != NewestRules || u.Used != 500 || u.Overage != 1 || len(h.ledger) != entries {
+	if u := h.usedBy(alice, plan.FilesGet); h.fold.Rules() != rules2 || u.Used != 500 || u.Overage != 1 || len(h.ledger) != entries {
 		t.Fatalf("what the first rules decided has moved: %v", u)
+	}
+	if v := h.usage([]*event.Admission{h.admission(alice, plan.FilesGet)}, nil); v.Rules != rules2 {
+		t.Fatalf("the edge is told of rules %d", v.Rules)
 	}
 	h.sound()
 	again := New()
@@ -40,54 +63,126 @@ func TestNewRulesDecideNothingAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if again.Rules() != RulesFirst {
+	if again.Rules() != Rules1 {
 		t.Fatal("the part before has other rules")
 	}
 }
 
 // TestAFoldStopsAtRulesThatItDoesNotKnow: it would decide otherwise than the others.
 func TestAFoldStopsAtRulesThatItDoesNotKnow(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = NewestRules + 1
 	book := PriceEvent(plan.Published(10))
-	book.Rules = h.rules
+	book.Rules = rules2
 	data, err := event.Encode(book)
 	if err != nil {
 		t.Fatal(err)
 	}
+	f := New()
 	for sequence := range uint64(2) {
-		effects, err := h.fold.Apply(Message{Sequence: sequence + 1, TimeMillis: h.now, Kind: Prices, Data: data})
+		effects, err := f.Apply(Message{Sequence: sequence + 1, Kind: Prices, Data: data})
 		if !errors.Is(err, ErrRules) || len(effects.Answers) != 0 {
 			t.Fatalf("folded with %v", err)
 		}
 	}
-	old := New()
-	if err := old.Know(RulesFirst); err != nil {
-		t.Fatal(err)
-	}
-	book.Rules = RulesHeld
-	if data, err = event.Encode(book); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := old.Apply(Message{Sequence: 1, TimeMillis: h.now, Kind: Prices, Data: data}); !errors.Is(err, ErrRules) {
-		t.Fatalf("a fold of the version before: %v", err)
-	}
-	if _, err := old.Image(); !errors.Is(err, ErrRules) {
+	if _, err := f.Image(); !errors.Is(err, ErrRules) {
 		t.Fatalf("its snapshot: %v", err)
+	}
+	next := New()
+	if err := next.Know(rules2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := next.Apply(Message{Sequence: 1, Kind: Prices, Data: data}); err != nil || next.Rules() != rules2 {
+		t.Fatalf("the next version: rules %d, %v", next.Rules(), err)
+	}
+	if err := next.Know(Rules1); !errors.Is(err, ErrRules) {
+		t.Fatalf("the present version takes its state: %v", err)
 	}
 }
 
-// TestOldPricesDoNotComeBack: under the second rules a book has no effect that the live instances did not agree on, such as
-// that of an older program which takes a partition over.
+// TestASnapshotUnderNewerRulesIsFoldedByThoseWhoKnowThem, and by nobody else.
+func TestASnapshotUnderNewerRulesIsFoldedByThoseWhoKnowThem(t *testing.T) {
+	h := successor(t)
+	h.account(alice, plan.Pro)
+	older := restored(t, h.fold) // from a snapshot under the rules before
+	h.rules = rules2
+	h.prices(plan.Published(20))
+	book := h.messages[len(h.messages)-1]
+	if _, err := older.Apply(book); err != nil || stateHash(t, older) != stateHash(t, h.fold) {
+		t.Fatalf("the next version goes on from a snapshot of this one: %v", err)
+	}
+	h.want(h.admission(alice, plan.PastesGet), admitted)
+	next := h.messages[len(h.messages)-1]
+	present := restored(t, older)
+	present.newest = NewestRules
+	if _, err := present.Apply(next); !errors.Is(err, ErrRules) {
+		t.Fatalf("this version folds on from a snapshot of the next one: %v", err)
+	}
+	successor := restored(t, older)
+	if _, err := successor.Apply(next); err != nil || stateHash(t, successor) != stateHash(t, h.fold) {
+		t.Fatalf("the next version goes on from a snapshot of its own: %v", err)
+	}
+	h.sound()
+}
+
+// TestASnapshotWithoutRulesIsDamaged: every one names the rules that decide the next message.
+func TestASnapshotWithoutRulesIsDamaged(t *testing.T) {
+	image, err := New().Image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &event.BillingState{}
+	if err := event.Decode(image.Encode(), s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(s); err != nil {
+		t.Fatal(err)
+	}
+	s.Rules = 0
+	if _, err := Restore(s); !errors.Is(err, errSnapshot) {
+		t.Fatalf("restored with %v", err)
+	}
+}
+
+// TestNewRulesDecideARefusedCommandAgain: during a roll-out a new edge sends commands that the rules in force don't know. Under the
+// same id such a command is carried out once the new rules are in force. What was carried out before stays so.
+func TestNewRulesDecideARefusedCommandAgain(t *testing.T) {
+	h := successor(t)
+	h.account(alice, plan.Max)
+	keyed := func(c *event.Command, id byte) *event.Command {
+		c.IdempotencyId = bytes.Repeat([]byte{id}, 16)
+		return c
+	}
+	for id := range byte(2) { // this version sees no action in what it does not know
+		h.refuses(keyed(&event.Command{Account: alice}, id), event.CommandStatus_COMMAND_INVALID)
+	}
+	h.does(keyed(suspend(alice), 2))
+	h.rules = rules2
+	h.prices(plan.Published(10))
+	for n, want := range []bool{false, true} {
+		o := h.does(keyed(setCap(alice, event.CapPeriod_CAP_DAY, 1), 1))
+		if o.Replayed != want || o.Cap.GetCap().GetAmountMicros() != 1 {
+			t.Errorf("time %d: %v", n+1, o)
+		}
+	}
+	if o := h.does(keyed(suspend(alice), 2)); !o.Replayed {
+		t.Errorf("it is carried out twice: %v", o)
+	}
+	if n := h.fold.kept.queue.len(); n != 2 || len(h.fold.kept.byID) != 2 {
+		t.Errorf("%d and %d outcomes are kept", n, len(h.fold.kept.byID))
+	}
+	h.sound()
+}
+
+// TestOldPricesDoNotComeBack: after the first one, a book has no effect that the live instances did not agree on.
 func TestOldPricesDoNotComeBack(t *testing.T) {
 	h := newHistory(t, nil)
+	h.know(rules2)
 	publish := func(limit int64, rules uint32, agreed bool) int64 {
 		b := plan.Published(10)
 		b.Terms[plan.Pro][plan.FilesUpload].Limit = limit
 		e := PriceEvent(b)
 		e.StampMs, e.Rules, e.Agreed = h.now, rules, agreed
 		h.append(Prices, e)
-		return h.fold.book.Terms[plan.Pro][plan.FilesUpload].Limit
+		return h.fold.prices.current.Terms[plan.Pro][plan.FilesUpload].Limit
 	}
 	for i, c := range []struct {
 		limit  int64
@@ -95,14 +190,13 @@ func TestOldPricesDoNotComeBack(t *testing.T) {
 		agreed bool
 		want   int64
 	}{
-		{1, 0, false, 1}, {2, 0, false, 2}, // under the first rules every book counts
-		{3, RulesHeld, true, 3}, {2, 0, false, 3}, {2, RulesHeld, false, 3}, {4, 0, true, 4},
+		{1, 0, false, 1}, {2, 0, false, 1}, {2, Rules1, true, 2}, {3, rules2, true, 3}, {2, Rules1, false, 3}, {2, rules2, false, 3}, {4, 0, true, 4},
 	} {
 		if got := publish(c.limit, c.rules, c.agreed); got != c.want {
 			t.Errorf("book %d: limit %d, want %d", i, got, c.want)
 		}
 	}
-	if h.fold.Rules() != RulesHeld {
+	if h.fold.Rules() != rules2 {
 		t.Errorf("rules %d", h.fold.Rules())
 	}
 	h.sound()
@@ -116,9 +210,9 @@ func TestAnEarlierPriceBookDoesNotComeBack(t *testing.T) {
 		b := plan.Published(10)
 		b.Terms[plan.Pro][plan.FilesUpload].Limit = limit
 		e := PriceEvent(b)
-		e.StampMs, e.OffsetMs, e.Rules, e.Agreed = stamp+offset, offset, RulesHolders, true
+		e.StampMs, e.OffsetMs, e.Rules, e.Agreed = stamp+offset, offset, Rules1, true
 		h.append(Prices, e)
-		return h.fold.book.Terms[plan.Pro][plan.FilesUpload].Limit
+		return h.fold.prices.current.Terms[plan.Pro][plan.FilesUpload].Limit
 	}
 	first := h.now
 	for i, c := range []struct{ limit, stamp, offset, want int64 }{

@@ -11,13 +11,13 @@ import (
 func (f *Fold) settle(item *event.Settlement) {
 	if item.StorageDelta != 0 && !item.Anonymous {
 		if a := f.account(item.Account); a != nil {
-			f.store(a, item.StorageDelta, item.StorageAtMs)
+			a.store(&f.base, item.StorageDelta, item.StorageAtMs)
 		}
 	}
 	if len(item.RequestId) != 16 || item.Result != event.Result_SERVED && item.Result != event.Result_VOID {
 		return
 	}
-	h := f.byRequest[event.RequestID(item.RequestId)]
+	h := f.holds.byRequest[event.RequestID(item.RequestId)]
 	switch {
 	case h == nil:
 		f.settleUnknown(item)
@@ -29,11 +29,11 @@ func (f *Fold) settle(item *event.Settlement) {
 		p := h.principal
 		f.remain(h, f.time)
 		f.void(h, f.time, false)
-		f.traceVoidedBy(item)
+		f.records.traceVoidedBy(item)
 		if item.Failed {
-			f.fail(p)
+			f.principals.fail(p)
 		}
-		f.reap(p)
+		f.principals.reap(p)
 	}
 }
 
@@ -44,31 +44,31 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 	if h.movable {
 		f.refresh(p.account)
 	}
-	f.removeOpen(h)
+	f.holds.removeOpen(h)
 	if p.account != nil {
-		f.enterCharge(p.account, h, at)
+		f.credits.enterCharge(p.account, h, at)
 	}
 	h.timedOut = timedOut
 	status := SettlementServed
 	if timedOut {
 		status = SettlementServedUnsettled
 	}
-	f.ended(h, status)
+	f.records.ended(h, status)
 	switch {
 	case !timedOut:
-		f.final(h) // a later settlement can take back a time-out only
+		f.credits.final(h) // a later settlement can take back a time-out only
 	case h.movable:
 		p.latePaid++
 	}
 	if h.hasIdempotency || timedOut {
 		if !timedOut {
-			f.displace(h)
+			f.holds.unindex(h)
 		}
-		f.remember(h, event.Result_SERVED, at)
+		f.holds.remember(h, event.Result_SERVED, at)
 		return
 	}
 	f.drop(h)
-	f.reap(p)
+	f.principals.reap(p)
 }
 
 // void gives an open hold back.
@@ -78,22 +78,19 @@ func (f *Fold) void(h *hold, at int64, timedOut bool) {
 	if p.account != nil {
 		f.refresh(p.account)
 	}
-	f.removeOpen(h)
+	f.holds.removeOpen(h)
 	f.giveBack(h, at)
-	f.ended(h, SettlementVoid)
-	if timedOut && f.watches(h.request) {
-		f.trace.voidedByTime = true
-	}
+	f.records.ended(h, SettlementVoid)
 	if !timedOut {
 		f.drop(h)
 		return
 	}
 	h.timedOut = true
 	if h.hasIdempotency { // free for another attempt
-		delete(f.byIdempotency, h.idempotency)
+		delete(f.holds.byIdempotency, h.idempotency)
 		h.hasIdempotency = false
 	}
-	f.remember(h, event.Result_VOID, at)
+	f.holds.remember(h, event.Result_VOID, at)
 }
 
 // giveBack undoes an admission's counting and payment, and makes a paid request free where that makes room for it. The ledger
@@ -104,35 +101,35 @@ func (f *Fold) giveBack(h *hold, at int64) {
 		if i, found := slices.BinarySearch(n.admitted, h.time); found {
 			n.admitted = slices.Delete(n.admitted, i, i+1)
 		}
-		f.unhold(p, h.key)
+		f.credits.unhold(p, h.key)
 		return
 	}
 	a := p.account
-	f.unuse(a, h)
+	a.unuse(&f.base, h)
 	if h.charge == event.ChargeSource_CHARGE_CREDITS {
-		f.unspend(a, h.payment())
+		a.unspend(&f.base, h.payment())
 	}
 	if c := a.counted(h.month); c != nil {
-		take(f, "used requests", &c.used[h.key], 1)
+		take(&f.base, "used requests", &c.used[h.key], 1)
 		if h.charge == event.ChargeSource_CHARGE_CREDITS {
-			take(f, "overage requests", &c.overage[h.key], 1)
-			take(f, "spent credits", &c.spent[h.key], h.cost)
+			take(&f.base, "overage requests", &c.overage[h.key], 1)
+			take(&f.base, "spent credits", &c.spent[h.key], h.cost)
 		}
 		if h.movable {
-			take(f, "paid requests", &c.paid[h.key], 1)
+			take(&f.base, "paid requests", &c.paid[h.key], 1)
 		}
 		f.countDay(a, h.day, h.key, h.counted(-1))
 	}
-	f.refund(a, h, at)
+	f.credits.refund(a, h, at)
 	if h.movable {
 		h.movable = false
 		if h.result != event.Result_RESULT_UNSPECIFIED {
-			take(f, "late paid holds", &a.latePaid, 1)
+			take(&f.base, "late paid holds", &a.latePaid, 1)
 		}
 		return
 	}
 	f.makeRoom(a, h.month, h.key, at)
-	f.unhold(p, h.key)
+	f.credits.unhold(p, h.key)
 }
 
 // timeOut closes a hold that was not settled. A write is voided, because the service that folds writes settles all that
@@ -161,20 +158,17 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 		if h.result == event.Result_SERVED {
 			f.finalLate(h)
 		}
-		if f.watches(h.request) {
-			f.trace.voidedByTime = false
-		}
 		if item.Failed && item.Result == event.Result_VOID {
-			f.fail(p)
+			f.principals.fail(p)
 		}
 	case item.Result == event.Result_SERVED && h.result == event.Result_VOID:
 		h.result, h.timedOut = event.Result_SERVED, false
-		f.release(h)
-		f.chargeAnew(item, h.keyNumber, h.line)
+		f.credits.release(h)
+		f.chargeLate(item, h.keyNumber, h.lineage)
 	case item.Result == event.Result_VOID && h.timedOut:
 		f.takeBack(h)
 		if item.Failed {
-			f.fail(p)
+			f.principals.fail(p)
 		}
 		f.changed(p.id)
 		f.forget(h)
@@ -188,95 +182,92 @@ func (f *Fold) takeBack(h *hold) {
 		f.refresh(a)
 	}
 	if a != nil && h.cost > 0 {
-		f.enter(a, &event.LedgerEntry{
+		f.credits.enter(a, &event.LedgerEntry{
 			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, QuotaKey: uint32(h.key),
 			AmountMicros: int64(h.cost), RequestId: slices.Clone(h.request[:]), Reason: "request failed",
 		})
 	}
 	f.giveBack(h, f.time)
 	h.timedOut = false
-	f.ended(h, SettlementVoid)
+	f.records.ended(h, SettlementVoid)
 }
 
-// settleUnknown takes a settlement whose hold is not remembered. A domain's is of a write that a time-out voided long
-// ago; it is charged if it was served. An edge's is of a read that the time-out has served, and counts already.
+// settleUnknown takes an edge's settlement whose hold is not remembered. A read that was served counts already, by its
+// time-out.
 func (f *Fold) settleUnknown(item *event.Settlement) {
-	switch {
-	case item.Result == event.Result_SERVED && item.Sequence != 0:
-		f.chargeAnew(item, 0, 0)
-	case item.Result == event.Result_VOID && item.Failed:
-		if item.Anonymous {
-			f.fail(&f.network(item.Account).principal)
-		} else if a := f.account(item.Account); a != nil {
-			f.fail(&a.principal)
-		}
+	if item.Result != event.Result_VOID || !item.Failed {
+		return
+	}
+	if item.Anonymous {
+		f.principals.fail(&f.principals.network(item.Account).principal)
+	} else if a := f.account(item.Account); a != nil {
+		f.principals.fail(&a.principal)
 	}
 }
 
-// chargeAnew counts a request that was served after its hold was voided, by the limits and prices of this moment. If
-// neither quota nor credits cover it, or a limit or cap is reached, it is waived, so that no balance is ever overspent. The key
-// is the default one where the hold is forgotten.
-func (f *Fold) chargeAnew(item *event.Settlement, keyNumber, line uint32) {
+// chargeLate counts a request that was served after its hold was voided, by the limits and prices of this moment. If
+// neither quota nor credits cover it, or a limit or cap is reached, it is waived, so that no balance is ever overspent.
+func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	key := plan.QuotaKey(item.QuotaKey)
-	if f.book == nil || !key.Valid() {
+	if f.prices.current == nil || !key.Valid() {
 		return
 	}
 	request := event.RequestID(item.RequestId)
 	if item.Anonymous {
-		n := f.network(item.Account)
+		n := f.principals.network(item.Account)
 		status := SettlementWaived
-		if len(n.admitted) < f.book.AnonymousLimit {
-			f.logAdmitted(n)
+		if len(n.admitted) < f.prices.current.AnonymousLimit {
+			f.principals.logAdmitted(n)
 			status = SettlementServed
 		}
-		f.reap(&n.principal)
-		f.traceSettled(request, status)
+		f.principals.reap(&n.principal)
+		f.records.traceSettled(request, status)
 		return
 	}
 	a := f.account(item.Account)
 	if a == nil {
 		return
 	}
-	h := f.newHold()
-	h.request, h.key, h.principal, h.keyNumber, h.line = request, key, &a.principal, keyNumber, line
+	h := f.holds.newHold()
+	h.request, h.key, h.principal, h.keyNumber, h.lineage = request, key, &a.principal, keyNumber, lineage
 	h.month, h.sequence, h.index, h.charge = a.month, f.sequence, chargedLate, event.ChargeSource_CHARGE_QUOTA
-	term := f.book.Terms[a.tier][key]
+	term := f.prices.current.Terms[a.tier][key]
 	used := int64(a.current.used[key])
-	l, covered := a.lineOf(line), true
+	l, covered := a.lineageOf(lineage), true
 	switch {
 	case l.full(key, a.month):
 		covered = false
 	case term.Limit == plan.Unlimited:
 		h.charge = event.ChargeSource_CHARGE_NONE
 	case used < term.Limit:
-	case term.Overage && a.available >= int64(term.Price) && f.keepsCaps(a, l, uint64(term.Price)):
+	case term.Overage && a.available >= int64(term.Price) && a.keepsCaps(&f.base, l, uint64(term.Price)):
 		f.overage(a, h, uint64(term.Price))
-		f.enterCharge(a, h, f.time)
+		f.credits.enterCharge(a, h, f.time)
 	default:
 		covered = false
 	}
 	if !covered {
 		a.current.waive(key, 1)
-		f.ended(h, SettlementWaived)
-		f.freeHold(h)
+		f.records.ended(h, SettlementWaived)
+		f.holds.freeHold(h)
 		return
 	}
 	a.current.used[key]++
 	if l != nil {
 		l.used[key]++
 	}
-	f.usedMore(a, key, term.Limit)
-	h.day = f.dayOf(a)
+	f.alerts.usedMore(a, key, term.Limit)
+	h.day = a.dayOf(&f.base)
 	f.countDay(a, h.day, key, h.counted(1))
-	f.traceCharged(h, uint64(term.Price))
-	f.recordCharged(h)
-	if f.watches(request) {
-		f.trace.answer.ChargedLate = true
+	f.records.traceCharged(h, uint64(term.Price))
+	f.records.recordCharged(h)
+	if f.records.watches(request) {
+		f.records.trace.answer.ChargedLate = true
 	}
-	f.ended(h, SettlementServed)
+	f.records.ended(h, SettlementServed)
 	if h.movable {
-		f.keepPaid(a, h)
+		f.credits.keepPaid(a, h)
 	}
-	f.release(h)
-	f.freeHold(h)
+	f.credits.release(h)
+	f.holds.freeHold(h)
 }

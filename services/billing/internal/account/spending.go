@@ -14,7 +14,7 @@ type spendingCap struct {
 	amount uint64
 }
 
-// spending is what was taken from the credits, from RulesHolders on, without what came back.
+// spending is what was taken from the credits, without what came back.
 type spending struct {
 	day   uint32 // since 1970
 	today uint64 // in that day
@@ -86,11 +86,11 @@ func (s *spending) add(day uint32, price uint64) {
 }
 
 // takeSpending takes out what add has added in a day.
-func (f *Fold) takeSpending(s *spending, day uint32, price uint64) {
+func (s *spending) take(b *base, day uint32, price uint64) {
 	if s.day == day {
-		take(f, "credits spent in a day", &s.today, price)
+		take(b, "credits spent in a day", &s.today, price)
 	}
-	take(f, "credits spent in all", &s.total, price)
+	take(b, "credits spent in all", &s.total, price)
 }
 
 func (s spending) state() *event.SpendingState {
@@ -111,7 +111,7 @@ func (c *counters) spentSum() (sum uint64) {
 	return sum
 }
 
-func (l *keyLine) spentSum() (sum uint64) {
+func (l *keyLineage) spentSum() (sum uint64) {
 	for _, s := range l.spent {
 		sum += s
 	}
@@ -121,12 +121,12 @@ func (l *keyLine) spentSum() (sum uint64) {
 // capped is a spending cap with what counts towards it.
 type capped struct {
 	spendingCap
-	spent uint64
-	line  *keyLine // whose cap it is; nil: the account's
+	spent   uint64
+	lineage *keyLineage // whose cap it is; nil: the account's
 }
 
 // caps are those that a price has to keep, the key's first. The account's month is the present one.
-func (a *account) caps(l *keyLine, day uint32) (list [2]capped) {
+func (a *account) caps(l *keyLineage, day uint32) (list [2]capped) {
 	if l != nil && l.cap.period != event.CapPeriod_CAP_NONE {
 		l.roll(a.month)
 		list[0] = capped{l.cap, l.cap.in(l.spending, l.spentSum(), day), l}
@@ -138,7 +138,7 @@ func (a *account) caps(l *keyLine, day uint32) (list [2]capped) {
 }
 
 // passed is the first cap that a price would pass.
-func (a *account) passed(l *keyLine, day uint32, price uint64) (capped, bool) {
+func (a *account) passed(l *keyLineage, day uint32, price uint64) (capped, bool) {
 	if price == 0 {
 		return capped{}, false
 	}
@@ -151,27 +151,27 @@ func (a *account) passed(l *keyLine, day uint32, price uint64) (capped, bool) {
 }
 
 // keepsCaps tells whether a price passes no cap.
-func (f *Fold) keepsCaps(a *account, l *keyLine, price uint64) bool {
-	_, passed := a.passed(l, f.capDay(a), price)
+func (a *account) keepsCaps(b *base, l *keyLineage, price uint64) bool {
+	_, passed := a.passed(l, a.capDay(b), price)
 	return !passed
 }
 
 // capDay is the day whose cap a price has to keep: as dayOf, or a later one if that had begun before the time was turned back.
-func (f *Fold) capDay(a *account) uint32 { return max(a.spending.day, f.dayOf(a)) }
+func (a *account) capDay(b *base) uint32 { return max(a.spending.day, a.dayOf(b)) }
 
 // capRefused refuses a request whose price would pass a cap.
-func (f *Fold) capRefused(a *account, l *keyLine, h *hold, term plan.Term, v *event.Verdict) bool {
+func (a *account) capRefused(b *base, l *keyLineage, h *hold, term plan.Term, v *event.Verdict) bool {
 	price := uint64(term.Price)
-	day := f.capDay(a)
+	day := a.capDay(b)
 	c, passed := a.passed(l, day, price)
 	if !passed {
 		return false
 	}
-	v.Decision, v.KeyCap, v.Cap = event.Decision_SPENDING_CAP_REACHED, c.line != nil, c.event()
-	if end := c.ends(day, f.monthOf(a)); end != 0 && price <= c.amount {
-		v.RetryAfterSeconds = secondsUntil(end, f.time)
+	v.Decision, v.KeyCap, v.Cap = event.Decision_SPENDING_CAP_REACHED, c.lineage != nil, c.event()
+	if end := c.ends(day, a.monthOf(b)); end != 0 && price <= c.amount {
+		v.RetryAfterSeconds = secondsUntil(end, b.time)
 	}
-	f.hold(v, a.capHeld(c, day, h.key, term))
+	setHeld(v, a.capHeld(c, day, h.key, term))
 	return true
 }
 
@@ -183,26 +183,26 @@ func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Ter
 	if int64(a.current.used[key])-int64(a.openBy[key]) < term.Limit {
 		return true
 	}
-	counts := func(line, in, month uint32) bool {
-		return (c.line == nil || c.line.number == line) && in != 0 &&
+	counts := func(lineage, in, month uint32) bool {
+		return (c.lineage == nil || c.lineage.number == lineage) &&
 			(c.period != event.CapPeriod_CAP_DAY || in == day) && (c.period != event.CapPeriod_CAP_MONTH || month == a.month)
 	}
 	back := uint64(0)
 	for h := a.open.head; h != nil; h = h.after() {
-		if counts(h.line, h.day, h.month) {
+		if counts(h.lineage, h.day, h.month) {
 			back += h.cost
 		}
 	}
 	if a.latePaid > 0 {
 		for h := a.closed.head; h != nil; h = h.after() {
-			if h.movable && counts(h.line, h.day, h.month) {
+			if h.movable && counts(h.lineage, h.day, h.month) {
 				back += h.cost
 			}
 		}
 	}
 	for _, l := range a.paid {
 		for _, p := range l.items {
-			if a.openBy[l.key] > 0 && counts(p.line, p.day, l.month) {
+			if a.openBy[l.key] > 0 && counts(p.lineage, p.day, l.month) {
 				back += p.cost
 			}
 		}
@@ -212,11 +212,8 @@ func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Ter
 
 // spend notes what a hold has paid, for the caps and the counters of its key.
 func (f *Fold) spend(a *account, h *hold, price uint64) {
-	if f.rules < RulesHolders {
-		return
-	}
-	h.day = f.dayOf(a)
-	l, day := a.lineOf(h.line), f.capDay(a) // of both, so that the key's cap has the day that it is compared with
+	h.day = a.dayOf(&f.base)
+	l, day := a.lineageOf(h.lineage), a.capDay(&f.base) // of both, so that the key's cap has the day that it is compared with
 	var before [2]capped
 	if a.alerts != nil {
 		before = a.caps(l, day)
@@ -229,20 +226,20 @@ func (f *Fold) spend(a *account, h *hold, price uint64) {
 		l.spent[h.key] += price
 	}
 	if a.alerts != nil {
-		f.tellCaps(a, before, day, price)
+		f.alerts.notifyCaps(a, before, day, price)
 	}
 }
 
-// tellCaps tells webhooks of the shares of caps that a price has reached.
-func (f *Fold) tellCaps(a *account, before [2]capped, day uint32, price uint64) {
+// notifyCaps notifies webhooks of the shares of caps that a price has reached.
+func (n *notifier) notifyCaps(a *account, before [2]capped, day uint32, price uint64) {
 	for _, c := range before {
 		if c.period == event.CapPeriod_CAP_NONE {
 			continue
 		}
-		of := limited{kind: event.AlertType_ALERT_CAP, keyCap: c.line != nil, period: c.period}
+		of := limited{kind: event.AlertType_ALERT_CAP, keyCap: c.lineage != nil, period: c.period}
 		g := growth{before: c.spent, after: c.spent + price, limit: c.amount, until: c.ends(day, monthNumber(a.month))}
-		if c.line != nil {
-			of.apiKey, g.apiKey = c.line.number, a.keys.newest(c.line)
+		if c.lineage != nil {
+			of.apiKey, g.apiKey = c.lineage.number, a.keys.newest(c.lineage)
 		}
 		switch c.period {
 		case event.CapPeriod_CAP_DAY:
@@ -250,40 +247,37 @@ func (f *Fold) tellCaps(a *account, before [2]capped, day uint32, price uint64) 
 		case event.CapPeriod_CAP_MONTH:
 			of.from = monthNumber(a.month).start
 		}
-		f.grown(a, of, g)
+		n.grown(a, of, g)
 	}
 }
 
 // payment says where a paid request was counted.
 type payment struct {
-	key   plan.QuotaKey
-	month uint32
-	line  uint32
-	day   uint32
-	cost  uint64
+	key     plan.QuotaKey
+	month   uint32
+	lineage uint32
+	day     uint32
+	cost    uint64
 }
 
-func (h *hold) payment() payment { return payment{h.key, h.month, h.line, h.day, h.cost} }
+func (h *hold) payment() payment { return payment{h.key, h.month, h.lineage, h.day, h.cost} }
 
-// unspend takes a payment out of what counts towards caps and of the counters of its key. What was paid before RulesHolders has
-// no day, and counts in a keyring that was made since only for its month.
-func (f *Fold) unspend(a *account, p payment) {
-	l := a.lineOf(p.line)
-	if p.day != 0 {
-		f.takeSpending(&a.spending, p.day, p.cost)
-		if l != nil {
-			f.takeSpending(&l.spending, p.day, p.cost)
-		}
+// unspend takes a payment out of what counts towards caps and of the counters of its key.
+func (a *account) unspend(b *base, p payment) {
+	l := a.lineageOf(p.lineage)
+	a.spending.take(b, p.day, p.cost)
+	if l != nil {
+		l.spending.take(b, p.day, p.cost)
 	}
 	if l != nil && l.month == p.month {
-		take(f, "overage requests of a key", &l.overage[p.key], 1)
-		take(f, "spent credits of a key", &l.spent[p.key], p.cost)
+		take(b, "overage requests of a key", &l.overage[p.key], 1)
+		take(b, "spent credits of a key", &l.spent[p.key], p.cost)
 	}
 }
 
 // unuse takes a request out of the counters of its key.
-func (f *Fold) unuse(a *account, h *hold) {
-	if l := a.lineOf(h.line); l != nil && l.month == h.month {
-		take(f, "used requests of a key", &l.used[h.key], 1)
+func (a *account) unuse(b *base, h *hold) {
+	if l := a.lineageOf(h.lineage); l != nil && l.month == h.month {
+		take(b, "used requests of a key", &l.used[h.key], 1)
 	}
 }

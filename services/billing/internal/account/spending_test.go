@@ -159,7 +159,7 @@ func TestWhatIsToldOfAKeyIsForgottenWithIt(t *testing.T) {
 		h.want(a, admitted)
 		h.served(a)
 		h.does(revokeKey(alice, 1+n))
-		most = max(most, len(h.fold.accounts[alice].alerts.told))
+		most = max(most, len(h.fold.principals.accounts[alice].alerts.notified))
 	}
 	if most > 1+maxEndedKeys || len(h.alerts) != 3*3*maxEndedKeys {
 		t.Errorf("%d crossings are remembered, %d were told", most, len(h.alerts))

@@ -13,28 +13,25 @@ import (
 // CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, from
 // the same messages. A start uses snapshots of this version and of the one before, an
 // explanation those of every earlier one: they are kept for ever, and Restore reads them all.
-const CodeVersion = 3
+const CodeVersion = 1
 
 // globalState is the state without accounts and networks.
 func (f *Fold) globalState() *event.BillingState {
 	s := &event.BillingState{
-		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), LastDigest: slices.Clone(f.digest[:]), Entries: f.entries, Book: f.Prices(),
-		Terms: f.terms,
-	}
-	if f.rules > RulesFirst {
-		s.Rules, s.RulesMs, s.OffsetMs, s.OlderMs, s.DaysMs = f.rules, f.rulesMillis, f.offset, f.older, f.daysMillis
+		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), LastDigest: slices.Clone(f.digest[:]), Entries: f.entries,
+		Rules: f.rules, OffsetMs: f.offset, Terms: f.prices.terms,
 	}
 	if f.peak > f.time {
 		s.PeakMs = f.peak
 	}
-	for _, b := range f.books {
+	for _, b := range f.prices.list {
 		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event})
 	}
 	for _, src := range f.sources {
 		s.Sources = append(s.Sources, src.state())
 	}
 	slices.SortFunc(s.Sources, func(a, b *event.SourceState) int { return cmp.Compare(a.Source, b.Source) })
-	for _, k := range f.keptFifo.items[f.keptFifo.head:] {
+	for _, k := range f.kept.queue.items[f.kept.queue.head:] {
 		s.Commands = append(s.Commands, &event.CommandKept{
 			IdempotencyId: slices.Clone(k.id[:]), BodyHash: k.body, TimeMs: k.time, Outcome: k.outcome,
 		})
@@ -44,11 +41,11 @@ func (f *Fold) globalState() *event.BillingState {
 
 func (s *source) state() *event.SourceState {
 	e := &event.SourceState{
-		Source: s.name, Mark: s.mark, SeenMs: s.seen, LastAnswer: s.answer,
-		CommandMark: s.commandMark, LastCommandAnswer: s.commandAnswer, MarkMs: s.markMillis, FloorMs: s.floorMillis,
+		Source: s.name, Mark: s.watermark, SeenMs: s.seen, LastAnswer: s.answer,
+		CommandMark: s.commandWatermark, LastCommandAnswer: s.commandAnswer, MarkMs: s.watermarkMillis, FloorMs: s.floorMillis,
 	}
 	if s.numbered {
-		e.LastNumber = max(s.mark, s.commandMark, 1) // only tells an edge from a domain: not 0
+		e.LastNumber = max(s.watermark, s.commandWatermark, 1) // only tells an edge from a domain: not 0
 	}
 	return e
 }
@@ -109,7 +106,7 @@ func (n *network) state() *event.NetworkState {
 
 func lateStates(late []lateWrite) (list []*event.LateState) {
 	for _, l := range late {
-		list = append(list, &event.LateState{RequestId: slices.Clone(l.request[:]), QuotaKey: uint32(l.key), TimeMs: l.time, Key: l.keyNumber, Line: l.line})
+		list = append(list, &event.LateState{RequestId: slices.Clone(l.request[:]), QuotaKey: uint32(l.key), TimeMs: l.time, Key: l.keyNumber, Line: l.lineage})
 	}
 	return list
 }
@@ -125,7 +122,7 @@ func (l *holdList) states() []*event.HoldState {
 			RequestId: slices.Clone(h.request[:]), QuotaKey: uint32(h.key), TimeMs: h.time, Month: h.month, Charge: h.charge,
 			CostMicros: h.cost, Write: h.write, Result: h.result, ClosedMs: h.closedAt,
 			Sequence: h.sequence, Index: h.index, TimedOut: h.timedOut, Terms: h.terms, ReturnedMicros: h.returned,
-			Grants: useStates(h.use), Key: h.keyNumber, Line: h.line, Day: h.day, ReadHash: h.readHash, Repeats: uint32(h.repeats),
+			Grants: useStates(h.use), Key: h.keyNumber, Line: h.lineage, Day: h.day, ReadHash: h.readHash, Repeats: uint32(h.repeats),
 		}
 		if h.hasIdempotency {
 			s.IdempotencyId = slices.Clone(h.idempotency[:])
@@ -147,7 +144,7 @@ func (a *account) paidStates() (list []*event.PaidState) {
 		for _, p := range l.items {
 			list = append(list, &event.PaidState{
 				RequestId: slices.Clone(p.request[:]), QuotaKey: uint32(l.key), Month: l.month, Sequence: p.sequence, Index: p.index,
-				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber, Line: p.line, Day: p.day,
+				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber, Line: p.lineage, Day: p.day,
 			})
 		}
 	}
@@ -161,31 +158,23 @@ var errSnapshot = errors.New("snapshot is damaged")
 // StateHash with the image's to know that the snapshot is whole.
 func Restore(s *event.BillingState) (*Fold, error) {
 	f := New()
-	if len(s.Chain) != len(f.chain) || len(s.LastDigest) != len(f.digest) {
-		return nil, fmt.Errorf("%w: chain of %d bytes, digest of %d", errSnapshot, len(s.Chain), len(s.LastDigest))
+	if len(s.Chain) != len(f.chain) || len(s.LastDigest) != len(f.digest) || s.Rules < Rules1 {
+		return nil, fmt.Errorf("%w: chain of %d bytes, digest of %d, rules %d", errSnapshot, len(s.Chain), len(s.LastDigest), s.Rules)
 	}
 	f.sequence, f.time, f.entries = s.Sequence, s.TimeMs, s.Entries
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
-	f.peak, f.offset, f.older = max(s.PeakMs, f.time), s.OffsetMs, s.OlderMs
-	f.rules, f.rulesMillis, f.terms = max(s.Rules, RulesFirst), s.RulesMs, s.Terms
-	f.daysMillis = s.DaysMs
-	if f.rules > f.newest {
-		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrRules, f.rules, f.newest)
-	}
+	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
+	f.rules, f.prices.terms = s.Rules, s.Terms
 	for _, b := range s.Books {
-		// A program that does not know rules keeps their field of a book, and goes on by those that it knows.
-		if rules := b.Book.GetRules(); rules > f.rules {
-			return nil, fmt.Errorf("%w: folded by a program that does not know rules %d", errSnapshot, rules)
-		}
-		f.books = append(f.books, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
-		f.book = f.books[len(f.books)-1].book
+		f.prices.list = append(f.prices.list, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
+		f.prices.current = f.prices.list[len(f.prices.list)-1].book
 	}
 	for _, src := range s.Sources {
 		f.sources[src.Source] = &source{
-			name: src.Source, mark: src.Mark, seen: src.SeenMs, answer: src.LastAnswer,
-			commandMark: src.CommandMark, commandAnswer: src.LastCommandAnswer, numbered: src.LastNumber != 0,
-			markMillis: src.MarkMs, floorMillis: src.FloorMs,
+			name: src.Source, watermark: src.Mark, seen: src.SeenMs, answer: src.LastAnswer,
+			commandWatermark: src.CommandMark, commandAnswer: src.LastCommandAnswer, numbered: src.LastNumber != 0,
+			watermarkMillis: src.MarkMs, floorMillis: src.FloorMs,
 		}
 	}
 	for _, c := range s.Commands {
@@ -193,8 +182,8 @@ func Restore(s *event.BillingState) (*Fold, error) {
 			return nil, fmt.Errorf("%w: idempotency id of %d bytes", errSnapshot, len(c.IdempotencyId))
 		}
 		k := &keptCommand{id: event.IdempotencyID(c.IdempotencyId), body: c.BodyHash, time: c.TimeMs, outcome: c.Outcome}
-		f.kept[k.id] = k
-		f.keptFifo.push(k)
+		f.kept.byID[k.id] = k
+		f.kept.queue.push(k)
 	}
 	var r restorer
 	for _, a := range s.Accounts {
@@ -250,12 +239,12 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 			reason: g.Reason, account: a, over: g.Over || g.ExpiresMs != 0 && g.ExpiresMs <= f.time, early: g.Over,
 		}
 		a.available += int64(grant.left)
-		f.addGrant(grant)
+		f.credits.addGrant(grant)
 	}
 	if err := a.restorePaid(s.Paid); err != nil {
 		return err
 	}
-	f.accounts[a.id] = a
+	f.principals.accounts[a.id] = a
 	f.restoreAlerts(a, s.Alerts)
 	if err := f.restoreLate(&a.principal, s.Late, r); err != nil {
 		return err
@@ -297,7 +286,7 @@ func (a *account) restorePaid(paid []*event.PaidState) error {
 		}
 		a.paid[last].items = append(a.paid[last].items, paidRequest{
 			request: event.RequestID(s.RequestId), sequence: s.Sequence, index: s.Index, cost: s.CostMicros, use: use,
-			keyNumber: s.Key, line: s.Line, day: s.Day,
+			keyNumber: s.Key, lineage: s.Line, day: s.Day,
 		})
 	}
 	return nil
@@ -317,7 +306,7 @@ func (a *account) restoreUse(uses []*event.GrantUse, request []byte) (use []gran
 }
 
 func (f *Fold) restoreNetwork(s *event.NetworkState, r *restorer) error {
-	n := f.network(s.Network)
+	n := f.principals.network(s.Network)
 	n.admitted = slices.Clone(s.AdmittedMs)
 	for _, t := range n.admitted {
 		r.admitted = append(r.admitted, networkTime{t, n})
@@ -334,7 +323,7 @@ func (f *Fold) restoreLate(p *principal, late []*event.LateState, r *restorer) e
 		if len(s.RequestId) != 16 || !key.Valid() {
 			return fmt.Errorf("%w: voided write %x", errSnapshot, s.RequestId)
 		}
-		p.late = append(p.late, lateWrite{request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, keyNumber: s.Key, line: s.Line})
+		p.late = append(p.late, lateWrite{request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, keyNumber: s.Key, lineage: s.Line})
 		r.late = append(r.late, principalTime{s.TimeMs, p})
 	}
 	return nil
@@ -372,7 +361,7 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 		request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, month: s.Month, charge: s.Charge,
 		cost: s.CostMicros, write: s.Write, result: s.Result, closedAt: s.ClosedMs, sequence: s.Sequence, index: s.Index,
 		timedOut: s.TimedOut, principal: p, terms: s.Terms, returned: s.ReturnedMicros,
-		keyNumber: s.Key, line: s.Line, day: s.Day, readHash: s.ReadHash, repeats: uint8(min(s.Repeats, MaxRepeats)),
+		keyNumber: s.Key, lineage: s.Line, day: s.Day, readHash: s.ReadHash, repeats: uint8(min(s.Repeats, MaxRepeats)),
 	}
 	voidable := h.result == event.Result_RESULT_UNSPECIFIED || h.result == event.Result_SERVED && h.timedOut
 	if a := p.account; a != nil && a.terms > 0 && voidable && h.charge == event.ChargeSource_CHARGE_CREDITS {
@@ -396,9 +385,9 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 func (f *Fold) relink(r *restorer) {
 	slices.SortStableFunc(r.closed, func(a, b *hold) int { return cmp.Compare(a.closedAt, b.closedAt) })
 	for _, h := range r.closed {
-		f.closed.push(h)
+		f.holds.closed.push(h)
 		h.principal.closed.push(h)
-		f.byRequest[h.request] = h
+		f.holds.byRequest[h.request] = h
 		switch {
 		case h.movable:
 			h.principal.latePaid++
@@ -406,22 +395,22 @@ func (f *Fold) relink(r *restorer) {
 			h.principal.holding[h.key]++
 		}
 		if h.timedOut {
-			f.place(h)
+			f.holds.index(h)
 		}
 		if h.hasIdempotency {
-			f.byIdempotency[h.idempotency] = h
+			f.holds.byIdempotency[h.idempotency] = h
 		}
 	}
 	slices.SortFunc(r.open, compareHolds)
 	for _, h := range r.open {
-		f.addOpen(h)
+		f.holds.addOpen(h)
 	}
 	slices.SortStableFunc(r.admitted, func(a, b networkTime) int { return cmp.Compare(a.time, b.time) })
-	f.admitted.items = r.admitted
+	f.principals.admitted.items = r.admitted
 	slices.SortStableFunc(r.failures, func(a, b principalTime) int { return cmp.Compare(a.time, b.time) })
-	f.failures.items = r.failures
+	f.principals.failures.items = r.failures
 	slices.SortStableFunc(r.late, func(a, b principalTime) int { return cmp.Compare(a.time, b.time) })
-	f.late.items = r.late
+	f.principals.late.items = r.late
 }
 
 // compareHolds is the order of admission.

@@ -29,7 +29,7 @@ func TestACounterThatIsTooSmallStopsTheFold(t *testing.T) {
 	more := func(h *history, _ *event.Admission) (Kind, event.Message) {
 		return Usage, &event.UsageBatch{Source: "edge", Number: 99, StampMs: h.now, Admissions: []*event.Admission{h.admission(alice, key)}}
 	}
-	hold := func(f *Fold) *hold { return f.open.head }
+	hold := func(f *Fold) *hold { return f.holds.open.head }
 	for name, c := range map[string]struct {
 		corrupt func(f *Fold, a *account)
 		next    func(*history, *event.Admission) (Kind, event.Message)
@@ -41,12 +41,12 @@ func TestACounterThatIsTooSmallStopsTheFold(t *testing.T) {
 		"open holds of a key":       {func(_ *Fold, a *account) { a.openBy[key] = 0 }, void},
 		"open paid holds":           {func(_ *Fold, a *account) { a.openPaid = 0 }, void},
 		"open holds":                {func(_ *Fold, a *account) { a.open.count = 0 }, void},
-		"open holds of all":         {func(f *Fold, _ *account) { f.open.count = 0 }, later},
-		"remembered holds":          {func(f *Fold, _ *account) { f.timeOut(hold(f)); f.closed.count = 0 }, muchLater},
+		"open holds of all":         {func(f *Fold, _ *account) { f.holds.open.count = 0 }, later},
+		"remembered holds":          {func(f *Fold, _ *account) { f.timeOut(hold(f)); f.holds.closed.count = 0 }, muchLater},
 		"holds of a grant":          {func(f *Fold, _ *account) { hold(f).use[0].grant.refs = 0 }, void},
 		"settled, by a charge":      {func(_ *Fold, a *account) { a.settled = 1 }, later},
 		"settled, by an adjustment": {func(_ *Fold, a *account) { a.settled = 1 }, less},
-		"available, by an expiry":   {func(f *Fold, a *account) { a.available = 1; f.expire(f.expiries[0]) }, void},
+		"available, by an expiry":   {func(f *Fold, a *account) { a.available = 1; f.expire(f.credits.expiries[0]) }, void},
 		"grants, by an adjustment":  {func(_ *Fold, a *account) { a.grants[0].left = 1 }, less},
 		"grants, by a charge":       {func(_ *Fold, a *account) { a.grants[0].left = 1 }, more},
 	} {
@@ -58,7 +58,7 @@ func TestACounterThatIsTooSmallStopsTheFold(t *testing.T) {
 			h.grant(alice, 100, h.now+1_000_000)
 			a := h.admission(alice, key)
 			h.want(a, event.Decision_ADMITTED)
-			c.corrupt(h.fold, h.fold.accounts[alice])
+			c.corrupt(h.fold, h.fold.principals.accounts[alice])
 			kind, m := c.next(h, a)
 			data, err := event.Encode(m)
 			if err != nil {
@@ -72,9 +72,9 @@ func TestACounterThatIsTooSmallStopsTheFold(t *testing.T) {
 			if len(effects.Answers)+len(effects.Ledger)+len(effects.Closed)+len(effects.Changed) > 0 {
 				t.Errorf("effects of a state that is wrong: %v", effects)
 			}
-			is := h.fold.accounts[alice]
+			is := h.fold.principals.accounts[alice]
 			if is.available < 0 || is.settled < 0 || is.current.used[key] > 2 || is.current.overage[key] > 2 || is.current.spent[key] > 100 ||
-				is.openBy[key] > 2 || is.openPaid > 2 || is.open.count < 0 || h.fold.open.count < 0 || h.fold.closed.count < 0 {
+				is.openBy[key] > 2 || is.openPaid > 2 || is.open.count < 0 || h.fold.holds.open.count < 0 || h.fold.holds.closed.count < 0 {
 				t.Errorf("wrapped round: %+v", is)
 			}
 			message.Sequence++

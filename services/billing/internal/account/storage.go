@@ -90,8 +90,8 @@ func (a *account) integrate(to int64) {
 // store changes the account's stored bytes, from a time on that may be past. The integrals of the current and the
 // previous month are corrected. Once the previous month is closed, its part is made up for in the current one. Older months
 // are left alone.
-func (f *Fold) store(a *account, delta, from int64) {
-	a.integrate(f.time)
+func (a *account) store(b *base, delta, from int64) {
+	a.integrate(b.time)
 	size := uint64(delta)
 	if delta < 0 {
 		size = min(-size, a.storageBytes)
@@ -100,9 +100,9 @@ func (f *Fold) store(a *account, delta, from int64) {
 		a.storageBytes += min(size, math.MaxInt64-a.storageBytes)
 	}
 	if from <= 0 {
-		from = f.time
+		from = b.time
 	}
-	to := max(f.time, a.storageSince) // ahead of the time if that was turned back
+	to := max(b.time, a.storageSince) // ahead of the time if that was turned back
 	if size == 0 {
 		return
 	}
@@ -111,35 +111,32 @@ func (f *Fold) store(a *account, delta, from int64) {
 		signed = -signed
 	}
 	if from >= to {
-		f.storeDay(a, &a.current, monthNumber(a.month), signed, to)
+		a.current.storeDay(monthNumber(a.month), signed, to)
 		return
 	}
 	correct := func(c *counters, millis int64) {
 		if millis <= 0 {
 			return
 		}
-		switch part := product(size, uint64(millis)); {
-		case delta >= 0:
+		if part := product(size, uint64(millis)); delta >= 0 {
 			c.byteMillis = c.byteMillis.plus(part)
-		case f.rules >= RulesHeld:
+		} else {
 			c.byteMillis = c.byteMillis.less(part)
-		default:
-			c.byteMillis = c.byteMillis.minus(part)
 		}
 	}
 	from = max(from, a.created)
 	this := monthNumber(a.month)
 	correct(&a.current, to-max(from, this.start))
-	f.storeDay(a, &a.current, this, signed, max(from, this.start))
+	a.current.storeDay(this, signed, max(from, this.start))
 	if before := monthNumber(a.month - 1); from < before.end {
 		late := max(from, before.start)
-		if f.isClosed(before) {
+		if b.isClosed(before) {
 			correct(&a.current, before.end-late)
-			f.makeUpDay(a, this, signed, before.end-late, to)
+			a.current.makeUpDay(this, signed, before.end-late, to)
 			return
 		}
 		correct(a.before(), before.end-late)
-		f.storeDay(a, a.before(), before, signed, late)
+		a.before().storeDay(before, signed, late)
 	}
 }
 

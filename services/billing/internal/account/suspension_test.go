@@ -63,22 +63,6 @@ func TestASuspendedAccountIsAdmittedNothing(t *testing.T) {
 	}
 }
 
-// TestASuspensionNeedsTheRulesThatKnowIt: a program of before folds the same journal beside this one.
-func TestASuspensionNeedsTheRulesThatKnowIt(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = RulesHeld
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Pro)
-	note := &event.Command{Account: alice, Action: &event.Command_Note{Note: &event.Note{Action: "a"}}}
-	for _, c := range []*event.Command{suspend(alice), resume(alice), note} {
-		if o := h.command(c); o.Status != event.CommandStatus_COMMAND_INVALID || o.Tier != 0 {
-			t.Fatalf("%v", o)
-		}
-	}
-	h.want(h.admission(alice, plan.PastesGet), admitted)
-	h.sound()
-}
-
 // TestEachActionOfAnAdminIsTold, once, with what it did and how it ended, and decides nothing by itself.
 func TestEachActionOfAnAdminIsTold(t *testing.T) {
 	h := historyOf(t)

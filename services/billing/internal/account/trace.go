@@ -16,18 +16,17 @@ const againMillis = 60 * 1000
 
 // Trace records the decision about one request, and its settlement, while messages are folded.
 type Trace struct {
-	request      event.RequestID
-	until        int64
-	write        bool
-	voidedByTime bool
-	voidFinal    bool // nobody says later that it was served
-	answer       *event.ExplainAnswer
+	request   event.RequestID
+	until     int64
+	write     bool
+	voidFinal bool // nobody says later that it was served
+	answer    *event.ExplainAnswer
 }
 
 // Watch makes the fold trace a request in the messages to come. There is one trace at a time.
 func (f *Fold) Watch(request event.RequestID) *Trace {
-	f.trace = &Trace{request: request}
-	return f.trace
+	f.records.trace = &Trace{request: request}
+	return f.records.trace
 }
 
 // Answer is the record, without the stream's name. It is nil if the request was not seen.
@@ -44,15 +43,12 @@ func (t *Trace) Done(f *Fold) bool {
 	case SettlementServed: // a payment may still come back
 		return t.answer.Charge != event.ChargeSource_CHARGE_CREDITS || !f.mayReturn(t.answer.Account, t.request)
 	case SettlementServedUnsettled: // a settlement may still come
-		return f.byRequest[t.request] == nil && !f.mayReturn(t.answer.Account, t.request)
+		return f.holds.byRequest[t.request] == nil && !f.mayReturn(t.answer.Account, t.request)
 	case "":
 		return !t.answer.Verdict.GetHeld() || f.time > t.until
 	case SettlementVoid:
 		if t.voidFinal {
 			return true
-		}
-		if t.voidedByTime && f.rules < RulesHolders {
-			return false // its service may still say that it was served
 		}
 		return f.time > t.until
 	}
@@ -61,7 +57,7 @@ func (t *Trace) Done(f *Fold) bool {
 
 // mayReturn tells whether the void of another request may give back what credits paid for a request that was served.
 func (f *Fold) mayReturn(id uint64, request event.RequestID) bool {
-	a := f.accounts[id]
+	a := f.principals.accounts[id]
 	if a == nil {
 		return false
 	}
@@ -77,7 +73,7 @@ func (f *Fold) mayReturn(id uint64, request event.RequestID) bool {
 
 // traced begins the record if the hold is of the watched request, and tells whether it is.
 func (f *Fold) traced(h *hold, item *event.Admission) bool {
-	t := f.trace
+	t := f.records.trace
 	if t == nil || t.request != h.request || t.answer.GetSettlement() != "" {
 		return false // one that was refused because of open holds is asked again under the same id
 	}
@@ -85,9 +81,9 @@ func (f *Fold) traced(h *hold, item *event.Admission) bool {
 		RequestId: append([]byte(nil), item.RequestId...), Account: item.Account, QuotaKey: item.QuotaKey,
 		TimeMs: f.time, Sequence: f.sequence, Index: h.index, Anonymous: item.Anonymous, Key: h.keyNumber,
 	}
-	e.UsedBefore, e.BookMs = f.usedBy(item), f.books[len(f.books)-1].fromMillis
+	e.UsedBefore, e.BookMs = f.usedBy(item), f.prices.list[len(f.prices.list)-1].fromMillis
 	if item.Anonymous {
-		e.WindowMs = f.book.AnonymousWindowMillis
+		e.WindowMs = f.prices.current.AnonymousWindowMillis
 	}
 	t.answer, t.until, t.write = e, f.time+againMillis, item.Write
 	return true
@@ -96,12 +92,12 @@ func (f *Fold) traced(h *hold, item *event.Admission) bool {
 // usedBy is the counter that decides an admission. It changes nothing.
 func (f *Fold) usedBy(item *event.Admission) uint64 {
 	if item.Anonymous {
-		if n := f.networks[item.Account]; n != nil {
+		if n := f.principals.networks[item.Account]; n != nil {
 			return uint64(len(n.admitted))
 		}
 		return 0
 	}
-	if a := f.accounts[item.Account]; a != nil && a.month >= f.month.number {
+	if a := f.principals.accounts[item.Account]; a != nil && a.month >= f.month.number {
 		return uint64(a.current.used[item.QuotaKey])
 	}
 	return 0
@@ -109,7 +105,7 @@ func (f *Fold) usedBy(item *event.Admission) uint64 {
 
 // traceVerdict records the decision. h is nil if it is a refusal.
 func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
-	e := f.trace.answer
+	e := f.records.trace.answer
 	e.Verdict = &event.Verdict{
 		Decision: v.Decision, Charge: v.Charge, Remaining: v.Remaining, Limit: v.Limit, CostMicros: v.CostMicros,
 		BalanceMicros: v.BalanceMicros, Tier: v.Tier, RetryAfterSeconds: v.RetryAfterSeconds, Final: v.Final,
@@ -117,22 +113,22 @@ func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 		KeyLimit: v.KeyLimit, KeyCap: v.KeyCap, Cap: v.Cap,
 	}
 	e.UsedAfter = f.usedBy(item)
-	if a := f.accounts[item.Account]; a != nil && !item.Anonymous {
-		e.PriceMicros = uint64(f.book.Terms[a.tier][item.QuotaKey].Price)
+	if a := f.principals.accounts[item.Account]; a != nil && !item.Anonymous {
+		e.PriceMicros = uint64(f.prices.current.Terms[a.tier][item.QuotaKey].Price)
 	}
 	if h != nil {
 		e.Settlement = SettlementOpen
-		f.trace.until = f.time + HoldMillis + MemoryMillis
-		f.traceCharged(h, e.PriceMicros)
+		f.records.trace.until = f.time + HoldMillis + MemoryMillis
+		f.records.traceCharged(h, e.PriceMicros)
 	}
 }
 
 // traceCharged records how the request was paid. Its payment may move later.
-func (f *Fold) traceCharged(h *hold, price uint64) {
-	if !f.watches(h.request) {
+func (s *records) traceCharged(h *hold, price uint64) {
+	if !s.watches(h.request) {
 		return
 	}
-	e := f.trace.answer
+	e := s.trace.answer
 	e.PriceMicros, e.Charge, e.CostMicros, e.Grants = price, h.charge, h.cost, nil
 	for _, u := range h.use {
 		e.Grants = append(e.Grants, &event.GrantUse{Grant: u.grant.id, AmountMicros: u.amount, Reason: u.grant.reason})
@@ -140,33 +136,33 @@ func (f *Fold) traceCharged(h *hold, price uint64) {
 }
 
 // traceReturned records that the void of another request gave the price back.
-func (f *Fold) traceReturned(request event.RequestID) {
-	if f.watches(request) {
-		e := f.trace.answer
+func (s *records) traceReturned(request event.RequestID) {
+	if s.watches(request) {
+		e := s.trace.answer
 		e.Charge, e.CostMicros, e.Grants = event.ChargeSource_CHARGE_QUOTA, 0, nil
-		e.ReturnedSequence = f.sequence
+		e.ReturnedSequence = s.sequence
 	}
 }
 
-func (f *Fold) watches(request event.RequestID) bool {
-	return f.trace != nil && f.trace.request == request && f.trace.answer != nil
+func (s *records) watches(request event.RequestID) bool {
+	return s.trace != nil && s.trace.request == request && s.trace.answer != nil
 }
 
 // traceSettled records how the request ended. A later settlement may change that.
-func (f *Fold) traceSettled(request event.RequestID, settlement string) {
-	if !f.watches(request) {
+func (s *records) traceSettled(request event.RequestID, settlement string) {
+	if !s.watches(request) {
 		return
 	}
-	e := f.trace.answer
-	e.Settlement, e.SettlementSequence, e.SettledMs = settlement, f.sequence, f.time
+	e := s.trace.answer
+	e.Settlement, e.SettlementSequence, e.SettledMs = settlement, s.sequence, s.time
 	if settlement == SettlementVoid {
 		e.Charge, e.CostMicros, e.Grants = event.ChargeSource_CHARGE_NONE, 0, nil
 	}
 }
 
 // traceVoidedBy records whether a void is the last word: that of a document service is, and that of an edge about a read.
-func (f *Fold) traceVoidedBy(item *event.Settlement) {
-	if f.watches(event.RequestID(item.RequestId)) {
-		f.trace.voidFinal = !f.trace.write || item.Sequence != 0
+func (s *records) traceVoidedBy(item *event.Settlement) {
+	if s.watches(event.RequestID(item.RequestId)) {
+		s.trace.voidFinal = !s.trace.write || item.Sequence != 0
 	}
 }

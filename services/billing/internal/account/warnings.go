@@ -9,10 +9,10 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// Webhooks are told some days before a key expires, by the journal's time. A key that was replaced or revoked ends as its owner
-// wants it, so nobody is told.
+// Webhooks are notified some days before a key expires, by the journal's time. A key that was replaced or revoked ends as its owner
+// wants it, so nobody is notified.
 
-// warningDays are the days before an expiry at which webhooks are told of it.
+// warningDays are the days before an expiry at which webhooks are notified.
 func warningDays() [2]uint32 { return [2]uint32{7, 1} }
 
 const never = math.MaxInt64
@@ -44,13 +44,13 @@ func (w warnings) Less(i, j int) bool {
 
 func (w warnings) Swap(i, j int) {
 	w[i], w[j] = w[j], w[i]
-	w[i].place, w[j].place = i+1, j+1
+	w[i].position, w[j].position = i+1, j+1
 }
 
 func (w *warnings) Push(x any) {
 	l := x.(*alerts)
 	*w = append(*w, l)
-	l.place = len(*w)
+	l.position = len(*w)
 }
 
 func (w *warnings) Pop() any {
@@ -58,34 +58,34 @@ func (w *warnings) Pop() any {
 	l := (*w)[last]
 	(*w)[last] = nil
 	*w = (*w)[:last]
-	l.place = 0
+	l.position = 0
 	return l
 }
 
 // schedule puts an account's alerts where their next warning belongs.
-func (f *Fold) schedule(l *alerts) {
+func (n *notifier) schedule(l *alerts) {
 	l.due = never
 	for _, e := range l.expiring {
 		l.due = min(l.due, e.due())
 	}
 	switch {
-	case l.place == 0 && l.due == never:
-	case l.place == 0:
-		heap.Push(&f.warnings, l)
+	case l.position == 0 && l.due == never:
+	case l.position == 0:
+		heap.Push(&n.warnings, l)
 	case l.due == never:
-		heap.Remove(&f.warnings, l.place-1)
+		heap.Remove(&n.warnings, l.position-1)
 	default:
-		heap.Fix(&f.warnings, l.place-1)
+		heap.Fix(&n.warnings, l.position-1)
 	}
 }
 
 // watchKeys brings the expected warnings of an account up to date with its keys and webhooks, after a command. before is what
 // the account's alerts were before it.
-func (f *Fold) watchKeys(a *account, before *alerts) {
+func (n *notifier) watchKeys(a *account, before *alerts) {
 	l := a.alerts
 	if before != nil && before != l {
 		before.expiring = nil
-		f.schedule(before)
+		n.schedule(before)
 	}
 	if l == nil {
 		return
@@ -94,39 +94,39 @@ func (f *Fold) watchKeys(a *account, before *alerts) {
 	l.expiring = nil
 	if a.keys != nil && slices.ContainsFunc(l.webhooks, func(w *webhook) bool { return w.wants(event.AlertType_ALERT_KEY) }) {
 		for _, k := range a.keys.keys {
-			if k.expires == 0 || k.replaced || !k.live(f.time) || k.number == 0 && a.keyVersion == 0 {
+			if k.expires == 0 || k.replaced || !k.live(n.time) || k.number == 0 && a.keyVersion == 0 {
 				continue
 			}
 			e := expiring{key: k.number, expires: k.expires}
 			if i := slices.IndexFunc(watched, func(w expiring) bool { return w.key == e.key && w.expires == e.expires }); i >= 0 {
 				e = watched[i]
 			} else {
-				for e.due() <= f.time {
+				for e.due() <= n.time {
 					e.behind++
 				}
 			}
 			l.expiring = append(l.expiring, e)
 		}
 	}
-	f.schedule(l)
+	n.schedule(l)
 }
 
 // warn gives the next of all warnings. now is later than it was due where no message has moved the time.
-func (f *Fold) warn(now int64) {
-	l := f.warnings[0]
-	f.touch(&l.account.principal)
+func (n *notifier) warn(now int64) {
+	l := n.warnings[0]
+	n.touch(&l.account.principal)
 	i := slices.IndexFunc(l.expiring, func(e expiring) bool { return e.due() == l.due })
 	e := &l.expiring[i]
 	days := warningDays()[e.behind]
 	e.behind++
-	f.schedule(l)
+	n.schedule(l)
 	var to []uint64
 	for _, w := range l.webhooks {
 		if w.wants(event.AlertType_ALERT_KEY) {
 			to = append(to, w.id)
 		}
 	}
-	f.tell(l.account, now, to, &event.Alert{Type: event.AlertType_ALERT_KEY, Key: e.key, ExpiresMs: e.expires, DaysBefore: days})
+	n.notify(l.account, now, to, &event.Alert{Type: event.AlertType_ALERT_KEY, Key: e.key, ExpiresMs: e.expires, DaysBefore: days})
 }
 
 func (l *alerts) expiringState() (list []*event.ExpiringState) {

@@ -29,7 +29,7 @@ func TestNothingInAJournalStopsTheFold(t *testing.T) {
 			if err != nil && !errors.Is(err, ErrUndecodable) {
 				t.Fatal(err)
 			}
-			if a := h.fold.accounts[alice]; a.available < 0 || a.settled < a.available {
+			if a := h.fold.principals.accounts[alice]; a.available < 0 || a.settled < a.available {
 				t.Fatalf("overspent: available %d of %d", a.available, a.settled)
 			}
 		}

@@ -155,6 +155,9 @@ func (p *Partition) auditOnce(ctx context.Context, t *task) (*event.AuditAnswer,
 		return nil, err
 	}
 	replay, err := account.HashInParts(about, p.cfg.AuditPrincipals, func(fold *account.Fold, pass, passes int) error {
+		if err := fold.Know(p.cfg.Rules); err != nil {
+			return err
+		}
 		before := uint64(pass) * at
 		t.read.Store(before)
 		t.total.Store(uint64(passes) * at)

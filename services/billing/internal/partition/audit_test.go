@@ -30,7 +30,7 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = blobs.Close() })
-	p := New(Config{AuditPrincipals: 1, Progress: func(string, uint64, uint64) {}}, Deps{
+	p := New(Config{Rules: account.NewestRules, AuditPrincipals: 1, Progress: func(string, uint64, uint64) {}}, Deps{
 		NC: nc, Blobs: blobs, Clock: time.Now, Turns: NewTurns(), Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),
 	})
 	now := time.Now().UnixMilli()

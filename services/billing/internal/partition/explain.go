@@ -309,6 +309,9 @@ func (p *Partition) retrace(ctx context.Context, t *task, request event.RequestI
 	if err != nil {
 		return nil, false, err
 	}
+	if err := fold.Know(p.cfg.Rules); err != nil {
+		return nil, false, err
+	}
 	t.total.Store(t.read.Load() + decided - fold.Sequence())
 	trace := fold.Watch(request)
 	latest := timeOf(request).Add(explainAfter)

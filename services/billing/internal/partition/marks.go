@@ -17,7 +17,7 @@ const marksTimeout = 30 * time.Second
 // are settled too.
 func (p *Partition) compareMarks(ctx context.Context) {
 	p.mu.Lock()
-	marks := p.fold.Marks()
+	marks := p.fold.Watermarks()
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, marksTimeout)
 	defer cancel()

@@ -114,7 +114,7 @@ func New(cfg Config, deps Deps) *Partition {
 	p := &Partition{
 		cfg: cfg, deps: deps, log: log, stream: stream, kinds: kindsOf(cfg.Partition),
 		journal:   journal.Open(deps.NC, stream),
-		snapshots: snapshots.New(deps.Blobs, deps.Views, deps.Clock, stream, log),
+		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
 		recent:    recent.New(cfg.RecentBytes),
 		audits:    newAudits(), explanations: newExplanations(), patient: make(chan struct{}, maxPatient),
 	}
@@ -220,9 +220,9 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		p.announce(effects.Changed)
 		p.answer(effects)
 	}
-	for _, a := range effects.Anew {
+	for _, a := range effects.Recreated {
 		p.log.Warn("a document journal was restored, cut or made anew: it is settled from here on, and nothing twice",
-			"journal", a.Stream, "settled", a.Mark, "goes_on_at", a.Sequence)
+			"journal", a.Stream, "settled", a.Watermark, "goes_on_at", a.Sequence)
 	}
 	p.tellRefused(effects.Refused, m)
 	p.deps.Metrics.messages.Inc()

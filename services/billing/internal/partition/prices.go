@@ -17,9 +17,9 @@ import (
 const (
 	// agreeWait is how long the instances have to say which prices and rules they know.
 	agreeWait = 300 * time.Millisecond
-	// agreeFirst and agreeMost are between two of these questions, which are asked only while something is to be changed.
-	agreeFirst = time.Second
-	agreeMost  = 30 * time.Second
+	// agreeInitial and agreeMax are between two of these questions, which are asked only while something is to be changed.
+	agreeInitial = time.Second
+	agreeMax     = 30 * time.Second
 	// foldWait bounds the wait for a price book that was published. It is published again after that.
 	foldWait = 5 * time.Second
 )
@@ -54,7 +54,7 @@ func (p *Partition) moveClock(ctx context.Context) error {
 		p.mu.Lock()
 		have, rules, offset := p.fold.Prices(), p.fold.Rules(), p.fold.Offset()
 		p.mu.Unlock()
-		if rules < account.RulesHolders || offset >= p.deps.Offset.Milliseconds() {
+		if offset >= p.deps.Offset.Milliseconds() {
 			return nil
 		}
 		book := account.PriceEvent(account.BookOf(have))
@@ -68,7 +68,7 @@ func (p *Partition) moveClock(ctx context.Context) error {
 
 // keepBook brings prices and rules up to date once the live instances agree.
 func (p *Partition) keepBook(ctx context.Context) error {
-	pause := wait.Backoff{First: agreeFirst, Most: agreeMost}
+	pause := wait.Backoff{First: agreeInitial, Most: agreeMax}
 	for pause.Wait(ctx) {
 		done, err := p.renewBook(ctx)
 		if err != nil {
@@ -148,7 +148,7 @@ func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint3
 			live[name] = true
 		}
 		samePrices = samePrices && i.Book == book
-		rules = min(rules, max(i.Rules, account.RulesFirst))
+		rules = min(rules, max(i.Rules, account.Rules1))
 	}
 	for _, name := range slices.Sorted(maps.Keys(live)) { // in this order, so that the same cause is the same text
 		if !heard[name] {
@@ -172,8 +172,7 @@ func (p *Partition) publishBook(ctx context.Context, book *event.PriceBook) erro
 	for {
 		changed := p.position.Next()
 		p.mu.Lock()
-		folded := account.SameTerms(p.fold.Prices(), book) && p.fold.Rules() >= max(book.Rules, account.RulesFirst) &&
-			(p.fold.Rules() < account.RulesHolders || p.fold.Offset() >= book.OffsetMs)
+		folded := account.SameTerms(p.fold.Prices(), book) && p.fold.Rules() >= book.Rules && p.fold.Offset() >= book.OffsetMs
 		p.mu.Unlock()
 		if folded {
 			return nil

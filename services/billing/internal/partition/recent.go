@@ -20,7 +20,7 @@ func (p *Partition) openRecent(ctx context.Context, fold *account.Fold) error {
 	}
 	err := p.snapshots.LoadRecent(ctx, fold.Sequence(), p.recent)
 	switch {
-	case errors.Is(err, blob.ErrNotFound): // an earlier version took the snapshot
+	case errors.Is(err, blob.ErrNotFound): // only the newest ones are kept
 		p.log.Info("the lists of recent requests begin after the snapshot", "sequence", fold.Sequence())
 	case errors.Is(err, snapshots.ErrDamaged):
 		p.log.Warn("recent requests can't be read, their lists begin after the snapshot", "error", err)

@@ -91,13 +91,12 @@ func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search
 }
 
 // ledgerPuts makes the rows of a message's entries: one for all of an account, where they aren't too many. A row has the id of its
-// first entry, and what it holds depends on the message alone, so that every replica writes the same rows. Before
-// account.RulesHolders each entry has a row: instances of earlier versions may be at work, and read rows of one.
+// first entry, and what it holds depends on the message alone, so that every replica writes the same rows.
 func ledgerPuts(sequence uint64, effects account.Effects) ([]views.Put, error) {
 	var rows []*ledgerRow
 	last := map[uint64]*ledgerRow{} // of an account
 	for _, e := range effects.Ledger {
-		if row := last[e.Account]; row != nil && effects.Rules >= account.RulesHolders && row.takes(e) {
+		if row := last[e.Account]; row != nil && row.takes(e) {
 			row.add(e)
 			continue
 		}

@@ -98,13 +98,9 @@ func TestEntriesOfAMessageShareRows(t *testing.T) {
 		p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
 		accounts := []event.AccountID{someone, someone + 1}
 		balances, want := map[event.AccountID]uint64{}, map[event.AccountID][]*event.LedgerEntry{}
-		rules := uint32(account.RulesHolders - 1)
 		messages := rapid.Uint64Range(1, 4).Draw(rt, "messages")
 		for sequence := uint64(1); sequence <= messages; sequence++ {
-			if rapid.Bool().Draw(rt, "newer rules") {
-				rules = account.RulesHolders
-			}
-			e := account.Effects{Rules: rules}
+			e := account.Effects{}
 			for i := range rapid.SampledFrom([]int{0, 1, 5, 40, rowEntries + 1}).Draw(rt, "entries") {
 				id := rapid.SampledFrom(accounts).Draw(rt, "account")
 				amount := rapid.Int64Range(-int64(balances[id]), 1000).Draw(rt, "amount")
@@ -154,7 +150,6 @@ func TestEntriesOfAMessageShareRows(t *testing.T) {
 func TestChargesOfAMessageAreOneRow(t *testing.T) {
 	p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
 	e := effects(1, rowEntries)
-	e.Rules = account.RulesHolders
 	if err := p.Push(t.Context(), 1, e); err != nil {
 		t.Fatal(err)
 	}

@@ -74,11 +74,25 @@ func effects(sequence uint64, n int) account.Effects {
 	return e
 }
 
+// rows are effects that take n rows: entries of one account share a row, so each is of an account of its own.
+func rows(sequence uint64, n int) account.Effects {
+	e := effects(sequence, n)
+	for i, entry := range e.Ledger {
+		entry.Account += uint64(i)
+	}
+	return e
+}
+
 func count(t *testing.T, p *Projection) int {
+	t.Helper()
+	return countOf(t, p, someone)
+}
+
+func countOf(t *testing.T, p *Projection, id event.AccountID) int {
 	t.Helper()
 	n, before := 0, ""
 	for {
-		page, err := p.Page(t.Context(), someone, Search{}, before, 500)
+		page, err := p.Page(t.Context(), id, Search{}, before, 500)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +132,7 @@ func TestMessagesShareABatch(t *testing.T) {
 	push := func(entries int) {
 		t.Helper()
 		sequence++
-		if err := p.Push(t.Context(), sequence, effects(sequence, entries)); err != nil {
+		if err := p.Push(t.Context(), sequence, rows(sequence, entries)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,18 +157,24 @@ func TestAMessageLargerThanABatchIsWhole(t *testing.T) {
 	store := open(t)
 	p := start(t, store, 0, 10)
 	sizes := []int{3, 2*batchPuts + 7, 0, batchPuts, 1}
-	total := 0
 	for i, n := range sizes {
-		total += n
-		if err := p.Push(t.Context(), uint64(i+1), effects(uint64(i+1), n)); err != nil {
+		if err := p.Push(t.Context(), uint64(i+1), rows(uint64(i+1), n)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := p.Wait(t.Context(), uint64(len(sizes))); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, p); n != total {
-		t.Fatalf("%d entries, want %d", n, total)
+	for i := range slices.Max(sizes) {
+		want := 0
+		for _, n := range sizes {
+			if n > i {
+				want++
+			}
+		}
+		if n := countOf(t, p, someone+event.AccountID(i)); n != want {
+			t.Fatalf("%d entries of account %d, want %d", n, i, want)
+		}
 	}
 	if at, err := store.Checkpoint(t.Context(), "BILLING_0"); err != nil || at != uint64(len(sizes)) {
 		t.Fatalf("checkpoint %d, %v", at, err)

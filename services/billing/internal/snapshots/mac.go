@@ -12,7 +12,6 @@ import (
 	"hash"
 	"io"
 	"sync"
-	"time"
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/views"
@@ -29,38 +28,33 @@ const (
 	keyDocument = "snapshots"
 	secretBytes = 32
 	macField    = 1000
-	timeBytes   = 8
 )
 
 // Collections are those of the read model that this package needs.
 func Collections() []views.Collection { return []views.Collection{{Name: keys}} }
 
-// macKey is the key of the MACs, and when it was made. Snapshots from before that have none.
-type macKey struct {
-	secret []byte
-	made   time.Time
-}
+// macKey is the key of the MACs.
+type macKey []byte
 
 // keyring loads the key when it is first needed, and makes it where there is none.
 type keyring struct {
 	store views.Store
-	clock func() time.Time
 
 	mu  sync.Mutex
-	key *macKey
+	key macKey // nil: not loaded yet
 }
 
 func (k *keyring) get(ctx context.Context) (macKey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.key != nil {
-		return *k.key, nil
+		return k.key, nil
 	}
 	key, err := k.load(ctx)
 	if err != nil {
-		return macKey{}, fmt.Errorf("load the key of the snapshots: %w", err)
+		return nil, fmt.Errorf("load the key of the snapshots: %w", err)
 	}
-	k.key = &key
+	k.key = key
 	return key, nil
 }
 
@@ -68,32 +62,31 @@ func (k *keyring) load(ctx context.Context) (macKey, error) {
 	for range 2 {
 		docs, err := k.store.Load(ctx, keys, []string{keyDocument}, views.Heads)
 		if err != nil {
-			return macKey{}, err
+			return nil, err
 		}
 		if len(docs) > 0 {
 			return parseKey(docs[0].Head)
 		}
-		head := binary.BigEndian.AppendUint64(nil, uint64(k.clock().UnixMilli()))
 		secret := make([]byte, secretBytes)
 		rand.Read(secret)
-		err = k.store.Insert(ctx, keys, views.Doc{ID: keyDocument, Head: append(head, secret...)})
+		err = k.store.Insert(ctx, keys, views.Doc{ID: keyDocument, Head: secret})
 		if err != nil && !errors.Is(err, views.ErrExists) { // another instance was faster
-			return macKey{}, err
+			return nil, err
 		}
 	}
-	return macKey{}, views.Unavailable("load the key", errors.New("it is there, and not shown"))
+	return nil, views.Unavailable("load the key", errors.New("it is there, and not shown"))
 }
 
 func parseKey(head []byte) (macKey, error) {
-	if len(head) != timeBytes+secretBytes {
-		return macKey{}, fmt.Errorf("the key has %d bytes", len(head))
+	if len(head) != secretBytes {
+		return nil, fmt.Errorf("the key has %d bytes", len(head))
 	}
-	return macKey{secret: head[timeBytes:], made: time.UnixMilli(int64(binary.BigEndian.Uint64(head)))}, nil
+	return head, nil
 }
 
 // start begins the MAC of the snapshot with this key in the blob store.
 func (k macKey) start(blobKey string) hash.Hash {
-	mac := hmac.New(sha256.New, k.secret)
+	mac := hmac.New(sha256.New, k)
 	mac.Write([]byte(blobKey))
 	mac.Write([]byte{0})
 	return mac
@@ -111,22 +104,18 @@ func (k macKey) sign(blobKey string, data []byte) []byte {
 	return mac.Sum(append(data, trailerHead()...))
 }
 
-// open returns the image in a snapshot. Its end comes only after a right MAC; anything else is ErrDamaged.
+// open returns the image in a snapshot. Its end comes only after a valid MAC; anything else is ErrDamaged.
 func (k macKey) open(r io.Reader, info blob.Info) io.Reader {
 	trailer := min(info.Size, int64(len(trailerHead())+sha256.Size))
-	return &opened{
-		in: r, mac: k.start(info.Key), left: info.Size - trailer, trailer: make([]byte, trailer), early: info.Modified.Before(k.made),
-	}
+	return &opened{in: r, mac: k.start(info.Key), left: info.Size - trailer, trailer: make([]byte, trailer)}
 }
 
 type opened struct {
 	in      io.Reader
 	mac     hash.Hash
 	left    int64  // bytes of the image before the trailer
-	trailer []byte // or the end of the image, where it has no MAC
-	early   bool   // it was stored before there was a key
+	trailer []byte // with the MAC
 	ended   bool
-	rest    []byte
 }
 
 func (o *opened) Read(p []byte) (int, error) {
@@ -147,24 +136,14 @@ func (o *opened) Read(p []byte) (int, error) {
 		}
 		o.ended = true
 	}
-	if len(o.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, o.rest)
-	o.rest = o.rest[n:]
-	return n, nil
+	return 0, io.EOF
 }
 
 func (o *opened) end() error {
 	if _, err := io.ReadFull(o.in, o.trailer); err != nil {
 		return damaged(unexpected(err))
 	}
-	sum, signed := bytes.CutPrefix(o.trailer, trailerHead())
-	switch {
-	case signed && hmac.Equal(sum, o.mac.Sum(nil)):
-		return nil
-	case !signed && o.early:
-		o.rest = o.trailer
+	if sum, signed := bytes.CutPrefix(o.trailer, trailerHead()); signed && hmac.Equal(sum, o.mac.Sum(nil)) {
 		return nil
 	}
 	return fmt.Errorf("%w: it has no MAC of this billing", ErrDamaged)

@@ -16,7 +16,7 @@ import (
 // maxField bounds one field of a snapshot that is read piece by piece: one principal, or a part of what all share.
 const maxField = 256 << 20
 
-// NewestPart is Newest for a part of the principals, and for snapshots of all earlier versions too. It holds those that keep takes
+// NewestPart is Newest for a part of the principals, and for snapshots of all earlier versions of the code too. It holds those that keep takes
 // and one other at a time in memory, however large the snapshot is.
 func (s *Store) NewestPart(ctx context.Context, upTo uint64, keep func(id uint64) bool) (*account.Fold, error) {
 	list, err := s.List(ctx)

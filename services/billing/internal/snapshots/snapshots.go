@@ -37,8 +37,8 @@ type Store struct {
 }
 
 // New makes the store of a stream's snapshots. The key of their MACs is in a read model that was opened with Collections.
-func New(blobs blob.Store, model views.Store, clock func() time.Time, stream string, log *slog.Logger) *Store {
-	return &Store{blobs: blobs, keys: &keyring{store: model, clock: clock}, prefix: "billing/" + stream + "/", log: log}
+func New(blobs blob.Store, model views.Store, stream string, log *slog.Logger) *Store {
+	return &Store{blobs: blobs, keys: &keyring{store: model}, prefix: "billing/" + stream + "/", log: log}
 }
 
 // Prefix is that of the keys in the blob store, for messages to operators.

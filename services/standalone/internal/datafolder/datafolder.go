@@ -292,11 +292,8 @@ func readHolder(file *os.File) (Holder, error) {
 		return Holder{}, fmt.Errorf("read %s: %w", file.Name(), err)
 	}
 	h := Holder{PID: pid}
-	if len(lines) > 1 {
-		h.URL, h.AdminURL = lines[1], lines[1] // an earlier version has one address for both
-	}
-	if len(lines) > 2 && lines[2] != "" {
-		h.AdminURL = lines[2]
+	if len(lines) > 2 {
+		h.URL, h.AdminURL = lines[1], lines[2]
 	}
 	return h, nil
 }

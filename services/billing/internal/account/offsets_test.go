@@ -56,8 +56,8 @@ func TestReadsAreServedByTheirPlaces(t *testing.T) {
 		if used := h.usedBy(alice, plan.LiteGet).Used; used != 3 {
 			t.Errorf("%d reads count of four with one void", used)
 		}
-		if len(h.fold.byPlace) != 0 {
-			t.Errorf("%d messages are kept by place without an open read", len(h.fold.byPlace))
+		if len(h.fold.holds.byOffset) != 0 {
+			t.Errorf("%d messages are kept by place without an open read", len(h.fold.holds.byOffset))
 		}
 		h.sound()
 	}
@@ -82,49 +82,26 @@ func TestAReadThatATimeOutServedIsConfirmedByItsPlace(t *testing.T) {
 		}
 		h.now += MemoryMillis
 		h.tick()
-		if len(h.fold.byPlace) != 0 {
-			t.Errorf("%d messages are kept by place without a read", len(h.fold.byPlace))
+		if len(h.fold.holds.byOffset) != 0 {
+			t.Errorf("%d messages are kept by place without a read", len(h.fold.holds.byOffset))
 		}
 	}
 }
 
-// TestEarlierRulesDoNotSettleByPlaces: programs that know no other rules skip them too.
-func TestEarlierRulesDoNotSettleByPlaces(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = RulesSafe
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Pro)
-	batch := h.usage([]*event.Admission{h.admission(alice, plan.LiteGet)}, nil)
-	if batch.Rules != 0 {
-		t.Errorf("the edge is told of rules %d, and would settle by places", batch.Rules)
-	}
-	if open := h.places(&event.Served{Sequence: batch.Sequence}); open != 1 {
-		t.Errorf("%d admissions are open", open)
-	}
-}
-
-// TestAClockFromTheFirstAdmissionCounts: as the same clock in full does, from rules 4 on.
+// TestAClockFromTheFirstAdmissionCounts as the same clock in full does.
 func TestAClockFromTheFirstAdmissionCounts(t *testing.T) {
-	for rules, short := range map[uint32]bool{RulesSafe: false, RulesHolders: true} {
-		h := newHistory(t, nil)
-		h.rules = rules
-		h.prices(plan.Published(10))
-		h.account(alice, plan.Pro)
-		before := h.fold.time
-		a := h.admission(alice, plan.LiteGet)
-		id := event.NewRequestID()
-		a.RequestId = id[:]
-		h.now = before - 1_000 // the journal's clock is behind
-		h.number["edge"]++
-		h.append(Usage, &event.UsageBatch{
-			Source: "edge", Number: h.number["edge"], Admissions: []*event.Admission{a}, SinceMs: before + 500 - id.UnixMilli(),
-		})
-		want := before
-		if short {
-			want = before + 500
-		}
-		if h.fold.time != want {
-			t.Errorf("rules %d: the fold's time is %d after it, want %d", rules, h.fold.time-before, want-before)
-		}
+	h := newHistory(t, plan.Published(10))
+	h.account(alice, plan.Pro)
+	before := h.fold.time
+	a := h.admission(alice, plan.LiteGet)
+	id := event.NewRequestID()
+	a.RequestId = id[:]
+	h.now = before - 1_000 // the journal's clock is behind
+	h.number["edge"]++
+	h.append(Usage, &event.UsageBatch{
+		Source: "edge", Number: h.number["edge"], Admissions: []*event.Admission{a}, SinceMs: before + 500 - id.UnixMilli(),
+	})
+	if h.fold.time != before+500 {
+		t.Errorf("the fold's time is %d after it, want 500", h.fold.time-before)
 	}
 }

@@ -35,11 +35,7 @@ func (h *history) settled(requests ...requestAt) {
 		s.Sequence, s.StoredMs, s.StorageDelta, s.StorageAtMs = r.sequence, r.stored, 1<<20, r.stored
 		b.Settlements = append(b.Settlements, s)
 	}
-	kind := Usage
-	if h.fold.rules >= RulesHolders {
-		kind = SettledFile
-	}
-	h.append(kind, b)
+	h.append(SettledFile, b)
 }
 
 // wantSettled expects that so many uploads were settled, each once.
@@ -53,49 +49,28 @@ func (h *history) wantSettled(n uint64, open int) {
 
 // TestAStreamThatWasRestoredIsSettled: its sequences were given to other requests before. Each request is settled once.
 func TestAStreamThatWasRestoredIsSettled(t *testing.T) {
-	for name, c := range map[string]struct {
-		kept     uint64 // requests that the stream still has
-		upgraded bool   // the first ones were settled under the first rules, without times
-	}{
-		"made anew":                       {0, false},
-		"restored":                        {2, false},
-		"made anew, settled in old times": {0, true},
-		"restored, settled in old times":  {2, true},
-	} {
+	for name, kept := range map[string]uint64{"recreated": 0, "restored": 2} { // requests that the stream still has
 		t.Run(name, func(t *testing.T) {
-			h := newHistory(t, nil)
-			if c.upgraded {
-				h.rules = RulesFirst
-			}
-			h.prices(plan.Published(10))
+			h := newHistory(t, plan.Published(10))
 			h.account(alice, plan.Pro)
 			var first []requestAt
 			for sequence := range uint64(4) {
 				r := h.write(sequence + 1)
-				sent := r
-				if c.upgraded {
-					sent.stored = 0
-				}
-				h.settled(sent)
+				h.settled(r)
 				first = append(first, r)
 			}
-			if c.upgraded {
-				h.rules = NewestRules
-				h.wait(time.Minute).prices(plan.Published(10))
-				h.wait(time.Minute)
-			}
 			h.wantSettled(4, 0)
-			h.settled(first[:c.kept]...) // the service folds them again
+			h.settled(first[:kept]...) // the service folds them again
 			h.wantSettled(4, 0)
 			for n := range uint64(6) {
-				r := h.write(c.kept + 1 + n)
+				r := h.write(kept + 1 + n)
 				h.settled(r)
 				h.settled(r) // again, because the acknowledgement was lost
 				h.wantSettled(5+n, 0)
 			}
 			h.settled(first...) // an instance that was cut off sends what the old stream had
 			h.wantSettled(10, 0)
-			if marks := h.fold.Marks(); marks["FILE_0"] != c.kept+6 {
+			if marks := h.fold.Watermarks(); marks["FILE_0"] != kept+6 {
 				t.Errorf("marks %v", marks)
 			}
 			h.sound()
@@ -117,48 +92,5 @@ func TestOneBatchOfANewStream(t *testing.T) {
 	h.settled(a, b, c)
 	h.settled(old...)
 	h.wantSettled(6, 0)
-	h.sound()
-}
-
-// TestSettlementsWithoutATimeGoBySequence: those of an earlier version of the document services.
-func TestSettlementsWithoutATimeGoBySequence(t *testing.T) {
-	for rules, open := range map[uint32]int{
-		RulesSafe:    1,
-		RulesHolders: 0, // the hold goes by its id, and only the storage by the sequence
-	} {
-		h := newHistory(t, nil)
-		h.rules = rules
-		h.prices(plan.Published(10))
-		h.account(alice, plan.Pro)
-		r := h.write(5)
-		h.settled(r)
-		again := h.write(5)
-		again.stored = 0
-		h.settled(again)
-		h.wantSettled(1, open)
-		h.sound()
-	}
-}
-
-// TestARequestThatWasSettledWithoutItsTimeIsSettledOnce: an instance of the version before settles it without the time, and
-// one of this version settles it again from its checkpoint, with the time.
-func TestARequestThatWasSettledWithoutItsTimeIsSettledOnce(t *testing.T) {
-	h := newHistory(t, plan.Published(10))
-	h.account(alice, plan.Pro)
-	h.wait(time.Minute)
-	r := h.write(5)
-	old := r
-	old.stored = 0
-	h.settled(old)
-	h.wait(time.Minute).settled(r)
-	h.wantSettled(1, 0)
-	if marks := h.fold.Marks(); marks["FILE_0"] != 5 {
-		t.Errorf("marks %v", marks)
-	}
-	h.wait(time.Minute)
-	anew := h.write(5) // stored after all that was settled
-	h.settled(anew)
-	h.settled(anew, r)
-	h.wantSettled(2, 0)
 	h.sound()
 }

@@ -5,13 +5,13 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// allows tells whether the scopes of a line have the quota key.
-func (l *keyLine) allows(key plan.QuotaKey) bool {
+// allows tells whether the scopes of a lineage have the quota key.
+func (l *keyLineage) allows(key plan.QuotaKey) bool {
 	return l == nil || l.scopes == 0 || l.scopes&(1<<key) != 0
 }
 
-// limit is the line's own limit of a quota key.
-func (l *keyLine) limit(key plan.QuotaKey) (limit uint32, limited bool) {
+// limit is the lineage's own limit of a quota key.
+func (l *keyLineage) limit(key plan.QuotaKey) (limit uint32, limited bool) {
 	if l == nil {
 		return 0, false
 	}
@@ -24,15 +24,15 @@ func (l *keyLine) limit(key plan.QuotaKey) (limit uint32, limited bool) {
 }
 
 // roll brings the counters into a month.
-func (l *keyLine) roll(month uint32) {
+func (l *keyLineage) roll(month uint32) {
 	if l.month < month {
 		l.month = month
 		l.used, l.overage, l.spent = [plan.KeyCount]uint32{}, [plan.KeyCount]uint32{}, [plan.KeyCount]uint64{}
 	}
 }
 
-// full tells whether the line's own limit of a quota key is reached in a month.
-func (l *keyLine) full(key plan.QuotaKey, month uint32) bool {
+// full tells whether the lineage's own limit of a quota key is reached in a month.
+func (l *keyLineage) full(key plan.QuotaKey, month uint32) bool {
 	if l == nil {
 		return false
 	}
@@ -42,7 +42,7 @@ func (l *keyLine) full(key plan.QuotaKey, month uint32) bool {
 }
 
 // keyRefused applies the rules of the key that come before the account's quota. The account's month is the present one.
-func (f *Fold) keyRefused(a *account, l *keyLine, h *hold, v *event.Verdict) bool {
+func (a *account) keyRefused(b *base, l *keyLineage, h *hold, v *event.Verdict) bool {
 	if !l.full(h.key, a.month) {
 		return false
 	}
@@ -53,23 +53,20 @@ func (f *Fold) keyRefused(a *account, l *keyLine, h *hold, v *event.Verdict) boo
 	}
 	open := uint32(0)
 	for o := a.open.head; o != nil; o = o.after() {
-		if o.line == l.number && o.key == h.key && o.month == a.month {
+		if o.lineage == l.number && o.key == h.key && o.month == a.month {
 			open++
 		}
 	}
-	f.hold(v, open > 0 && l.used[h.key]-open < limit)
+	setHeld(v, open > 0 && l.used[h.key]-open < limit)
 	return true
 }
 
 // countKey counts a request that was admitted for its key.
-func (f *Fold) countKey(a *account, k *apiKey, l *keyLine, h *hold) {
-	if f.rules < RulesHolders {
-		return
-	}
+func (a *account) countKey(b *base, k *apiKey, l *keyLineage, h *hold) {
 	if k == nil || k.number == 0 {
-		a.keyUsed = f.time
+		a.keyUsed = b.time
 	} else {
-		k.used = f.time
+		k.used = b.time
 	}
 	if l != nil {
 		l.roll(a.month)

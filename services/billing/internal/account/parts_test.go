@@ -1,0 +1,248 @@
+package account
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// The parts of a fold by themselves, without a journal.
+
+func newBase(at int64) *base { return &base{sequence: 7, time: at, month: monthOf(at)} }
+
+func accountAt(b *base, tier plan.Tier) *account {
+	a := &account{principal: newPrincipal(alice), tier: tier, created: b.time, month: b.month.number, storageSince: b.time, tierThen: tier, keyVersion: 1, fingerprint: 1}
+	a.principal.account = a
+	return a
+}
+
+// TestAHoldIsFoundUntilItIsDropped: by its request and its offset, and by its idempotency id only until another takes that over.
+func TestAHoldIsFoundUntilItIsDropped(t *testing.T) {
+	b := newBase(1000)
+	s := newHolds(b)
+	a := accountAt(b, plan.Pro)
+	var list []*hold
+	for i := range uint32(3) {
+		h := s.newHold()
+		h.request, h.key, h.principal, h.sequence, h.index = event.RequestID{byte(i + 1)}, plan.LiteGet, &a.principal, b.sequence, i
+		h.idempotency, h.hasIdempotency = event.IdempotencyID{9}, true
+		s.addOpen(h)
+		list = append(list, h)
+	}
+	if s.open.count != 3 || a.open.count != 3 || a.openBy[plan.LiteGet] != 3 || a.holding[plan.LiteGet] != 3 {
+		t.Fatalf("%d and %d are open", s.open.count, a.open.count)
+	}
+	if s.byIdempotency[event.IdempotencyID{9}] != list[2] || list[0].hasIdempotency || list[1].hasIdempotency {
+		t.Error("the newest does not own the idempotency id")
+	}
+	for i, h := range list {
+		if s.byRequest[h.request] != h || s.at(7, uint32(i)) != h {
+			t.Errorf("hold %d is not found", i)
+		}
+	}
+	s.removeOpen(list[1])
+	s.remember(list[1], event.Result_SERVED, b.time)
+	s.unindex(list[1])
+	if s.at(7, 1) != nil || s.byRequest[list[1].request] != list[1] || s.closed.count != 1 || a.openBy[plan.LiteGet] != 2 {
+		t.Error("a remembered hold is not found by its request alone")
+	}
+	if a.open.head != list[0] || list[0].after() != list[2] {
+		t.Error("the others are not linked")
+	}
+	for _, at := range []struct {
+		sequence uint64
+		offset   uint32
+	}{{6, 0}, {7, 3}, {7, 1 << 31}} {
+		if s.at(at.sequence, at.offset) != nil {
+			t.Errorf("a hold at %v", at)
+		}
+	}
+	s.freeHold(list[1])
+	if again := s.newHold(); again != list[1] || again.request != (event.RequestID{}) || again.result != event.Result_RESULT_UNSPECIFIED {
+		t.Error("the memory of a hold is not used again, or not cleared")
+	}
+}
+
+// TestCreditsGoInTheOrderOfExpiry and come back to where they were taken; what has expired meanwhile expires at once.
+func TestCreditsGoInTheOrderOfExpiry(t *testing.T) {
+	b := newBase(1000)
+	c := credits{base: b}
+	a := accountAt(b, plan.Pro)
+	never := &grant{id: 1, amount: 100, left: 100, account: a}
+	soon := &grant{id: 2, amount: 30, left: 30, expires: 5000, account: a}
+	for _, g := range []*grant{never, soon} {
+		c.addGrant(g)
+		a.available += int64(g.left)
+		c.enter(a, &event.LedgerEntry{AmountMicros: int64(g.left)})
+	}
+	h := &hold{principal: &a.principal}
+	c.pay(a, h, 50)
+	if soon.left != 0 || never.left != 80 || a.available != 80 || a.settled != 130 || h.cost != 50 {
+		t.Fatalf("paid from %d and %d, %d are available", soon.left, never.left, a.available)
+	}
+	soon.over = true
+	c.refund(a, h, b.time)
+	if never.left != 100 || a.available != 100 || a.settled != 100 || len(h.use) != 0 {
+		t.Fatalf("refunded to %d, %d are available, the ledger has %d", never.left, a.available, a.settled)
+	}
+	last := b.effects.Ledger[len(b.effects.Ledger)-1]
+	if last.Type != event.LedgerType_LEDGER_EXPIRY || last.AmountMicros != -30 || last.BalanceMicros != 100 {
+		t.Errorf("the ledger ends with %v", last)
+	}
+	if !slices.IsSortedFunc(b.effects.Ledger, func(x, y *event.LedgerEntry) int {
+		if x.Id < y.Id {
+			return -1
+		}
+		return 1
+	}) {
+		t.Error("ids of the ledger are not in its order")
+	}
+	if c.pay(a, &hold{}, 101); !errors.Is(b.broken, ErrState) {
+		t.Errorf("more than there is was paid: %v", b.broken)
+	}
+}
+
+// TestAKeyAndItsSuccessorShareALineage: limits and counters go on, whichever of them is used.
+func TestAKeyAndItsSuccessorShareALineage(t *testing.T) {
+	b := newBase(at("2026-10-15T12:00:00Z"))
+	a := accountAt(b, plan.Pro)
+	status, first := a.createKey(b, &event.CreateKey{Fingerprint: 11, Rules: &event.KeyRules{
+		Name: new("ci"), Quotas: quotasOf(plan.LiteGet, 2), ExpiresInMs: new(int64(1000)),
+	}})
+	if status != ok || first.number != 1 || first.expires != b.time+1000 {
+		t.Fatalf("%v, %+v", status, first)
+	}
+	status, second, ends := a.replaceKey(b, &event.ReplaceKey{Key: 1, Fingerprint: 12, OverlapMs: 500})
+	if status != ok || ends != b.time+500 || second.lineage != first.lineage || second.expires != b.time+1000 || first.replacedBy != second.number {
+		t.Fatalf("%v, %+v until %d", status, second, ends)
+	}
+	l := a.lineageOf(first.lineage)
+	for n, k := range []*apiKey{first, second} {
+		if l.full(plan.LiteGet, a.month) {
+			t.Fatalf("full after %d of 2", n)
+		}
+		a.countKey(b, k, l, &hold{key: plan.LiteGet})
+	}
+	if !l.full(plan.LiteGet, a.month) || l.full(plan.LiteGet, a.month+1) {
+		t.Error("not full after 2 of 2, or still so in the next month")
+	}
+	for _, c := range []struct {
+		number      uint32
+		fingerprint uint64
+		now         int64
+		valid       bool
+	}{{1, 11, ends - 1, true}, {1, 11, ends, false}, {2, 12, ends, true}, {2, 11, ends, false}, {0, 1, ends, true}} {
+		if _, valid := a.sentKey(c.number, 1, c.fingerprint, c.now); valid != c.valid {
+			t.Errorf("%+v", c)
+		}
+	}
+	if status, _ := a.revokeKey(b, 2); status != ok || second.live(b.time) {
+		t.Error("it is not revoked at once")
+	}
+}
+
+// TestStorageIsAnIntegralOfTime, by month and by day, also where a change becomes known late.
+func TestStorageIsAnIntegralOfTime(t *testing.T) {
+	b := newBase(at("2026-10-15T00:00:00Z"))
+	a := accountAt(b, plan.Pro)
+	created := b.time
+	a.store(b, 100, 0)
+	b.time += dayMillis
+	a.store(b, -40, b.time-1000) // deleted a second ago
+	a.integrate(b.time + 1000)
+	want := product(100, dayMillis-1000).plus(product(60, 2000))
+	if a.storageBytes != 60 || a.current.byteMillis != want {
+		t.Fatalf("%d bytes, %v, want %v", a.storageBytes, a.current.byteMillis, want)
+	}
+	var sum uint128
+	days := a.current.days.list(b.month, b.time+1000)
+	for _, d := range days {
+		sum = sum.add(uint128{d.ByteMsHigh, d.ByteMsLow})
+	}
+	if len(days) != 2 || sum != want || int64(days[0].Day) != created/dayMillis {
+		t.Errorf("days %v sum to %v", days, sum)
+	}
+	if a.store(b, -1000, 0); a.storageBytes != 0 {
+		t.Errorf("%d bytes are left", a.storageBytes)
+	}
+}
+
+// TestACrossingIsNotifiedOnceAPeriod: at each share once, and again for another limit or period.
+func TestACrossingIsNotifiedOnceAPeriod(t *testing.T) {
+	b := newBase(at("2026-10-15T12:00:00Z"))
+	n := notifier{base: b, alerted: map[uint64]uint32{}}
+	a := accountAt(b, plan.Free)
+	if status, _ := n.setWebhook(a, &event.SetWebhook{
+		Webhook: 1, Create: true, Events: new(uint32(1 << (event.AlertType_ALERT_QUOTA - 1))), Thresholds: &event.Percents{Values: []uint32{50, 100}},
+	}); status != ok {
+		t.Fatal(status)
+	}
+	of := limited{kind: event.AlertType_ALERT_QUOTA, key: plan.LiteGet, from: b.month.start}
+	next := of
+	next.from = b.month.end
+	for i, c := range []struct {
+		of     limited
+		growth growth
+		want   int
+	}{
+		{of, growth{before: 3, after: 4, limit: 10}, 0},
+		{of, growth{before: 4, after: 5, limit: 10}, 1},
+		{of, growth{before: 4, after: 5, limit: 10}, 1}, // after a void
+		{of, growth{before: 9, after: 10, limit: 10}, 2},
+		{of, growth{before: 9, after: 10, limit: 20}, 3},
+		{next, growth{before: 0, after: 10, limit: 10}, 5},
+	} {
+		if n.grown(a, c.of, c.growth); len(b.effects.Alerts) != c.want {
+			t.Errorf("step %d: %d alerts, want %d", i, len(b.effects.Alerts), c.want)
+		}
+	}
+}
+
+// TestAStatementHasThePricesOfItsMonth and usage by quota key; a later price book does not change it.
+func TestAStatementHasThePricesOfItsMonth(t *testing.T) {
+	b := newBase(at("2026-10-15T12:00:00Z"))
+	old, renewed := plan.Published(10), plan.Published(10)
+	renewed.Terms[plan.Pro][plan.LiteGet].Limit = 7
+	l := prices{list: []bookFrom{{fromMillis: 0, book: old}, {fromMillis: at("2026-11-02T00:00:00Z"), book: renewed}}}
+	a := accountAt(b, plan.Pro)
+	a.current.used[plan.LiteGet], a.current.overage[plan.LiteGet], a.current.spent[plan.LiteGet] = 5, 2, 300
+	var closed []*event.StatementAnswer
+	l.roll(a, monthNumber(a.month+2), func(s *event.StatementAnswer) { closed = append(closed, s) })
+	if len(closed) != 1 || closed[0].Period != "2026-10" || !closed[0].Closed || closed[0].SpentMicros != 300 {
+		t.Fatalf("closed %v", closed)
+	}
+	u := closed[0].Usage[plan.LiteGet-1]
+	if u.Used != 5 || u.Overage != 2 || u.Limit != old.Terms[plan.Pro][plan.LiteGet].Limit {
+		t.Errorf("October: %v", u)
+	}
+	if now := l.statement(a, monthNumber(a.month)).Usage[plan.LiteGet-1]; now.Used != 0 || now.Limit != 7 {
+		t.Errorf("December: %v", now)
+	}
+}
+
+// TestANetworkIsForgottenWithItsLastMemory: failures, admissions and voided writes keep it.
+func TestANetworkIsForgottenWithItsLastMemory(t *testing.T) {
+	b := newBase(1_000_000)
+	s := newPrincipals(b)
+	n := s.network(net1)
+	s.fail(&n.principal)
+	s.logAdmitted(n)
+	if s.reap(&n.principal); s.networks[net1] == nil || len(b.dirty) != 1 {
+		t.Fatal("forgotten with an admission and a failure")
+	}
+	b.time += 1000
+	s.trimAdmitted(1000)
+	if len(n.admitted) != 0 || s.networks[net1] == nil {
+		t.Fatal("the admission is still there, or the failure is not")
+	}
+	s.trimFailures(s.failures.pop())
+	if s.networks[net1] != nil || !n.gone {
+		t.Error("it is remembered for nothing")
+	}
+	if s.principalOf(net1, true) != nil || s.principalOf(alice, false) != nil {
+		t.Error("there is nobody")
+	}
+}

@@ -1,0 +1,120 @@
+package account
+
+import (
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// prices are the price books of a journal, each with the time from which it is in force.
+type prices struct {
+	list    []bookFrom
+	current *plan.Book // the last of the list; nil before the first
+	terms   uint64     // sequence of the last message that changed prices or rules
+}
+
+type bookFrom struct {
+	fromMillis int64
+	book       *plan.Book
+	event      *event.PriceBook
+}
+
+// bookAt is the price book in force at that time, or the oldest one if the time is before all of them.
+func (l *prices) bookAt(millis int64) *plan.Book {
+	for i := len(l.list) - 1; i > 0; i-- {
+		if l.list[i].fromMillis <= millis {
+			return l.list[i].book
+		}
+	}
+	if len(l.list) > 0 {
+		return l.list[0].book
+	}
+	return &plan.Book{}
+}
+
+// roll brings the account into a month. Its counters start again from zero, those of the month before are kept, and
+// closed is called with the statement of each older month.
+func (l *prices) roll(a *account, to month, closed func(*event.StatementAnswer)) {
+	created := monthOf(a.created).number
+	for a.month < to.number {
+		ended := monthNumber(a.month)
+		a.integrate(ended.end)
+		if a.month > created {
+			s := l.statement(a, monthNumber(a.month-1))
+			s.Closed = true
+			closed(s)
+		}
+		a.previous, a.tierThen = nil, a.tier
+		if !a.current.zero() {
+			last := a.current
+			a.previous = &last
+		}
+		a.current = counters{}
+		a.month++
+		if a.storageBytes > 0 {
+			a.current.days = &storageDays{startBytes: a.storageBytes}
+		}
+	}
+}
+
+// statement is the statement of the current or the previous month, without telling whether it is closed.
+func (l *prices) statement(a *account, m month) *event.StatementAnswer {
+	c, tier := &a.current, a.tier
+	if m.number != a.month {
+		c, tier = a.previous, a.tierThen
+		if c == nil {
+			c = &counters{}
+		}
+	}
+	book := l.bookAt(m.end - 1)
+	s := &event.StatementAnswer{
+		Period: m.period(), Tier: uint32(tier),
+		Usage: c.usage(tier, book), StorageFreeBytes: book.FreeStorageBytes,
+	}
+	for _, spent := range c.spent {
+		s.SpentMicros += spent
+	}
+	s.StorageAverageBytes, s.StorageBilledBytes, s.StorageOverageCents = storageBill(c.byteMillis, m, book)
+	s.StorageByteMsHigh, s.StorageByteMsLow = c.byteMillis.high, c.byteMillis.low
+	s.StorageByDay, s.StorageDays = true, c.days.list(m, min(a.storageSince, m.end))
+	return s
+}
+
+// BookOf reads a published price book. Tiers and quota keys that it does not know are left out. A price above every
+// possible balance is cut to one micro-credit above it.
+func BookOf(b *event.PriceBook) *plan.Book {
+	book := &plan.Book{
+		AnonymousLimit: int(b.AnonymousLimit), AnonymousWindowMillis: b.AnonymousWindowMs,
+		FreeStorageBytes: b.FreeStorageBytes, StorageCentsPerGBMonth: b.StorageCentsPerGbMonth,
+	}
+	for _, t := range b.Tiers {
+		for _, term := range t.Terms {
+			tier, key := plan.Tier(t.Tier), plan.QuotaKey(term.QuotaKey)
+			if validTier(tier) && key.Valid() {
+				book.Terms[tier][key] = plan.Term{
+					Limit: term.Limit, Price: credit.Micros(min(term.PriceMicros, maxBalance+1)), Overage: term.Overage,
+				}
+			}
+		}
+	}
+	return book
+}
+
+// PriceEvent is a price book to be published, without its time.
+func PriceEvent(book *plan.Book) *event.PriceBook {
+	b := &event.PriceBook{
+		AnonymousLimit: uint32(book.AnonymousLimit), AnonymousWindowMs: book.AnonymousWindowMillis,
+		FreeStorageBytes: book.FreeStorageBytes, StorageCentsPerGbMonth: book.StorageCentsPerGBMonth,
+	}
+	for _, tier := range plan.Tiers() {
+		terms := &event.TierPlan{Tier: uint32(tier)}
+		for _, key := range plan.QuotaKeys() {
+			t := book.Terms[tier][key]
+			terms.Terms = append(terms.Terms, &event.Term{
+				QuotaKey: uint32(key), Limit: t.Limit, PriceMicros: uint64(t.Price), Overage: t.Overage,
+			})
+		}
+		b.Tiers = append(b.Tiers, terms)
+	}
+	return b
+}

@@ -1,0 +1,45 @@
+package account
+
+import (
+	"fmt"
+
+	"quire.dev/pkg/event"
+)
+
+// scratch is memory that the next batch uses again.
+type scratch struct {
+	batch    event.UsageBatch
+	answered []event.Verdict
+	pointers []*event.Verdict
+}
+
+// decode reads a batch into the memory of the one before. Ids in it are bytes of that memory: whatever outlives the message has
+// them as arrays.
+func (m *scratch) decode(data []byte) (*event.UsageBatch, error) {
+	b := &m.batch
+	if cap(b.Admissions) > maxReused || cap(b.Settlements) > maxReused {
+		m.batch = event.UsageBatch{}
+	}
+	b.ResetVT()
+	if err := b.UnmarshalVT(data); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
+	}
+	return b, nil
+}
+
+// verdicts gives n empty verdicts. Every batch uses the same memory.
+func (m *scratch) verdicts(n int) []*event.Verdict {
+	if cap(m.answered) < n {
+		m.answered = make([]event.Verdict, n)
+		m.pointers = make([]*event.Verdict, n)
+		for i := range m.answered {
+			m.pointers[i] = &m.answered[i]
+		}
+	}
+	m.answered = m.answered[:cap(m.answered)]
+	m.pointers = m.pointers[:cap(m.answered)]
+	for i := range n {
+		m.answered[i].Reset()
+	}
+	return m.pointers[:n]
+}
