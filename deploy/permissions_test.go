@@ -221,9 +221,6 @@ func follow(t *testing.T, c *client, stream string) {
 	if _, err := j.SeekTime(ctx, m.Time); err != nil {
 		t.Errorf("search %s: %v", stream, err)
 	}
-	if err := c.Publish("$JS.FC."+stream+".consumer.token", nil); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // share joins the members of a service, gets all partitions, and leaves.
@@ -290,12 +287,12 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 		for of, stream := range streams {
 			publish = append(publish, "$JS.API.STREAM.CREATE."+stream, "$JS.API.STREAM.UPDATE."+stream, "$JS.API.STREAM.DELETE."+stream, "$JS.API.STREAM.MSG.DELETE."+stream,
 				"$JS.API.DIRECT.GET."+stream, "$JS.API.STREAM.SNAPSHOT."+stream, "$JS.API.STREAM.RESTORE."+stream)
+			publish = append(publish, "$JS.FC."+stream+".x.y") // no consumer of a journal pushes
 			if of != service {
 				publish = append(publish, "$KV.QUIRE_MEMBERS."+of+".x",
 					"$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS.x.$KV.QUIRE_MEMBERS."+of+".*", "$JS.API.STREAM.INFO."+stream, "$JS.API.STREAM.MSG.GET."+stream,
 					"$JS.API.STREAM.PURGE."+stream, "$JS.API.CONSUMER.CREATE."+stream+".x",
-					"$JS.API.CONSUMER.CREATE."+stream+".x.billing.0.usage", "$JS.API.CONSUMER.MSG.NEXT."+stream+".x",
-					"$JS.FC."+stream+".x.y")
+					"$JS.API.CONSUMER.CREATE."+stream+".x.billing.0.usage", "$JS.API.CONSUMER.MSG.NEXT."+stream+".x")
 			}
 		}
 		if service == "billing" {
@@ -392,7 +389,7 @@ func TestOperatorBacksUpAndWritesNothing(t *testing.T) {
 	}
 	for _, subject := range []string{
 		"billing.0.usage", "billing.0.account", "paste.0.request", "$JS.API.STREAM.DELETE.BILLING_0", "$JS.API.STREAM.CREATE.OTHER",
-		"$JS.API.CONSUMER.CREATE.BILLING_0.x", "$JS.API.CONSUMER.DELETE.BILLING_0.x", "$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.UPDATE.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0",
+		"$JS.API.CONSUMER.CREATE.BILLING_0.x", "$JS.API.CONSUMER.DELETE.BILLING_0.x", "$JS.API.CONSUMER.MSG.NEXT.BILLING_0.x", "$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.UPDATE.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0",
 	} {
 		if err := c.Publish(subject, []byte("{}")); err != nil {
 			t.Fatal(err)

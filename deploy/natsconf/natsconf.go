@@ -84,8 +84,7 @@ func journal(stream string, partitions int) []string {
 		name := fmt.Sprintf("%s_%d", stream, p)
 		subjects = append(subjects,
 			"$JS.API.STREAM.INFO."+name, "$JS.API.STREAM.MSG.GET."+name,
-			"$JS.API.CONSUMER.CREATE."+name+".>", "$JS.API.CONSUMER.DELETE."+name+".>",
-			"$JS.FC."+name+".>")
+			"$JS.API.CONSUMER.CREATE."+name+".>", "$JS.API.CONSUMER.DELETE."+name+".>", "$JS.API.CONSUMER.MSG.NEXT."+name+".*")
 	}
 	return subjects
 }

@@ -2,20 +2,13 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"math/bits"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/minio/highwayhash"
 	"github.com/nats-io/nats.go"
 
-	"quire.dev/pkg/journal/block"
+	"quire.dev/pkg/natsfiles"
 	"quire.dev/pkg/wait"
 )
 
@@ -80,8 +73,8 @@ const lookAgain = time.Second
 func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) error {
 	j := f.journal
 	stored := j.files.storedIn(j.stream)
-	reader := &blockReader{dirs: filepath.Join(j.files.folder, "jetstream", "*", "streams", j.stream), stream: j.stream}
-	defer reader.close()
+	reader := natsfiles.NewReader(j.files.folder, j.stream)
+	defer reader.Close()
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
 	for {
@@ -90,12 +83,12 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			m, err := reader.read(f.next)
+			m, err := reader.Read(f.next)
 			if err != nil {
 				f.unreadable = true // a consumer tells whether the message is gone
 				return reattach(fmt.Errorf("read message %d of %s: %w", f.next, j.stream, err))
 			}
-			if err := f.handle(ctx, m); err != nil {
+			if err := f.handle(ctx, Message(m)); err != nil {
 				return err
 			}
 			if err := f.handled(); err != nil {
@@ -121,178 +114,4 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 			f.patience.Reset()
 		}
 	}
-}
-
-// errNoRecord says that the files have no valid record of a message.
-var errNoRecord = errors.New("the files of the journal do not have the message")
-
-// blockReader reads the messages of a stream one after the other.
-type blockReader struct {
-	dirs   string // pattern that the folder of the stream matches
-	stream string
-
-	file   *os.File // nil: the next message is to be looked for
-	block  block.File
-	offset int64 // of its next record
-	hash   *highwayhash.Digest64
-	buf    []byte // a piece of file, from bufAt on
-	bufAt  int64
-}
-
-const (
-	readAhead = 16 << 10
-	// keptBuffer bounds the memory that a reader keeps after a large message.
-	keptBuffer = 256 << 10
-)
-
-func (r *blockReader) close() {
-	if r.file != nil {
-		_ = r.file.Close() // it was only read
-		r.file = nil
-	}
-}
-
-// read returns the message of that sequence, which is stored. Messages are to be read in order. The data of a message is good
-// until the next one is read.
-func (r *blockReader) read(sequence uint64) (Message, error) {
-	for searched := false; ; {
-		if r.file == nil {
-			if searched {
-				return Message{}, errNoRecord
-			}
-			searched = true
-			if err := r.find(sequence); err != nil {
-				return Message{}, err
-			}
-		}
-		record, err := r.record()
-		switch {
-		case errors.Is(err, errNoRecord):
-			// The block is full, or the server has written it anew.
-			if err := r.open(r.block.Next()); errors.Is(err, fs.ErrNotExist) {
-				r.close()
-			} else if err != nil {
-				return Message{}, err
-			}
-		case err != nil:
-			return Message{}, err
-		case record.Tombstone || record.Erased || record.Sequence < sequence:
-		case record.Sequence > sequence:
-			r.close()
-			if searched {
-				return Message{}, errNoRecord
-			}
-		default:
-			return Message{
-				Sequence: sequence, Time: time.Unix(0, record.Time).UTC(), Subject: string(record.Subject), Data: record.Message,
-			}, nil
-		}
-	}
-}
-
-// open goes to the beginning of a block.
-func (r *blockReader) open(b block.File) error {
-	file, err := os.Open(b.Path)
-	if err != nil {
-		return err
-	}
-	r.close()
-	r.file, r.block, r.offset = file, b, 0
-	r.buf, r.bufAt = r.buf[:0], 0
-	r.hash = block.HashOf(r.stream, b.Index)
-	return nil
-}
-
-// find opens the block that has the message: the last one that begins with it or with an earlier one.
-func (r *blockReader) find(sequence uint64) error {
-	dirs, err := filepath.Glob(r.dirs)
-	if err != nil || len(dirs) != 1 {
-		return fmt.Errorf("%w: %d folders match %s", errors.Join(errNoRecord, err), len(dirs), r.dirs)
-	}
-	blocks, err := block.List(dirs[0])
-	if err != nil {
-		return err
-	}
-	for i := len(blocks) - 1; i >= 0; i-- {
-		if err := r.open(blocks[i]); err != nil {
-			return err
-		}
-		first, err := r.first()
-		if err == nil && first <= sequence {
-			r.offset = 0
-			return nil
-		}
-		if err != nil && !errors.Is(err, errNoRecord) {
-			return err
-		}
-	}
-	r.close()
-	return errNoRecord
-}
-
-// first is the sequence of the first message of the block.
-func (r *blockReader) first() (uint64, error) {
-	for {
-		record, err := r.record()
-		if err != nil || !record.Tombstone && !record.Erased && record.Sequence > 0 {
-			return record.Sequence, err
-		}
-	}
-}
-
-// record reads the next record and goes behind it. errNoRecord where the block has no valid one there. The record is good until
-// the next one is read.
-func (r *blockReader) record() (block.Record, error) {
-	for _, fresh := range []bool{false, true} { // what was read ahead may have been written since
-		rest := r.rest()
-		if fresh || len(rest) < block.HeaderBytes {
-			if err := r.fill(readAhead); err != nil {
-				return block.Record{}, err
-			}
-			if rest = r.rest(); len(rest) < block.HeaderBytes {
-				return block.Record{}, errNoRecord
-			}
-		}
-		length := block.StatedLength(rest)
-		if length > int64(len(rest)) {
-			if info, err := r.file.Stat(); err != nil {
-				return block.Record{}, err
-			} else if length > info.Size()-r.offset {
-				continue
-			}
-			if err := r.fill(length); err != nil {
-				return block.Record{}, err
-			}
-			if rest = r.rest(); length > int64(len(rest)) {
-				continue
-			}
-		}
-		if record, ok := block.Parse(r.hash, rest, length); ok {
-			r.offset += length
-			return record, nil
-		}
-	}
-	return block.Record{}, errNoRecord
-}
-
-// rest is what was read ahead from the offset on.
-func (r *blockReader) rest() []byte {
-	if skip := r.offset - r.bufAt; skip >= 0 && skip < int64(len(r.buf)) {
-		return r.buf[skip:]
-	}
-	return nil
-}
-
-// fill reads ahead from the offset on, least bytes where there are so many.
-func (r *blockReader) fill(least int64) error {
-	if room := int64(cap(r.buf)); room < least || room > keptBuffer && least <= keptBuffer {
-		r.buf = make([]byte, max(readAhead, 1<<bits.Len64(uint64(least-1))))
-	}
-	n, err := r.file.ReadAt(r.buf[:cap(r.buf)], r.offset)
-	if err != nil && !errors.Is(err, io.EOF) {
-		r.buf = r.buf[:0]
-		return err
-	}
-	r.buf, r.bufAt = r.buf[:n], r.offset
-	return nil
 }

@@ -1,28 +1,21 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"quire.dev/pkg/wait"
 )
 
 const (
-	// heartbeat is how often the server sends a sign of life where it has no messages to send.
-	heartbeat = 250 * time.Millisecond
-	// silentBeats is after how many heartbeats without a sign of life the consumer is given up.
-	silentBeats = 4
-	// inactive is after how long the server drops a consumer without a reader.
-	inactive = 5 * time.Second
 	// confirmations is how often, 200 ms apart, a stream must be seen too short or
 	// missing before that is an error: a server that was just elected may still
 	// be applying the messages that its quorum holds.
@@ -87,7 +80,7 @@ func (j *Journal) Replay(ctx context.Context, from, to uint64, handle func(Messa
 var errReplayed = errors.New("replayed")
 
 // follower is one Follow or Replay. Its position belongs to the goroutine of the
-// subscription while one is attached, and to run otherwise.
+// subscription while a consumer delivers, and to run otherwise.
 type follower struct {
 	journal  *Journal
 	handle   func(context.Context, Message) error
@@ -190,8 +183,7 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 		return f.readFiles(ctx, status)
 	}
 	f.unreadable = false // they are tried again after this consumer
-	a := &attachment{f: f, ctx: ctx, ended: make(chan error, 1)}
-	return a.run(status)
+	return f.consume(ctx, status)
 }
 
 // reached reports that the goal has been handled. It is called once.
@@ -220,83 +212,117 @@ func (f *follower) handled() error {
 	return nil
 }
 
-// attachment is the life of one consumer: an ephemeral push consumer in the
-// server's memory. The goroutine of its subscription handles the messages. It
-// also answers flow control, in its place among the messages, so that a slow
-// handler slows the server down and no message is dropped.
-type attachment struct {
-	f     *follower
-	ctx   context.Context
-	busy  atomic.Bool   // a message is being handled
-	seen  atomic.Uint64 // counts the signs of life
-	ended chan error    // receives the reason once
+const (
+	// heartbeat is how often the server sends a sign of life where it has no messages to send: the shortest that the client takes.
+	// The consumer is given up after two without one.
+	heartbeat = 500 * time.Millisecond
+	// inactive is after how long the server deletes a consumer that nobody asks for messages, as while a handler is slow.
+	inactive = time.Minute
+	// windowMessages and windowBytes bound one request for messages. One more is under way at most.
+	windowMessages = 4096
+	windowBytes    = 16 << 20
+	// overheadBytes is what a message may have beside its payload.
+	overheadBytes = 64 << 10
+)
 
-	handling sync.Mutex // held while a message is handled
-	done     bool       // no further message is handled
-	consumed uint64     // sequence of the consumer's last message
-}
-
-func (a *attachment) run(status <-chan nats.Status) error {
-	j := a.f.journal
-	inbox := j.nc.NewInbox()
-	sub, err := j.nc.Subscribe(inbox, a.receive)
+// consume follows by a consumer until something ends it: an ephemeral one in the server's memory, which is asked for messages as
+// they are handled. It is what the ordered consumer of nats.go uses, without its resets: that makes a new consumer by itself after
+// a fault, so it would go on in a stream that has become shorter, and its stop waits up to 10 s for a server that does not answer.
+// Here run asks for the state of the stream first.
+func (f *follower) consume(ctx context.Context, status <-chan nats.Status) (err error) {
+	j := f.journal
+	consumer, err := f.makeConsumer(ctx)
+	if err != nil {
+		return reattach(err)
+	}
+	// No answer is awaited: the server deletes an idle consumer by itself.
+	defer func() { _ = j.nc.Publish(apiPrefix+"CONSUMER.DELETE."+j.stream+"."+consumer.CachedInfo().Name, nil) }()
+	var (
+		ended    = make(chan error, 1)
+		handling sync.Mutex // held while a message is handled
+		over     bool       // no further message is handled
+		failed   error      // what the last message has failed with
+		consumed uint64
+	)
+	end := func(err error) {
+		select {
+		case ended <- err:
+		default: // it has ended
+		}
+	}
+	messages, err := consumer.Consume(func(m jetstream.Msg) {
+		handling.Lock()
+		defer handling.Unlock()
+		if over {
+			return
+		}
+		consumed++
+		if failed = f.deliver(ctx, m, consumed); failed != nil {
+			over = true
+			end(failed)
+		}
+	},
+		jetstream.PullMaxMessagesWithBytesLimit(windowMessages, max(windowBytes, int(j.nc.MaxPayload())+overheadBytes)),
+		jetstream.PullHeartbeat(heartbeat),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { end(reattach(err)) }),
+	)
 	if err != nil {
 		return reattach(err)
 	}
 	defer func() {
-		_ = sub.Unsubscribe() // fails only where the connection has closed it
-		a.handling.Lock()     // waits for the handler
-		a.done = true
-		a.handling.Unlock()
+		messages.Stop()
+		handling.Lock() // waits for the handler
+		defer handling.Unlock()
+		over = true
+		err = cmp.Or(failed, err)
 	}()
-	// The server's flow control bounds the messages that wait here.
-	if err := sub.SetPendingLimits(-1, -1); err != nil {
-		return reattach(err)
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case s := <-status:
+		return j.renewed(s) // messages sent while there was no connection are lost
 	}
-	name := inbox[strings.LastIndexByte(inbox, '.')+1:]
-	creating, cancel := context.WithTimeout(a.ctx, a.f.patience.Next())
-	err = a.create(creating, name, inbox)
-	cancel()
-	if err != nil {
-		return reattach(err)
-	}
-	// No answer is awaited: the server drops an idle consumer by itself.
-	defer func() { _ = j.nc.Publish(apiPrefix+"CONSUMER.DELETE."+j.stream+"."+name, nil) }()
-	return a.watch(status)
 }
 
-// create makes the consumer that delivers to inbox.
-func (a *attachment) create(ctx context.Context, name, inbox string) error {
-	j := a.f.journal
-	request := map[string]any{
-		"stream_name": j.stream,
-		"config": map[string]any{
-			"name":               name,
-			"description":        j.nc.Opts.Name + " on " + hostname() + " follows this journal",
-			"metadata":           map[string]string{"quire-client": j.nc.Opts.Name, "quire-host": hostname()},
-			"deliver_subject":    inbox,
-			"deliver_policy":     "by_start_sequence",
-			"opt_start_seq":      a.f.next,
-			"ack_policy":         "none",
-			"max_deliver":        1,
-			"replay_policy":      "instant",
-			"flow_control":       true,
-			"idle_heartbeat":     heartbeat,
-			"inactive_threshold": inactive,
-			"num_replicas":       1,
-			"mem_storage":        true,
-		},
+// deliver handles a message of a consumer, which has delivered consumed messages with it.
+func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64) error {
+	at, err := m.Metadata()
+	switch {
+	case err != nil:
+		return reattach(fmt.Errorf("message without position: %w", err))
+	case at.Sequence.Consumer != consumed:
+		return reattach(errors.New("messages were lost on the way"))
+	case at.Sequence.Stream != f.next:
+		return fmt.Errorf("follow %s: %w: %d came where %d should", f.journal.stream, ErrGap, at.Sequence.Stream, f.next)
 	}
-	var answer struct {
-		Error *apiError `json:"error"`
-	}
-	if err := j.ask(ctx, "CONSUMER.CREATE."+j.stream+"."+name, request, &answer); err != nil {
+	err = f.handle(ctx, Message{Sequence: f.next, Time: at.Timestamp.UTC(), Subject: m.Subject(), Data: m.Data()})
+	if err != nil {
 		return err
 	}
-	if answer.Error != nil {
-		return j.refused("create consumer of", answer.Error)
+	return f.handled()
+}
+
+// makeConsumer makes a consumer that begins with the next message.
+func (f *follower) makeConsumer(ctx context.Context) (jetstream.Consumer, error) {
+	j := f.journal
+	js, err := jetstream.New(j.nc)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, f.patience.Next())
+	defer cancel()
+	return js.CreateConsumer(ctx, j.stream, jetstream.ConsumerConfig{
+		Description:       j.nc.Opts.Name + " on " + hostname() + " follows this journal",
+		Metadata:          map[string]string{"quire-client": j.nc.Opts.Name, "quire-host": hostname()},
+		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:       f.next,
+		AckPolicy:         jetstream.AckNonePolicy,
+		InactiveThreshold: inactive,
+		Replicas:          1,
+		MemoryStorage:     true,
+	})
 }
 
 // hostname is the name of the machine, which is that of the pod in Kubernetes.
@@ -308,143 +334,10 @@ func hostname() string {
 	return name
 }
 
-// watch returns when the attachment has ended, the connection was renewed, or the
-// server was silent for too long.
-func (a *attachment) watch(status <-chan nats.Status) error {
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
-	var last uint64
-	silent := 0
-	for {
-		select {
-		case err := <-a.ended:
-			return err
-		case <-a.ctx.Done():
-			return a.ctx.Err()
-		case s := <-status:
-			return a.f.journal.renewed(s) // messages sent while there was no connection are lost
-		case <-beat.C:
-			seen := a.seen.Load()
-			if seen != last || a.busy.Load() {
-				last, silent = seen, 0
-				continue
-			}
-			if silent++; silent >= silentBeats {
-				return reattach(nats.ErrConsumerNotActive)
-			}
-		}
-	}
-}
-
 // renewed is why a follower ends where its connection was renewed, or closed for good.
 func (j *Journal) renewed(s nats.Status) error {
 	if s == nats.CLOSED {
 		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
 	}
 	return reattach(nats.ErrDisconnected)
-}
-
-// receive runs on the subscription's goroutine.
-func (a *attachment) receive(m *nats.Msg) {
-	a.seen.Add(1)
-	a.handling.Lock()
-	defer a.handling.Unlock()
-	if a.done {
-		return
-	}
-	var err error
-	if len(m.Data) == 0 && m.Header.Get("Status") != "" {
-		err = a.control(m)
-	} else {
-		a.busy.Store(true)
-		err = a.deliver(m)
-		a.busy.Store(false)
-	}
-	if err != nil {
-		a.done = true
-		a.ended <- err
-	}
-}
-
-// control answers flow control. A heartbeat shows whether messages were lost.
-func (a *attachment) control(m *nats.Msg) error {
-	if m.Header.Get("Status") != "100" {
-		return reattach(fmt.Errorf("consumer ended: %s", m.Header.Get("Description")))
-	}
-	reply := m.Reply
-	if reply == "" {
-		reply = m.Header.Get("Nats-Consumer-Stalled")
-	}
-	if reply != "" {
-		if err := a.f.journal.nc.Publish(reply, nil); err != nil {
-			return reattach(err)
-		}
-	}
-	if sent := m.Header.Get("Nats-Last-Consumer"); sent != "" && sent != strconv.FormatUint(a.consumed, 10) {
-		return reattach(errors.New("messages were lost on the way"))
-	}
-	return nil
-}
-
-func (a *attachment) deliver(m *nats.Msg) error {
-	f := a.f
-	at, ok := parseDelivery(m.Reply)
-	if !ok {
-		return reattach(fmt.Errorf("message without position: %q", m.Reply))
-	}
-	a.consumed++
-	if at.consumer != a.consumed {
-		return reattach(errors.New("messages were lost on the way"))
-	}
-	if at.stream != f.next {
-		return fmt.Errorf("follow %s: %w: %d came where %d should", f.journal.stream, ErrGap, at.stream, f.next)
-	}
-	err := f.handle(a.ctx, Message{
-		Sequence: at.stream,
-		Time:     time.Unix(0, at.nanos).UTC(),
-		Subject:  m.Subject,
-		Data:     m.Data,
-	})
-	if err != nil {
-		return err
-	}
-	return f.handled()
-}
-
-// delivery is the content of a delivered message's reply subject.
-type delivery struct {
-	stream, consumer uint64
-	nanos            int64
-}
-
-// parseDelivery reads $JS.ACK.<stream>.<consumer>.<delivered>.<stream
-// sequence>.<consumer sequence>.<time>.<pending>, or the same with domain and
-// account after ACK and possibly more tokens at the end.
-func parseDelivery(reply string) (delivery, bool) {
-	const prefix = "$JS.ACK."
-	if !strings.HasPrefix(reply, prefix) {
-		return delivery{}, false
-	}
-	skip := 3
-	if strings.Count(reply, ".") >= 10 {
-		skip = 5
-	}
-	rest := reply[len(prefix):]
-	for range skip {
-		_, after, ok := strings.Cut(rest, ".")
-		if !ok {
-			return delivery{}, false
-		}
-		rest = after
-	}
-	var numbers [3]uint64
-	for i := range numbers {
-		token, after, _ := strings.Cut(rest, ".")
-		n, err := strconv.ParseUint(token, 10, 64)
-		if err != nil {
-			return delivery{}, false
-		}
-		numbers[i], rest = n, after
-	}
-	return delivery{stream: numbers[0], consumer: numbers[1], nanos: int64(numbers[2])}, true
 }

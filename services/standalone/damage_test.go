@@ -16,7 +16,7 @@ import (
 
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/host"
-	"quire.dev/services/standalone/internal/streamcheck"
+	"quire.dev/pkg/natsfiles"
 )
 
 // TestADamagedBlobIsNeverAnsweredWhole: a bit of the file on the disk flips while quire runs.
@@ -160,7 +160,7 @@ func TestDamageInAnOldFileOfAJournalIsFoundInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Run(t.Context()); !errors.Is(err, streamcheck.ErrDamaged) || !strings.Contains(err.Error(), old) {
+	if err := q.Run(t.Context()); !errors.Is(err, natsfiles.ErrDamaged) || !strings.Contains(err.Error(), old) {
 		t.Errorf("the process ends with %v", err)
 	}
 	refuses(t, folder, "damaged", messages, "restore the data folder from a backup")
@@ -175,7 +175,7 @@ func TestDamageInAnOldFileOfAJournalIsFoundInUse(t *testing.T) {
 	if err := c.end(t, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	report, err := streamcheck.Check(t.Context(), filepath.Join(folder, "nats"), streamcheck.Options{Clean: true})
+	report, err := natsfiles.Check(t.Context(), filepath.Join(folder, "nats"), natsfiles.Options{Clean: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,10 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/lifecycle"
+	"quire.dev/pkg/natsfiles"
 	"quire.dev/pkg/provision"
+	"quire.dev/services/standalone/internal/durable"
 	"quire.dev/services/standalone/internal/natsserver"
-	"quire.dev/services/standalone/internal/streamcheck"
 )
 
 const (
@@ -30,22 +31,29 @@ const (
 	reconnectOutside = 500 * time.Millisecond
 )
 
-// startJournal starts the embedded journal server on files that were found whole. It does nothing where the settings
-// name a server.
+// startJournal starts the embedded journal server on files that were found whole. The files of a version that natsfiles was not
+// tried with are left to it. It does nothing where the settings name a server.
 func (p *process) startJournal(ctx context.Context) error {
 	if p.cfg.NATSURL != "" {
 		return nil
+	}
+	version := cmp.Or(p.deps.NATSVersion, natsserver.Version)
+	plain := !natsfiles.Tried(version)
+	if plain {
+		p.deps.Logger.Warn("the files of this version of NATS are not known: they are not checked, and followed by consumers", "version", version)
 	}
 	clean, first := p.folder.Clean, true
 	server, err := natsserver.Start(ctx, natsserver.Options{
 		Folder: p.folder.NATS(),
 		Logger: p.deps.Logger,
+		Plain:  plain,
 		BeforeStart: func(ctx context.Context) error {
-			err := p.checkJournals(ctx, clean, first)
-			clean, first = false, false // a later start follows a failure
-			if err != nil {
-				return err
+			if !plain {
+				if err := p.checkJournals(ctx, clean, first); err != nil {
+					return err
+				}
 			}
+			clean, first = false, false // a later start follows a failure
 			return p.folder.Started()
 		},
 	})
@@ -73,7 +81,7 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 	if p.folder.Suspect {
 		atOnce, budget = 0, 0 // all are read, however long it takes
 	}
-	report, err := streamcheck.Check(ctx, p.folder.NATS(), streamcheck.Options{
+	report, err := natsfiles.Check(ctx, p.folder.NATS(), natsfiles.Options{
 		Expected: p.folder.Streams(),
 		Clean:    clean,
 		Forever:  func(stream string) bool { return isOf(stream, event.Billing) },
@@ -103,15 +111,15 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 	if err != nil {
 		return err
 	}
-	return report.RenewIndexes()
+	return report.RenewIndexes(durable.Write)
 }
 
 // checkRest reads the journals' files that the check before the start has left. Where one is damaged the process stops, and the
 // next start reads all of them first.
-func (p *process) checkRest(ctx context.Context, report *streamcheck.Report) error {
+func (p *process) checkRest(ctx context.Context, report *natsfiles.Report) error {
 	p.deps.Logger.Info("checking the rest of the journals' files", "files", report.Left())
 	err := report.CheckRest(ctx)
-	if errors.Is(err, streamcheck.ErrDamaged) {
+	if errors.Is(err, natsfiles.ErrDamaged) {
 		return errors.Join(err, p.folder.SetSuspect(true))
 	}
 	return err

@@ -39,6 +39,8 @@ type Deps struct {
 	Blob func(store blob.Store) blob.Store
 	// CheckAtOnce is the size in bytes above which files are checked while they are in use; 0 is 64 MiB.
 	CheckAtOnce int64
+	// NATSVersion, if set, is what the embedded server is taken for, for tests of one whose files are not known.
+	NATSVersion string
 }
 
 // Quire is one process. Run is called once.

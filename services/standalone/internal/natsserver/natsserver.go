@@ -20,8 +20,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/natsfiles"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/wait"
+	"quire.dev/services/standalone/internal/durable"
 )
 
 // ErrDown is the error of connections while the server is started again.
@@ -44,12 +46,17 @@ type Options struct {
 	Logger *slog.Logger
 	// BeforeStart, unless it is nil, is called before each start. Its error prevents the start.
 	BeforeStart func(context.Context) error
+	// Plain says that nobody but the server reads or writes its files, since their format is not known: see natsfiles.Tried.
+	Plain bool
 }
+
+// Version is that of the server.
+const Version = server.VERSION
 
 // Server is a running journal server. It is safe for concurrent use.
 type Server struct {
 	opts     Options
-	files    *journal.Files
+	files    *journal.Files // nil: followers are given consumers
 	local    rpc.Local
 	restarts sync.Mutex // is held during a restart
 
@@ -60,7 +67,10 @@ type Server struct {
 
 // Start starts the server on its folder.
 func Start(ctx context.Context, opts Options) (*Server, error) {
-	s := &Server{opts: opts, files: journal.NewFiles(opts.Folder)}
+	s := &Server{opts: opts}
+	if !opts.Plain {
+		s.files = journal.NewFiles(opts.Folder)
+	}
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
@@ -171,8 +181,10 @@ func (s *Server) Restart(ctx context.Context) error {
 	s.restarts.Lock()
 	defer s.restarts.Unlock()
 	s.down()
-	if err := rewriteTails(s.opts.Folder); err != nil {
-		return fmt.Errorf("write the ends of the journals again: %w", err)
+	if !s.opts.Plain {
+		if err := natsfiles.RewriteTails(s.opts.Folder, durable.Write); err != nil {
+			return fmt.Errorf("write the ends of the journals again: %w", err)
+		}
 	}
 	return s.start(ctx)
 }
@@ -223,7 +235,7 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return ns.InProcessConn()
 }
 
-// Files are the files of the streams, which journals follow by them: see journal.FilesOf.
+// Files are the files of the streams, which journals follow by them: see journal.FilesOf. nil for Plain.
 func (s *Server) Files() *journal.Files { return s.files }
 
 // Local delivers answers past the server: see rpc.Publish.

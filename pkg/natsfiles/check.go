@@ -1,19 +1,4 @@
-// Package streamcheck reads the files of JetStream streams and reports whether they are complete and unchanged.
-//
-// The journal server repairs damaged files when it starts. It cuts a block file off at the first record that is not valid,
-// and leaves out a stream whose description it can't read. Money is counted by the journals, so such a silent loss must not
-// happen. For this reason the files are checked before the server starts. The check writes nothing. It accepts one fault
-// only: an incomplete record at the end of the last block. A killed process was writing that record, and never
-// acknowledged it.
-//
-// The server takes all blocks as its index describes them, and reads none, where the index is of the last record. Without such an
-// index it reads all. After a stop in order the index is of the last record. After a kill the one from some minutes before is
-// brought up to the last record by reading the blocks that have grown since (Report.RenewIndexes). So of large journals only those
-// and the last blocks are checked before the start, and the others while the server works (Report.CheckRest).
-//
-// The layout is that of nats-server 2.15 (server/filestore.go):
-// <folder>/jetstream/<account>/streams/<stream>/{meta.inf,meta.sum,msgs/<n>.blk,msgs/index.db}.
-package streamcheck
+package natsfiles
 
 import (
 	"context"
@@ -27,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"quire.dev/pkg/journal/block"
 )
 
 // ErrDamaged is wrapped by each error about stored messages that are missing or changed.
@@ -130,25 +113,6 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	return c.report, nil
 }
 
-// LastBlocks returns the last block file of each stream below folder.
-func LastBlocks(folder string) ([]string, error) {
-	dirs, err := streamFolders(folder)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for _, dir := range dirs {
-		blocks, err := block.List(dir)
-		if err != nil {
-			return nil, err
-		}
-		if len(blocks) > 0 {
-			files = append(files, blocks[len(blocks)-1].Path)
-		}
-	}
-	return files, nil
-}
-
 // streamFolders returns the folder of each stream, without those that the server has marked as deleted.
 func streamFolders(folder string) ([]string, error) {
 	names, err := fs.Glob(os.DirFS(folder), "jetstream/*/streams/*")
@@ -170,13 +134,13 @@ func damaged(file string, offset int64, format string, args ...any) error {
 		ErrDamaged, file, offset, fmt.Sprintf(format, args...))
 }
 
-func (p *plan) indexFile() string { return filepath.Join(p.dir, block.MessagesFolder, indexFile) }
+func (p *plan) indexFile() string { return filepath.Join(p.dir, messagesFolder, indexFile) }
 
 // plan lists the blocks of a stream.
 type plan struct {
 	name   string
 	dir    string
-	blocks []block.File // in order
+	blocks []blockFile // in order
 }
 
 type checker struct {
@@ -192,7 +156,7 @@ type checker struct {
 // plan lists the blocks of a stream and checks its description. It is nil if nothing was ever stored in the stream.
 func (c *checker) plan(dir string) (*plan, error) {
 	name := filepath.Base(dir)
-	blocks, err := block.List(dir)
+	blocks, err := listBlocks(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +185,7 @@ func checkMeta(dir, name string) error {
 	switch {
 	case err != nil:
 		return damaged(file, 0, "the checksum of the description can't be read: %v", err)
-	case hex.EncodeToString(block.Sum(block.Hash(name), meta)) != string(want):
+	case hex.EncodeToString(checksum(nameHash(name), meta)) != string(want):
 		return damaged(file, 0, "the description of journal %s does not match its checksum", name)
 	case !json.Valid(meta):
 		return damaged(file, 0, "the description of journal %s is no JSON", name)
@@ -274,7 +238,7 @@ func (c *checker) leave(p *plan, known index) int {
 func (c *checker) blocks(p *plan, spans []span, from, to int, known index) error {
 	begin := -1 // the block that must begin with the first message
 	if c.opts.Forever(p.name) {
-		begin = slices.IndexFunc(p.blocks, func(b block.File) bool { return b.Size > 0 })
+		begin = slices.IndexFunc(p.blocks, func(b blockFile) bool { return b.Size > 0 })
 	}
 	for i, b := range slices.Backward(p.blocks[from:to]) {
 		i += from

@@ -1,4 +1,4 @@
-package streamcheck
+package natsfiles
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"os"
 
 	"github.com/minio/highwayhash"
-
-	"quire.dev/pkg/journal/block"
 )
 
 // span is the range of sequences in one block.
@@ -34,21 +32,21 @@ type added struct {
 
 // block reads the records of one file. last says that it is the last file of the stream. known is the checksum of the
 // last record of this block in the stream's index; nil: the index has another last block.
-func (c *checker) block(stream string, b block.File, last bool, known []byte) (span, error) {
+func (c *checker) block(stream string, b blockFile, last bool, known []byte) (span, error) {
 	buf, err := c.read(b)
 	if err != nil {
 		return span{}, err
 	}
-	h := block.HashOf(stream, b.Index)
+	h := blockHash(stream, b.Index)
 	sp := span{since: added{messages: map[string]uint64{}}}
 	var offset int64
 	forever := c.opts.Forever(stream)
 	for offset < int64(len(buf)) {
 		rest := buf[offset:]
-		var r block.Record
+		var r record
 		ok := false
-		if len(rest) >= block.HeaderBytes {
-			r, ok = block.Parse(h, rest, block.StatedLength(rest))
+		if len(rest) >= headerBytes {
+			r, ok = parse(h, rest, statedLength(rest))
 		}
 		if !ok {
 			if why := c.notTorn(h, rest, last); why != "" {
@@ -79,7 +77,7 @@ func (c *checker) block(stream string, b block.File, last bool, known []byte) (s
 	return sp, nil
 }
 
-func (a *added) take(r block.Record) {
+func (a *added) take(r record) {
 	if r.Tombstone || r.Erased || r.Sequence == 0 {
 		a.others = true
 		return
@@ -97,11 +95,11 @@ func (c *checker) notTorn(h *highwayhash.Digest64, rest []byte, last bool) strin
 	case c.opts.Clean:
 		return "a record does not match its checksum, although the last stop was in order"
 	}
-	if len(rest) >= block.HeaderBytes {
-		if _, whole := block.Parse(h, rest, int64(len(rest))); whole {
+	if len(rest) >= headerBytes {
+		if _, whole := parse(h, rest, int64(len(rest))); whole {
 			return "the length of the last record was changed"
 		}
-		if n := block.StatedLength(rest); n >= block.HeaderBytes+block.ChecksumBytes && n <= int64(len(rest)) && len(bytes.Trim(rest[n-block.ChecksumBytes:n], "\x00")) > 0 {
+		if n := statedLength(rest); n >= headerBytes+checksumBytes && n <= int64(len(rest)) && len(bytes.Trim(rest[n-checksumBytes:n], "\x00")) > 0 {
 			return "a record does not match its checksum"
 		}
 	}
@@ -113,16 +111,16 @@ func (c *checker) notTorn(h *highwayhash.Digest64, rest []byte, last bool) strin
 
 // nextRecord returns the offset in rest of a valid record that is not at its beginning, 0 if there is none.
 func nextRecord(h *highwayhash.Digest64, rest []byte) int {
-	for at := 1; at+block.HeaderBytes+block.ChecksumBytes <= len(rest); at++ {
-		n := block.StatedLength(rest[at:])
-		if n > int64(len(rest)-at) || n < block.HeaderBytes+block.ChecksumBytes {
+	for at := 1; at+headerBytes+checksumBytes <= len(rest); at++ {
+		n := statedLength(rest[at:])
+		if n > int64(len(rest)-at) || n < headerBytes+checksumBytes {
 			continue
 		}
 		// This is cheaper than the checksum. All subjects are shorter and all sequences smaller.
-		if binary.LittleEndian.Uint16(rest[at+20:]) > 512 || block.StatedSequence(rest[at:]) > 1<<48 {
+		if binary.LittleEndian.Uint16(rest[at+20:]) > 512 || statedSequence(rest[at:]) > 1<<48 {
 			continue
 		}
-		if _, ok := block.Parse(h, rest[at:], n); ok {
+		if _, ok := parse(h, rest[at:], n); ok {
 			return at
 		}
 	}
@@ -130,7 +128,7 @@ func nextRecord(h *highwayhash.Digest64, rest []byte) int {
 }
 
 // read reads a whole block into the checker's buffer. A block has a few megabytes at most.
-func (c *checker) read(b block.File) ([]byte, error) {
+func (c *checker) read(b blockFile) ([]byte, error) {
 	file, err := os.Open(b.Path)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)

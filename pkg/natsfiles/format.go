@@ -1,6 +1,4 @@
-// Package block reads the files in which a NATS server keeps the messages of a stream. A stream has a folder of blocks, and a block
-// has records, one after the other. The format is that of nats-server 2.10 and later, without encryption and compression.
-package block
+package natsfiles
 
 import (
 	"bytes"
@@ -23,19 +21,19 @@ import (
 // length of the subject (2), subject, [length of the headers (4), headers,] message, checksum (8). The checksum is over
 // sequence, time, subject, headers and message, but not over the lengths.
 const (
-	HeaderBytes   = 22 // before the subject
-	ChecksumBytes = 8
+	headerBytes   = 22 // before the subject
+	checksumBytes = 8
 	headersBit    = 1 << 31
 	erasedBit     = 1 << 63
 	tombstoneBit  = 1 << 62
 	mostRecord    = 32 << 20
 
-	// MessagesFolder is the folder of the blocks, within that of the stream.
-	MessagesFolder = "msgs"
+	// messagesFolder is the folder of the blocks, within that of the stream.
+	messagesFolder = "msgs"
 )
 
-// Record is one record. Its slices are parts of what it was parsed from.
-type Record struct {
+// record is one record. Its slices are parts of what it was parsed from.
+type record struct {
 	Length    int64
 	Sequence  uint64 // without the bits of Erased and Tombstone
 	Time      int64  // Unix nanoseconds
@@ -46,32 +44,32 @@ type Record struct {
 	Tombstone bool // the record says that a message was deleted
 }
 
-// Parse reads the record of that length at the beginning of buf. It returns false if there is no valid record.
-func Parse(h *highwayhash.Digest64, buf []byte, length int64) (Record, bool) {
-	if length < HeaderBytes+ChecksumBytes || length > int64(len(buf)) || length > mostRecord {
-		return Record{}, false
+// parse reads the record of that length at the beginning of buf. It returns false if there is no valid record.
+func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
+	if length < headerBytes+checksumBytes || length > int64(len(buf)) || length > mostRecord {
+		return record{}, false
 	}
-	head := buf[:HeaderBytes]
+	head := buf[:headerBytes]
 	subject := int64(binary.LittleEndian.Uint16(head[20:]))
-	data := buf[HeaderBytes:length]
-	end := int64(len(data)) - ChecksumBytes
+	data := buf[headerBytes:length]
+	end := int64(len(data)) - checksumBytes
 	from, headers := subject, int64(0)
 	if binary.LittleEndian.Uint32(head)&headersBit != 0 {
 		if from += 4; from > end {
-			return Record{}, false
+			return record{}, false
 		}
 		headers = int64(binary.LittleEndian.Uint32(data[subject:]))
 	}
 	if from+headers > end {
-		return Record{}, false
+		return record{}, false
 	}
 	h.Reset()
-	var checksum [ChecksumBytes]byte
-	if !bytes.Equal(sum(h, checksum[:0], head[4:20], data[:subject], data[from:end]), data[end:]) {
-		return Record{}, false
+	var want [checksumBytes]byte
+	if !bytes.Equal(sum(h, want[:0], head[4:20], data[:subject], data[from:end]), data[end:]) {
+		return record{}, false
 	}
 	sequence := binary.LittleEndian.Uint64(head[4:])
-	return Record{
+	return record{
 		Length:    length,
 		Sequence:  sequence &^ (erasedBit | tombstoneBit),
 		Time:      int64(binary.LittleEndian.Uint64(head[12:])),
@@ -83,18 +81,18 @@ func Parse(h *highwayhash.Digest64, buf []byte, length int64) (Record, bool) {
 	}, true
 }
 
-// StatedLength is the length of the record that begins with buf, which has HeaderBytes at least, as it says itself.
-func StatedLength(buf []byte) int64 {
+// statedLength is the length of the record that begins with buf, which has headerBytes at least, as it says itself.
+func statedLength(buf []byte) int64 {
 	return int64(binary.LittleEndian.Uint32(buf) &^ headersBit)
 }
 
-// StatedSequence is the sequence of the record that begins with buf, as it says itself.
-func StatedSequence(buf []byte) uint64 {
+// statedSequence is the sequence of the record that begins with buf, as it says itself.
+func statedSequence(buf []byte) uint64 {
 	return binary.LittleEndian.Uint64(buf[4:]) &^ (erasedBit | tombstoneBit)
 }
 
-// Sum is the checksum over the parts, one after the other.
-func Sum(h *highwayhash.Digest64, parts ...[]byte) []byte { return sum(h, nil, parts...) }
+// checksum is the checksum over the parts, one after the other.
+func checksum(h *highwayhash.Digest64, parts ...[]byte) []byte { return sum(h, nil, parts...) }
 
 func sum(h *highwayhash.Digest64, b []byte, parts ...[]byte) []byte {
 	for _, part := range parts {
@@ -103,8 +101,8 @@ func sum(h *highwayhash.Digest64, b []byte, parts ...[]byte) []byte {
 	return h.Sum(b)
 }
 
-// Hash makes the checksums of what has that name: of a stream, or of a block as HashOf has it.
-func Hash(name string) *highwayhash.Digest64 {
+// nameHash makes the checksums of what has that name: of a stream, or of a block as blockHash has it.
+func nameHash(name string) *highwayhash.Digest64 {
 	key := sha256.Sum256([]byte(name))
 	h, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
@@ -113,13 +111,13 @@ func Hash(name string) *highwayhash.Digest64 {
 	return h
 }
 
-// HashOf makes the checksums of the records of a block.
-func HashOf(stream string, index uint32) *highwayhash.Digest64 {
-	return Hash(fmt.Sprintf("%s-%d", stream, index))
+// blockHash makes the checksums of the records of a block.
+func blockHash(stream string, index uint32) *highwayhash.Digest64 {
+	return nameHash(fmt.Sprintf("%s-%d", stream, index))
 }
 
-// File is the file of a block.
-type File struct {
+// blockFile is the file of a block.
+type blockFile struct {
 	Index uint32
 	Path  string
 	Size  int64
@@ -127,19 +125,19 @@ type File struct {
 
 const extension = ".blk"
 
-// Next is the block that the server begins once f is full. Its size is not known.
-func (f File) Next() File {
-	return File{Index: f.Index + 1, Path: filepath.Join(filepath.Dir(f.Path), fmt.Sprint(f.Index+1)+extension)}
+// next is the block that the server begins once f is full. Its size is not known.
+func (f blockFile) next() blockFile {
+	return blockFile{Index: f.Index + 1, Path: filepath.Join(filepath.Dir(f.Path), fmt.Sprint(f.Index+1)+extension)}
 }
 
-// List returns the blocks of the stream of that folder in order. They are in MessagesFolder, or in another one during a purge.
-func List(dir string) ([]File, error) {
-	for _, name := range []string{"__new_msgs__", MessagesFolder} {
+// listBlocks returns the blocks of the stream of that folder in order. They are in messagesFolder, or in another one during a purge.
+func listBlocks(dir string) ([]blockFile, error) {
+	for _, name := range []string{"__new_msgs__", messagesFolder} {
 		entries, err := os.ReadDir(filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("read stream %s: %w", filepath.Base(dir), err)
 		}
-		var blocks []File
+		var blocks []blockFile
 		for _, e := range entries {
 			number, isBlock := strings.CutSuffix(e.Name(), extension)
 			index, err := strconv.ParseUint(number, 10, 32)
@@ -150,10 +148,10 @@ func List(dir string) ([]File, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read stream %s: %w", filepath.Base(dir), err)
 			}
-			blocks = append(blocks, File{Index: uint32(index), Path: filepath.Join(dir, name, e.Name()), Size: info.Size()})
+			blocks = append(blocks, blockFile{Index: uint32(index), Path: filepath.Join(dir, name, e.Name()), Size: info.Size()})
 		}
 		if len(blocks) > 0 {
-			slices.SortFunc(blocks, func(a, b File) int { return cmp.Compare(a.Index, b.Index) })
+			slices.SortFunc(blocks, func(a, b blockFile) int { return cmp.Compare(a.Index, b.Index) })
 			return blocks, nil
 		}
 	}

@@ -1,4 +1,4 @@
-package streamcheck
+package natsfiles
 
 import (
 	"context"
@@ -7,27 +7,26 @@ import (
 	"io/fs"
 	"os"
 	"time"
-
-	"quire.dev/services/standalone/internal/durable"
-
-	"quire.dev/pkg/journal/block"
 )
 
 // left is a block that Check has left to CheckRest, and what the index says about it.
 type left struct {
 	stream string
-	block.File
+	blockFile
 	span span
 }
 
 // Left is the number of blocks that Check has left to CheckRest.
 func (r *Report) Left() int { return len(r.rest) }
 
+// Replace replaces the content of a file, or makes the file. Once it returns nil the content is on the disk.
+type Replace func(file string, data []byte) error
+
 // RenewIndexes writes the indexes that were brought up to the last record, in place of older ones. The server must not run. If this
 // fails, the server would read the blocks that were left, and cut damaged ones off: it must not be started.
-func (r *Report) RenewIndexes() error {
+func (r *Report) RenewIndexes(replace Replace) error {
 	for _, x := range r.indexes {
-		if err := durable.Write(x.file, x.data); err != nil {
+		if err := replace(x.file, x.data); err != nil {
 			return fmt.Errorf("renew the index of a journal: %w", err)
 		}
 	}
@@ -80,7 +79,7 @@ func (c *checker) checkLeft(l left) error {
 	for tries := 1; ; tries++ {
 		before, err := os.Stat(l.Path)
 		if err == nil {
-			b := l.File
+			b := l.blockFile
 			b.Size = before.Size()
 			err = c.sameBlock(l, b)
 		}
@@ -102,7 +101,7 @@ func (c *checker) checkLeft(l left) error {
 }
 
 // sameBlock compares a block that was left with what the index says about it. A purge may have taken its first messages.
-func (c *checker) sameBlock(l left, b block.File) error {
+func (c *checker) sameBlock(l left, b blockFile) error {
 	sp, err := c.block(l.stream, b, false, nil)
 	if errors.Is(err, ErrDamaged) {
 		return inUse(b.Path, "its records can't be read")

@@ -1,4 +1,4 @@
-package streamcheck
+package natsfiles
 
 import (
 	"bytes"
@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"quire.dev/pkg/journal/block"
 )
 
 const (
@@ -49,8 +47,8 @@ func readIndex(p *plan) index {
 	if err != nil || len(data) < leastIndex {
 		return index{}
 	}
-	body, want := data[:len(data)-block.ChecksumBytes], data[len(data)-block.ChecksumBytes:]
-	if !bytes.Equal(block.Sum(block.Hash(p.name), body), want) || body[0] != indexMagic {
+	body, want := data[:len(data)-checksumBytes], data[len(data)-checksumBytes:]
+	if !bytes.Equal(checksum(nameHash(p.name), body), want) || body[0] != indexMagic {
 		return index{}
 	}
 	f := fields{rest: body[2:]}
@@ -85,7 +83,7 @@ func (x *index) readParts(f *fields) {
 	}
 	last := f.number()
 	x.end = f.rest
-	x.whole = !f.bad && len(x.end) == block.ChecksumBytes && len(x.blocks) > 0 && last == uint64(x.blocks[len(x.blocks)-1].number)
+	x.whole = !f.bad && len(x.end) == checksumBytes && len(x.blocks) > 0 && last == uint64(x.blocks[len(x.blocks)-1].number)
 }
 
 // encode is the inverse of readIndex, for an index that is whole.
@@ -116,17 +114,17 @@ func (x index) encode(stream string) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(x.blocks[len(x.blocks)-1].number))
 	b = append(b, x.end...)
-	return append(b, block.Sum(block.Hash(stream), b)...)
+	return append(b, checksum(nameHash(stream), b)...)
 }
 
 // describes tells whether the first n blocks are those of the index, so that none of them is cut off.
-func (x index) describes(blocks []block.File, n int) bool {
+func (x index) describes(blocks []blockFile, n int) bool {
 	if len(blocks) < n || len(x.blocks) < n {
 		return false
 	}
 	for i, known := range x.blocks[:n] {
 		b := blocks[i]
-		if b.Index != known.number || uint64(b.Size) < known.bytes || filepath.Base(filepath.Dir(b.Path)) != block.MessagesFolder {
+		if b.Index != known.number || uint64(b.Size) < known.bytes || filepath.Base(filepath.Dir(b.Path)) != messagesFolder {
 			return false
 		}
 	}
@@ -135,7 +133,7 @@ func (x index) describes(blocks []block.File, n int) bool {
 
 // isLast tells whether the index is of the blocks as they are: the last one ends with the record that the index names. The server
 // takes all from the index then, and otherwise reads all blocks.
-func (x index) isLast(blocks []block.File) bool {
+func (x index) isLast(blocks []blockFile) bool {
 	if len(blocks) != len(x.blocks) || !x.describes(blocks, len(blocks)) {
 		return false
 	}
@@ -143,19 +141,19 @@ func (x index) isLast(blocks []block.File) bool {
 	return err == nil && bytes.Equal(x.end, end)
 }
 
-func lastChecksum(b block.File) ([]byte, error) {
+func lastChecksum(b blockFile) ([]byte, error) {
 	file, err := os.Open(b.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	end := make([]byte, block.ChecksumBytes)
-	_, err = io.ReadFull(io.NewSectionReader(file, b.Size-block.ChecksumBytes, block.ChecksumBytes), end)
+	end := make([]byte, checksumBytes)
+	_, err = io.ReadFull(io.NewSectionReader(file, b.Size-checksumBytes, checksumBytes), end)
 	return end, err
 }
 
 // endOf is the last checksum of a block, nil for those that are not the last one of the index.
-func (x index) endOf(b block.File) []byte {
+func (x index) endOf(b blockFile) []byte {
 	if x.whole && b.Index == x.blocks[len(x.blocks)-1].number {
 		return x.end
 	}
@@ -165,7 +163,7 @@ func (x index) endOf(b block.File) []byte {
 // extended returns the index that the server would write if it stopped now: of a stream without gaps, to whose last block in the
 // index messages were appended, and blocks after it. spans are those of the blocks, as far as they were read: from the last one in
 // the index on. It returns false where anything else has happened, a deletion for example.
-func (x index) extended(blocks []block.File, spans []span) (index, bool) {
+func (x index) extended(blocks []blockFile, spans []span) (index, bool) {
 	grown := len(x.blocks) - 1
 	if !spans[grown].indexed || x.blocks[grown].last != x.last {
 		return index{}, false

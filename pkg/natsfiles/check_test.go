@@ -1,4 +1,4 @@
-package streamcheck
+package natsfiles
 
 import (
 	"bytes"
@@ -381,11 +381,33 @@ func TestAFolderIsNotReadAsAPattern(t *testing.T) {
 	if r, err := Check(t.Context(), dir, options()); err != nil || len(r.Streams) != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// TestTheLastBlockOfEachStreamIsWrittenAgain: by a function that makes sure that it is on the disk.
+func TestTheLastBlockOfEachStreamIsWrittenAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data[1]")
+	if err := os.CopyFS(dir, os.DirFS(store(t, true, 0))); err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
 	for _, stream := range []string{forever, purged} {
-		want := last(blocks(t, dir, stream))
-		if got, err := LastBlocks(dir); err != nil || !slices.Contains(got, want) || len(got) != 2 {
-			t.Errorf("%v, %v, want %s among them", got, err, want)
+		want = append(want, last(blocks(t, dir, stream)))
+	}
+	full := errors.New("no room")
+	err := RewriteTails(dir, func(file string, data []byte) error {
+		if stored, err := os.ReadFile(file); err != nil || len(data) == 0 || !bytes.Equal(data, stored) {
+			t.Errorf("%s: %d bytes of %d, %v", file, len(data), len(stored), err)
 		}
+		got = append(got, file)
+		if len(got) == 1 {
+			return full
+		}
+		return nil
+	})
+	slices.Sort(got)
+	slices.Sort(want)
+	if !errors.Is(err, full) || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 }
 

@@ -1,0 +1,166 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"quire.dev/pkg/config"
+	"quire.dev/pkg/host"
+	"quire.dev/pkg/natsfiles"
+	"quire.dev/services/standalone/internal/natsserver"
+)
+
+// TestTheEmbeddedServerIsOneWhoseFilesAreKnown: whoever takes another version of NATS runs the tests of natsfiles and of this package
+// with it, and then names it in natsfiles.Tried.
+func TestTheEmbeddedServerIsOneWhoseFilesAreKnown(t *testing.T) {
+	if !natsfiles.Tried(natsserver.Version) {
+		t.Errorf("natsfiles was not tried with nats-server %s", natsserver.Version)
+	}
+	if natsfiles.Tried("2.99.0") {
+		t.Error("natsfiles was tried with a version that does not exist")
+	}
+}
+
+// runAs runs a quire whose server is taken for that version. do is called with it once it serves. It returns how Run ended, and the log.
+func runAs(t *testing.T, folder, version string, do func(*Quire)) (string, error) {
+	t.Helper()
+	var log lockedBuffer
+	q, err := New(host.Settings{
+		Listen: "127.0.0.1:0", Data: folder, AdminToken: config.Secret(testAdminToken), Partitions: 1, ContentRetention: 24 * time.Hour,
+	}, Deps{NATSVersion: version, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- q.Run(ctx) }()
+	select {
+	case err := <-ended:
+		return log.String(), err
+	case <-q.Ready():
+	}
+	do(q)
+	stop()
+	err = <-ended
+	return log.String(), err
+}
+
+// followers counts the consumers of all journals of an account, which are those of followers.
+func followers(t *testing.T, q *Quire) (n int) {
+	t.Helper()
+	nc, err := (&process{Quire: q, host: host.New(q.cfg, q.deps.Logger)}).connect("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s := range js.ListStreams(t.Context()).Info() {
+		n += s.State.Consumers
+	}
+	return n
+}
+
+// TestTheFilesOfAnUnknownVersionAreLeftToTheServer: it says so once, followers have consumers, and the server repairs its files as it
+// does by itself. The check would refuse them.
+func TestTheFilesOfAnUnknownVersionAreLeftToTheServer(t *testing.T) {
+	t.Parallel()
+	const unknown, says = "2.99.0", "the files of this version of NATS are not known"
+	folder := filepath.Join(t.TempDir(), "data")
+	var key string
+	create := func(q *Quire) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, q.URL()+"/", strings.NewReader("a text"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-API-Key", key)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusCreated {
+			t.Errorf("create: %s", answer.Status)
+		}
+	}
+	log, err := runAs(t, folder, "", func(q *Quire) {
+		key = accountKey(t, q.URL())
+		create(q)
+		if n := followers(t, q); n != 0 {
+			t.Errorf("%d consumers with a known version", n)
+		}
+	})
+	if err != nil || strings.Contains(log, says) {
+		t.Fatalf("a known version: %v\n%s", err, log)
+	}
+	log, err = runAs(t, folder, unknown, func(q *Quire) {
+		create(q)
+		if n := followers(t, q); n < 4 { // of billing, paste, lite and file
+			t.Errorf("%d consumers with an unknown version", n)
+		}
+		if err := q.RestartJournal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		create(q)
+	})
+	if err != nil || strings.Count(log, says) != 1 || !strings.Contains(log, "version="+unknown) {
+		t.Errorf("an unknown version: %v\n%s", err, log)
+	}
+	block := filepath.Join(folder, "nats", "jetstream", "$G", "streams", "BILLING_0", "msgs", "1.blk")
+	whole, err := os.ReadFile(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(block, append(whole, "no record"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runAs(t, folder, "", func(*Quire) {}); !errors.Is(err, natsfiles.ErrDamaged) {
+		t.Errorf("the check of a known version finds %v", err)
+	}
+	if _, err := runAs(t, folder, unknown, create); err != nil {
+		t.Errorf("the server does not repair its files: %v", err)
+	}
+}
+
+// TestOneFolderKnowsTheFilesOfNATS: their names are in no other code.
+func TestOneFolderKnowsTheFilesOfNATS(t *testing.T) {
+	private := regexp.MustCompile("\"[^\"\n]*(\\.blk|index\\.db|meta\\.inf|meta\\.sum|__new_msgs__)[^\"\n]*\"|\"(msgs|streams)\"")
+	found := 0
+	for _, root := range []string{"../../pkg", "../../services"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			code, err := os.ReadFile(path)
+			if err != nil || !private.Match(code) {
+				return err
+			}
+			if filepath.Base(filepath.Dir(path)) != "natsfiles" {
+				t.Errorf("%s has %s: only pkg/natsfiles knows the files of NATS", path, private.Find(code))
+			}
+			found++
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d files of natsfiles have such names", found)
+	}
+}
