@@ -42,7 +42,7 @@ func (r *Renderer) Markdown(ctx context.Context, source string) *Document {
 	if len(source) > MarkdownBytes || !utf8.ValidString(source) {
 		return nil
 	}
-	source = withoutCR(source)
+	source = withoutCR(withoutBOM(source))
 	c := r.once(ctx, r.key('m', source), func(w *worker) *cached {
 		html := w.markdown([]byte(source))
 		if len(html) > maxHTMLBytes {

@@ -27,7 +27,7 @@ type Table struct {
 // Table reads values separated by commas, semicolons or tabs: what the first line has most of. It returns nil where the
 // text has no such line. It shows what it could read of a broken text.
 func (r *Renderer) Table(content string) *Table {
-	content = strings.TrimPrefix(content, "\uFEFF")
+	content = withoutBOM(content)
 	first, _, _ := strings.Cut(content, "\n")
 	reader := csv.NewReader(strings.NewReader(content))
 	reader.Comma = separator(first)
