@@ -48,6 +48,27 @@ func (p *person) page(t testing.TB, method, path string, r request) answer {
 	return p.i.do(t, method, path, r)
 }
 
+// TestChangesThatAreOverlookedAreShown: versions are the same only where their bytes are.
+func TestChangesThatAreOverlookedAreShown(t *testing.T) {
+	i := common(t)
+	p, a := i.owner(t)
+	k := kinds()[0]
+	for _, c := range []struct{ before, after, reads string }{
+		{"one\ntwo", "one\ntwo\n", `\ No newline at end of file`},
+		{"one\r\ntwo\r\n", "one\ntwo\n", "Only line ends differ, on 2 lines: CR LF before, LF after."},
+		{"\ufeffone\n", "one\n", "A byte order mark (BOM) was removed at the beginning."},
+		{"one\n", "one \n", "1 line changed in white space only."},
+		{"caf\u00e9\n", "cafe\u0301\n", "1 line changed only in characters that look alike"},
+	} {
+		id := k.make(t, a, object{"content": c.before, "visibility": "private", "language": "markdown"})
+		a.do(t, "PUT", k.base+"update/"+id, object{"content": c.after}).ok(t, http.StatusOK)
+		for _, view := range []string{"unified", "split"} {
+			p.page(t, "GET", k.page+id+"/diff?view="+view, request{}).shows(t, http.StatusOK, `class="diff`).reads(t, c.reads).
+				hides(t, "The content of both is the same.")
+		}
+	}
+}
+
 func TestVersionsAndChangesAreShownToTheirOwnerOnly(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind) {
 		i := common(t)

@@ -24,10 +24,10 @@ func requireDiff(t testing.TB, r *render.Renderer, before, after, language strin
 		if out = r.Diff(context.Background(), before, after, language, split); out == nil {
 			t.Fatalf("%.100q and %.100q are not compared", before, after)
 		}
-		if out.HTML == "" {
-			if shown(before) != shown(after) {
-				t.Fatalf("%.100q and %.100q are the same", before, after)
-			}
+		if out.Same != (before == after) || (out.HTML == "") != out.Same {
+			t.Fatalf("%.100q and %.100q are the same: %v, %.100q", before, after, out.Same, out.HTML)
+		}
+		if out.Same {
 			continue
 		}
 		rows := requireHarmless(t, string(out.HTML), atom.Table)[0]
@@ -38,20 +38,19 @@ func requireDiff(t testing.TB, r *render.Renderer, before, after, language strin
 	return out
 }
 
+// requireRows applies rows to the text before, line by line. The result must be the text after, byte for byte.
 func requireRows(t testing.TB, body *html.Node, before, after string, split bool) {
 	t.Helper()
-	old, new := split2(before), split2(after)
-	atOld, atNew := 0, 0
+	a, b := newPatch(before, after)
 	for row := range body.ChildNodes() {
 		if row.Type != html.ElementNode {
 			continue
 		}
 		if attribute(row, "class") == "fold" {
 			n, _ := strconv.Atoi(strings.Fields(textOf([]*html.Node{row}))[0])
-			if strings.Join(old[atOld:atOld+n], "\n") != strings.Join(new[atNew:atNew+n], "\n") {
-				t.Fatalf("lines that are not the same are folded")
+			for range n {
+				b.lines = append(b.lines, a.next(t))
 			}
-			atOld, atNew = atOld+n, atNew+n
 			continue
 		}
 		var cells []*html.Node
@@ -62,32 +61,78 @@ func requireRows(t testing.TB, body *html.Node, before, after string, split bool
 		if split {
 			newNumber, oldCell = cells[2], cells[1]
 		}
-		atOld = requireCell(t, oldNumber, oldCell, old, atOld)
-		atNew = requireCell(t, newNumber, newCell, new, atNew)
+		old, removed := a.cell(t, row, oldNumber, oldCell)
+		line, added := b.cell(t, row, newNumber, newCell)
+		switch {
+		case removed && a.next(t) != old:
+			t.Fatalf("line %d is %q, want %q", a.at, old, a.lines[a.at-1])
+		case added:
+			b.lines = append(b.lines, line)
+		}
 	}
-	if atOld != len(old) || atNew != len(new) {
-		t.Fatalf("%d of %d and %d of %d lines are shown", atOld, len(old), atNew, len(new))
+	if a.at != len(a.lines) {
+		t.Fatalf("%d of %d lines are shown", a.at, len(a.lines))
+	}
+	if got := b.text(); got != b.want {
+		t.Fatalf("the diff of %.500q makes %.500q, want %.500q", before, got, b.want)
 	}
 }
 
-func requireCell(t testing.TB, number, cell *html.Node, lines []string, at int) int {
+// patch is one side of a diff, line by line.
+type patch struct {
+	lines []string // with their ends
+	at    int
+	want  string
+	ends  string // of its lines
+}
+
+// newPatch is a text to apply rows to, and the one to make of it. Line ends that are the same everywhere in both texts are
+// not shown, and neither is a byte order mark that both have.
+func newPatch(before, after string) (a, b *patch) {
+	if strings.HasPrefix(before, "\ufeff") && strings.HasPrefix(after, "\ufeff") {
+		before, after = before[3:], after[3:]
+	}
+	ends := "\n"
+	if crlf := func(s string) bool { return strings.Count(s, "\n") == strings.Count(s, "\r\n") }; crlf(before) && crlf(after) {
+		ends = "\r\n"
+	}
+	a, b = &patch{want: visibleNUL(before), ends: ends}, &patch{want: visibleNUL(after), ends: ends}
+	a.lines = strings.SplitAfter(a.want, "\n")
+	if last := len(a.lines) - 1; a.lines[last] == "" {
+		a.lines = a.lines[:last]
+	}
+	return a, b
+}
+
+func visibleNUL(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+
+func (p *patch) next(t testing.TB) string {
 	t.Helper()
-	n := attribute(number, "data-n")
-	if n == "" {
-		return at
+	if p.at == len(p.lines) {
+		t.Fatalf("there are more than %d lines", p.at)
 	}
-	if n != strconv.Itoa(at+1) || textOf([]*html.Node{cell}) != lines[at] {
-		t.Fatalf("line %s is %q, want line %d: %q", n, textOf([]*html.Node{cell}), at+1, lines[at])
-	}
-	return at + 1
+	p.at++
+	return p.lines[p.at-1]
 }
 
-func split2(text string) []string {
-	if text == "" {
-		return nil
+// cell is the line that a row has of a side, with its end.
+func (p *patch) cell(t testing.TB, row, number, cell *html.Node) (line string, ok bool) {
+	t.Helper()
+	if attribute(number, "data-n") == "" {
+		return "", false
 	}
-	return strings.Split(shown(text), "\n")
+	end, class := p.ends, attribute(cell, "class")
+	if next := row.NextSibling.NextSibling; next != nil && strings.Contains(attribute(next, "class"), "eof") {
+		for below := range next.ChildNodes() {
+			if attribute(below, "class") == class && textOf([]*html.Node{below}) == `\ No newline at end of file` {
+				end = ""
+			}
+		}
+	}
+	return textOf([]*html.Node{cell}) + end, true
 }
+
+func (p *patch) text() string { return strings.Join(p.lines, "") }
 
 func TestDiff(t *testing.T) {
 	before := "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\nx := \"old text\"\n"
@@ -100,6 +145,7 @@ func TestDiff(t *testing.T) {
 <tr class="gone"><td class="n" data-n="11"></td><td class="n"></td><td class="sign">-</td><td class="text">x := <span class="hs">&#34;</span><span class="hs mark">old</span><span class="hs"> text&#34;</span></td></tr>
 <tr class="new"><td class="n"></td><td class="n" data-n="11"></td><td class="sign">+</td><td class="text">x := <span class="hs">&#34;</span><span class="hs mark">new</span><span class="hs"> text&#34;</span></td></tr>
 <tr class="new"><td class="n"></td><td class="n" data-n="12"></td><td class="sign">+</td><td class="text">last</td></tr>
+<tr class="new eof"><td class="n"></td><td class="n"></td><td class="sign"></td><td class="text">\ No newline at end of file</td></tr>
 </tbody>`
 	if string(d.HTML) != want {
 		t.Errorf("the diff is\n%s\nwant\n%s", d.HTML, want)
@@ -190,6 +236,7 @@ func TestADiffIsBounded(t *testing.T) {
 func FuzzDiff(f *testing.F) {
 	f.Add("a\nb\nc", "a\nc\nd", "go", uint16(0))
 	f.Add(sample, strings.ReplaceAll(sample, "x", "y"), "html", uint16(3))
+	f.Add("\ufeffa\r\nb \r\n", "a\nb\rcaf\u00e9", "", uint16(0))
 	f.Add("\n\n\n", "\x00\r\n\u202e", "", uint16(300))
 	r := render.New(render.Config{Concurrent: 2, Wait: time.Minute, Deadline: 20 * time.Second})
 	f.Fuzz(func(t *testing.T, before, after, language string, times uint16) {

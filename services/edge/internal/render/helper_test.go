@@ -125,9 +125,9 @@ func isLine(id string) bool {
 	return strings.HasPrefix(id, "L") && strings.Trim(id[1:], "0123456789") == ""
 }
 
-// shown is what a browser shows of a text: it has no NUL, and every line end is LF.
+// shown is what a browser shows of a text: it has no NUL and no byte order mark, and every line end is LF.
 func shown(content string) string {
-	content = strings.ReplaceAll(strings.ToValidUTF8(content, "\uFFFD"), "\r\n", "\n")
+	content = strings.ReplaceAll(strings.TrimPrefix(strings.ToValidUTF8(content, "\uFFFD"), "\ufeff"), "\r\n", "\n")
 	return strings.ReplaceAll(strings.TrimSuffix(content, "\n"), "\x00", "\uFFFD")
 }
 

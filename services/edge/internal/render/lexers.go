@@ -114,7 +114,10 @@ func (*shortTimeouts) MutateLexer(rules chroma.CompiledRules, state string, rule
 }
 
 // piece is a part of a line with one class, "" for none.
-type piece struct{ class, text string }
+type piece struct {
+	class, text string
+	named       bool // its characters are shown with their code points
+}
 
 // tokens are the lines of a text in pieces. The text of all pieces and the line ends between them is the content. It
 // panics with gaveUp at the deadline, which begins once the lexer is compiled.
@@ -188,17 +191,21 @@ func addPiece(line []piece, class, text string) []piece {
 		line[n-1].text += text
 		return line
 	}
-	return append(line, piece{class, text})
+	return append(line, piece{class: class, text: text})
 }
 
 func appendPieces(to []byte, line []piece) []byte {
 	for _, p := range line {
+		appendText := appendVisible
+		if p.named {
+			appendText = appendCodePoints
+		}
 		if p.class == "" {
-			to = appendVisible(to, p.text)
+			to = appendText(to, p.text)
 			continue
 		}
 		to = append(append(append(to, `<span class="`...), p.class...), `">`...)
-		to = append(appendVisible(to, p.text), "</span>"...)
+		to = append(appendText(to, p.text), "</span>"...)
 	}
 	return to
 }

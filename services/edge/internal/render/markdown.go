@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"html/template"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
@@ -43,7 +41,7 @@ func (r *Renderer) Markdown(ctx context.Context, source string) *Document {
 	if len(source) > MarkdownBytes || countLines(source) > MaxLines || !utf8.ValidString(source) {
 		return nil
 	}
-	source = withoutCR(source)
+	source = withoutCR(withoutBOM(source))
 	found := r.once(ctx, &job{Kind: jobMarkdown, Text: source})
 	if found == nil {
 		return nil
@@ -55,19 +53,22 @@ func (r *Renderer) Markdown(ctx context.Context, source string) *Document {
 func (w *worker) markdown(source []byte) []byte {
 	m := goldmark.New(
 		goldmark.WithExtensions(
-			extension.Linkify, extension.TaskList,
+			extension.Linkify,
 			boundedTables{w},
 		),
 		goldmark.WithParser(parser.NewParser(
 			parser.WithBlockParsers(w.blockParsers()...),
 			parser.WithInlineParsers(w.inlineParsers()...),
 			parser.WithParagraphTransformers(util.Prioritized(shortReferences{}, 100)),
-			parser.WithAutoHeadingID(),
 		)),
 	)
-	m.Renderer().AddOptions(nodeRenderers(w), renderer.WithNodeRenderers(util.Prioritized(extension.NewStrikethroughHTMLRenderer(), 500)))
+	n := &nodes{w: w, ids: make(headingIDs)}
+	m.Renderer().AddOptions(n.option(), renderer.WithNodeRenderers(util.Prioritized(extension.NewStrikethroughHTMLRenderer(), 500)))
 	var out bytes.Buffer
-	root := m.Parser().Parse(checkedReader{text.NewReader(source), w.check}, parser.WithContext(parser.NewContext(parser.WithIDs(headingIDs{}))))
+	root := m.Parser().Parse(checkedReader{text.NewReader(source), w.check})
+	if err := n.ids.assign(root, source, w.check); err != nil {
+		panic(gaveUp{})
+	}
 	if err := m.Renderer().Render(checkedWriter{&out, w.check}, source, root); err != nil {
 		panic(gaveUp{})
 	}
@@ -144,7 +145,8 @@ func (shortReferences) Transform(node *ast.Paragraph, reader text.Reader, pc par
 
 func (w *worker) inlineParsers() []util.PrioritizedValue {
 	const emphasis = 500 // the priority of its parser
-	out := append(parser.DefaultInlineParsers(), util.Prioritized(extension.NewStrikethroughParser(), emphasis))
+	out := append(parser.DefaultInlineParsers(), util.Prioritized(extension.NewStrikethroughParser(), emphasis),
+		util.Prioritized(taskMarkers{}, 0)) // before links
 	for i := range out {
 		p := checkedParser{out[i].Value.(parser.InlineParser), w}
 		if out[i].Priority == emphasis {
@@ -200,43 +202,6 @@ func (p checkedParser) Parse(parent ast.Node, block text.Reader, pc parser.Conte
 type checkedCloser struct {
 	checkedParser
 	parser.CloseBlocker
-}
-
-// headingIDs makes the ids of headings: letters, digits and dashes after idPrefix, and a number where the same was there
-// before.
-type headingIDs map[string]int
-
-// Generate implements parser.IDs.
-func (ids headingIDs) Generate(value []byte, _ ast.NodeKind) []byte {
-	id := slug(string(value))
-	n := ids[id]
-	ids[id]++
-	if n > 0 {
-		id += "-" + strconv.Itoa(n)
-		ids[id]++
-	}
-	return []byte(id)
-}
-
-// Put implements parser.IDs.
-func (ids headingIDs) Put(value []byte) { ids[string(value)]++ }
-
-const slugBytes = 80
-
-func slug(s string) string {
-	out := []byte(idPrefix)
-	for _, r := range strings.ToLower(strings.TrimSpace(s)) {
-		if len(out) > slugBytes {
-			break
-		}
-		switch {
-		case unicode.IsLetter(r), unicode.IsDigit(r), r == '_':
-			out = utf8.AppendRune(out, r)
-		case (r == ' ' || r == '-') && out[len(out)-1] != '-':
-			out = append(out, '-')
-		}
-	}
-	return string(out)
 }
 
 // markInvisible marks the invisible characters of HTML that has none but those between tags, in attributes, and in the

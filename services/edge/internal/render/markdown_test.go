@@ -164,6 +164,7 @@ func FuzzMarkdown(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source string) {
 		if doc := r.Markdown(context.Background(), source); doc != nil {
 			requireHarmless(t, string(doc.HTML), atom.Div)
+			requireIDs(t, string(doc.HTML))
 		}
 	})
 }

@@ -15,18 +15,21 @@ import (
 
 // nodes renders those nodes of Markdown that goldmark would render in a way that a stranger must not decide, or that a
 // page's policy does not allow.
-type nodes struct{ w *worker }
+type nodes struct {
+	w   *worker
+	ids headingIDs // of the document
+}
 
-func nodeRenderers(w *worker) renderer.Option {
-	return renderer.WithNodeRenderers(util.Prioritized(&nodes{w}, 100)) // before goldmark's own
+func (n *nodes) option() renderer.Option {
+	return renderer.WithNodeRenderers(util.Prioritized(n, 100)) // before goldmark's own
 }
 
 // RegisterFuncs implements renderer.NodeRenderer.
 func (n *nodes) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 	to.Register(ast.KindHeading, heading)
-	to.Register(ast.KindLink, link)
-	to.Register(ast.KindImage, image)
-	to.Register(ast.KindAutoLink, autoLink)
+	to.Register(ast.KindLink, n.link)
+	to.Register(ast.KindImage, n.image)
+	to.Register(ast.KindAutoLink, n.autoLink)
 	to.Register(ast.KindCodeBlock, n.code)
 	to.Register(ast.KindFencedCodeBlock, n.code)
 	to.Register(ast.KindHTMLBlock, n.html)
@@ -47,7 +50,7 @@ func heading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.Walk
 	put(w, "<h"+level)
 	if id, ok := node.AttributeString("id"); ok {
 		if id, ok := id.([]byte); ok {
-			put(w, ` id="`+html.EscapeString(string(id))+`"`)
+			put(w, ` id="`+escapeID(string(id))+`"`)
 		}
 	}
 	put(w, ">")
@@ -55,12 +58,12 @@ func heading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.Walk
 }
 
 // openLink writes <a> for a destination that a link may lead to. It tells whether it did.
-func openLink(w util.BufWriter, destination []byte, class string) bool {
+func (n *nodes) openLink(w util.BufWriter, destination []byte, class string) bool {
 	address := string(util.URLEscape(destination, true))
 	lower := strings.ToLower(address)
 	switch {
 	case strings.HasPrefix(address, "#") && len(address) > 1:
-		put(w, `<a href="#`+idPrefix+html.EscapeString(strings.TrimPrefix(address[1:], idPrefix))+`"`)
+		put(w, `<a href="#`+idPrefix+html.EscapeString(fragment(n.ids.find(address[1:])))+`"`)
 	case strings.HasPrefix(lower, "http://"), strings.HasPrefix(lower, "https://"), strings.HasPrefix(lower, "mailto:"):
 		put(w, `<a href="`+html.EscapeString(address)+`" rel="nofollow noopener noreferrer ugc"`)
 	default:
@@ -74,29 +77,29 @@ func openLink(w util.BufWriter, destination []byte, class string) bool {
 }
 
 // link renders a link. One that leads where it may not is its text.
-func link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	n := node.(*ast.Link)
+func (n *nodes) link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	to := node.(*ast.Link)
 	if entering {
-		if !openLink(w, n.Destination, "") {
-			n.Destination = nil
+		if !n.openLink(w, to.Destination, "") {
+			to.Destination = nil
 		}
-	} else if n.Destination != nil {
+	} else if to.Destination != nil {
 		put(w, "</a>")
 	}
 	return ast.WalkContinue, nil
 }
 
 // image renders an image as a link, or as its text where it is in a link.
-func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+func (n *nodes) image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
-	n := node.(*ast.Image)
-	label := plainText(n, source)
+	img := node.(*ast.Image)
+	label := plainText(node, source)
 	if label == "" {
-		label = string(n.Destination)
+		label = string(img.Destination)
 	}
-	linked := !inLink(n) && !bytes.HasPrefix(n.Destination, []byte("#")) && openLink(w, n.Destination, "image")
+	linked := !inLink(node) && !bytes.HasPrefix(img.Destination, []byte("#")) && n.openLink(w, img.Destination, "image")
 	put(w, html.EscapeString(label))
 	if linked {
 		put(w, "</a>")
@@ -113,35 +116,17 @@ func inLink(node ast.Node) bool {
 	return false
 }
 
-func plainText(node ast.Node, source []byte) string {
-	var out strings.Builder
-	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		switch n := n.(type) {
-		case *ast.Text:
-			if entering {
-				out.Write(util.UnescapePunctuations(util.ResolveEntityNames(util.ResolveNumericReferences(n.Segment.Value(source)))))
-			}
-		case *ast.String:
-			if entering {
-				out.Write(n.Value)
-			}
-		}
-		return ast.WalkContinue, nil
-	})
-	return out.String()
-}
-
-func autoLink(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+func (n *nodes) autoLink(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
-	n := node.(*ast.AutoLink)
-	address := n.URL(source)
-	if n.AutoLinkType == ast.AutoLinkEmail && !bytes.HasPrefix(bytes.ToLower(address), []byte("mailto:")) {
+	to := node.(*ast.AutoLink)
+	address := to.URL(source)
+	if to.AutoLinkType == ast.AutoLinkEmail && !bytes.HasPrefix(bytes.ToLower(address), []byte("mailto:")) {
 		address = append([]byte("mailto:"), address...)
 	}
-	linked := openLink(w, address, "")
-	put(w, html.EscapeString(string(n.Label(source))))
+	linked := n.openLink(w, address, "")
+	put(w, html.EscapeString(string(to.Label(source))))
 	if linked {
 		put(w, "</a>")
 	}

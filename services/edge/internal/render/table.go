@@ -41,7 +41,7 @@ func (r *Renderer) Table(ctx context.Context, content string) *Table {
 }
 
 func (w *worker) table(content string) *Table {
-	content = strings.TrimPrefix(content, "\uFEFF")
+	content = withoutBOM(content)
 	first, _, _ := strings.Cut(content, "\n")
 	reader := csv.NewReader(strings.NewReader(content))
 	reader.Comma = separator(first)

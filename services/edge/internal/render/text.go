@@ -25,9 +25,9 @@ type Text struct {
 }
 
 // Text highlights a text in a language, which is a name, an alias or a file extension of one, or a file's name. It can't
-// fail: what can't be highlighted in time is plain. A CR LF is a line end like LF.
+// fail: what can't be highlighted in time is plain. A CR LF is a line end like LF. A byte order mark is skipped.
 func (r *Renderer) Text(ctx context.Context, content, language string) *Text {
-	content = withoutCR(strings.ToValidUTF8(content, "\uFFFD"))
+	content = withoutCR(withoutBOM(strings.ToValidUTF8(content, "\uFFFD")))
 	out := &Text{Language: r.languages.Name(language)}
 	if out.Lines = r.highlight(ctx, content, language); out.Lines == nil {
 		out.Plain = true
