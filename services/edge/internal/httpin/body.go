@@ -1,15 +1,11 @@
 package httpin
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http/httputil"
 	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,54 +14,16 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// bodyMark is a header that hideBody forges and openBody reads, since HeaderReceived gets nothing but the header. It is
-// the body's length or "chunked", after a "+" where the client waits for 100 Continue, or "!" for ambiguous framing.
-const bodyMark = "X-Hidden-Body"
-
-// hideBody makes fasthttp believe that there is no body, so that it leaves the body on the connection. It is
-// fasthttp.Server.HeaderReceived.
+// hideBody makes fasthttp believe that there is no body, so that it leaves the body on the connection, and that nobody waits for 100
+// Continue. It is fasthttp.Server.HeaderReceived.
 func hideBody(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	if len(h.Peek(bodyMark)) > 0 {
-		h.Del(bodyMark)
+	if length := h.ContentLength(); length > 0 || length == -1 {
+		h.SetContentLength(0)
 	}
-	length := h.ContentLength()
-	if length == -2 || length == 0 {
-		return fasthttp.RequestConfig{}
-	}
-	mark := h.Peek(fiber.HeaderContentLength)
-	if length < 0 {
-		mark = []byte("chunked")
-	}
-	if expect := h.Peek(fiber.HeaderExpect); len(expect) > 0 {
-		if strings.EqualFold(string(expect), "100-continue") {
-			mark = append([]byte("+"), mark...)
-		}
+	if len(h.Peek(fiber.HeaderExpect)) > 0 {
 		h.Del(fiber.HeaderExpect)
 	}
-	if ambiguousLength(h.RawHeaders()) {
-		mark = []byte("!")
-	}
-	h.SetBytesV(bodyMark, mark)
-	h.SetContentLength(0)
 	return fasthttp.RequestConfig{}
-}
-
-// ambiguousLength tells whether a header frames its body in more than one way. A proxy and this server might then
-// disagree about where the next request begins (RFC 9112, 6.3).
-func ambiguousLength(raw []byte) bool {
-	said := 0
-	for line := range bytes.Lines(raw) {
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		if bytes.EqualFold(name, []byte("Content-Length")) {
-			said++
-		} else if bytes.EqualFold(name, []byte("Transfer-Encoding")) {
-			said++
-			if !bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked")) {
-				return true
-			}
-		}
-	}
-	return said > 1
 }
 
 // Body is the body of one request, read from its connection. One goroutine reads it, while the handler runs.
@@ -73,12 +31,12 @@ type Body struct {
 	c        *conn
 	length   int64  // -1: chunked
 	expect   bool   // the client waits for 100 Continue
-	bad      bool   // its framing is ambiguous
 	ahead    []byte // read by BodyExceeds
 	done     bool
 	clock    bodyClock
-	buffered *bufio.Reader // chunked ones
-	chunks   io.Reader
+	chunks   chunks // of a chunked one
+	limit    Limit  // 0 bytes: none
+	tooLarge func() error
 	err      error
 }
 
@@ -88,22 +46,35 @@ func BodyOf(c *fiber.Ctx) *Body { return connOf(c).body }
 // Length is the length that the client announced, -1 for a chunked body.
 func (b *Body) Length() int64 { return b.length }
 
+// Limit refuses a body that is announced longer than so many bytes, at once or chunk by chunk, with what tooLarge returns.
+func (b *Body) Limit(bytes int64, tooLarge func() error) error {
+	b.limit, b.tooLarge = Limit{Bytes: bytes}, tooLarge
+	if b.length > bytes {
+		return tooLarge()
+	}
+	return nil
+}
+
+// passed is the failure of a body that is longer than its limit.
+func (b *Body) passed() error {
+	if b.tooLarge != nil {
+		return b.tooLarge()
+	}
+	return b.limit.passed()
+}
+
 // openBody gives the running request its body.
-func openBody(c *conn, h *fasthttp.RequestHeader) {
+func (c *conn) openBody() {
+	length := c.head.length
+	if c.head.chunked {
+		length = -1
+	}
 	c.body = nil
-	mark := h.Peek(bodyMark)
-	if len(mark) == 0 {
+	if length == 0 {
 		return
 	}
-	b := &Body{c: c, length: -1}
-	b.clock.opened = time.Now()
-	text, expect := strings.CutPrefix(string(mark), "+")
-	b.expect = expect
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		b.length = n
-	}
-	b.bad = text == "!"
-	c.body = b
+	c.body = &Body{c: c, length: length, expect: c.head.expect}
+	c.body.clock.opened = time.Now()
 }
 
 // bodyClock is how fast a body comes. Only the time that it is waited for counts: a client is not to blame for ours. One
@@ -151,9 +122,6 @@ func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
-	if b.bad {
-		return 0, b.fail(errAmbiguous)
-	}
 	if b.expect {
 		b.expect = false
 		if _, err := b.c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
@@ -176,11 +144,6 @@ func (b *Body) Read(p []byte) (int, error) {
 	}
 	return n, nil
 }
-
-// rawBody is the source of the decoder of chunks.
-type rawBody struct{ *Body }
-
-func (r rawBody) Read(p []byte) (int, error) { return r.readRaw(p) }
 
 func (b *Body) readRaw(p []byte) (int, error) {
 	n := b.c.takeBuffered(p)
@@ -221,44 +184,10 @@ func (b *Body) settle() {
 	}
 }
 
-func (b *Body) readChunked(p []byte) (int, error) {
-	if b.chunks == nil {
-		b.buffered = bufio.NewReaderSize(rawBody{b}, connBufferBytes)
-		b.chunks = httputil.NewChunkedReader(b.buffered)
-	}
-	n, err := b.chunks.Read(p)
-	if errors.Is(err, io.EOF) {
-		if err = b.skipTrailer(); err == nil {
-			b.complete()
-			rest, _ := b.buffered.Peek(b.buffered.Buffered())
-			b.c.unread(rest)
-			return n, nil
-		}
-	}
-	if err != nil {
-		return n, b.fail(err)
-	}
-	return n, nil
+func isError(err error) bool {
+	_, ok := errors.AsType[*Error](err)
+	return ok
 }
-
-// skipTrailer reads the lines after the last chunk, to the first empty one.
-func (b *Body) skipTrailer() error {
-	for range 64 {
-		line, err := b.buffered.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		if len(bytes.TrimRight(line, "\r\n")) == 0 {
-			return nil
-		}
-	}
-	return errTrailer
-}
-
-var (
-	errTrailer   = errors.New("trailer is too long")
-	errAmbiguous = errors.New("the body's length is given more than once, or its transfer coding is not chunked")
-)
 
 func (b *Body) fail(err error) error {
 	var timeout net.Error
@@ -271,8 +200,8 @@ func (b *Body) fail(err error) error {
 			Message: fmt.Sprintf("The request body did not arrive in time: it has %v, and a second for each %d KiB.",
 				b.c.owner.cfg.BodyTimeout, minBodyRate>>10),
 		}
-	case errors.Is(err, errAmbiguous):
-		b.err = Malformed("The request is ambiguous: %s.", errAmbiguous)
+	case isError(err): // it is chunked, and says what is wrong
+		b.err = err
 	default:
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // a reader would take io.EOF for the end of a whole body
@@ -291,7 +220,7 @@ func (b *Body) finish(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	b.settle()
-	if left := b.length - b.clock.read.Load(); b.length >= 0 && !b.expect && !b.bad && left <= int64(len(b.c.buffered())) {
+	if left := b.length - b.clock.read.Load(); b.length >= 0 && !b.expect && left <= int64(len(b.c.buffered())) {
 		b.c.consume(int(left))
 		return
 	}
@@ -314,6 +243,7 @@ func CheckBody(c *fiber.Ctx, limit Limit) error {
 	if err := RequireIdentity(c); err != nil {
 		return err
 	}
+	b.limit, b.tooLarge = limit, nil
 	if b.length > limit.Bytes {
 		return limit.passed()
 	}

@@ -42,7 +42,9 @@ type conn struct {
 	buffer *[]byte // nil while nothing is buffered
 	r, w   int     // buffer[r:w] is unread
 	large  bool    // fill takes a large buffer
-	header headerScan
+	head   head    // of the running request, or the one that comes
+	ready  int     // bytes of the header that fasthttp may read
+	failed error   // why the header does not end
 
 	readDeadline  time.Time
 	writeDeadline time.Time
@@ -79,29 +81,56 @@ func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {
 	return out, nil
 }
 
-// Read gives fasthttp the next bytes of a request header, up to its end. The Read after that asks for the next request.
+// Read gives fasthttp the next bytes of a request header that is whole and judged. The Read after its end asks for the next request.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.header.done {
+	if c.failed != nil {
+		return 0, c.failed
+	}
+	if c.head.done && c.ready == 0 {
 		if !c.handled {
 			return 0, errHeader
 		}
-		c.header, c.headerTimed, c.handled = headerScan{}, false, false
+		c.head, c.headerTimed, c.handled = head{}, false, false
 	}
-	if c.r == c.w {
-		if err := c.setHeaderDeadline(); err != nil {
-			return 0, err
+	if !c.head.done {
+		if err := c.readHead(); err != nil {
+			if !c.head.begun {
+				return 0, err
+			}
+			c.failed = err
+			return copy(p, "."), nil // an error at the first byte would have fasthttp close without an answer
 		}
-		if err := c.awaitHeader(); err != nil {
-			return 0, err
-		}
 	}
-	n := copy(p, (*c.buffer)[c.r:c.w])
-	n = c.header.take(p[:n])
-	if n == 0 && c.header.refusal != "" {
-		return 0, errHeader
-	}
+	n := copy(p, (*c.buffer)[c.r:c.r+c.ready])
+	c.ready -= n
 	c.consume(n)
 	return n, nil
+}
+
+// readHead waits for a header to its end.
+func (c *conn) readHead() error {
+	most := c.owner.cfg.HeaderBytes
+	for {
+		b := c.buffered()
+		c.head.judge(b, &c.owner.fields)
+		switch {
+		case c.head.refusal != nil:
+			return errHeader
+		case c.head.at > most || !c.head.done && len(b) >= most:
+			c.head.refusal = headersTooLarge(most)
+			return errHeader
+		case c.head.done:
+			c.ready = c.head.at - c.head.start
+			c.consume(c.head.start)
+			return nil
+		}
+		if err := c.setHeaderDeadline(); err != nil {
+			return err
+		}
+		if err := c.awaitHeader(); err != nil {
+			return err
+		}
+	}
 }
 
 // takeBuffered takes bytes after the header that have come already. p must not reach beyond the body.
@@ -161,7 +190,7 @@ func (c *conn) consume(n int) {
 // of Config.IdleTimeout: its deadline is moved only now and then, since each move costs a call to the poller.
 func (c *conn) setHeaderDeadline() error {
 	now := time.Now()
-	if c.header.begun {
+	if c.head.begun {
 		if c.headerTimed {
 			return nil
 		}
@@ -182,7 +211,7 @@ func (c *conn) setReadDeadline(t time.Time) error {
 
 // awaitHeader is fill; a stop ends it where no request has begun.
 func (c *conn) awaitHeader() error {
-	if c.header.begun {
+	if c.head.begun {
 		return c.fill()
 	}
 	c.idle.Store(true)
@@ -193,38 +222,55 @@ func (c *conn) awaitHeader() error {
 	return c.fill()
 }
 
-// fill waits for bytes, and takes a buffer only once there are some.
+// fill waits for bytes and puts them behind those that are buffered. It takes a buffer only once there are some.
 func (c *conn) fill() error {
 	c.readErr = nil
+	if c.buffer != nil && c.w == len(*c.buffer) {
+		c.makeRoom()
+	}
 	if err := c.raw.Read(c.readFunc); err != nil {
 		return err
 	}
 	return c.readErr
 }
 
+// makeRoom is for a header that the buffer does not hold.
+func (c *conn) makeRoom() {
+	to := *c.buffer
+	if c.r == 0 {
+		to = make([]byte, c.owner.cfg.HeaderBytes)
+	}
+	c.w = copy(to, c.buffered())
+	if c.r == 0 {
+		c.owner.putBuffer(c.buffer)
+		c.buffer = &to
+	}
+	c.r = 0
+}
+
 // readReady is called when the socket may be readable. It returns false to be called again once it is.
 func (c *conn) readReady(fd uintptr) bool {
-	b := c.owner.takeBuffer(c.large)
-	for {
-		n, err := syscall.Read(int(fd), *b)
-		switch {
-		case err == syscall.EINTR:
-			continue
-		case err == syscall.EAGAIN:
-			c.owner.putBuffer(b)
-			return false
-		case err != nil:
-			c.owner.putBuffer(b)
-			c.readErr = &net.OpError{Op: "read", Net: "tcp", Err: err}
-			return true
-		case n == 0:
-			c.owner.putBuffer(b)
-			c.readErr = io.EOF
-			return true
-		}
-		c.buffer, c.r, c.w = b, 0, n
-		return true
+	b := c.buffer
+	if b == nil {
+		b = c.owner.takeBuffer(c.large)
 	}
+	n, err := syscall.Read(int(fd), (*b)[c.w:])
+	for err == syscall.EINTR {
+		n, err = syscall.Read(int(fd), (*b)[c.w:])
+	}
+	switch {
+	case n > 0:
+		c.buffer, c.w = b, c.w+n
+		return true
+	case err == nil:
+		c.readErr = io.EOF
+	case err != syscall.EAGAIN:
+		c.readErr = &net.OpError{Op: "read", Net: "tcp", Err: err}
+	}
+	if c.buffer == nil {
+		c.owner.putBuffer(b)
+	}
+	return err != syscall.EAGAIN
 }
 
 // HungUp tells whether the client has closed the connection, or at least its half. A handler that waits for long asks now and

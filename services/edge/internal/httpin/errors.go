@@ -117,9 +117,15 @@ func internal(cause error) *Error {
 	return &Error{Status: fiber.StatusInternalServerError, Code: CodeInternal, Message: InternalMessage, Cause: cause}
 }
 
-// fromFramework is err, or the Error that stands for an error of Fiber's router or of fasthttp. refusal says why the
-// connection withheld the header from fasthttp; empty: it did not.
-func (s *Server) fromFramework(err error, refusal string) error {
+func headersTooLarge(limit int) *Error {
+	return &Error{
+		Status: fiber.StatusRequestHeaderFieldsTooLarge, Code: CodeHeadersTooLarge, Limit: int64(limit),
+		Message: fmt.Sprintf("The request line and headers must be at most %d bytes together.", limit),
+	}
+}
+
+// fromFramework is err, or the Error that stands for an error of Fiber's router or of fasthttp.
+func (s *Server) fromFramework(err error) error {
 	e, ok := errors.AsType[*fiber.Error](err)
 	if !ok {
 		return err
@@ -137,15 +143,9 @@ func (s *Server) fromFramework(err error, refusal string) error {
 	case fiber.StatusRequestEntityTooLarge:
 		return TooLarge(0, "The request is too large.")
 	case fiber.StatusRequestHeaderFieldsTooLarge:
-		return &Error{
-			Status: e.Code, Code: CodeHeadersTooLarge, Limit: int64(s.cfg.HeaderBytes),
-			Message: fmt.Sprintf("The request line and headers must be at most %d bytes together.", s.cfg.HeaderBytes),
-		}
+		return headersTooLarge(s.cfg.HeaderBytes)
 	case fiber.StatusBadRequest, fiber.StatusBadGateway:
 		malformed := Malformed("The request is not valid HTTP.")
-		if refusal != "" {
-			malformed.Message = refusal
-		}
 		malformed.Cause = e
 		return malformed
 	}

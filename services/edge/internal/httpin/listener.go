@@ -27,6 +27,7 @@ const (
 type listener struct {
 	net.Listener
 	cfg     *Config
+	fields  fieldNames
 	budget  *budget
 	streams *budget
 	buffers sync.Pool     // of *[]byte, for connections that have bytes waiting
@@ -51,7 +52,7 @@ type listener struct {
 
 func newListener(ln net.Listener, s *Server) *listener {
 	return &listener{
-		Listener: ln, cfg: &s.cfg, budget: s.budget, streams: s.streams,
+		Listener: ln, cfg: &s.cfg, fields: newFieldNames(s.cfg.Single), budget: s.budget, streams: s.streams,
 		buffers: sync.Pool{New: func() any { b := make([]byte, connBufferBytes); return &b }},
 		large:   sync.Pool{New: func() any { b := make([]byte, largeBytes); return &b }},
 		sending: make(chan struct{}, largeSends),

@@ -43,6 +43,7 @@ type Config struct {
 	MaxConnsPerSource int            // likewise, for one IPv4 address or IPv6 /48; trusted proxies have no such limit
 	TrustedProxies    []netip.Prefix // the peers whose X-Forwarded-For and X-Forwarded-Proto count
 	HeaderBytes       int            // a larger request header is 431
+	Single            []string       // headers that a request has once, beside those that frame it: a second one is 400
 	BodyBudgetBytes   int64          // of all request bodies that are held in memory at a time; one source has a third
 	StreamBudgetBytes int64          // likewise, of what is held of bodies that are streamed: see ReserveStream
 	IdleTimeout       time.Duration  // of a connection between two requests, and before the first
@@ -155,7 +156,7 @@ func (s *Server) HandleMissing(h func(c *fiber.Ctx, err error) error) {
 		if !ok || unknown.Code != fiber.StatusNotFound || c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead {
 			return err
 		}
-		return h(c, s.fromFramework(err, ""))
+		return h(c, s.fromFramework(err))
 	})
 }
 
@@ -213,7 +214,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) 
 	if len(s.cfg.TrustedProxies) > 0 && !s.proxied.Load() {
 		s.tellProxied(c.peer, &ctx.Request.Header)
 	}
-	openBody(c, &ctx.Request.Header)
+	if c.head.close {
+		ctx.SetConnectionClose()
+	}
+	c.openBody()
 	s.run(ctx, next)
 	if c.body != nil {
 		c.body.finish(ctx)
@@ -238,8 +242,9 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) {
 			s.cfg.Fail(ctx, "", internal(nil))
 		}
 	}()
-	if h := &ctx.Request.Header; h.IsHTTP11() && len(h.Host()) == 0 { // RFC 9112, 3.2
-		s.cfg.Fail(ctx, "", Malformed("The Host header is missing."))
+	if string(ctx.RequestURI()) == "*" { // OPTIONS asks what the server takes at all (RFC 9110, 9.3.7)
+		ctx.Response.Header.Set(fiber.HeaderAllow, "GET, HEAD, POST, PUT, DELETE, OPTIONS")
+		ctx.SetStatusCode(fiber.StatusNoContent)
 		return
 	}
 	if !knownMethod(ctx.Method()) {
@@ -262,7 +267,14 @@ func (s *Server) onError(c *fiber.Ctx, err error) error {
 	if len(ctx.Response.Header.Peek(fiber.HeaderXRequestID)) == 0 { // fasthttp could not read the header
 		ctx.Response.Header.Set(fiber.HeaderXRequestID, s.cfg.NewRequestID())
 	}
-	err = s.fromFramework(err, connOf(c).header.refusal)
+	err = s.fromFramework(err)
+	if conn := connOf(c); conn.failed != nil {
+		conn.linger.Store(true)
+		ctx.Response.SkipBody = conn.head.isHead
+		if conn.head.refusal != nil {
+			err = conn.head.refusal
+		}
+	}
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeMethodNotAllowed {
 		c.Append(fiber.HeaderAllow, fiber.MethodOptions)
 		if c.Method() == fiber.MethodOptions {

@@ -84,11 +84,16 @@ func TestTheDocumentationIsServed(t *testing.T) {
 	}
 	own := regexp.MustCompile(`; script-src paste\.example/assets/docs\.[0-9a-f]{16}\.js paste\.example/assets/copy\.[0-9a-f]{16}\.js$`)
 	for _, header := range []string{
-		"Host: paste.example", "Host: PASTE.example", "Host: *", "Host: x;script-src", "Host: paste.example\r\nX-Forwarded-Host: evil.example",
+		"Host: paste.example", "Host: PASTE.example", "Host: paste.example\r\nX-Forwarded-Host: evil.example",
 	} {
 		a := exchange(t, addr, "GET /docs HTTP/1.1\r\n"+header+"\r\n\r\n", 1)[0]
 		if policy := a.header.Get("Content-Security-Policy"); !own.MatchString(policy) {
 			t.Errorf("%q: policy %s", header, policy)
+		}
+	}
+	for _, host := range []string{"*", "x;script-src", "x 'unsafe-inline'", "x,y"} {
+		if a := exchange(t, addr, "GET /docs HTTP/1.1\r\nHost: "+host+"\r\n\r\n", 1)[0]; a.status != 400 {
+			t.Errorf("%q: %d", host, a.status)
 		}
 	}
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // readIdempotencyKey sets call.idem. A key that is not 1 to 128 printable ASCII characters is 400. It belongs to the
-// caller and to the method and path as they were sent. That of a read belongs to the caller and the route, so that another
+// caller and to the method and path as they were sent, with %72 for r the same. That of a read belongs to the caller and the route, so that another
 // path under it is a mismatch.
 func (s *Server) readIdempotencyKey(c *call) error {
 	values := c.Context().Request.Header.PeekAll(headerIdempotencyKey)
@@ -31,12 +31,12 @@ func (s *Server) readIdempotencyKey(c *call) error {
 		return nil
 	}
 	key := string(values[0])
-	valid := len(values) == 1 && key != "" && len(key) <= idempotencyKeyBytes
+	valid := key != "" && len(key) <= idempotencyKeyBytes
 	for i := range len(key) {
 		valid = valid && key[i] >= ' ' && key[i] <= '~'
 	}
 	if !valid {
-		return httpin.InvalidField(headerIdempotencyKey, "must be 1 to 128 printable ASCII characters, once")
+		return httpin.InvalidField(headerIdempotencyKey, "must be 1 to 128 printable ASCII characters")
 	}
 	var scope []byte
 	switch c.route.who {

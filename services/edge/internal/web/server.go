@@ -135,6 +135,7 @@ func New(cfg Config, deps Deps) *Server {
 	in := cfg.In
 	in.Logger, in.Answered = deps.Logger, s.metrics.observe
 	in.Fail, in.Failing = s.fail, s.failing
+	in.Single = singleHeaders()
 	in.NewRequestID = func() string { return event.NewRequestID().String() }
 	s.http = httpin.New(in)
 	s.ctx = s.http.Context()

@@ -113,8 +113,8 @@ func (u *upload) open() error {
 	if media == "multipart/form-data" {
 		return u.openForm(params["boundary"])
 	}
-	if u.body.Length() > maxFileBytes {
-		return fileTooLarge()
+	if err := u.body.Limit(maxFileBytes, fileTooLarge); err != nil {
+		return err
 	}
 	if err := httpin.QueryFields(u.c.Ctx, u.set); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (u *upload) openForm(boundary string) error {
 	if boundary == "" || len(boundary) > 70 {
 		return httpin.Malformed("The multipart body has no valid boundary.")
 	}
-	if u.body.Length() > maxFileBytes+multipartOverhead {
-		return fileTooLarge()
+	if err := u.body.Limit(maxFileBytes+multipartOverhead, fileTooLarge); err != nil {
+		return err
 	}
 	if err := httpin.NoQuery(u.c.Ctx); err != nil {
 		return err

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -366,8 +367,31 @@ func (s *Server) asset(c *call) error {
 	return err
 }
 
-// operate answers /livez, /readyz and /metrics.
+// operate answers /livez, /readyz and /metrics. A failure of theirs gets what every failure has.
 func (s *Server) operate(c *call) error {
 	s.ops(c.Context())
+	if c.Response().StatusCode() < fiber.StatusBadRequest {
+		return nil
+	}
+	var failure operatorFailure
+	if err := json.Unmarshal(c.Response().Body(), &failure); err != nil || failure.Code == "" {
+		return fault.New(fault.Internal, httpin.InternalMessage).Because(errors.New(string(c.Response().Body())))
+	}
+	failure.RequestID, failure.Docs = httpin.RequestID(c.Ctx), s.url("/docs/errors#"+failure.Code)
+	body, err := json.Marshal(failure)
+	if err != nil {
+		return err
+	}
+	c.Response().SetBodyRaw(append(body, '\n'))
 	return nil
+}
+
+// operatorFailure is a failure as the handler of telemetry shows it, and what it lacks.
+type operatorFailure struct {
+	Success   bool            `json:"success"`
+	Reason    string          `json:"reason"`
+	Code      string          `json:"code"`
+	RequestID string          `json:"requestId"`
+	Docs      string          `json:"docs"`
+	Failing   json.RawMessage `json:"failing,omitempty"`
 }

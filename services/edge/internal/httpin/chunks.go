@@ -1,0 +1,124 @@
+package httpin
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+const (
+	maxChunkLine    = 256      // bytes, with its extensions
+	chunkAllowance  = 16       // bytes beside its content that each chunk may have
+	maxChunkExcess  = 16 << 10 // bytes beyond them, of all chunks together
+	maxTrailerLines = 64
+)
+
+// chunks is where the reader of a chunked body is. It reads no byte of a line that is not as the grammar has it.
+type chunks struct {
+	reader  *bufio.Reader
+	content int64 // bytes of the chunks that have begun
+	left    int64 // of the chunk
+	excess  int64 // see maxChunkExcess
+}
+
+// rawBody is the source of chunks.reader.
+type rawBody struct{ *Body }
+
+func (r rawBody) Read(p []byte) (int, error) { return r.readRaw(p) }
+
+func (b *Body) readChunked(p []byte) (int, error) {
+	c := &b.chunks
+	if c.reader == nil {
+		c.reader = bufio.NewReaderSize(rawBody{b}, connBufferBytes)
+	}
+	if c.left == 0 {
+		switch err := b.nextChunk(); {
+		case err != nil:
+			return 0, b.fail(err)
+		case b.done:
+			return 0, io.EOF
+		}
+	}
+	n, err := c.reader.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	if err != nil {
+		return n, b.fail(err)
+	}
+	return n, nil
+}
+
+// nextChunk reads up to the content of the next chunk, or to the end of the body. One that passes the limit is refused before it comes.
+func (b *Body) nextChunk() error {
+	c := &b.chunks
+	if c.content > 0 {
+		if end, err := c.line(0); err != nil {
+			return err
+		} else if len(end) > 0 {
+			return Malformed(badChunk)
+		}
+	}
+	line, err := c.line(maxChunkLine)
+	if err != nil {
+		return err
+	}
+	size, refusal := parseChunkLine(line)
+	if refusal != "" {
+		return Malformed("%s", refusal)
+	}
+	if size == 0 {
+		return b.endChunks()
+	}
+	c.excess = max(0, c.excess+int64(len(line))-chunkAllowance-size)
+	if c.excess > maxChunkExcess {
+		return Malformed("The chunks are more extensions than content.")
+	}
+	if limit := b.limit.Bytes; limit > 0 && size > limit-c.content {
+		return b.passed()
+	}
+	c.content += size
+	c.left = size
+	return nil
+}
+
+// endChunks reads the trailer, which is held to the grammar of a header and otherwise ignored, and ends the body.
+func (b *Body) endChunks() error {
+	most := b.c.owner.cfg.HeaderBytes
+	for range maxTrailerLines + 1 {
+		line, err := b.chunks.line(most)
+		if err != nil {
+			return err
+		}
+		if len(line) == 0 {
+			b.complete()
+			rest, _ := b.chunks.reader.Peek(b.chunks.reader.Buffered())
+			b.c.unread(rest)
+			return nil
+		}
+		if _, _, refusal := splitField(line); refusal != "" {
+			return Malformed("%s", refusal)
+		}
+		most -= len(line)
+	}
+	return errTrailer()
+}
+
+func errTrailer() error {
+	return Malformed("The trailer has more than %d lines, or is longer than a header may be.", maxTrailerLines)
+}
+
+// line reads a line of at most so many bytes, and takes its CRLF off.
+func (c *chunks) line(most int) ([]byte, error) {
+	line, err := c.reader.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull) || err == nil && len(line) > most+len("\r\n"):
+		return nil, Malformed("A line between the chunks, or of the trailer, is too long.")
+	case err != nil:
+		return nil, err
+	}
+	line, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	if !ok {
+		return nil, Malformed(bareLineFeed)
+	}
+	return line, nil
+}

@@ -1,0 +1,62 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// TestAHeaderThatIsReadIsSentOnce: a proxy in front might read the other one. It holds on every path, and for every spelling.
+func TestAHeaderThatIsReadIsSentOnce(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(*Server) {})
+	for _, name := range singleHeaders() {
+		for _, path := range []string{"/", "/docs", "/nowhere", "/api/dev/pastes/list"} {
+			raw := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\n%s: a\r\n%s: a\r\n\r\n", path, name, strings.ToLower(name))
+			a := exchange(t, addr, raw, 1)[0]
+			var failure struct{ Code, Field, RequestID string }
+			if err := json.Unmarshal([]byte(a.body), &failure); err != nil {
+				t.Fatalf("%s: %q: %v", name, a.body, err)
+			}
+			if a.status != 400 || failure.Code != "malformed" || failure.Field != name || failure.RequestID == "" {
+				t.Errorf("%s at %s: %d %s", name, path, a.status, a.body)
+			}
+		}
+		if a := exchange(t, addr, "GET /llms.txt HTTP/1.1\r\nHost: a\r\n"+name+":\r\n\r\n", 1)[0]; strings.Contains(a.body, "more than one") {
+			t.Errorf("one %s: %s", name, a.body)
+		}
+	}
+	for _, lists := range []string{
+		"Accept: text/html\r\nAccept: */*", "Cookie: a=b\r\nCookie: c=d", "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2",
+		"If-None-Match: \"a\"\r\nIf-None-Match: \"b\"", "Connection: a\r\nConnection: b", "X-Other: a\r\nX-Other: b",
+	} {
+		if a := exchange(t, addr, "GET /llms.txt HTTP/1.1\r\nHost: a\r\n"+lists+"\r\n\r\n", 1)[0]; a.status != 200 {
+			t.Errorf("%q: %d %s", lists, a.status, a.body)
+		}
+	}
+}
+
+// TestAFailureOfAnOperatorsPathHasARequestID, and keeps what its handler says.
+func TestAFailureOfAnOperatorsPathHasARequestID(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"success":false,"reason":"Not ready: x","code":"unavailable","failing":[{"name":"x"}]}`: `"code":"unavailable","requestId":"%s","docs":"http://%s/docs/errors#unavailable","failing":[{"name":"x"}]}`,
+		"an error has occurred": `"code":"internal","requestId":"%s","docs":"http://%s/docs/errors#internal"}`,
+	} {
+		_, addr := startServer(t, Config{}, func(s *Server) {
+			s.ops = func(ctx *fasthttp.RequestCtx) {
+				ctx.SetStatusCode(503)
+				ctx.SetBodyString(body)
+			}
+			s.http.Handle("GET", "/readyz", s.serve(&route{method: "GET", path: "/readyz", who: operators, rules: anyQuery, handle: s.operate}))
+		})
+		a := exchange(t, addr, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+		if id := a.header.Get("X-Request-Id"); a.status < 500 || id == "" || !strings.Contains(a.body, fmt.Sprintf(want, id, addr)) {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+		if a := exchange(t, addr, "GET /readyz#x HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]; a.status != 400 || !strings.Contains(a.body, `"requestId":"`) {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+}
