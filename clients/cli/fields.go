@@ -52,15 +52,19 @@ func completeValues(cmd *cobra.Command, flag string, values ...string) {
 // lifetime is a period as the service takes it.
 var lifetime = regexp.MustCompile(`^([0-9]+[smhdwy]?|never)$`)
 
+// instant is a time as the service takes it: RFC 3339, of which time.Parse takes more.
+var instant = regexp.MustCompile(`^[^Tt]+[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
+
 // until reads the flag --expires: as a period, or as a time.
 func until(value string) (client.Lifetime, time.Time, error) {
 	if value == "" || lifetime.MatchString(value) {
 		return client.Lifetime(value), time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, value); err == nil {
-			return "", at.UTC(), nil
-		}
+	if at, err := time.Parse(time.DateOnly, value); err == nil {
+		return "", at, nil
+	}
+	if at, err := time.Parse(time.RFC3339, strings.ToUpper(value)); err == nil && instant.MatchString(value) {
+		return "", at.UTC(), nil
 	}
 	return "", time.Time{}, Usage("--%s %s: it takes a period such as 10m, 1h, 7d, 2w or 1y, never, or a time such as 2026-12-31T18:00:00Z", flagExpires, value)
 }

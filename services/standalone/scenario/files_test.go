@@ -303,7 +303,7 @@ func TestUploadsThatAreNotWellFormed(t *testing.T) {
 	a.with(t, "POST", "/api/dev/files/upload", request{body: []byte("x")}).fails(t, 400, "invalid_field", "")
 	a.with(t, "POST", "/api/dev/files/upload?nam=f", request{body: []byte("x")}).fails(t, 400, "unknown_field", "")
 	a.with(t, "POST", "/api/dev/files/upload?name=f&visibility=x", request{body: []byte("x")}).fails(t, 400, "invalid_field", "")
-	a.with(t, "POST", "/api/dev/files/upload", request{body: "--x", header: map[string]string{"Content-Type": "multipart/form-data; boundary=x"}}).fails(t, 400, "invalid_field", "")
+	a.with(t, "POST", "/api/dev/files/upload", request{body: "--x", header: map[string]string{"Content-Type": "multipart/form-data; boundary=x"}}).fails(t, 400, "malformed", "")
 	a.with(t, "POST", "/api/dev/files/upload", request{body: "--x", header: map[string]string{"Content-Type": "multipart/form-data"}}).fails(t, 400, "malformed", "")
 	if used := a.used(t, "files.upload"); used != 0 {
 		t.Errorf("%d were counted", used)

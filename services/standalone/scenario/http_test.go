@@ -155,3 +155,138 @@ func TestARetryMayBeWrittenInAnotherWay(t *testing.T) {
 		t.Errorf("%d creations are counted", used)
 	}
 }
+
+// TestContentIsHeldToDatesAsToTags: Last-Modified is good for every condition that takes a date.
+func TestContentIsHeldToDatesAsToTags(t *testing.T) {
+	const past, future = "Sun, 06 Nov 1994 08:49:37 GMT", "Thursday, 30-Nov-72 00:00:00 GMT"
+	i := common(t)
+	a := i.account(t, "pro")
+	id := text(t, a.do(t, "POST", "/api/dev/files/upload?name=f&visibility=public", []byte("the bytes")).ok(t, http.StatusCreated), "id")
+	quick := a.quick(t, object{"visibility": "public", "content": "the bytes"})
+	signed := text(t, a.do(t, "GET", "/api/dev/files/get/"+id, nil).ok(t, http.StatusOK), "file", "downloadUrl")
+	for _, path := range []string{"/api/dev/files/get/" + id + "?download=1", "/f/" + id + "/raw", signed, "/q/" + quick + "/raw", "/q/" + quick + "/download"} {
+		try := func(method string, header ...string) answer {
+			r := request{header: map[string]string{}}
+			if strings.HasPrefix(path, "/api/") {
+				r.key = a.key
+			}
+			for n := 0; n < len(header); n += 2 {
+				r.header[header[n]] = header[n+1]
+			}
+			return i.do(t, method, path, r)
+		}
+		whole := try("GET")
+		etag, date := whole.header.Get("ETag"), whole.header.Get("Last-Modified")
+		for _, c := range []struct {
+			header []string
+			status int
+		}{
+			{[]string{"If-Modified-Since", date}, 304},
+			{[]string{"If-Modified-Since", future}, 304},
+			{[]string{"If-Modified-Since", past}, 200},
+			{[]string{"If-Modified-Since", "no date"}, 200},
+			{[]string{"If-Modified-Since", date, "If-None-Match", `"other"`}, 200},
+			{[]string{"If-Modified-Since", past, "If-None-Match", etag}, 304},
+			{[]string{"If-Unmodified-Since", date}, 200},
+			{[]string{"If-Unmodified-Since", past}, 412},
+			{[]string{"If-Unmodified-Since", past, "If-Match", etag}, 200},
+			{[]string{"If-Unmodified-Since", past, "If-None-Match", etag}, 412},
+			{[]string{"If-Unmodified-Since", "no date"}, 200},
+			{[]string{"Range", "bytes=0-2", "If-Range", date}, 206},
+			{[]string{"Range", "bytes=0-2", "If-Range", past}, 200},
+			{[]string{"Range", "bytes=0-2", "If-Modified-Since", date}, 304},
+			{[]string{"Range", "bytes=0-2", "If-Unmodified-Since", past}, 412},
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				want := c.status
+				if method == "HEAD" && want == 206 {
+					want = 200
+				}
+				got := try(method, c.header...)
+				if got.status != want {
+					t.Errorf("%s %s %v: %d %s, want %d", method, path, c.header, got.status, got.body, want)
+				}
+				if method == "GET" && want == 412 {
+					got.fails(t, 412, "version_mismatch", "")
+					got.says(t, object{"field": "If-Unmodified-Since"})
+				}
+				if want == 304 && len(got.body) > 0 {
+					t.Errorf("%s %s: a 304 with %q", method, path, got.body)
+				}
+			}
+		}
+	}
+}
+
+func TestAChangeIsHeldToItsDate(t *testing.T) {
+	const past, future = "Sun, 06 Nov 1994 08:49:37 GMT", "Thursday, 30-Nov-72 00:00:00 GMT"
+	a := common(t).account(t, "pro")
+	id := a.paste(t, nil)
+	n := 0
+	change := func(header ...string) answer {
+		n++
+		r := request{body: object{"title": fmt.Sprint(n)}, header: map[string]string{}}
+		for n := 0; n < len(header); n += 2 {
+			r.header[header[n]] = header[n+1]
+		}
+		return a.with(t, "PUT", "/api/dev/pastes/update/"+id, r)
+	}
+	used := a.used(t, "pastes.update")
+	refused := func(got answer, field string) {
+		t.Helper()
+		got.fails(t, http.StatusPreconditionFailed, "version_mismatch", "")
+		got.says(t, object{"field": field})
+		got.hasHeader(t, "X-Charge-Source", "none")
+	}
+	refused(change("If-Unmodified-Since", past), "If-Unmodified-Since")
+	refused(change("If-None-Match", "*"), "If-None-Match")
+	refused(change("If-Match", `"7"`, "If-Unmodified-Since", future), "If-Match")
+	change("If-Unmodified-Since", future).ok(t, http.StatusOK)
+	change("If-Match", `"2"`, "If-Unmodified-Since", past).ok(t, http.StatusOK)
+	change("If-Unmodified-Since", "no date").ok(t, http.StatusOK)
+	change("If-Modified-Since", future).ok(t, http.StatusOK)
+	change("If-None-Match", `"1"`).ok(t, http.StatusOK)
+	if now := a.used(t, "pastes.update"); now != used+5 {
+		t.Errorf("%d updates are counted, 5 were made", now-used)
+	}
+	again := func(date string) answer {
+		return a.with(t, "PUT", "/api/dev/pastes/update/"+id, request{body: object{"title": "again"}, header: map[string]string{
+			"Idempotency-Key": "dated", "If-Unmodified-Since": date,
+		}})
+	}
+	again(future).ok(t, http.StatusOK)
+	again(future).hasHeader(t, "Idempotency-Replayed", "true")
+	again("Sat, 30 Nov 2030 00:00:00 GMT").fails(t, http.StatusUnprocessableEntity, "idempotency_mismatch", "")
+	remove := func(header, value string) answer {
+		return a.with(t, "DELETE", "/api/dev/pastes/delete/"+id, request{header: map[string]string{header: value}})
+	}
+	refused(remove("If-Unmodified-Since", past), "If-Unmodified-Since")
+	remove("If-Unmodified-Since", future).ok(t, http.StatusOK)
+	remove("If-Unmodified-Since", past).fails(t, http.StatusNotFound, "not_found", "")
+
+	file := a.upload(t, "f", []byte("bytes"))
+	etag := a.do(t, "GET", "/api/dev/files/get/"+file+"?download=1", nil).header.Get("ETag")
+	removeFile := func(header, value string) answer {
+		return a.with(t, "DELETE", "/api/dev/files/delete/"+file, request{header: map[string]string{header: value}})
+	}
+	refused(removeFile("If-Match", `"other"`), "If-Match")
+	refused(removeFile("If-Unmodified-Since", past), "If-Unmodified-Since")
+	removeFile("If-Match", etag).ok(t, http.StatusOK)
+}
+
+// TestAConditionThatFailsBurnsNothing: what is not shown is not read.
+func TestAConditionThatFailsBurnsNothing(t *testing.T) {
+	i := common(t)
+	a, reader := i.account(t, "pro"), i.account(t, "pro")
+	id := a.paste(t, object{"burnAfterRead": true, "content": "once"})
+	for header, status := range map[[2]string]int{
+		{"If-Match", `"7"`}: 412, {"If-None-Match", `"1"`}: 304, {"If-Unmodified-Since", "Sun, 06 Nov 1994 08:49:37 GMT"}: 412,
+	} {
+		got := reader.with(t, "GET", "/api/dev/pastes/get/"+id, request{header: map[string]string{header[0]: header[1]}})
+		if got.status != status {
+			t.Errorf("%v: %d %s", header, got.status, got.body)
+		}
+	}
+	reader.do(t, "GET", "/api/dev/pastes/get/"+id, nil).ok(t, http.StatusOK)
+	reader.do(t, "GET", "/api/dev/pastes/get/"+id, nil).fails(t, http.StatusNotFound, "not_found", "")
+}

@@ -95,29 +95,6 @@ func (e ETags) allows(opaque string) bool {
 	return !e.sent || e.any || slices.ContainsFunc(e.tags, func(t etag) bool { return t.opaque == opaque && !t.weak })
 }
 
-// Conditions are the If-Match and If-None-Match of a request that reads.
-type Conditions struct{ match, noneOf ETags }
-
-// ReadConditions reads both headers. One that breaks the grammar is 400.
-func ReadConditions(c *fiber.Ctx) (out Conditions, err error) {
-	if out.match, err = ParseETags(c, fiber.HeaderIfMatch); err == nil {
-		out.noneOf, err = ParseETags(c, fiber.HeaderIfNoneMatch)
-	}
-	return out, err
-}
-
-// Check is 412 where If-Match does not name the tag. Otherwise it tells whether the client has the tag already: the answer
-// is 304 (RFC 9110, 13.2.2).
-func (c Conditions) Check(opaque string) (known bool, err error) {
-	if !c.match.allows(opaque) {
-		return false, &Error{
-			Status: fiber.StatusPreconditionFailed, Code: CodeVersionMismatch, Field: fiber.HeaderIfMatch,
-			Message: "If-Match does not name the ETag that this has now.",
-		}
-	}
-	return c.noneOf.Matches(opaque), nil
-}
-
 // SetETag sets the answer's ETag.
 func SetETag(c *fiber.Ctx, opaque string) { c.Set(fiber.HeaderETag, quote(opaque)) }
 

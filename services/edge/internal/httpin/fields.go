@@ -203,9 +203,9 @@ func TimeField(name string, v Value) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	t, err := time.Parse(time.RFC3339, text)
+	t, err := ParseTime(text)
 	if err != nil {
-		return time.Time{}, InvalidField(name, "must be a time like 2026-11-30T12:00:00Z (RFC 3339)")
+		return time.Time{}, InvalidField(name, "must be a time like 2026-11-30T12:00:00Z (RFC 3339): "+err.Error())
 	}
 	return t, nil
 }

@@ -149,7 +149,7 @@ func TestTheKernelSendsFiles(t *testing.T) {
 	missing := int64(0) // bytes that the file does not have
 	watched, addr := startWatched(t, func(s *Server) {
 		s.Handle("GET", "/file", func(c *fiber.Ctx) error {
-			return WriteRange(c, &Ranged{Size: int64(len(content)) + missing, ETag: "tag", Open: func(offset, length int64) (io.ReadCloser, error) {
+			return WriteRange(c, &Ranged{Size: int64(len(content)) + missing, Validators: Validators{ETag: "tag"}, Open: func(offset, length int64) (io.ReadCloser, error) {
 				file, err := os.Open(path)
 				if err != nil {
 					return nil, err

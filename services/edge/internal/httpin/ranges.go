@@ -13,8 +13,8 @@ import (
 
 // Ranged is a representation that is sent whole or in part.
 type Ranged struct {
+	Validators
 	Size int64
-	ETag string // opaque, without quotes
 	Open func(offset, length int64) (io.ReadCloser, error)
 }
 
@@ -43,16 +43,21 @@ func WriteRange(c *fiber.Ctx, src *Ranged) error {
 		return err
 	}
 	SetETag(c, src.ETag)
+	SetLastModified(c, src.Validators)
 	c.Status(status)
 	c.Context().Response.SetBodyStream(stream, int(length))
 	return nil
 }
 
-// rangeApplies is If-Range: the range counts only while the client's other parts are of the same bytes. A date can't
-// tell that.
+// rangeApplies is If-Range: the range counts only while the client's other parts are of the same bytes, by the ETag or by a date
+// that is Last-Modified's (RFC 9110, 13.1.5).
 func rangeApplies(c *fiber.Ctx, src *Ranged) bool {
-	condition := strings.TrimSpace(c.Get(fiber.HeaderIfRange))
-	return condition == "" || condition == quote(src.ETag)
+	condition := strings.Trim(c.Get(fiber.HeaderIfRange), " \t")
+	if condition == "" || condition == quote(src.ETag) {
+		return true
+	}
+	since := readDate(c, fiber.HeaderIfRange)
+	return since.sent && src.Settled && since.unix == src.lastModified()
 }
 
 type byteRange struct{ offset, length int64 }

@@ -95,7 +95,7 @@ func (k *Kept) policy(host string) string {
 
 // Answer answers with it.
 func (k *Kept) Answer(c *fiber.Ctx) error {
-	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
+	conditions, err := httpin.ReadConditions(c)
 	if err != nil {
 		return err
 	}
@@ -110,6 +110,10 @@ func (k *Kept) Answer(c *fiber.Ctx) error {
 	if encoding != "" {
 		tag += "-" + encoding
 	}
+	known, err := conditions.Check(httpin.Validators{ETag: tag})
+	if err != nil {
+		return err
+	}
 	cache := "no-cache"
 	if k.page != nil {
 		protectPage(c, k.policy(string(c.Context().Host())))
@@ -122,7 +126,7 @@ func (k *Kept) Answer(c *fiber.Ctx) error {
 	}
 	c.Set(fiber.HeaderCacheControl, cache)
 	c.Vary(fiber.HeaderAcceptEncoding)
-	if noneOf.Matches(tag) {
+	if known {
 		return httpin.NotModified(c, tag)
 	}
 	httpin.SetETag(c, tag)

@@ -1,9 +1,7 @@
 package pages
 
 import (
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -77,7 +75,6 @@ func ProtectFile(c *fiber.Ctx, doc *event.Document) {
 	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'")
 	c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(doc.Title))
 	c.Set(fiber.HeaderCacheControl, "private, no-cache")
-	c.Set(fiber.HeaderLastModified, time.UnixMilli(doc.CreatedMs).UTC().Format(http.TimeFormat))
 }
 
 // ProtectFrame protects an answer that is a PDF for a frame on a page of this site, which clients find at site. The sandbox

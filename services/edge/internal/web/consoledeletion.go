@@ -93,7 +93,7 @@ func (s *Server) deleteOne(c *call, k *contents, ref, once string) error {
 	if once != "" {
 		one.idem = onceID(c.who.account, c.Method(), k.Of(ref), once)
 	}
-	_, err := s.remove(one, k.list.domain, ref, nil)
+	_, err := s.remove(one, k.list.domain, ref, httpin.Conditions{})
 	if fault.KindOf(err) == fault.NotFound {
 		return nil
 	}

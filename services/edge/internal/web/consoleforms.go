@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -164,9 +163,9 @@ func readFilters(c *call, form *console.Form, fields httpin.Fields) error {
 // momentOfForm is a time of a form as the API takes it. A browser leaves out the seconds and the zone, which is UTC then. Any other
 // text stays as it is.
 func momentOfForm(text string) string {
-	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if t, err := time.Parse(form, text); err == nil {
-			return t.Format(time.RFC3339)
+	for _, rest := range []string{":00Z", "Z"} {
+		if _, err := httpin.ParseTime(text + rest); err == nil {
+			return text + rest
 		}
 	}
 	return text

@@ -86,16 +86,25 @@ func wantsBytes(c *fiber.Ctx) (bool, error) {
 // fileTag is the entity tag of a file's bytes.
 func fileTag(doc *event.Document) string { return hex.EncodeToString(doc.GetContent().GetSha256()) }
 
+// validatorsOf are those of a document. A file never changes, and a text's version counts its changes.
+func validatorsOf(d event.Domain, doc *event.Document) httpin.Validators {
+	if d == event.File {
+		return httpin.Validators{ETag: fileTag(doc), ModifiedMs: doc.CreatedMs, Settled: true}
+	}
+	return httpin.Validators{ETag: strconv.FormatUint(doc.Version, 10), ModifiedMs: doc.UpdatedMs, Settled: doc.Version == 1}
+}
+
 // sendFile answers with the file's bytes or the part that Range asks for, or with 304 where the client has them.
 func (s *Server) sendFile(c *call, doc *event.Document, conditions httpin.Conditions) error {
-	known, err := conditions.Check(fileTag(doc))
+	v := validatorsOf(event.File, doc)
+	known, err := conditions.Check(v)
 	switch {
 	case err != nil:
 		return err
 	case known:
-		return httpin.NotModified(c.Ctx, fileTag(doc))
+		return httpin.NotModified(c.Ctx, v.ETag)
 	}
-	err = s.sendContent(c, doc, fileTag(doc))
+	err = s.sendContent(c, doc, v)
 	if err == nil {
 		pages.ProtectFile(c.Ctx, doc)
 	}
@@ -103,9 +112,9 @@ func (s *Server) sendFile(c *call, doc *event.Document, conditions httpin.Condit
 }
 
 // sendContent answers with a document's content, or the part that Range asks for.
-func (s *Server) sendContent(c *call, doc *event.Document, tag string) error {
+func (s *Server) sendContent(c *call, doc *event.Document, v httpin.Validators) error {
 	err := httpin.WriteRange(c.Ctx, &httpin.Ranged{
-		Size: int64(doc.GetContent().GetSizeBytes()), ETag: tag,
+		Size: int64(doc.GetContent().GetSizeBytes()), Validators: v,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
 			return s.openBody(c, doc.GetContent(), offset, length, c.Get(fiber.HeaderRange) != "")
 		},

@@ -66,7 +66,11 @@ func (s *Server) readIdempotencyKey(c *call) error {
 // its meaning. It is taken before the body is parsed, which changes it.
 func bodyHash(c *fiber.Ctx, body []byte) uint64 {
 	h := &c.Context().Request.Header
-	return event.BodyHash(body, canonicalType(c), canonicalQuery(c), h.Peek(fiber.HeaderIfMatch))
+	match, noneOf, since := h.Peek(fiber.HeaderIfMatch), h.Peek(fiber.HeaderIfNoneMatch), h.Peek(fiber.HeaderIfUnmodifiedSince)
+	if len(noneOf)+len(since) == 0 { // as earlier versions did it
+		return event.BodyHash(body, canonicalType(c), canonicalQuery(c), match)
+	}
+	return event.BodyHash(body, canonicalType(c), canonicalQuery(c), match, noneOf, since)
 }
 
 // canonicalType is the request's Content-Type without a charset, of which there is one, and in one spelling.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/base64"
+	"errors"
 	"strings"
 	"time"
 
@@ -216,9 +217,12 @@ func momentField(name string, v httpin.Value) (moment, error) {
 	if day, err := dateField(name, v); err == nil {
 		return moment{day.UnixMilli(), day.AddDate(0, 0, 1).UnixMilli()}, nil
 	}
-	at, err := httpin.TimeField(name, v)
-	if err != nil || at.Before(time.Unix(0, 0)) {
-		return moment{}, httpin.InvalidField(name, "must be a day like 2026-11-21, or a time like 2026-11-21T12:00:00Z")
+	at, err := httpin.ParseTime(string(v.Text))
+	if err == nil && at.Before(time.Unix(0, 0)) {
+		err = errors.New("the year must be 1970 or later")
+	}
+	if err != nil {
+		return moment{}, httpin.InvalidField(name, "must be a day like 2026-11-21, or a time like 2026-11-21T12:00:00Z: "+err.Error())
 	}
 	return moment{at.UnixMilli(), at.UnixMilli()}, nil
 }

@@ -83,12 +83,12 @@ func (s *Server) pageURLs(o object, k *textKind, id string) object {
 }
 
 func (s *Server) updateText(c *call, k *textKind) error {
-	match, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfMatch)
+	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
 	u := s.newUpdate(c, k)
-	u.draft.IfMatch = match.Numbers()
+	u.conditions = conditions
 	if u.rules.keyless {
 		u.draft.MaxLifetimeMs = keylessLifetime.Milliseconds()
 	}
@@ -148,11 +148,11 @@ func (s *Server) checkToken(w *writing) error {
 func (s *Server) deleteText(c *call, k *textKind) error { return s.deleteItem(c, k.domain, "ref") }
 
 func (s *Server) deleteItem(c *call, d event.Domain, param string) error {
-	match, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfMatch)
+	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
-	done, err := s.remove(c, d, c.param(param), match.Numbers())
+	done, err := s.remove(c, d, c.param(param), conditions)
 	if err != nil {
 		return err
 	}
@@ -162,12 +162,12 @@ func (s *Server) deleteItem(c *call, d event.Domain, param string) error {
 // deletion is the writing that deletes an item.
 type deletion struct {
 	writing
-	ifMatch []uint64
+	s *Server
 }
 
-// remove deletes an item, if its version is one of ifMatch; none: any.
-func (s *Server) remove(c *call, d event.Domain, item string, ifMatch []uint64) (*written, error) {
-	del := &deletion{writing: writing{call: c, domain: d}, ifMatch: ifMatch}
+// remove deletes an item where the conditions hold for it.
+func (s *Server) remove(c *call, d event.Domain, item string, conditions httpin.Conditions) (*written, error) {
+	del := &deletion{writing: writing{call: c, domain: d, conditions: conditions}, s: s}
 	del.changes(item)
 	del.action = del
 	return s.change(&del.writing)
@@ -176,8 +176,9 @@ func (s *Server) remove(c *call, d event.Domain, item string, ifMatch []uint64) 
 func (d *deletion) readHash() (uint64, error) { return d.hash, nil }
 
 func (d *deletion) prepare(_ context.Context, r *event.Request) error {
-	r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: d.ifMatch, ManageTokenHash: d.call.who.tokenHash()}}
-	return nil
+	versions, err := d.s.allowedVersions(&d.writing)
+	r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: versions, ManageTokenHash: d.call.who.tokenHash()}}
+	return err
 }
 
 func (d *deletion) discard() {}

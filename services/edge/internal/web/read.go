@@ -31,18 +31,18 @@ func wrongPassword() error {
 
 // reading is one metered read of a text.
 type reading struct {
-	s        *Server
-	c        *call
-	k        *textKind
-	ref      string
-	version  uint64 // 0: current
-	noneOf   httpin.ETags
-	password string
+	s          *Server
+	c          *call
+	k          *textKind
+	ref        string
+	version    uint64 // 0: current
+	conditions httpin.Conditions
+	password   string
 }
 
 func (s *Server) getText(c *call, k *textKind) (err error) {
 	r := &reading{s: s, c: c, k: k, ref: c.param("ref"), password: strings.Clone(c.Get(headerPassword))}
-	if r.noneOf, err = httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch); err != nil {
+	if r.conditions, err = httpin.ReadConditions(c.Ctx); err != nil {
 		return err
 	}
 	if r.version, err = versionQuery(c.Ctx); err != nil {
@@ -108,10 +108,14 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 			return found{}, err
 		}
 		f := found{doc: doc, inline: doc.GetContent().GetInline()}
+		known, err := r.conditions.Check(validatorsOf(r.k.domain, doc))
+		switch {
+		case err != nil:
+			return found{}, err
+		case known: // shows nothing, so it burns nothing
+			return f, errNotModified
+		}
 		if !doc.BurnAfterRead || doc.Owner != 0 && doc.Owner == uint64(r.c.who.account) {
-			if r.noneOf.Matches(strconv.FormatUint(doc.Version, 10)) {
-				return f, errNotModified
-			}
 			if err = r.open(&f); errors.Is(err, blob.ErrNotFound) {
 				pending = r.s.startRead(r) // changed since it was read
 				continue

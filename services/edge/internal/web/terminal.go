@@ -3,10 +3,8 @@ package web
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/url"
 	"slices"
 	"strings"
@@ -135,8 +133,8 @@ func (s *Server) nameDraft(d *draft, name string) error {
 // openTerminalForm is the body with a form. Its hash does not depend on how the form is written: curl draws the text between the
 // parts anew each time.
 func (n *creation) openTerminalForm(boundary string) error {
-	if boundary == "" || len(boundary) > 70 {
-		return httpin.Malformed("The multipart body has no valid boundary.")
+	if err := httpin.CheckBoundary(boundary); err != nil {
+		return err
 	}
 	n.bodyBytes = n.rules.content.Bytes + multipartOverhead
 	n.read = func(t *textWriting) error {
@@ -144,7 +142,10 @@ func (n *creation) openTerminalForm(boundary string) error {
 		if err != nil {
 			return err
 		}
-		form := multipart.NewReader(bytes.NewReader(body), boundary)
+		form, err := httpin.NewForm(bytes.NewReader(body), boundary)
+		if err != nil {
+			return err
+		}
 		name, hash, err := readTerminalForm(t.call, &t.rules, &t.draft, form)
 		if err != nil {
 			return err
@@ -157,13 +158,13 @@ func (n *creation) openTerminalForm(boundary string) error {
 
 // readTerminalForm takes the content of the first part that is a file or is named f. Other parts are fields of the paste
 // where they have the name of one, and are ignored otherwise.
-func readTerminalForm(c *call, r *draftRules, d *draft, form *multipart.Reader) (name string, hash uint64, err error) {
+func readTerminalForm(c *call, r *draftRules, d *draft, form *httpin.Form) (name string, hash uint64, err error) {
 	said := [][]byte{nil, nil, canonicalQuery(c.Ctx)} // content, name, query, fields
 	found := false
 	var given []string // fields
-	for range maxParts {
-		part, err := form.NextRawPart()
-		if errors.Is(err, io.EOF) {
+	for {
+		part, field, file, err := form.Next()
+		if httpin.FormEnded(err) {
 			if !found {
 				return "", 0, httpin.Malformed("No part of the form is a file or is named f: send curl -F 'f=<-' or curl -F f=@name.")
 			}
@@ -177,12 +178,10 @@ func readTerminalForm(c *call, r *draftRules, d *draft, form *multipart.Reader) 
 		if err != nil {
 			return "", 0, formFailure(err)
 		}
-		file := part.FileName()
 		switch {
-		case !found && (file != "" || part.FormName() == "f"):
-			found, d.text, name = true, text, file[strings.LastIndexByte(file, '\\')+1:]
+		case !found && (file != "" || field == "f"):
+			found, d.text, name = true, text, file
 		case file == "":
-			field := part.FormName()
 			if slices.Contains(given, field) && field != "tags" {
 				return "", 0, givenOnce(field)
 			}
@@ -196,7 +195,6 @@ func readTerminalForm(c *call, r *draftRules, d *draft, form *multipart.Reader) 
 			}
 		}
 	}
-	return "", 0, httpin.Malformed("The multipart body has too many parts.")
 }
 
 // setPart takes a field that is a part of a form. It is false for a part that is no field.

@@ -152,6 +152,12 @@ func (u *update) prepare(ctx context.Context, r *event.Request) error {
 	if err := u.store(ctx, u.item, r); err != nil {
 		return err
 	}
+	if len(u.draft.IfMatch) == 0 { // a page sets it itself
+		var err error
+		if u.draft.IfMatch, err = u.s.allowedVersions(&u.writing); err != nil {
+			return err
+		}
+	}
 	u.update.Update = &u.draft.Update
 	r.Action = &u.update
 	return nil

@@ -30,7 +30,6 @@ const (
 	maxFileBytes      = 50 << 20
 	nameChars         = 255
 	partFieldBytes    = 4 << 10
-	maxParts          = 16
 	multipartOverhead = 64 << 10 // for the other parts
 	sniffBytes        = 512
 )
@@ -47,8 +46,9 @@ type upload struct {
 	c  *call
 	id string
 
-	form *multipart.Reader // nil: the body is the file
-	part *multipart.Part   // the file's
+	form *httpin.Form    // nil: the body is the file
+	part *multipart.Part // the file's
+	file string          // name of the part
 	body *httpin.Body
 
 	name       string
@@ -129,8 +129,9 @@ func (u *upload) open() error {
 }
 
 func (u *upload) openForm(boundary string) error {
-	if boundary == "" || len(boundary) > 70 {
-		return httpin.Malformed("The multipart body has no valid boundary.")
+	form, err := httpin.NewForm(u.body, boundary)
+	if err != nil {
+		return err
 	}
 	if err := u.body.Limit(maxFileBytes+multipartOverhead, fileTooLarge); err != nil {
 		return err
@@ -138,7 +139,7 @@ func (u *upload) openForm(boundary string) error {
 	if err := httpin.NoQuery(u.c.Ctx); err != nil {
 		return err
 	}
-	u.form = multipart.NewReader(u.body, boundary)
+	u.form = form
 	if err := u.nextFile(); err != nil {
 		return err
 	}
@@ -147,8 +148,7 @@ func (u *upload) openForm(boundary string) error {
 	}
 	u.contentType = cleanType(u.part.Header.Get(fiber.HeaderContentType))
 	if !u.named {
-		name := u.part.FileName()
-		return u.setName(name[strings.LastIndexByte(name, '\\')+1:])
+		return u.setName(u.file)
 	}
 	return nil
 }
@@ -156,28 +156,26 @@ func (u *upload) openForm(boundary string) error {
 // nextFile reads fields up to the part that is the file. At the end of the form, part is nil.
 func (u *upload) nextFile() error {
 	u.part = nil
-	for range maxParts {
-		part, err := u.form.NextRawPart()
-		if errors.Is(err, io.EOF) {
+	for {
+		part, name, file, err := u.form.Next()
+		switch {
+		case httpin.FormEnded(err):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return formFailure(err)
 		}
-		name := part.FormName()
 		if name == "file" {
 			if slices.Contains(u.seen, name) {
 				return httpin.InvalidField(name, "must be one part")
 			}
 			u.seen = append(u.seen, name)
-			u.part = part
+			u.part, u.file = part, file
 			return nil
 		}
 		if err := u.field(name, part); err != nil {
 			return err
 		}
 	}
-	return httpin.Malformed("The multipart body has more than %d parts.", maxParts)
 }
 
 func (u *upload) field(name string, part *multipart.Part) error {
@@ -225,11 +223,14 @@ func (u *upload) set(name string, v httpin.Value) (err error) {
 }
 
 func (u *upload) setName(name string) error {
-	if n := utf8.RuneCountInString(name); n < 1 || n > nameChars || name == "." || name == ".." || !utf8.ValidString(name) {
+	if err := httpin.CheckFileName("name", name); err != nil {
+		return err
+	}
+	if n := utf8.RuneCountInString(name); n < 1 || n > nameChars || name == "." || name == ".." {
 		return httpin.OverLimit("name", nameChars, "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be \".\" or \"..\"")
 	}
-	if httpin.HasControl(name) || strings.ContainsAny(name, `/\`) {
-		return httpin.InvalidField("name", "must not contain / or \\ or control characters")
+	if strings.ContainsAny(name, `/\`) {
+		return httpin.InvalidField("name", "must not contain / or \\")
 	}
 	u.name = name
 	return nil

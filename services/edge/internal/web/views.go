@@ -329,20 +329,20 @@ func (s *Server) rawText(c *call, k *textKind) error {
 	if err := s.admitPassword(c, doc, strings.Clone(c.Get(headerPassword))); err != nil {
 		return err
 	}
-	tag := strconv.FormatUint(doc.Version, 10)
-	known, err := conditions.Check(tag)
+	v := validatorsOf(k.domain, doc)
+	known, err := conditions.Check(v)
 	if err != nil {
 		return err
 	}
 	pages.ProtectRaw(c.Ctx, doc)
 	if known {
-		return httpin.NotModified(c.Ctx, tag)
+		return httpin.NotModified(c.Ctx, v.ETag)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
 	if c.download {
 		c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(s.fileName(doc)))
 	}
-	return s.sendContent(c, doc, tag)
+	return s.sendContent(c, doc, v)
 }
 
 func (s *Server) rawFile(c *call) error {

@@ -11,6 +11,7 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 var (
@@ -39,6 +40,9 @@ type writing struct {
 	hash   uint64 // of the request, see bodyHash; readHash tells it where the body is not read yet
 	late   bool   // the body of a text is read once the request is admitted: see textWriting.receive
 	action action
+
+	conditions httpin.Conditions // of a change
+	mismatch   error             // for another version than conditions allow; nil: If-Match names none that is current
 
 	id     event.RequestID
 	charge event.Charge
@@ -231,6 +235,9 @@ func (s *Server) execute(w *writing, m *metered) (*written, error) {
 	if err := outcomeError(o.Status); err != nil {
 		w.action.discard()
 		m.setVoided()
+		if o.Status == event.OutcomeStatus_VERSION_MISMATCH && w.mismatch != nil {
+			err = w.mismatch
+		}
 		return nil, err
 	}
 	m.setCharge()
@@ -239,6 +246,32 @@ func (s *Server) execute(w *writing, m *metered) (*written, error) {
 	}
 	w.done = written{outcome: o, remaining: m.remaining()}
 	return &w.done, nil
+}
+
+// noVersion is allowed where no version is: documents have versions from 1 on.
+const noVersion = 0
+
+// allowedVersions are the versions that the conditions of a change allow; none: any. What the fold can't decide by the number alone
+// is decided by the document as it is now, and holds for that version of it. A refusal is left to the fold, too: it knows first who may
+// change the document, and whether this is a repetition.
+func (s *Server) allowedVersions(w *writing) ([]uint64, error) {
+	if versions, decided := w.conditions.Versions(); decided && (w.domain != event.File || versions == nil) {
+		return versions, nil
+	}
+	doc, err := s.readDocument(s.bus.StartRead(w.domain, &event.Read{
+		Item: w.item, Requester: uint64(w.call.who.account), WithoutContent: w.domain != event.File, // whose tag is in its content
+	}))
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		return []uint64{noVersion}, nil
+	case err != nil:
+		return nil, err
+	}
+	if _, w.mismatch = w.conditions.Check(validatorsOf(w.domain, doc)); w.mismatch != nil {
+		return []uint64{noVersion}, nil
+	}
+	w.mismatch = fault.New(fault.VersionMismatch, "It was changed while this request ran. Read it again, and then change it.")
+	return []uint64{doc.Version}, nil
 }
 
 // void gives an admission back. A fault of a late body counts as a failed call: it uses no quota, and each is two entries in a

@@ -1,0 +1,93 @@
+package httpin
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxFormParts  = 16
+	maxPartFields = 16 // in the header of a part
+)
+
+// Form reads the parts of a multipart/form-data body (RFC 7578). The body must end with its closing boundary: what is cut off has
+// lost parts that nobody can name.
+type Form struct {
+	reader *multipart.Reader
+	parts  int
+}
+
+// NewForm reads body. The boundary must be one of RFC 2046, 5.1.1.
+func NewForm(body io.Reader, boundary string) (*Form, error) {
+	if err := CheckBoundary(boundary); err != nil {
+		return nil, err
+	}
+	// The reader ends with io.EOF behind a closing boundary, which may lack its line end, and for some bodies that are cut off.
+	ended := io.MultiReader(body, strings.NewReader("\r\n"), cutOff{})
+	return &Form{reader: multipart.NewReader(ended, boundary)}, nil
+}
+
+// CheckBoundary refuses a text that can't be a boundary.
+func CheckBoundary(boundary string) error {
+	if boundary == "" || len(boundary) > 70 || boundary[len(boundary)-1] == ' ' || strings.ContainsFunc(boundary, notOfBoundary) {
+		return Malformed("The multipart body has no valid boundary.")
+	}
+	return nil
+}
+
+func notOfBoundary(r rune) bool {
+	return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("'()+_,-./:=? ", r)
+}
+
+// Next is the next part with its name and, of a file, the file's name without folders. It is io.EOF behind the closing boundary.
+func (f *Form) Next() (part *multipart.Part, name, file string, err error) {
+	if part, err = f.reader.NextRawPart(); err != nil {
+		return nil, "", "", err
+	}
+	if f.parts++; f.parts > maxFormParts {
+		return nil, "", "", Malformed("The multipart body has more than %d parts.", maxFormParts)
+	}
+	fields := 0
+	for _, values := range part.Header {
+		fields += len(values)
+	}
+	disposition := part.Header.Values("Content-Disposition")
+	if fields > maxPartFields || len(disposition) != 1 {
+		return nil, "", "", Malformed("A part of the multipart body must have one Content-Disposition, and at most %d header fields.", maxPartFields)
+	}
+	kind, params, err := mime.ParseMediaType(disposition[0])
+	name, named := params["name"]
+	if err != nil || kind != "form-data" || !named {
+		return nil, "", "", Malformed("The Content-Disposition of a part must be form-data with one name.")
+	}
+	file, sent := params["filename"]
+	if !sent && strings.Contains(strings.ToLower(disposition[0]), "filename*") {
+		return nil, "", "", InvalidField("filename*", "must be UTF-8, like UTF-8''na%C3%AFve.txt")
+	}
+	if err := CheckFileName("filename", file); err != nil {
+		return nil, "", "", err
+	}
+	return part, name, file[strings.LastIndexAny(file, `/\`)+1:], nil
+}
+
+// CheckFileName refuses a name that can't be shown as it is meant: in another encoding than UTF-8, or with control characters.
+func CheckFileName(field, name string) error {
+	switch {
+	case !utf8.ValidString(name):
+		return InvalidField(field, "must be a file name in UTF-8: it has other bytes, as a name in Latin-1 does")
+	case HasControl(name):
+		return InvalidField(field, "must not contain control characters")
+	}
+	return nil
+}
+
+// FormEnded tells whether Next has read the closing boundary.
+func FormEnded(err error) bool { return errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) }
+
+type cutOff struct{}
+
+func (cutOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
