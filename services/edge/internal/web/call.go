@@ -65,7 +65,7 @@ func (s *Server) serve(r *route) fiber.Handler {
 func (s *Server) check(c *call) error {
 	r := c.route
 	if r.rules.has(limited) {
-		if err := s.views.admit(s.http.Source(c.Ctx), s.now()); err != nil {
+		if err := s.admitView(s.http.Source(c.Ctx)); err != nil {
 			return err
 		}
 	}

@@ -165,7 +165,7 @@ func (s *Server) requirePassword(c *call, doc *event.Document, password string) 
 		return passwordNeeded()
 	}
 	now := s.now()
-	try, wait := s.guesses.begin(doc.Id, s.http.Source(c.Ctx), now)
+	try, wait := s.guesses.Begin(doc.Id, s.http.Source(c.Ctx), now)
 	if wait > 0 {
 		return tooManyFailures(wait, now)
 	}
@@ -175,12 +175,12 @@ func (s *Server) requirePassword(c *call, doc *event.Document, password string) 
 	ok, err := s.documentHashes.check(s.ctx, doc.PasswordHash, password)
 	switch {
 	case err != nil:
-		try.takenBack()
+		try.Undecided()
 		return err
 	case !ok:
 		return wrongPassword()
 	}
-	try.foundRight()
+	try.Right()
 	return nil
 }
 

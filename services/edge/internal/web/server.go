@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,19 +73,12 @@ type Server struct {
 	ops       fasthttp.RequestHandler
 	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
 	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
-	failures  *failureLog[netip.Addr]
-	signIns   *guessLimit // by address
-	guesses   *guessLimit // of passwords of documents, by id
-
-	webhookTries *failureLog[event.AccountID]
-	listeners    *listeners // that wait for events of their account
+	limits
+	listeners *listeners // that wait for events of their account
 
 	signInHashes, registrationHashes, documentHashes *hasher
 
 	metrics       *metrics
-	views         *viewLimit
-	changes       *rates // of accounts
-	keyless       *keylessLimit
 	pages         *pages.Pages
 	render        *render.Renderer
 	forgetful     *render.Renderer // render, without its cache
@@ -106,18 +98,11 @@ func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
 		rendering: semaphore.NewWeighted(renderBudget),
-		failures:  newFailureLog[netip.Addr](failureLimit, failureWindow),
-		signIns:   newGuessLimit(signInLimit, signInWindow, signInSourceLimit, signInSourceWindow),
-		guesses:   newGuessLimit(failureLimit, failureWindow, 0, 0),
-
-		webhookTries: newFailureLog[event.AccountID](webhookTries-1, webhookWindow),
+		limits:    newLimits(deps.Secret.Network),
 
 		signInHashes: newHasher(cfg.PasswordHashes), registrationHashes: newHasher(cfg.PasswordHashes), documentHashes: newHasher(cfg.PasswordHashes),
 
 		metrics: newMetrics(deps.Metrics),
-		views:   newViewLimit(deps.Secret.Network),
-		changes: newRates(changesPerMinute/60.0, changesAtOnce),
-		keyless: newKeylessLimit(deps.Secret.Network),
 		pages:   pages.New(),
 		render:  render.New(render.Config{}),
 		whole:   newWholeBlobs(deps.Blobs),
@@ -149,13 +134,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.cfg.AdminOnly {
 		return s.http.Serve(ctx, ln) // it limits no views and no creations: the bus tells the server of the API what it hears
 	}
-	s.bus.HearSources(s.heard)
-	telling, stop := context.WithCancel(ctx)
+	s.bus.HearSources(s.mergeCounts)
+	notifying, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer stop()
-	background.Go(func() { s.tellEdges(telling) })
-	background.Go(func() { s.makeExports(telling) })
+	background.Go(func() { s.notifyEdges(notifying) })
+	background.Go(func() { s.makeExports(notifying) })
 	return s.http.Serve(ctx, ln)
 }
 

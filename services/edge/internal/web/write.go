@@ -235,7 +235,7 @@ func (s *Server) execute(w *writing, m *metered) (*written, error) {
 	}
 	m.setCharge()
 	if m.admission.Anonymous && m.verdict != nil {
-		s.keyless.made(s.http.Source(w.call.Ctx), m.verdict.Limit, s.now())
+		s.keyless.Count(s.http.Source(w.call.Ctx), m.verdict.Limit, s.now())
 	}
 	w.done = written{outcome: o, remaining: m.remaining()}
 	return &w.done, nil
