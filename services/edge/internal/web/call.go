@@ -8,6 +8,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -28,6 +29,9 @@ type call struct {
 	kept     bool    // see keepAccount
 	metered  metered // see meter
 	download bool    // the content is to be saved
+
+	turn limit.Turn // of the rate of calls that no quota counts: see admitNetwork
+	free bool       // no quota counts the call
 }
 
 // serve is a route as fiber calls it.
@@ -53,6 +57,7 @@ func (s *Server) serve(r *route) fiber.Handler {
 			err = r.handle(c)
 		}
 		returned = true
+		s.endTurn(c, err)
 		if err != nil && r.rules.has(html) && pages.WantsHTML(ctx) {
 			return s.failurePage(ctx, err)
 		}
@@ -69,7 +74,13 @@ func (s *Server) check(c *call) error {
 			return err
 		}
 	}
+	if err := s.admitNetwork(c); err != nil {
+		return err
+	}
 	if err := s.authenticate(c); err != nil {
+		return err
+	}
+	if err := s.admitAccount(c); err != nil {
 		return err
 	}
 	if r.rules.has(idempotent | repeatable) {

@@ -41,12 +41,13 @@ type limits struct {
 
 	webhookTries *limit.Failures[event.AccountID]
 
-	views   *limit.Networks
-	changes *limit.Rate // of accounts
-	keyless *limit.Keyless
+	views     *limit.Networks
+	changes   *limit.Rate // of accounts
+	keyless   *limit.Keyless
+	unmetered *limit.Unmetered // nil: there is none
 }
 
-func newLimits(hash limit.Hash) limits {
+func newLimits(hash limit.Hash, unmeteredRate int) limits {
 	return limits{
 		failures: limit.NewFailures[netip.Addr](failureLimit, failureWindow),
 		signIns:  limit.NewGuesses(signInLimit, signInWindow, signInSourceLimit, signInSourceWindow),
@@ -54,9 +55,10 @@ func newLimits(hash limit.Hash) limits {
 
 		webhookTries: limit.NewFailures[event.AccountID](webhookTries-1, webhookWindow),
 
-		views:   limit.NewNetworks(hash, viewsPerMinute/60.0, viewsPerMinute, viewsPerMinute),
-		changes: limit.NewRate(changesPerMinute/60.0, changesAtOnce),
-		keyless: limit.NewKeyless(hash),
+		views:     limit.NewNetworks(hash, viewsPerMinute/60.0, viewsPerMinute, viewsPerMinute),
+		changes:   limit.NewRate(changesPerMinute/60.0, changesAtOnce),
+		keyless:   limit.NewKeyless(hash),
+		unmetered: limit.NewUnmetered(hash, unmeteredRate),
 	}
 }
 
@@ -127,6 +129,7 @@ func (s *Server) mergeCounts(counts *event.SourceCounts) {
 	s.views.Sites.Merge(counts.Sites, now)
 	s.keyless.Merge(counts.Keyless, now)
 	s.changes.Merge(counts.Changes, now)
+	s.unmetered.Merge(counts.Unmetered, counts.UnmeteredSites, now)
 }
 
 // notifyEdges notifies the other edges of what this one has answered, until ctx ends.
@@ -142,7 +145,8 @@ func (s *Server) notifyEdges(ctx context.Context) {
 		counts := &event.SourceCounts{
 			Sources: s.views.Sources.Drain(), Sites: s.views.Sites.Drain(), Keyless: s.keyless.Drain(), Changes: s.changes.Drain(),
 		}
-		if len(counts.Sources)+len(counts.Keyless)+len(counts.Changes) == 0 { // a site never comes without a source
+		counts.Unmetered, counts.UnmeteredSites = s.unmetered.Drain()
+		if len(counts.Sources)+len(counts.Keyless)+len(counts.Changes)+len(counts.Unmetered) == 0 { // a site never comes without a source
 			continue
 		}
 		if err := s.bus.TellSources(counts); err != nil {

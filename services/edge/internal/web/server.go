@@ -37,6 +37,7 @@ type Config struct {
 	AdminTokens    admins.Tokens // none: the admin paths do not exist
 	AdminOnly      bool          // no other paths exist
 	Partitions     int           // of every journal
+	UnmeteredRate  int           // calls a second of an account or source that no quota counts; 0: no limit
 	PasswordHashes int           // of each kind that may run at a time, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted anew; 60 s
 	In             httpin.Config // NewRequestID, Fail, Answered and Logger are set by New
@@ -98,7 +99,7 @@ func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
 		rendering: semaphore.NewWeighted(renderBudget),
-		limits:    newLimits(deps.Secret.Network),
+		limits:    newLimits(deps.Secret.Network, cfg.UnmeteredRate),
 
 		signInHashes: newHasher(cfg.PasswordHashes), registrationHashes: newHasher(cfg.PasswordHashes), documentHashes: newHasher(cfg.PasswordHashes),
 

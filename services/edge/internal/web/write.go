@@ -96,10 +96,16 @@ func (s *Server) kept(w *writing) (*written, error) {
 		return nil, err
 	}
 	if c.who.anonymous {
+		if err := s.admitReplay(c); err != nil {
+			return nil, err
+		}
 		s.setQuotaNow(c)
 		return s.replay(w, outcome)
 	}
 	usage, err := s.usageForKey(c, c.route.key)
+	if err == nil {
+		err = s.admitReplay(c)
+	}
 	if err != nil {
 		return nil, err
 	}
