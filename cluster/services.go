@@ -47,8 +47,9 @@ func (c *Cluster) settingsOf(service string, h *host, listen string) map[string]
 	if service == "edge" {
 		settings["QUIRE_LISTEN"] = listen
 		settings["QUIRE_ADMIN_TOKEN"] = c.AdminToken()
+		settings["QUIRE_UNMETERED_RATE"] = "100000" // the clients of all runs are on this machine
 	} else {
-		settings["QUIRE_REGISTER_LIMIT"] = "10000" // the clients of all runs are on this machine
+		settings["QUIRE_REGISTER_LIMIT"] = "10000" // likewise
 		settings["QUIRE_MONGO_URL"] = c.MongoURL()
 		// Several clusters may share a server, so each has databases of its own.
 		settings["QUIRE_MONGO_DATABASE"] = "quire_" + service + "_" + c.state.Secrets["databases"][:8]

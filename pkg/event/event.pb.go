@@ -6835,14 +6835,16 @@ func (x *DomainSource) GetSeenMs() int64 {
 
 // SourceCounts tells the other edges how many calls that billing does not count an edge has answered since it last said so.
 type SourceCounts struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Edge          string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
-	Sources       []*SourceCount         `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"` // an IPv4 address or an IPv6 /64
-	Sites         []*SourceCount         `protobuf:"bytes,3,rep,name=sites,proto3" json:"sites,omitempty"`     // an IPv6 /48
-	Keyless       []*SourceCount         `protobuf:"bytes,4,rep,name=keyless,proto3" json:"keyless,omitempty"` // keyless creations of an IPv6 /48; the others are views
-	Changes       []*SourceCount         `protobuf:"bytes,5,rep,name=changes,proto3" json:"changes,omitempty"` // changes of an account, which is the source
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Edge           string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
+	Sources        []*SourceCount         `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`                                     // an IPv4 address or an IPv6 /64
+	Sites          []*SourceCount         `protobuf:"bytes,3,rep,name=sites,proto3" json:"sites,omitempty"`                                         // an IPv6 /48
+	Keyless        []*SourceCount         `protobuf:"bytes,4,rep,name=keyless,proto3" json:"keyless,omitempty"`                                     // keyless creations of an IPv6 /48; the others are views
+	Changes        []*SourceCount         `protobuf:"bytes,5,rep,name=changes,proto3" json:"changes,omitempty"`                                     // changes of an account, which is the source
+	Unmetered      []*SourceCount         `protobuf:"bytes,6,rep,name=unmetered,proto3" json:"unmetered,omitempty"`                                 // calls that no quota counts, of an account, an API key, an IPv4 address or an IPv6 /64
+	UnmeteredSites []*SourceCount         `protobuf:"bytes,7,rep,name=unmetered_sites,json=unmeteredSites,proto3" json:"unmetered_sites,omitempty"` // likewise, of an IPv6 /48
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SourceCounts) Reset() {
@@ -6910,9 +6912,23 @@ func (x *SourceCounts) GetChanges() []*SourceCount {
 	return nil
 }
 
+func (x *SourceCounts) GetUnmetered() []*SourceCount {
+	if x != nil {
+		return x.Unmetered
+	}
+	return nil
+}
+
+func (x *SourceCounts) GetUnmeteredSites() []*SourceCount {
+	if x != nil {
+		return x.UnmeteredSites
+	}
+	return nil
+}
+
 type SourceCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        uint64                 `protobuf:"fixed64,1,opt,name=source,proto3" json:"source,omitempty"` // a keyed hash of a network
+	Source        uint64                 `protobuf:"fixed64,1,opt,name=source,proto3" json:"source,omitempty"` // a keyed hash of a network, an account, or the fingerprint of an API key
 	Calls         uint32                 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -15201,13 +15217,15 @@ const file_event_proto_rawDesc = "" +
 	"\fDomainSource\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12\x17\n" +
-	"\aseen_ms\x18\x03 \x01(\x03R\x06seenMs\"\xfa\x01\n" +
+	"\aseen_ms\x18\x03 \x01(\x03R\x06seenMs\"\xfb\x02\n" +
 	"\fSourceCounts\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\tR\x04edge\x125\n" +
 	"\asources\x18\x02 \x03(\v2\x1b.quire.event.v1.SourceCountR\asources\x121\n" +
 	"\x05sites\x18\x03 \x03(\v2\x1b.quire.event.v1.SourceCountR\x05sites\x125\n" +
 	"\akeyless\x18\x04 \x03(\v2\x1b.quire.event.v1.SourceCountR\akeyless\x125\n" +
-	"\achanges\x18\x05 \x03(\v2\x1b.quire.event.v1.SourceCountR\achanges\";\n" +
+	"\achanges\x18\x05 \x03(\v2\x1b.quire.event.v1.SourceCountR\achanges\x129\n" +
+	"\tunmetered\x18\x06 \x03(\v2\x1b.quire.event.v1.SourceCountR\tunmetered\x12D\n" +
+	"\x0funmetered_sites\x18\a \x03(\v2\x1b.quire.event.v1.SourceCountR\x0eunmeteredSites\";\n" +
 	"\vSourceCount\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\x06R\x06source\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\rR\x05calls\"u\n" +
@@ -16332,136 +16350,138 @@ var file_event_proto_depIdxs = []int32{
 	94,  // 86: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
 	94,  // 87: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
 	94,  // 88: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
-	96,  // 89: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	98,  // 90: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	8,   // 91: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	85,  // 92: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	87,  // 93: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	85,  // 94: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	85,  // 95: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	105, // 96: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	106, // 97: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	108, // 98: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	109, // 99: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	110, // 100: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	111, // 101: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	114, // 102: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	112, // 103: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	113, // 104: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	119, // 105: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	64,  // 106: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	66,  // 107: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	107, // 108: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	116, // 109: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	10,  // 110: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	9,   // 111: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	122, // 112: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	132, // 113: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	133, // 114: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	134, // 115: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	137, // 116: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	141, // 117: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	71,  // 118: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	121, // 119: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	127, // 120: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	128, // 121: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	120, // 122: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	65,  // 123: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	67,  // 124: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	138, // 125: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	117, // 126: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	1,   // 127: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	118, // 128: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	1,   // 129: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	2,   // 130: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	130, // 131: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	124, // 132: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	125, // 133: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	123, // 134: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	41,  // 135: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	125, // 136: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	130, // 137: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	20,  // 138: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	4,   // 139: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	126, // 140: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	129, // 141: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	10,  // 142: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	131, // 143: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
-	131, // 144: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	130, // 145: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	135, // 146: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	19,  // 147: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	136, // 148: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 149: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	139, // 150: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	140, // 151: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	156, // 152: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	157, // 153: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	158, // 154: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	159, // 155: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	160, // 156: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	143, // 157: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	144, // 158: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	155, // 159: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	55,  // 160: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	145, // 161: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	146, // 162: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	147, // 163: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	148, // 164: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	149, // 165: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	150, // 166: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	151, // 167: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	152, // 168: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	11,  // 169: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	153, // 170: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	12,  // 171: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	154, // 172: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	13,  // 173: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	162, // 174: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	162, // 175: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	63,  // 176: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	158, // 177: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	153, // 178: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	11,  // 179: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	71,  // 180: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	165, // 181: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	166, // 182: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	177, // 183: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	178, // 184: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	164, // 185: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	71,  // 186: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	173, // 187: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	175, // 188: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	176, // 189: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	176, // 190: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	172, // 191: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	68,  // 192: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	168, // 193: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	167, // 194: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	20,  // 195: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	171, // 196: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	169, // 197: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	170, // 198: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	41,  // 199: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	20,  // 200: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	167, // 201: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	130, // 202: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	136, // 203: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	130, // 204: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	130, // 205: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	174, // 206: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 207: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	136, // 208: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 209: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	176, // 210: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	176, // 211: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	171, // 212: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	48,  // 213: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	214, // [214:214] is the sub-list for method output_type
-	214, // [214:214] is the sub-list for method input_type
-	214, // [214:214] is the sub-list for extension type_name
-	214, // [214:214] is the sub-list for extension extendee
-	0,   // [0:214] is the sub-list for field type_name
+	94,  // 89: quire.event.v1.SourceCounts.unmetered:type_name -> quire.event.v1.SourceCount
+	94,  // 90: quire.event.v1.SourceCounts.unmetered_sites:type_name -> quire.event.v1.SourceCount
+	96,  // 91: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	98,  // 92: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	8,   // 93: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	85,  // 94: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	87,  // 95: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	85,  // 96: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	85,  // 97: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	105, // 98: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	106, // 99: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	108, // 100: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	109, // 101: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	110, // 102: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	111, // 103: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	114, // 104: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	112, // 105: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	113, // 106: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	119, // 107: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	64,  // 108: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	66,  // 109: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	107, // 110: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	116, // 111: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	10,  // 112: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	9,   // 113: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	122, // 114: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	132, // 115: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	133, // 116: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	134, // 117: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	137, // 118: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	141, // 119: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	71,  // 120: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	121, // 121: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	127, // 122: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	128, // 123: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	120, // 124: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	65,  // 125: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	67,  // 126: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	138, // 127: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	117, // 128: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	1,   // 129: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	118, // 130: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	1,   // 131: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	2,   // 132: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	130, // 133: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	124, // 134: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	125, // 135: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	123, // 136: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	41,  // 137: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	125, // 138: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	130, // 139: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	20,  // 140: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 141: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	126, // 142: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	129, // 143: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	10,  // 144: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	131, // 145: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	131, // 146: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	130, // 147: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	135, // 148: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	19,  // 149: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	136, // 150: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 151: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	139, // 152: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	140, // 153: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	156, // 154: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	157, // 155: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	158, // 156: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	159, // 157: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	160, // 158: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	143, // 159: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	144, // 160: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	155, // 161: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	55,  // 162: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	145, // 163: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	146, // 164: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	147, // 165: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	148, // 166: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	149, // 167: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	150, // 168: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	151, // 169: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	152, // 170: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	11,  // 171: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	153, // 172: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	12,  // 173: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	154, // 174: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	13,  // 175: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	162, // 176: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	162, // 177: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	63,  // 178: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	158, // 179: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	153, // 180: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	11,  // 181: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	71,  // 182: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	165, // 183: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	166, // 184: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	177, // 185: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	178, // 186: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	164, // 187: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	71,  // 188: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	173, // 189: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	175, // 190: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	176, // 191: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	176, // 192: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	172, // 193: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	68,  // 194: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	168, // 195: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	167, // 196: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	20,  // 197: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	171, // 198: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	169, // 199: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	170, // 200: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	41,  // 201: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	20,  // 202: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	167, // 203: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	130, // 204: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	136, // 205: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	130, // 206: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	130, // 207: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	174, // 208: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 209: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	136, // 210: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 211: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	176, // 212: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	176, // 213: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	171, // 214: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	48,  // 215: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	216, // [216:216] is the sub-list for method output_type
+	216, // [216:216] is the sub-list for method input_type
+	216, // [216:216] is the sub-list for extension type_name
+	216, // [216:216] is the sub-list for extension extendee
+	0,   // [0:216] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }

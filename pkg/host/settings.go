@@ -61,6 +61,7 @@ type Settings struct {
 	Replicas          int
 	AnonymousLimit    int
 	RegisterLimit     int
+	UnmeteredRate     int
 
 	WebhookAllowPrivate bool
 
@@ -192,6 +193,10 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_REGISTER_LIMIT", value: config.Int(&s.RegisterLimit, 1, 1_000_000), readers: Billing | Quire, fallback: "20",
 			meaning: "Number of accounts that one source, an IPv4 /24 or an IPv6 /48, may register in a day of UTC.",
+		},
+		{
+			name: "QUIRE_UNMETERED_RATE", value: config.Int(&s.UnmeteredRate, 0, 1_000_000), readers: Edge | Quire, fallback: "100",
+			meaning: "Number of calls a second that no quota counts (lists, usage, explanations, answers 304, pages, accounts) for one account, and for one source without an API key. Ten times as many may come at once. 0 is no limit.",
 		},
 		{
 			name: "QUIRE_WEBHOOK_ALLOW_PRIVATE", value: config.Bool(&s.WebhookAllowPrivate), readers: Billing | Quire, fallback: "false",

@@ -3,7 +3,6 @@ module quire.dev/services/billing
 go 1.26.0
 
 require (
-	code.dny.dev/ssrf v0.2.0
 	github.com/nats-io/nats.go v1.55.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1

@@ -51,6 +51,7 @@ type Config struct {
 	RenderBytes       int64         // that processes which render texts may allocate together; 64 MiB
 	StopGrace         time.Duration // for the requests that run at a stop; DefaultStopGrace
 	AdmissionAge      time.Duration // a write that took longer to arrive is admitted anew; 60 s
+	UnmeteredRate     int           // calls a second of an account or source that no quota counts; 0: no limit
 }
 
 // The defaults of Config.
@@ -78,7 +79,7 @@ func (c *Config) Validate() error {
 	if err := checkContentURL(c.ContentURL, c.PublicURL); err != nil {
 		errs = append(errs, err)
 	}
-	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.RenderBytes < 0 || c.StopGrace < 0 || c.AdmissionAge < 0 {
+	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.RenderBytes < 0 || c.StopGrace < 0 || c.AdmissionAge < 0 || c.UnmeteredRate < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	return errors.Join(errs...)
@@ -159,8 +160,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	serving := web.Config{
 		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: admins, Partitions: cfg.Partitions,
-		AdmissionAge: cfg.AdmissionAge,
-		Render:       render.Config{Command: deps.RenderCommand, Bytes: cfg.RenderBytes, Logger: deps.Logger},
+		AdmissionAge: cfg.AdmissionAge, UnmeteredRate: cfg.UnmeteredRate,
+		Render: render.Config{Command: deps.RenderCommand, Bytes: cfg.RenderBytes, Logger: deps.Logger},
 		In: httpin.Config{
 			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
 		},

@@ -179,7 +179,7 @@ func (p *process) addEdge(blobs blob.Store) error {
 		Listen: p.cfg.Listen, PublicURL: p.cfg.PublicURL, UpgradeURL: p.cfg.UpgradeURL, ContentURL: p.cfg.ContentURL,
 		Secret: p.folder.Secret, AlsoSecrets: p.cfg.SecretPrevious.Bytes(), AdminToken: p.folder.AdminToken, AdminListen: p.cfg.AdminListen,
 		TrustedProxies: p.cfg.TrustedProxies, Partitions: p.cfg.Partitions, ClockOffset: p.cfg.ClockOffset,
-		RenderBytes: p.cfg.RenderBytes,
+		RenderBytes: p.cfg.RenderBytes, UnmeteredRate: p.cfg.UnmeteredRate,
 	}, edge.Deps{
 		NC: nc, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health, Ops: p.host.OpsOnAPI(),
 		ReadNow: p.readNow, RenderCommand: p.deps.RenderCommand,

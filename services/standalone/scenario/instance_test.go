@@ -137,7 +137,7 @@ func skipShort(t testing.TB) {
 var slots = make(chan struct{}, 2)
 
 func prepare(s setup, newQuire func(setup) quire, options ...option) *instance {
-	s.settings = map[string]string{"QUIRE_ANON_LIMIT": strconv.Itoa(anonLimit), "QUIRE_REGISTER_LIMIT": "20", "QUIRE_DEV": "1"}
+	s.settings = map[string]string{"QUIRE_ANON_LIMIT": strconv.Itoa(anonLimit), "QUIRE_REGISTER_LIMIT": "20", "QUIRE_UNMETERED_RATE": "100000", "QUIRE_DEV": "1"}
 	for _, o := range options {
 		o(&s)
 	}

@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-
-	"code.dny.dev/ssrf"
 )
 
 const maxURLBytes = 2048
@@ -56,17 +54,3 @@ func numeric(host string) bool {
 	_, err := strconv.ParseUint(last, 0, 64)
 	return err == nil || strings.Trim(last, "0123456789") == ""
 }
-
-// public tells whether an address is one of the public internet.
-func public(ip netip.Addr) bool {
-	network := "tcp6"
-	if ip = ip.Unmap(); ip.Is4() {
-		network = "tcp4"
-	}
-	return guardian().Safe(network, netip.AddrPortFrom(ip, 443).String(), nil) == nil
-}
-
-// guardian refuses to dial what is not of the public internet by IANA's registries of special addresses: private, loopback,
-// link-local (of which the metadata services of clouds are), shared, documentation, multicast and reserved ones, and the IPv6
-// forms that lead to IPv4 addresses (mapped, NAT64, 6to4, Teredo).
-func guardian() *ssrf.Guardian { return ssrf.New(ssrf.WithAnyPort()) }

@@ -14,7 +14,6 @@ import (
 	"time"
 	"unicode"
 
-	"code.dny.dev/ssrf"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"quire.dev/pkg/alert"
@@ -44,7 +43,7 @@ type poster struct {
 func newPoster(store *Store) *poster {
 	dialer := &net.Dialer{Timeout: dialTime, KeepAlive: 30 * time.Second}
 	if !store.allowPrivate {
-		dialer.Control = guardian().Safe // after the name was looked up, for each address of it
+		dialer.Control = dialPublic // after the name was looked up, for each address of it
 	}
 	return &poster{store: store, limit: attemptTime, client: &http.Client{
 		Transport: &http.Transport{
@@ -139,7 +138,7 @@ func plain(err error) string {
 	}
 	var timeout interface{ Timeout() bool }
 	switch {
-	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedNetwork), errors.Is(err, ssrf.ErrProhibitedPort):
+	case errors.Is(err, errProhibited):
 		return errNotAllowed
 	case errors.Is(err, errSealed):
 		return "the secret can't be read any more: make a new one"

@@ -51,5 +51,6 @@ func configure(s host.Settings) edge.Config {
 		Secret: []byte(s.Secret.Reveal()), AlsoSecrets: s.SecretPrevious.Bytes(), AdminToken: s.AdminToken.Reveal(), AdminListen: s.AdminListen,
 		TrustedProxies: s.TrustedProxies, Partitions: s.Partitions, AskPartitions: true, ClockOffset: s.ClockOffset,
 		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, RenderBytes: s.RenderBytes, StopGrace: s.StopGrace,
+		UnmeteredRate: s.UnmeteredRate,
 	}
 }

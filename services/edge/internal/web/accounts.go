@@ -425,9 +425,9 @@ func (s *Server) tryPassword(c *call, hashes *hasher, user *event.User, sent cre
 	}
 	switch {
 	case err != nil:
-		try.takenBack()
+		try.Undecided()
 	case right:
-		try.foundRight()
+		try.Right()
 	}
 	return right, err
 }

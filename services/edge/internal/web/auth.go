@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/netip"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -9,6 +8,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/limit"
 )
 
 const (
@@ -103,7 +103,7 @@ func (s *Server) badKey(c *fiber.Ctx) error {
 // sourceFailed counts a failed call of the source. It returns failure, or 429 where the source has failed too often.
 func (s *Server) sourceFailed(c *fiber.Ctx, failure error) error {
 	now := s.now()
-	if seconds := s.failures.begin(s.http.Source(c), now); seconds > 0 {
+	if seconds := s.failures.Begin(s.http.Source(c), now); seconds > 0 {
 		return tooManyFailures(seconds, now)
 	}
 	return failure
@@ -113,12 +113,12 @@ func (s *Server) sourceFailed(c *fiber.Ctx, failure error) error {
 // calls at a time gets past the limit.
 func (s *Server) counted(c *fiber.Ctx, kind fault.Kind, run func() error) error {
 	source, begun := s.http.Source(c), s.now()
-	if seconds := s.failures.begin(source, begun); seconds > 0 {
+	if seconds := s.failures.Begin(source, begun); seconds > 0 {
 		return tooManyFailures(seconds, begun)
 	}
 	err := run()
 	if fault.KindOf(err) != kind {
-		s.failures.takeBack(source, begun)
+		s.failures.TakeBack(source, begun)
 	}
 	return err
 }
@@ -127,12 +127,4 @@ func (s *Server) counted(c *fiber.Ctx, kind fault.Kind, run func() error) error 
 func (s *Server) network(c *fiber.Ctx) event.AccountID { return s.secret.Network(s.networkBytes(c)) }
 
 // networkBytes are those of the request's source that a limit goes by.
-func (s *Server) networkBytes(c *fiber.Ctx) []byte { return networkBytes(s.http.Source(c)) }
-
-// networkBytes are those of a source that others are told apart by: see httpin.Server.Source.
-func networkBytes(source netip.Addr) []byte {
-	if source.Is6() {
-		return source.AsSlice()[:8]
-	}
-	return source.AsSlice()
-}
+func (s *Server) networkBytes(c *fiber.Ctx) []byte { return limit.Source(s.http.Source(c)) }

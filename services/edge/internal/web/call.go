@@ -8,6 +8,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -28,6 +29,9 @@ type call struct {
 	kept     bool    // see keepAccount
 	metered  metered // see meter
 	download bool    // the content is to be saved
+
+	turn limit.Turn // of the rate of calls that no quota counts: see admitNetwork
+	free bool       // no quota counts the call
 }
 
 // serve is a route as fiber calls it.
@@ -53,6 +57,7 @@ func (s *Server) serve(r *route) fiber.Handler {
 			err = r.handle(c)
 		}
 		returned = true
+		s.endTurn(c, err)
 		if err != nil && r.rules.has(html) && pages.WantsHTML(ctx) {
 			return s.failurePage(ctx, err)
 		}
@@ -65,11 +70,17 @@ func (s *Server) serve(r *route) fiber.Handler {
 func (s *Server) check(c *call) error {
 	r := c.route
 	if r.rules.has(limited) {
-		if err := s.views.admit(s.http.Source(c.Ctx), s.now()); err != nil {
+		if err := s.admitView(s.http.Source(c.Ctx)); err != nil {
 			return err
 		}
 	}
+	if err := s.admitNetwork(c); err != nil {
+		return err
+	}
 	if err := s.authenticate(c); err != nil {
+		return err
+	}
+	if err := s.admitAccount(c); err != nil {
 		return err
 	}
 	if r.rules.has(idempotent | repeatable) {

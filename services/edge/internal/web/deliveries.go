@@ -19,11 +19,11 @@ const (
 // tryWebhook counts a call that has something sent at once, and refuses the account that makes too many.
 func (s *Server) tryWebhook(c *call) error {
 	now := s.now()
-	if seconds := s.webhookTries.wait(c.who.account, now); seconds > 0 {
+	if seconds := s.webhookTries.Wait(c.who.account, now); seconds > 0 {
 		return waitFor(fault.New(fault.RateLimited, "Limit of %d tests and repeated deliveries a minute reached. Try again later.", webhookTries),
 			webhookTries, seconds, now)
 	}
-	s.webhookTries.add(c.who.account, now)
+	s.webhookTries.Add(c.who.account, now)
 	return nil
 }
 

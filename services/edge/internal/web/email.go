@@ -65,7 +65,7 @@ func emailChange(idem []byte, email string) []byte {
 
 // storeEmail tells no more of other accounts than a registration does, and counts as one that fails.
 func (s *Server) storeEmail(c *call, set *event.SetEmail) error {
-	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
+	if err := s.checkFailures(s.http.Source(c.Ctx)); err != nil {
 		return err
 	}
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetEmail{SetEmail: set}})

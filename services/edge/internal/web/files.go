@@ -33,6 +33,11 @@ func (s *Server) getFile(c *call) error {
 		return err
 	}
 	id := c.param("id")
+	if download {
+		if done, err := s.fileUnchanged(c, id, conditions); done || err != nil {
+			return err
+		}
+	}
 	m := s.meter(c).startRead()
 	var pending *bus.PendingRead
 	if event.ValidItemID(id) {

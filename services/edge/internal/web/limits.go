@@ -1,105 +1,74 @@
 package web
 
 import (
-	"container/list"
+	"context"
 	"encoding/binary"
+	"log/slog"
 	"net/netip"
-	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/limit"
 )
 
 // docs/api.md, Limits.
 const (
-	failureLimit   = 100
-	failureWindow  = time.Minute
-	failureSources = 8192 // remembered at a time
+	failureLimit  = 100
+	failureWindow = time.Minute
+
+	signInLimit        = 100 // of an address, from sources that nobody has signed in from
+	signInWindow       = time.Hour
+	signInSourceLimit  = 10 // of an address, from one source
+	signInSourceWindow = 15 * time.Minute
+
+	viewsPerMinute = 300 // pages and downloads by a link
+
+	// A change is a message of the billing journal, and billing remembers its outcome for a day, in memory.
+	changesAtOnce    = 300
+	changesPerMinute = 1
+
+	notifyEvery = time.Second
 )
 
-// accountSource stands for an account in a failureLog. No address of a client is the same: IPv6 sources are of a /64, with
-// zeros behind it.
+// limits are how often callers may do what billing does not count.
+type limits struct {
+	failures *limit.Failures[netip.Addr] // of sources, and of accounts: see accountSource
+	signIns  *limit.Guesses              // by address
+	guesses  *limit.Guesses              // of passwords of documents, by id
+
+	webhookTries *limit.Failures[event.AccountID]
+
+	views     *limit.Networks
+	changes   *limit.Rate // of accounts
+	keyless   *limit.Keyless
+	unmetered *limit.Unmetered // nil: there is none
+}
+
+func newLimits(hash limit.Hash, unmeteredRate int) limits {
+	return limits{
+		failures: limit.NewFailures[netip.Addr](failureLimit, failureWindow),
+		signIns:  limit.NewGuesses(signInLimit, signInWindow, signInSourceLimit, signInSourceWindow),
+		guesses:  limit.NewGuesses(failureLimit, failureWindow, 0, 0),
+
+		webhookTries: limit.NewFailures[event.AccountID](webhookTries-1, webhookWindow),
+
+		views:     limit.NewNetworks(hash, viewsPerMinute/60.0, viewsPerMinute, viewsPerMinute),
+		changes:   limit.NewRate(changesPerMinute/60.0, changesAtOnce),
+		keyless:   limit.NewKeyless(hash),
+		unmetered: limit.NewUnmetered(hash, unmeteredRate),
+	}
+}
+
+// accountSource stands for an account among the sources of failures. No address of a client is the same: IPv6 sources are of a /64,
+// with zeros behind it.
 func accountSource(id event.AccountID) netip.Addr {
 	var b [16]byte
 	b[0] = 0xfc
 	binary.BigEndian.PutUint64(b[8:], uint64(id))
 	return netip.AddrFrom16(b)
-}
-
-// failureLog counts failed calls that billing does not see, by what they have in common: bad keys, wrong passwords and calls
-// with a management token by source, guessed passwords by what they open. It keeps the times themselves, so that the window
-// is exact. The table is bounded: the entry that failed longest ago is evicted. Each edge counts what it sees itself.
-type failureLog[K comparable] struct {
-	limit  int
-	window time.Duration
-
-	mu      sync.Mutex
-	sources map[K]*list.Element
-	recent  *list.List // of *sourceFailures[K], the latest first
-}
-
-type sourceFailures[K comparable] struct {
-	source K
-	times  []int64 // Unix milliseconds, oldest first
-}
-
-func newFailureLog[K comparable](limit int, window time.Duration) *failureLog[K] {
-	return &failureLog[K]{limit: limit, window: window, sources: make(map[K]*list.Element), recent: list.New()}
-}
-
-// refused returns 429 while the source has failed more often than the limit in the last minute. A refused call is no
-// failure, so that a client that goes on trying gets through as the window moves on.
-func (f *failureLog[K]) refused(source K, now time.Time) error {
-	if seconds := f.wait(source, now); seconds > 0 {
-		return tooManyFailures(seconds, now)
-	}
-	return nil
-}
-
-// wait is the seconds until the source may call again; 0 where it may.
-func (f *failureLog[K]) wait(source K, now time.Time) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.waitLocked(source, now)
-}
-
-// begin records a failure before it is known to be one, for takeBack otherwise. Where the source must wait it records none, and
-// returns the seconds.
-func (f *failureLog[K]) begin(source K, now time.Time) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if seconds := f.waitLocked(source, now); seconds > 0 {
-		return seconds
-	}
-	f.addLocked(source, now)
-	return 0
-}
-
-func (f *failureLog[K]) waitLocked(source K, now time.Time) int {
-	e, ok := f.sources[source]
-	if !ok {
-		return 0
-	}
-	entry := e.Value.(*sourceFailures[K])
-	entry.drop(now.Add(-f.window))
-	if len(entry.times) == 0 {
-		f.recent.Remove(e)
-		delete(f.sources, source)
-		return 0
-	}
-	if len(entry.times) <= f.limit {
-		return 0
-	}
-	wait := entry.times[len(entry.times)-1-f.limit] + f.window.Milliseconds() - now.UnixMilli()
-	return int(wait/1000) + 1
-}
-
-func tooManyFailures(retryAfter int, now time.Time) error {
-	message := "More than " + strconv.Itoa(failureLimit) + " calls failed in the last minute. Try again later."
-	return waitFor(&fault.Error{Kind: fault.TooManyFailures, Message: message}, failureLimit, retryAfter, now)
 }
 
 // waitFor is e with the limit that was reached and the seconds after which the same call may succeed.
@@ -108,50 +77,80 @@ func waitFor(e *fault.Error, limit int64, seconds int, now time.Time) error {
 	return e
 }
 
-// add records a failure.
-func (f *failureLog[K]) add(source K, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.addLocked(source, now)
+func tooManyFailures(retryAfter int, now time.Time) error {
+	message := "More than " + strconv.Itoa(failureLimit) + " calls failed in the last minute. Try again later."
+	return waitFor(&fault.Error{Kind: fault.TooManyFailures, Message: message}, failureLimit, retryAfter, now)
 }
 
-func (f *failureLog[K]) addLocked(source K, now time.Time) {
-	e, ok := f.sources[source]
-	if !ok {
-		if len(f.sources) >= failureSources {
-			last := f.recent.Back()
-			delete(f.sources, last.Value.(*sourceFailures[K]).source)
-			f.recent.Remove(last)
+// checkFailures returns fault.TooManyFailures while the source has failed too often.
+func (s *Server) checkFailures(source netip.Addr) error {
+	now := s.now()
+	if seconds := s.failures.Wait(source, now); seconds > 0 {
+		return tooManyFailures(seconds, now)
+	}
+	return nil
+}
+
+// admitView returns fault.RateLimited for a source that has seen too many pages, or whose site has.
+func (s *Server) admitView(source netip.Addr) error {
+	now := s.now()
+	limit, seconds := s.views.Admit(source, now)
+	if seconds == 0 {
+		return nil
+	}
+	return waitFor(fault.New(fault.RateLimited, "More than %d pages in the last minute. Try again later.", limit), limit, seconds, now)
+}
+
+// admitChange returns fault.RateLimited for an account that was changed too often.
+func (s *Server) admitChange(account event.AccountID) error {
+	now := s.now()
+	seconds := s.changes.Admit(account, now)
+	if seconds == 0 {
+		return nil
+	}
+	e := fault.New(fault.RateLimited, "An account may be changed %d times at once, and once a minute after that. Try again later.", changesAtOnce)
+	return waitFor(e, changesAtOnce, seconds, now)
+}
+
+// guessPassword counts a try to sign in with an address. It is the same whether the address has an account or not.
+func (s *Server) guessPassword(c *call, email string) (*limit.Guess, error) {
+	now := s.now()
+	g, wait := s.signIns.Begin(strings.ToLower(strings.TrimSpace(email)), s.http.Source(c.Ctx), now)
+	if wait > 0 {
+		return nil, waitFor(fault.New(fault.TooManyFailures, "Too many sign-ins with this address failed. Try again later."), signInSourceLimit, wait, now)
+	}
+	return g, nil
+}
+
+// mergeCounts counts what another edge has answered.
+func (s *Server) mergeCounts(counts *event.SourceCounts) {
+	now := s.now()
+	s.views.Sources.Merge(counts.Sources, now)
+	s.views.Sites.Merge(counts.Sites, now)
+	s.keyless.Merge(counts.Keyless, now)
+	s.changes.Merge(counts.Changes, now)
+	s.unmetered.Merge(counts.Unmetered, counts.UnmeteredSites, now)
+}
+
+// notifyEdges notifies the other edges of what this one has answered, until ctx ends.
+func (s *Server) notifyEdges(ctx context.Context) {
+	tick := time.NewTicker(notifyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
-		e = f.recent.PushFront(&sourceFailures[K]{source: source})
-		f.sources[source] = e
-	}
-	f.recent.MoveToFront(e)
-	entry := e.Value.(*sourceFailures[K])
-	entry.drop(now.Add(-f.window))
-	if len(entry.times) > f.limit {
-		entry.times = append(entry.times[:0], entry.times[1:]...)
-	}
-	entry.times = append(entry.times, now.UnixMilli())
-}
-
-// takeBack undoes an add.
-func (f *failureLog[K]) takeBack(source K, added time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e, ok := f.sources[source]; ok {
-		entry := e.Value.(*sourceFailures[K])
-		if i := slices.Index(entry.times, added.UnixMilli()); i >= 0 {
-			entry.times = slices.Delete(entry.times, i, i+1)
+		counts := &event.SourceCounts{
+			Sources: s.views.Sources.Drain(), Sites: s.views.Sites.Drain(), Keyless: s.keyless.Drain(), Changes: s.changes.Drain(),
+		}
+		counts.Unmetered, counts.UnmeteredSites = s.unmetered.Drain()
+		if len(counts.Sources)+len(counts.Keyless)+len(counts.Changes)+len(counts.Unmetered) == 0 { // a site never comes without a source
+			continue
+		}
+		if err := s.bus.TellSources(counts); err != nil {
+			s.log.Warn("the other edges could not be notified", slog.Any("error", err))
 		}
 	}
-}
-
-// drop forgets the times up to from.
-func (e *sourceFailures[K]) drop(from time.Time) {
-	n := 0
-	for n < len(e.times) && e.times[n] <= from.UnixMilli() {
-		n++
-	}
-	e.times = append(e.times[:0], e.times[n:]...)
 }

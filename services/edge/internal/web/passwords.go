@@ -63,7 +63,7 @@ func (s *Server) replacePassword(c *call, current, password string) error {
 
 // ownUser is the user of the session, unless too many passwords of the account were guessed.
 func (s *Server) ownUser(c *call) (*event.User, error) {
-	if err := s.failures.refused(accountSource(c.who.account), s.now()); err != nil {
+	if err := s.checkFailures(accountSource(c.who.account)); err != nil {
 		return nil, err
 	}
 	user, err := s.userOf(c.who.account)
@@ -78,12 +78,12 @@ func (s *Server) ownUser(c *call) (*event.User, error) {
 func (s *Server) checkCurrentPassword(c *call, user *event.User, current string) error {
 	account, begun := accountSource(c.who.account), s.now()
 	// It counts before its turn comes, so that many at a time don't get past the limit.
-	if seconds := s.failures.begin(account, begun); seconds > 0 {
+	if seconds := s.failures.Begin(account, begun); seconds > 0 {
 		return tooManyFailures(seconds, begun)
 	}
 	right, err := s.checkPassword(s.ctx, []byte(user.PasswordHash), current)
 	if err != nil || right {
-		s.failures.takeBack(account, begun)
+		s.failures.TakeBack(account, begun)
 	}
 	if err == nil && !right {
 		err = failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")

@@ -116,7 +116,7 @@ func (s *Server) change(w *writing) (*written, error) {
 		return s.write(w)
 	}
 	source := s.http.Source(c.Ctx)
-	if err := s.failures.refused(source, s.now()); err != nil {
+	if err := s.checkFailures(source); err != nil {
 		return nil, err
 	}
 	err := s.checkToken(w)
@@ -126,7 +126,7 @@ func (s *Server) change(w *writing) (*written, error) {
 	}
 	if status := fault.KindOf(err).Status(); err != nil && status < fiber.StatusInternalServerError {
 		c.Set(headerChargeSource, "none")
-		s.failures.add(source, s.now())
+		s.failures.Add(source, s.now())
 	}
 	return done, err
 }

@@ -38,6 +38,9 @@ type reading struct {
 	version    uint64 // 0: current
 	conditions httpin.Conditions
 	password   string
+
+	checked  uint64 // version of the document whose password was checked
+	mismatch error  // what came of it
 }
 
 func (s *Server) getText(c *call, k *textKind) (err error) {
@@ -46,6 +49,9 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 		return err
 	}
 	if r.version, err = versionQuery(c.Ctx); err != nil {
+		return err
+	}
+	if done, err := r.unchanged(); done || err != nil {
 		return err
 	}
 	m := s.meter(c).startRead()
@@ -104,7 +110,7 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 		if err != nil {
 			return found{}, err
 		}
-		if err := r.s.requirePassword(r.c, doc, r.password); err != nil {
+		if err := r.checkPassword(doc); err != nil {
 			return found{}, err
 		}
 		f := found{doc: doc, inline: doc.GetContent().GetInline()}
@@ -112,10 +118,10 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 		switch {
 		case err != nil:
 			return found{}, err
-		case known: // shows nothing, so it burns nothing
+		case known: // since unchanged looked at it; it shows nothing, so it burns nothing
 			return f, errNotModified
 		}
-		if !doc.BurnAfterRead || doc.Owner != 0 && doc.Owner == uint64(r.c.who.account) {
+		if !r.burns(doc) {
 			if err = r.open(&f); errors.Is(err, blob.ErrNotFound) {
 				pending = r.s.startRead(r) // changed since it was read
 				continue
@@ -138,6 +144,14 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 }
 
 var errReadRace = errors.New("the document changed each time it was read")
+
+// checkPassword is requirePassword, once for each version.
+func (r *reading) checkPassword(doc *event.Document) error {
+	if r.checked != doc.Version {
+		r.checked, r.mismatch = doc.Version, r.s.requirePassword(r.c, doc, r.password)
+	}
+	return r.mismatch
+}
 
 func (r *reading) open(f *found) (err error) {
 	if f.doc.GetContent().GetBlob() != "" {
@@ -169,7 +183,7 @@ func (s *Server) requirePassword(c *call, doc *event.Document, password string) 
 		return passwordNeeded()
 	}
 	now := s.now()
-	try, wait := s.guesses.begin(doc.Id, s.http.Source(c.Ctx), now)
+	try, wait := s.guesses.Begin(doc.Id, s.http.Source(c.Ctx), now)
 	if wait > 0 {
 		return tooManyFailures(wait, now)
 	}
@@ -179,12 +193,12 @@ func (s *Server) requirePassword(c *call, doc *event.Document, password string) 
 	ok, err := s.documentHashes.check(s.ctx, doc.PasswordHash, password)
 	switch {
 	case err != nil:
-		try.takenBack()
+		try.Undecided()
 		return err
 	case !ok:
 		return wrongPassword()
 	}
-	try.foundRight()
+	try.Right()
 	return nil
 }
 

@@ -197,7 +197,7 @@ func (s *Server) routes() []route {
 		{"GET", console.AdminPricesPath, adminPage, unmetered, noBody, page, s.forAdmins(s.showAdminPrices)},
 		{"GET", console.AdminHealthPath, adminPage, unmetered, noBody, asked, s.forAdmins(s.showAdminHealth)},
 		{"GET", console.AdminHealthTable, adminPage, unmetered, noBody, asked, s.forAdmins(s.showHealthTable)},
-		{"GET", assetPath, anybody, unmetered, noBody, anyQuery, s.asset},
+		{"GET", assetPath, anybody, unmetered, noBody, anyQuery | unlimited, s.asset},
 		{"GET", "/docs", anybody, unmetered, noBody, page, s.documentation},
 		{"GET", "/docs/api/:tag", anybody, unmetered, noBody, page, s.documentation},
 		{"GET", "/docs/guides/:name", anybody, unmetered, noBody, page, s.documentation},
@@ -213,9 +213,9 @@ func (s *Server) routes() []route {
 		{"PUT", "/", keyOrKeyless, plan.LiteCreate, quickBytes, idempotent | ownQuery | terminal, s.createFromTerminal},
 		{"PUT", "/:name", keyOrKeyless, plan.LiteCreate, quickBytes, idempotent | ownQuery | terminal | otherwise, s.createFromTerminal},
 
-		{"GET", "/livez", operators, unmetered, noBody, anyQuery, s.operate},
-		{"GET", "/readyz", operators, unmetered, noBody, anyQuery, s.operate},
-		{"GET", "/metrics", operators, unmetered, noBody, anyQuery, s.operate},
+		{"GET", "/livez", operators, unmetered, noBody, anyQuery | unlimited, s.operate},
+		{"GET", "/readyz", operators, unmetered, noBody, anyQuery | unlimited, s.operate},
+		{"GET", "/metrics", operators, unmetered, noBody, anyQuery | unlimited, s.operate},
 	}
 }
 
@@ -235,6 +235,11 @@ const (
 	adminPage                // as anybody, and the paths exist as those of admin; the handler looks for the session of an admin
 	operators                // anybody; the paths exist only where operators have no listener of their own
 )
+
+// takesKey tells whether an API key that is sent is the caller's.
+func (c credential) takesKey() bool {
+	return c == apiKey || c == keyOrKeyless || c == keyOrToken || c == keyOrSession
+}
 
 const unmetered = plan.KeyUnspecified
 
@@ -280,6 +285,7 @@ const (
 	content                      // exists on the host of Config.ContentURL too; no other row does
 	command                      // changes the account of the session: admitChange limits how often
 	otherwise                    // the path is of one segment, and no other row has it in any method
+	unlimited                    // QUIRE_UNMETERED_RATE does not hold, as it does for the other calls that no quota counts
 
 	views = limited | anyQuery
 	page  = views | html

@@ -176,11 +176,7 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	add(metered, fault.AccountSuspended, fault.KeyScope) // of the key that a session's call is counted for, too
 	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired, fault.KeyQuotaExhausted, fault.SpendingCapReached)
 	add(metered && who(keyOrKeyless), fault.AnonymousLimit)
-	explains := strings.HasSuffix(r.path, "/requests/:requestId")                       // billing limits these
-	sends := strings.HasSuffix(r.path, "/test") || strings.HasSuffix(r.path, "/replay") // to a webhook
-	waits := strings.HasSuffix(r.path, "/events")                                       // for them
-	exports := r.method == "POST" && strings.HasSuffix(r.path, "/user/export")          // billing limits them too
-	add(r.rules.has(limited|command) || explains || sends || waits || exports, fault.RateLimited)
+	add(!listed && !r.rules.has(unlimited), fault.RateLimited) // of calls that no quota counts: 304s and repeated answers too
 	return kinds
 }
 
@@ -269,5 +265,18 @@ func TestRowsWithoutAQueryRefuseOne(t *testing.T) {
 		if a.status != status {
 			t.Errorf("%s: %d %.200s, want %d", path, a.status, a.body, status)
 		}
+	}
+}
+
+// TestProbesAndAssetsAloneHaveNoRate: every other call that no quota counts passes QUIRE_UNMETERED_RATE.
+func TestProbesAndAssetsAloneHaveNoRate(t *testing.T) {
+	var got []string
+	for _, r := range (&Server{}).routes() {
+		if r.rules.has(unlimited) {
+			got = append(got, r.path)
+		}
+	}
+	if want := []string{assetPath, "/livez", "/readyz", "/metrics"}; !slices.Equal(got, want) {
+		t.Errorf("without a rate: %q, want %q", got, want)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +38,7 @@ type Config struct {
 	AdminOnly      bool          // no other paths exist
 	Partitions     int           // of every journal
 	Render         render.Config // of texts that strangers wrote
+	UnmeteredRate  int           // calls a second of an account or source that no quota counts; 0: no limit
 	PasswordHashes int           // of each kind that may run at a time, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted anew; 60 s
 	In             httpin.Config // NewRequestID, Fail, Answered and Logger are set by New
@@ -75,19 +75,12 @@ type Server struct {
 	ops       fasthttp.RequestHandler
 	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
 	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
-	failures  *failureLog[netip.Addr]
-	signIns   *guessLimit // by address
-	guesses   *guessLimit // of passwords of documents, by id
-
-	webhookTries *failureLog[event.AccountID]
-	listeners    *listeners // that wait for events of their account
+	limits
+	listeners *listeners // that wait for events of their account
 
 	signInHashes, registrationHashes, documentHashes *hasher
 
 	metrics       *metrics
-	views         *viewLimit
-	changes       *rates // of accounts
-	keyless       *keylessLimit
 	pages         *pages.Pages
 	render        *render.Renderer
 	forgetful     *render.Renderer // render, without its cache
@@ -107,18 +100,11 @@ func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
 		rendering: semaphore.NewWeighted(renderBudget),
-		failures:  newFailureLog[netip.Addr](failureLimit, failureWindow),
-		signIns:   newGuessLimit(signInLimit, signInWindow, signInSourceLimit, signInSourceWindow),
-		guesses:   newGuessLimit(failureLimit, failureWindow, 0, 0),
-
-		webhookTries: newFailureLog[event.AccountID](webhookTries-1, webhookWindow),
+		limits:    newLimits(deps.Secret.Network, cfg.UnmeteredRate),
 
 		signInHashes: newHasher(cfg.PasswordHashes), registrationHashes: newHasher(cfg.PasswordHashes), documentHashes: newHasher(cfg.PasswordHashes),
 
 		metrics: newMetrics(deps.Metrics),
-		views:   newViewLimit(deps.Secret.Network),
-		changes: newRates(changesPerMinute/60.0, changesAtOnce),
-		keyless: newKeylessLimit(deps.Secret.Network),
 		pages:   pages.New(),
 		render:  render.New(cfg.Render),
 		whole:   newWholeBlobs(deps.Blobs),
@@ -152,13 +138,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.cfg.AdminOnly {
 		return s.http.Serve(ctx, ln) // it limits no views and no creations: the bus tells the server of the API what it hears
 	}
-	s.bus.HearSources(s.heard)
-	telling, stop := context.WithCancel(ctx)
+	s.bus.HearSources(s.mergeCounts)
+	notifying, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer stop()
-	background.Go(func() { s.tellEdges(telling) })
-	background.Go(func() { s.makeExports(telling) })
+	background.Go(func() { s.notifyEdges(notifying) })
+	background.Go(func() { s.makeExports(notifying) })
 	return s.http.Serve(ctx, ln)
 }
 

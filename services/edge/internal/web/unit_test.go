@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -218,35 +217,6 @@ func TestCursorsAreGoodForTheirListOnly(t *testing.T) {
 		if got, ok := s.parseCursor(scope, string(changed)); ok && got != at {
 			t.Errorf("with byte %d changed it is good for %+v", i, got)
 		}
-	}
-}
-
-func TestFailuresAreCountedForARollingMinute(t *testing.T) {
-	f, now := newFailureLog[netip.Addr](failureLimit, failureWindow), time.UnixMilli(1_700_000_000_000)
-	bad, good := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	for i := range failureLimit + 1 {
-		if err := f.refused(bad, now); err != nil {
-			t.Fatalf("refused after %d failures", i)
-		}
-		f.add(bad, now)
-		now = now.Add(100 * time.Millisecond)
-	}
-	err := f.refused(bad, now)
-	var e *fault.Error
-	if !errors.As(err, &e) || e.Kind != fault.TooManyFailures || e.RetryAfter != 50 {
-		t.Fatalf("%v, retry after %d", err, e.RetryAfter)
-	}
-	if err := f.refused(good, now); err != nil {
-		t.Errorf("another source: %v", err)
-	}
-	if err := f.refused(bad, now.Add(time.Duration(e.RetryAfter)*time.Second)); err != nil {
-		t.Errorf("after Retry-After: %v", err)
-	}
-	for i := range 2 * failureSources {
-		f.add(netip.AddrFrom4([4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}), now)
-	}
-	if len(f.sources) != failureSources || f.recent.Len() != failureSources {
-		t.Errorf("%d sources, %d in order", len(f.sources), f.recent.Len())
 	}
 }
 

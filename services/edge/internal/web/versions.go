@@ -15,7 +15,7 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 		return err
 	}
 	account := accountSource(c.who.account)
-	if err := s.failures.refused(account, s.now()); err != nil {
+	if err := s.checkFailures(account); err != nil {
 		return err
 	}
 	var pending *bus.PendingRead
@@ -28,7 +28,7 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 	found, err := s.foundVersions(pending)
 	if err != nil {
 		if failedInExecution(fault.KindOf(err).Status()) {
-			s.failures.add(account, s.now())
+			s.failures.Add(account, s.now())
 		}
 		return err
 	}

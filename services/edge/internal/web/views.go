@@ -37,7 +37,7 @@ func (s *Server) missingPage(c *fiber.Ctx, err error) error {
 	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) || s.onContentHost(c) {
 		return err
 	}
-	if err := s.views.admit(s.http.Source(c), s.now()); err != nil {
+	if err := s.admitView(s.http.Source(c)); err != nil {
 		return err
 	}
 	return s.failurePage(c, err)
@@ -153,7 +153,7 @@ func (s *Server) admitPassword(c *call, doc *event.Document, password string) er
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
-	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
+	if err := s.checkFailures(s.http.Source(c.Ctx)); err != nil {
 		return err
 	}
 	err := s.requirePassword(c, doc, password)

@@ -100,10 +100,16 @@ func (s *Server) kept(w *writing) (*written, error) {
 		return nil, err
 	}
 	if c.who.anonymous {
+		if err := s.admitReplay(c); err != nil {
+			return nil, err
+		}
 		s.setQuotaNow(c)
 		return s.replay(w, outcome)
 	}
 	usage, err := s.usageForKey(c, c.route.key)
+	if err == nil {
+		err = s.admitReplay(c)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +248,7 @@ func (s *Server) execute(w *writing, m *metered) (*written, error) {
 	}
 	m.setCharge()
 	if m.admission.Anonymous && m.verdict != nil {
-		s.keyless.made(s.http.Source(w.call.Ctx), m.verdict.Limit, s.now())
+		s.keyless.Count(s.http.Source(w.call.Ctx), m.verdict.Limit, s.now())
 	}
 	w.done = written{outcome: o, remaining: m.remaining()}
 	return &w.done, nil
