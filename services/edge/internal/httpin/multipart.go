@@ -12,12 +12,15 @@ import (
 const (
 	maxFormParts  = 16
 	maxPartFields = 16 // in the header of a part
+	maxPartHeader = 64 << 10
 )
 
 // Form reads the parts of a multipart/form-data body (RFC 7578). The body must end with its closing boundary: what is cut off has
 // lost parts that nobody can name.
 type Form struct {
 	reader *multipart.Reader
+	body   *headerLimit
+	part   *multipart.Part // the last one
 	parts  int
 }
 
@@ -28,7 +31,8 @@ func NewForm(body io.Reader, boundary string) (*Form, error) {
 	}
 	// The reader ends with io.EOF behind a closing boundary, which may lack its line end, and for some bodies that are cut off.
 	ended := io.MultiReader(body, strings.NewReader("\r\n"), cutOff{})
-	return &Form{reader: multipart.NewReader(ended, boundary)}, nil
+	limited := &headerLimit{Reader: ended}
+	return &Form{reader: multipart.NewReader(limited, boundary), body: limited}, nil
 }
 
 // CheckBoundary refuses a text that can't be a boundary.
@@ -45,9 +49,18 @@ func notOfBoundary(r rune) bool {
 
 // Next is the next part with its name and, of a file, the file's name without folders. It is io.EOF behind the closing boundary.
 func (f *Form) Next() (part *multipart.Part, name, file string, err error) {
-	if part, err = f.reader.NextRawPart(); err != nil {
+	if f.part != nil {
+		_ = f.part.Close() // its rest is no header; the next read fails as this does
+	}
+	f.body.left = maxPartHeader
+	part, err = f.reader.NextRawPart()
+	f.body.left = -1
+	if errors.Is(err, errPartHeader) {
+		return nil, "", "", Malformed("The header of a part of the multipart body is larger than %d bytes.", maxPartHeader)
+	} else if err != nil {
 		return nil, "", "", err
 	}
+	f.part = part
 	if f.parts++; f.parts > maxFormParts {
 		return nil, "", "", Malformed("The multipart body has more than %d parts.", maxFormParts)
 	}
@@ -87,6 +100,25 @@ func CheckFileName(field, name string) error {
 
 // FormEnded tells whether Next has read the closing boundary.
 func FormEnded(err error) bool { return errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) }
+
+// headerLimit reads no more than left bytes, about: a buffer more than that. -1: any number.
+type headerLimit struct {
+	io.Reader
+	left int
+}
+
+var errPartHeader = errors.New("the header of a part is too large")
+
+func (l *headerLimit) Read(to []byte) (int, error) {
+	if l.left == 0 {
+		return 0, errPartHeader
+	}
+	n, err := l.Reader.Read(to)
+	if l.left > 0 {
+		l.left = max(0, l.left-n)
+	}
+	return n, err
+}
 
 type cutOff struct{}
 

@@ -47,6 +47,13 @@ func TestThePartsOfAFormAreHeldToTheirForm(t *testing.T) {
 			t.Errorf("%q: %v", header, err)
 		}
 	}
+	for size, taken := range map[int]bool{maxPartHeader - 8<<10: true, maxPartHeader + 8<<10: false, 8 << 20: false} { // about, by a buffer
+		first := "--b\r\n" + plain + "\r\n\r\n" + strings.Repeat("x", 1<<20) + "\r\n"
+		err := formError(first + "--b\r\nX: " + strings.Repeat("y", size) + "\r\n" + plain + "\r\n\r\nx\r\n--b--")
+		if (err == nil) != taken {
+			t.Errorf("a header of %d bytes: %v", size, err)
+		}
+	}
 	part := "--b\r\n" + plain + "\r\n\r\nx\r\n"
 	if err := formError(strings.Repeat(part, maxFormParts) + "--b--"); err != nil {
 		t.Error(err)
@@ -59,4 +66,14 @@ func TestThePartsOfAFormAreHeldToTheirForm(t *testing.T) {
 			t.Errorf("boundary %q: %v", boundary, err)
 		}
 	}
+}
+
+func FuzzForm(f *testing.F) {
+	f.Add("--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\nx\r\n--b--")
+	f.Add("preamble\r\n--b \t\r\n\r\n\r\n--b\n--b--\r\nepilogue")
+	f.Fuzz(func(t *testing.T, body string) {
+		if formError(body) == nil && !strings.Contains(body, "--b--") {
+			t.Errorf("%q is taken without its closing boundary", body)
+		}
+	})
 }

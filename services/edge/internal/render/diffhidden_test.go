@@ -81,7 +81,14 @@ func TestADiffShowsWhatIsOverlooked(t *testing.T) {
 // A change that everybody sees needs no code points.
 func TestADiffNamesNoCharactersThatAreSeen(t *testing.T) {
 	for _, c := range [][2]string{
-		{"кот\n", "кит\n"}, {"naive\n", "naïve\n"}, {"日本\n", "日木\n"}, {"a\n", "aé\n"}, {"a 😀\n", "a 😃\n"}, {"ab\n", "ac\n"}, {"l\n", "1\n"}, {"", "é\n"},
+		{"кот\n", "кит\n"},
+		{"naive\n", "naïve\n"},
+		{"日本\n", "日木\n"},
+		{"a\n", "aé\n"},
+		{"a 😀\n", "a 😃\n"},
+		{"ab\n", "ac\n"},
+		{"l\n", "1\n"},
+		{"", "é\n"},
 		{"один два три\n", "один два четыре\n"},
 	} {
 		d := requireDiff(t, patient(), c[0], c[1], "")
