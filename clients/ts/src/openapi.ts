@@ -3984,7 +3984,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The quota and the credits are used up, the tier does not have the endpoint, or too many calls failed. */
+        /** @description The quota and the credits are used up, the tier does not have the endpoint, or too many calls failed. Or, with `rate_limited`, more calls came than the rate of those that no quota counts. */
         QuotaAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4001,7 +4001,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The quota and the credits, or the keyless limit are used up, or too many calls failed. */
+        /** @description The quota and the credits, or the keyless limit are used up, or too many calls failed. Or, with `rate_limited`, more calls came than the rate of those that no quota counts. */
         KeylessQuotaAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4037,6 +4037,40 @@ export interface components {
         };
         /** @description Too many calls of the account or source failed. */
         TooManyFailuresAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
+                "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
+                RateLimit: components["headers"]["RateLimitHeader"];
+                "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "Retry-After": components["headers"]["RetryAfterHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Too many calls of the account or source failed. */
+        MeteredListLimitAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
+                "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
+                RateLimit: components["headers"]["RateLimitHeader"];
+                "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "Retry-After": components["headers"]["RetryAfterHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description More calls came than the rate of those that no quota counts. */
+        UnmeteredRateAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
@@ -4243,7 +4277,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The quota and the credits, or the keyless limit are used up, or too many calls failed. */
+        /** @description The quota and the credits, or the keyless limit are used up, or too many calls failed. Or, with `rate_limited`, more calls came than the rate of those that no quota counts. */
         LineKeylessQuotaAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4405,7 +4439,19 @@ export interface components {
          */
         IfNoneMatchParam: string;
         /**
-         * @description `Range` counts only while this is the `ETag` of the bytes. Otherwise all bytes are sent.
+         * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
+         *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+         * @example Thu, 30 Nov 2072 00:00:00 GMT
+         */
+        IfUnmodifiedSinceParam: string;
+        /**
+         * @description 304 unless `Last-Modified`, of JSON `updatedAt`, is later than this date. Ignored beside `If-None-Match`, and if it is no date of HTTP.
+         * @example Sun, 06 Nov 1994 08:49:37 GMT
+         */
+        IfModifiedSinceParam: string;
+        /**
+         * @description `Range` counts only while this is the `ETag` of the bytes, or the `Last-Modified` of a file or of a text that was never updated.
+         *     Otherwise all bytes are sent.
          * @example "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
          */
         IfRangeParam: string;
@@ -5005,10 +5051,26 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
                 /**
+                 * @description Answers only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["IfMatchTagParam"];
+                /**
                  * @description Answers 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "7"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchParam"];
+                /**
+                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
+                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @example Thu, 30 Nov 2072 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
+                /**
+                 * @description 304 unless `Last-Modified`, of JSON `updatedAt`, is later than this date. Ignored beside `If-None-Match`, and if it is no date of HTTP.
+                 * @example Sun, 06 Nov 1994 08:49:37 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSinceParam"];
                 /**
                  * @description Password of the document, where it has one. At most 128 characters.
                  * @example correct horse battery staple
@@ -5035,6 +5097,7 @@ export interface operations {
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
             409: components["responses"]["InFlightAnswer"];
+            412: components["responses"]["VersionMismatchAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
             429: components["responses"]["QuotaAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
@@ -5057,6 +5120,12 @@ export interface operations {
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
+                /**
+                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
+                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @example Thu, 30 Nov 2072 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
             };
             path: {
                 /**
@@ -5102,6 +5171,12 @@ export interface operations {
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
+                /**
+                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
+                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @example Thu, 30 Nov 2072 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
             };
             path: {
                 /**
@@ -5327,10 +5402,26 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
                 /**
+                 * @description Answers only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["IfMatchTagParam"];
+                /**
                  * @description Answers 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "7"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchParam"];
+                /**
+                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
+                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @example Thu, 30 Nov 2072 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
+                /**
+                 * @description 304 unless `Last-Modified`, of JSON `updatedAt`, is later than this date. Ignored beside `If-None-Match`, and if it is no date of HTTP.
+                 * @example Sun, 06 Nov 1994 08:49:37 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSinceParam"];
                 /**
                  * @description Password of the document, where it has one. At most 128 characters.
                  * @example correct horse battery staple
@@ -5357,6 +5448,7 @@ export interface operations {
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
             409: components["responses"]["InFlightAnswer"];
+            412: components["responses"]["VersionMismatchAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
             429: components["responses"]["QuotaAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
@@ -5379,6 +5471,12 @@ export interface operations {
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
+                /**
+                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
+                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @example Thu, 30 Nov 2072 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
             };
             path: {
                 /**
@@ -5424,6 +5522,12 @@ export interface operations {
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
+                /**
+                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
+                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @example Thu, 30 Nov 2072 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
             };
             path: {
                 /**
@@ -5544,7 +5648,7 @@ export interface operations {
             403: components["responses"]["AccountSuspendedAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
-            429: components["responses"]["TooManyFailuresAnswer"];
+            429: components["responses"]["MeteredListLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -5870,7 +5974,8 @@ export interface operations {
                  */
                 Range?: components["parameters"]["RangeParam"];
                 /**
-                 * @description `Range` counts only while this is the `ETag` of the bytes. Otherwise all bytes are sent.
+                 * @description `Range` counts only while this is the `ETag` of the bytes, or the `Last-Modified` of a file or of a text that was never updated.
+                 *     Otherwise all bytes are sent.
                  * @example "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
                  */
                 "If-Range"?: components["parameters"]["IfRangeParam"];
@@ -5884,6 +5989,17 @@ export interface operations {
                  * @example "7"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchParam"];
+                /**
+                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
+                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @example Thu, 30 Nov 2072 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
+                /**
+                 * @description 304 unless `Last-Modified`, of JSON `updatedAt`, is later than this date. Ignored beside `If-None-Match`, and if it is no date of HTTP.
+                 * @example Sun, 06 Nov 1994 08:49:37 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSinceParam"];
             };
             path: {
                 /**
@@ -5930,6 +6046,12 @@ export interface operations {
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
+                /**
+                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
+                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @example Thu, 30 Nov 2072 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
             };
             path: {
                 /**
@@ -6010,7 +6132,7 @@ export interface operations {
             403: components["responses"]["AccountSuspendedAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
-            429: components["responses"]["TooManyFailuresAnswer"];
+            429: components["responses"]["MeteredListLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6344,6 +6466,7 @@ export interface operations {
             408: components["responses"]["RequestTimeoutAnswer"];
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            429: components["responses"]["UnmeteredRateAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6450,6 +6573,7 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["UnmeteredRateAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6681,6 +6805,7 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["UnmeteredRateAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6764,6 +6889,7 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["UnmeteredRateAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6824,6 +6950,7 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["UnmeteredRateAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -7012,6 +7139,7 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["UnmeteredRateAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -7149,6 +7277,7 @@ export interface operations {
             401: components["responses"]["SessionRequiredAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["UnmeteredRateAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];

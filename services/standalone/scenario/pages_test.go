@@ -332,3 +332,22 @@ func plain(t testing.TB, url string) (status int, body string) {
 	}
 	return response.StatusCode, string(data)
 }
+
+// Texts that once took gigabytes, or a core for a minute, to render.
+func TestATextThatIsTooIntricateIsShownAsItsSource(t *testing.T) {
+	i, k := common(t), kinds()[0]
+	a := i.account(t, "pro")
+	const columns = 4000
+	for name, c := range map[string]struct{ content, shown, hidden string }{
+		"a table of many columns and rows": {
+			strings.Repeat("|a", columns) + "|\n" + strings.Repeat("|-", columns) + "|\n" + strings.Repeat("b\n", columns), "|-|-|", "<table>",
+		},
+		"many nodes": {strings.Repeat("`a`\n`b`", 25_001), "too large or too intricate", "<code>a</code>"},
+		"many lines": {strings.Repeat("*a*\n\n", 20_000), "too large or too intricate", "<em>"},
+	} {
+		i.page(t, "GET", k.page+k.make(t, a, object{"content": c.content, "language": "markdown"}), browser()).
+			shows(t, http.StatusOK, c.shown).hides(t, c.hidden)
+		i.page(t, "GET", k.page+k.make(t, a, object{"content": "# After " + name, "language": "markdown"}), browser()).
+			shows(t, http.StatusOK, "<h2 id=")
+	}
+}
