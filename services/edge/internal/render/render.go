@@ -40,11 +40,11 @@ const jobBytes = 64 << 20
 
 func (cfg *Config) setDefaults() {
 	cfg.Bytes = cmp.Or(cfg.Bytes, DefaultBytes)
-	most := min(4, max(1, runtime.GOMAXPROCS(0)/2))
+	maxRunners := min(4, max(1, runtime.GOMAXPROCS(0)/2))
 	if len(cfg.Command) > 0 {
-		most = min(most, max(1, int(cfg.Bytes/jobBytes)))
+		maxRunners = min(maxRunners, max(1, int(cfg.Bytes/jobBytes)))
 	}
-	cfg.Concurrent = cmp.Or(cfg.Concurrent, most)
+	cfg.Concurrent = cmp.Or(cfg.Concurrent, maxRunners)
 	cfg.Wait = cmp.Or(cfg.Wait, 250*time.Millisecond)
 	cfg.Deadline = cmp.Or(cfg.Deadline, time.Second)
 	cfg.CacheBytes = cmp.Or(cfg.CacheBytes, 32<<20)
