@@ -151,7 +151,8 @@ type generousBilling struct {
 
 func (b *generousBilling) fold(m journal.Message) (string, event.Message) {
 	var batch event.UsageBatch
-	if m.Subject != event.UsageSubject(0) || event.Decode(m.Data, &batch) != nil {
+	asked := m.Subject == event.UsageSubject(0)
+	if !asked && m.Subject != event.File.SettleSubject(0) || event.Decode(m.Data, &batch) != nil {
 		return "", nil
 	}
 	b.mu.Lock()
@@ -169,6 +170,9 @@ func (b *generousBilling) fold(m journal.Message) (string, event.Message) {
 		} else {
 			b.voided++
 		}
+	}
+	if !asked {
+		return "", nil
 	}
 	return event.VerdictSubject(batch.Source), verdicts
 }
