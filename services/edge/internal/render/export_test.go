@@ -1,6 +1,9 @@
 package render
 
-import "slices"
+import (
+	"slices"
+	"testing"
+)
 
 // Occupy takes a runner away until the function that it returns is called.
 func Occupy(r *Renderer) (release func()) {
@@ -27,4 +30,18 @@ func (l *Languages) All() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Kill kills the process of a Renderer with one, as the kernel does when the machine has no memory left.
+func Kill(t *testing.T, r *Renderer) {
+	t.Helper()
+	taken := <-r.runners
+	p := taken.(*process)
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := p.cmd.Process.Wait(); err != nil {
+		t.Fatal(state, err)
+	}
+	r.runners <- taken
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -50,13 +51,15 @@ type process struct {
 
 // run implements runner.
 func (p *process) run(j *job, deadline time.Duration) *result {
-	if p.cmd == nil {
+	if p.cmd == nil || p.send(j) != nil { // somebody has killed it since its last job
+		p.close()
 		if err := p.start(); err != nil {
 			p.log.Error("a process that renders texts can't be started: they are shown plainly", "error", err)
 			return &result{GaveUp: true}
 		}
+		_ = p.send(j) // then there is no result either
 	}
-	out, err := p.exchange(j, deadline)
+	out, err := p.receive(deadline)
 	if err != nil {
 		_ = p.cmd.Process.Kill()
 		p.log.Warn("a text could not be rendered and is shown plainly", "error", err, "process", p.stop(),
@@ -66,23 +69,21 @@ func (p *process) run(j *job, deadline time.Duration) *result {
 	return out
 }
 
-func (p *process) exchange(j *job, deadline time.Duration) (*result, error) {
-	for _, f := range []pipe{p.to, p.of} {
-		if err := f.SetDeadline(time.Now().Add(compileLimit)); err != nil {
-			return nil, fmt.Errorf("set the deadline of a pipe: %w", err)
-		}
-	}
-	if err := p.in.Encode(j); err != nil {
-		return nil, fmt.Errorf("send a job: %w", err)
-	}
+func (p *process) send(j *job) error {
+	until := time.Now().Add(compileLimit)
+	return errors.Join(p.to.SetDeadline(until), p.of.SetDeadline(until), p.in.Encode(j))
+}
+
+// receive waits for the result of the job that was sent. The deadline begins with the first of two messages.
+func (p *process) receive(deadline time.Duration) (*result, error) {
 	for {
 		var r reply
 		if err := p.out.Decode(&r); err != nil {
-			return nil, fmt.Errorf("receive a result: %w", err)
+			return nil, err
 		}
 		if r.Result == nil {
 			if err := p.of.SetDeadline(time.Now().Add(deadline)); err != nil {
-				return nil, fmt.Errorf("set the deadline of a pipe: %w", err)
+				return nil, err
 			}
 			continue
 		}
@@ -127,6 +128,7 @@ func (p *process) stop() string {
 // close implements runner.
 func (p *process) close() {
 	if p.cmd != nil {
+		_ = p.cmd.Process.Kill() // it has nothing to lose
 		p.stop()
 	}
 }

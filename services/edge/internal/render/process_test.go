@@ -124,6 +124,16 @@ func TestAProcessThatFailsCostsOnePageAlone(t *testing.T) {
 	}
 }
 
+func TestAProcessThatWasKilledIsReplaced(t *testing.T) {
+	r := apart(t, render.Config{Deadline: 30 * time.Second, Concurrent: 1})
+	for n := range 3 {
+		if r.Text(t.Context(), fmt.Sprintf("x := %d", n), "go").Plain {
+			t.Errorf("text %d is plain", n)
+		}
+		render.Kill(t, r)
+	}
+}
+
 func TestAProcessThatHasGrownIsReplaced(t *testing.T) {
 	var log bytes.Buffer
 	r := apart(t, render.Config{Deadline: 30 * time.Second, Concurrent: 1, Bytes: render.JobBytes, Logger: slog.New(slog.NewTextHandler(&log, nil))})
