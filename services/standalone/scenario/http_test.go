@@ -272,6 +272,9 @@ func TestAChangeIsHeldToItsDate(t *testing.T) {
 	refused(removeFile("If-Match", `"other"`), "If-Match")
 	refused(removeFile("If-Unmodified-Since", past), "If-Unmodified-Since")
 	removeFile("If-Match", etag).ok(t, http.StatusOK)
+	file = a.upload(t, "f", []byte("bytes"))
+	refused(removeFile("If-Match", `"2"`), "If-Match")
+	removeFile("If-Match", `"1"`).ok(t, http.StatusOK)
 }
 
 // TestAConditionThatFailsBurnsNothing: what is not shown is not read.

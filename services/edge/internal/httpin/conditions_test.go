@@ -1,6 +1,7 @@
 package httpin
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -79,8 +80,9 @@ func TestConditionsAreEvaluatedInTheOrderOfRFC9110(t *testing.T) {
 		if err == nil {
 			known, err = conditions.Check(tc.v)
 		}
-		switch e, _ := err.(*Error); {
-		case e != nil:
+		var e *Error
+		switch {
+		case errors.As(err, &e):
 			status, field = e.Status, e.Field
 		case known:
 			status = 304

@@ -55,6 +55,7 @@ const (
 	nameByte // of a host: letters, digits, - and _
 )
 
+//nolint:gochecknoglobals // a table that every request reads and that nothing writes to
 var classes = func() (table [256]uint8) {
 	for c := range 256 {
 		b := byte(c)

@@ -414,7 +414,7 @@ func (row *hostileRow) check(addr string) error {
 	want := row.status
 	if want == 100 {
 		if line, err := r.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
-			return fmt.Errorf("%q %v, want 100", line, err)
+			return fmt.Errorf("%q, want 100: %w", line, err)
 		}
 		if _, err := r.ReadString('\n'); err != nil {
 			return err
@@ -448,7 +448,7 @@ func (row *hostileRow) check(addr string) error {
 func (row *hostileRow) checkConnection(c net.Conn, r *bufio.Reader) error {
 	if row.closed {
 		if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
-			return fmt.Errorf("the connection is not closed: %q %v", rest, err)
+			return fmt.Errorf("the connection is not closed: %q: %w", rest, err)
 		}
 		return nil
 	}
@@ -460,7 +460,7 @@ func (row *hostileRow) checkConnection(c net.Conn, r *bufio.Reader) error {
 		return fmt.Errorf("the connection is not kept: %w", err)
 	}
 	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "next" {
-		return fmt.Errorf("the next answer is %d %s %v", res.StatusCode, body, err)
+		return fmt.Errorf("the next answer is %d %s: %w", res.StatusCode, body, err)
 	}
 	return nil
 }

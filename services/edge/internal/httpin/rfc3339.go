@@ -81,14 +81,12 @@ func (p *timeParser) number(what string, digits, least, most int) int {
 }
 
 // one reads one of the characters in of.
-func (p *timeParser) one(of, after string) byte {
+func (p *timeParser) one(of, after string) {
 	if p.rest == "" || !strings.Contains(of, p.rest[:1]) {
 		p.fail("%q must follow %s", of[:1], after)
-		return 0
+		return
 	}
-	c := p.rest[0]
 	p.rest = p.rest[1:]
-	return c
 }
 
 // fraction reads the part of a second, if there is one.

@@ -132,7 +132,7 @@ func newSide(w *worker, text, language string) side {
 		s.lines[0] = append([]piece{{text: bom}}, s.lines[0]...)
 	}
 	for i, line := range s.text {
-		if strings.HasSuffix(line, "\r") && !(s.open && i == len(s.text)-1) {
+		if strings.HasSuffix(line, "\r") && (!s.open || i < len(s.text)-1) {
 			s.lines[i] = addPiece(s.lines[i], "", "\r")
 		}
 	}

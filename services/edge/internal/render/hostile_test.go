@@ -3,7 +3,6 @@ package render_test
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -144,7 +143,7 @@ func FuzzHostile(f *testing.F) {
 		}
 		renderHostile(t, r, draw, what)
 		if bytes := resident(t); bytes > residentBytes {
-			t.Fatal(fmt.Sprintf("%q with seed %d: %d MB are resident", what, seed, bytes>>20))
+			t.Fatalf("%q with seed %d: %d MB are resident", what, seed, bytes>>20)
 		}
 	})
 }

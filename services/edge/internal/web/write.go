@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -254,6 +255,9 @@ func (s *Server) execute(w *writing, m *metered) (*written, error) {
 	return &w.done, nil
 }
 
+// fileVersion is the version of every file, which clients may name in place of its tag.
+const fileVersion = 1
+
 // noVersion is allowed where no version is: documents have versions from 1 on.
 const noVersion = 0
 
@@ -261,7 +265,8 @@ const noVersion = 0
 // is decided by the document as it is now, and holds for that version of it. A refusal is left to the fold, too: it knows first who may
 // change the document, and whether this is a repetition.
 func (s *Server) allowedVersions(w *writing) ([]uint64, error) {
-	if versions, decided := w.conditions.Versions(); decided && (w.domain != event.File || versions == nil) {
+	versions, decided := w.conditions.Versions()
+	if decided && (w.domain != event.File || versions == nil || slices.Contains(versions, fileVersion)) {
 		return versions, nil
 	}
 	doc, err := s.readDocument(s.bus.StartRead(w.domain, &event.Read{
