@@ -83,7 +83,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	a = f.account(item.Account)
 	h.principal, h.terms, h.month = &a.principal, a.terms, a.month
 	used := a.current.used[h.key]
-	if (term.Limit != 0 || term.Overage) && a.keyRefused(&f.base, lineage, h, v) {
+	if (term.Limit != 0 || term.Overage) && a.keyRefused(lineage, h, v) {
 		return
 	}
 	switch {

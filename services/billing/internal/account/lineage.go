@@ -42,7 +42,7 @@ func (l *keyLineage) full(key plan.QuotaKey, month uint32) bool {
 }
 
 // keyRefused applies the rules of the key that come before the account's quota. The account's month is the present one.
-func (a *account) keyRefused(b *base, l *keyLineage, h *hold, v *event.Verdict) bool {
+func (a *account) keyRefused(l *keyLineage, h *hold, v *event.Verdict) bool {
 	if !l.full(h.key, a.month) {
 		return false
 	}

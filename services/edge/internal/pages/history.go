@@ -41,7 +41,7 @@ func (p *Pages) Versions(c *fiber.Ctx, v *Versions) error {
 type Changes struct {
 	Page     string // path of the text's page
 	From, To *event.Document
-	Diff     *render.Diff // nil where a version is TooLarge
+	Diff     *render.Diff // nil where a version is TooLarge, or the comparison took too long
 	TooLarge bool
 	Split    bool   // the versions are beside each other
 	Tabs     []Link // the views; none in the answer of a form

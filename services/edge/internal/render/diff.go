@@ -15,6 +15,7 @@ const (
 	diffContext  = 3       // lines around a change
 	wordLine     = 1000    // bytes of a line whose words are compared
 	wordPairs    = 500     // of such lines
+	maxMarks     = 20_000  // parts of lines that are marked
 	maxAnchoring = 16      // times that a part is split
 )
 
@@ -71,6 +72,7 @@ type diffing struct {
 	changes       []lcs.Diff
 	coarse        bool
 	pairs         int // lines whose words were compared
+	marks         int // parts of lines that are marked
 	hidden        hiddenChanges
 	html          []byte
 	cut           bool
@@ -82,6 +84,20 @@ type side struct {
 	open   bool     // the last line has no LF
 	lines  [][]piece
 	marked map[int][]span
+}
+
+// endOf is the end of a line, whose CR is in its text; 0: none.
+func (s *side) endOf(line int) lineEnd {
+	cr := strings.HasSuffix(s.text[line], "\r")
+	switch open := s.open && line == len(s.text)-1; {
+	case open && cr:
+		return endCR
+	case open:
+		return 0
+	case cr:
+		return endCRLF
+	}
+	return endLF
 }
 
 // span is a part of a line, in bytes.

@@ -251,3 +251,22 @@ func FuzzDiff(f *testing.F) {
 		}
 	})
 }
+
+// Texts whose rows would take many times as much as they do.
+func TestTheRowsOfADiffAreBounded(t *testing.T) {
+	r := patient()
+	for name, c := range map[string][2]string{
+		"one line of CR":      {strings.Repeat("\r", 999_900) + "\n1\n", "\n1\n"},
+		"one line of NEL":     {strings.Repeat("\u0085", 499_900) + "\n1\n", " \n1\n"},
+		"many lines of CR":    {strings.Repeat("\r", 200_000), strings.Repeat("\n", 19_990)},
+		"lines of tabs":       {strings.Repeat(strings.Repeat("\t", 999)+"\n", 490), strings.Repeat(strings.Repeat("\u00a0", 499)+"\n", 490)},
+		"lines of long marks": {strings.Repeat(strings.Repeat("\t", 1990)+"\n", 490), strings.Repeat(strings.Repeat("\u00a0", 999)+"\n", 490)},
+	} {
+		for _, split := range []bool{true, false} {
+			d := r.Diff(t.Context(), c[0], c[1], "", split)
+			if d == nil || len(d.HTML) > 6<<20 {
+				t.Errorf("%s, split %v: %v, %d bytes", name, split, d != nil, len(d.HTML))
+			}
+		}
+	}
+}

@@ -115,16 +115,14 @@ func (h *hiddenChanges) endDiffers(before, after lineEnd) {
 
 // comparePair notes how two lines that replace each other are different. alike says that all differences of their
 // characters are easily overlooked.
-func (h *hiddenChanges) comparePair(before, after string, alike bool) {
+func (h *hiddenChanges) comparePair(before, after string, endBefore, endAfter lineEnd, alike bool) {
+	if h.onlyEnds {
+		return
+	}
 	before, after = withoutBOM(before), withoutBOM(after)
 	if !h.crlf {
-		crBefore, crAfter := strings.HasSuffix(before, "\r"), strings.HasSuffix(after, "\r")
-		switch {
-		case crBefore == crAfter || h.onlyEnds:
-		case crBefore:
-			h.endDiffers(endCRLF, endLF)
-		default:
-			h.endDiffers(endLF, endCRLF)
+		if endBefore != endAfter && endBefore != 0 && endAfter != 0 {
+			h.endDiffers(endBefore, endAfter)
 		}
 		before, after = strings.TrimSuffix(before, "\r"), strings.TrimSuffix(after, "\r")
 	}
@@ -168,7 +166,7 @@ func (h *hiddenChanges) notes() []string {
 	note(h.newline, "The newline at the end was %s.", verb(h.newline))
 	note(h.bom, "A byte order mark (BOM) was %s at the beginning.", verb(h.bom))
 	note(h.spaces, "%s changed in white space only.", lineCount(h.spaces))
-	note(h.alike, "%s changed only in characters that look alike; their code points are shown.", lineCount(h.alike))
+	note(h.alike, "%s changed only in characters that look alike or are invisible; their code points are shown.", lineCount(h.alike))
 	return out
 }
 

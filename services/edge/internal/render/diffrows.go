@@ -181,13 +181,22 @@ func (d *diffing) number(line int) {
 
 func (d *diffing) line(s *side, line int) {
 	for _, p := range markPieces(s.lines[line], s.marked[line]) {
-		if p.class != "" || len(p.text) <= wordLine {
+		if d.full() {
+			return
+		}
+		if len(p.text) <= wordLine {
 			d.html = appendPieces(d.html, []piece{p})
 			continue
+		}
+		if p.class != "" {
+			d.html = append(append(append(d.html, `<span class="`...), p.class...), `">`...)
 		}
 		var whole bool
 		d.html, whole = appendBounded(d.html, p.text)
 		d.cut = d.cut || !whole
+		if p.class != "" {
+			d.html = append(d.html, "</span>"...)
+		}
 	}
 }
 

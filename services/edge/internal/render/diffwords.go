@@ -17,7 +17,9 @@ func (d *diffing) comparePairs(c lcs.Diff) {
 			continue
 		}
 		var changes []partChange
-		if d.pairs < wordPairs && len(before) <= wordLine && len(after) <= wordLine {
+		if d.marks > maxMarks {
+			changes = nil // the lines are shown as changed, and that is all
+		} else if d.pairs < wordPairs && len(before) <= wordLine && len(after) <= wordLine {
 			d.pairs++
 			changes = changedWords(before, after)
 		} else {
@@ -30,7 +32,8 @@ func (d *diffing) comparePairs(c lcs.Diff) {
 			alike = alike && p.overlooked
 		}
 		d.before.marked[c.Start+i], d.after.marked[c.ReplStart+i] = inBefore, inAfter
-		d.hidden.comparePair(before, after, alike)
+		d.marks += len(inBefore) + len(inAfter)
+		d.hidden.comparePair(before, after, d.before.endOf(c.Start+i), d.after.endOf(c.ReplStart+i), alike)
 	}
 }
 

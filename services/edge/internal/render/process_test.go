@@ -81,6 +81,8 @@ func largest() map[string]func(t *testing.T, r *render.Renderer) bool {
 		},
 		"other lines":    diff(numbered(0, 19_000), numbered(100_000, 19_000), false),
 		"some lines":     diff(numbered(0, 19_000), numbered(500, 19_000), true),
+		"many marks":     diff(lines(strings.Repeat("\t", 999), 490), lines(strings.Repeat("\u00a0", 499), 490), false),
+		"long marks":     diff(strings.Repeat("\r", 999_900)+"\n1\n", "\n1\n", true),
 		"two large ones": diff(lines(strings.Repeat("word ", 20), 10_000), lines(strings.Repeat("word ", 19)+"ward ", 10_000), true),
 	}
 }

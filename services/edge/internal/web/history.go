@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"net/url"
 	"strconv"
 
@@ -169,15 +168,11 @@ func (s *Server) compare(c *call, k *textKind, v *comparing, from, to *event.Doc
 	}
 	return s.rendered(int(2*sizes), func() error {
 		if shown.TooLarge = !render.Diffable(before) || !render.Diffable(after); !shown.TooLarge {
-			if shown.Diff = s.renderer(from, to).Diff(s.ctx, before, after, to.Language, v.split); shown.Diff == nil {
-				return unavailable(errDiffTime)
-			}
+			shown.Diff = s.renderer(from, to).Diff(s.ctx, before, after, to.Language, v.split)
 		}
 		return s.pages.Changes(c.Ctx, shown)
 	})
 }
-
-var errDiffTime = errors.New("the versions were not compared in time")
 
 func (s *Server) wholeContent(content *event.Content) (string, error) {
 	text, err := s.loadContent(s.ctx, content)
