@@ -216,3 +216,20 @@ func TestTheDescriptionsAreServed(t *testing.T) {
 		}
 	}
 }
+
+// A comparison that took too long is a page like one of versions that are too large.
+func TestVersionsThatWereNotComparedArePages(t *testing.T) {
+	p := New()
+	doc := &event.Document{Id: "a", Title: "a", Version: 2, Content: &event.Content{}}
+	for shown, want := range map[*Changes]string{
+		{From: doc, To: doc}:                                   "could not be compared in time",
+		{From: doc, To: doc, TooLarge: true}:                   "are not compared here",
+		{From: doc, To: doc, Diff: &render.Diff{Same: true}}:   "The content of both is the same",
+		{From: doc, To: doc, Diff: &render.Diff{HTML: "<i>x"}}: "<i>x",
+	} {
+		res := answerOf(t, func(c *fiber.Ctx) error { return p.Changes(c, shown) })
+		if body := bodyOf(t, res); res.StatusCode != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%d, and not %q in\n%s", res.StatusCode, want, body)
+		}
+	}
+}
