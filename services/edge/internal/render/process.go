@@ -2,7 +2,6 @@ package render
 
 import (
 	"encoding/gob"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,12 +27,6 @@ const compileLimit = 5 * time.Second
 // ownTime is the part of a job's time after which it gives up by itself. At the end of all of it its process is killed.
 func ownTime(deadline time.Duration) time.Duration { return deadline * 3 / 4 }
 
-// pipe is an *os.File, whose deadlines os/exec hides.
-type pipe interface {
-	io.ReadWriteCloser
-	SetDeadline(t time.Time) error
-}
-
 // process runs jobs in a process of its own, which is started for the first job, and again after each one that it did not
 // survive. It is not safe for concurrent use.
 type process struct {
@@ -42,11 +35,11 @@ type process struct {
 	deadline time.Duration
 	log      *slog.Logger
 
-	cmd *exec.Cmd // nil: not running
-	to  pipe
-	in  *gob.Encoder
-	of  pipe
-	out *gob.Decoder
+	cmd    *exec.Cmd // nil: not running
+	killer *time.Timer
+	to     io.Closer
+	in     *gob.Encoder
+	out    *gob.Decoder
 }
 
 // run implements runner.
@@ -70,21 +63,20 @@ func (p *process) run(j *job, deadline time.Duration) *result {
 }
 
 func (p *process) send(j *job) error {
-	until := time.Now().Add(compileLimit)
-	return errors.Join(p.to.SetDeadline(until), p.of.SetDeadline(until), p.in.Encode(j))
+	p.killer.Reset(compileLimit)
+	return p.in.Encode(j)
 }
 
 // receive waits for the result of the job that was sent. The deadline begins with the first of two messages.
 func (p *process) receive(deadline time.Duration) (*result, error) {
+	defer p.killer.Stop()
 	for {
 		var r reply
 		if err := p.out.Decode(&r); err != nil {
 			return nil, err
 		}
 		if r.Result == nil {
-			if err := p.of.SetDeadline(time.Now().Add(deadline)); err != nil {
-				return nil, err
-			}
+			p.killer.Reset(deadline)
 			continue
 		}
 		if r.Last {
@@ -108,8 +100,8 @@ func (p *process) start() (err error) {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	p.cmd, p.to, p.of = cmd, to.(pipe), of.(pipe)
-	p.in, p.out = gob.NewEncoder(p.to), gob.NewDecoder(p.of)
+	p.cmd, p.to, p.in, p.out = cmd, to, gob.NewEncoder(to), gob.NewDecoder(of)
+	p.killer = time.AfterFunc(compileLimit, func() { _ = cmd.Process.Kill() })
 	if err := p.in.Encode(&setup{Bytes: p.bytes, Deadline: p.deadline}); err != nil {
 		return fmt.Errorf("%w (process: %s)", err, p.stop())
 	}
@@ -118,8 +110,9 @@ func (p *process) start() (err error) {
 
 // stop ends the process, which reads the end of its jobs, waits for it, and says how it ended.
 func (p *process) stop() string {
-	_, _ = p.to.Close(), p.of.Close()
+	_ = p.to.Close()
 	_ = p.cmd.Wait() // an error says how it ended
+	p.killer.Stop()
 	ended := p.cmd.ProcessState.String()
 	p.cmd = nil
 	return ended
