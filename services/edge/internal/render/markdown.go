@@ -239,6 +239,7 @@ func appendMarks(to []byte, s string) []byte {
 	for i, r := range s {
 		if r != '\t' && r != '\n' && invisible(before, r, next(s, i+utf8.RuneLen(r))) {
 			to = appendMark(to, r)
+			r = marked
 		} else {
 			to = utf8.AppendRune(to, r)
 		}

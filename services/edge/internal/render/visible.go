@@ -21,6 +21,7 @@ func VisibleText(s string) string {
 			out.WriteByte(' ')
 		} else if invisible(before, r, next(s, i+utf8.RuneLen(r))) {
 			fmt.Fprintf(&out, "⟨U+%04X⟩", r)
+			r = marked
 		} else {
 			out.WriteRune(r)
 		}
@@ -51,6 +52,7 @@ func appendVisible(to []byte, s string) []byte {
 			if r != '\t' && r != '\n' {
 				to = appendMark(append(to, s[start:i]...), r)
 				start = i + size
+				r = marked
 			}
 		}
 		before = r
@@ -149,6 +151,9 @@ func invisible(before, r, after rune) bool {
 	}
 	return true
 }
+
+// marked stands for a character that was marked: it is no part of the sequence that the next one may belong to.
+const marked = -2
 
 func joins(r rune) bool {
 	return r > 0x2ff && (unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsSymbol(r)) || r == 0x200d
