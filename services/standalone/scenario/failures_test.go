@@ -59,7 +59,7 @@ func TestEveryFailureHasItsRequestIDAndDocs(t *testing.T) {
 		{"nonsense\r\n\r\n", 400, "malformed"},
 		{"GET /livez#x HTTP/1.1\r\nHost: a\r\n\r\n", 400, "malformed"},
 		{"GET /metrics HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "malformed"},
-		{"POST /readyz HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_not_allowed"},
+		{"POST /docs/openapi.yaml HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_not_allowed"},
 		{"GET /assets/nothing HTTP/1.1\r\nHost: a\r\n\r\n", 404, "not_found"},
 		{post + "x-api-key: " + a.key + "\r\nContent-Length: 2\r\n\r\n{}", 400, "malformed"},
 		{post + "Transfer-Encoding: chunked\r\n\r\n10000000\r\n", 413, "too_large"},

@@ -42,7 +42,7 @@ func TestCallsThatNoQuotaCountsAreLimited(t *testing.T) {
 		}
 		caller.do(t, "GET", "/api/dev/pastes/get/"+ref, nil).ok(t, http.StatusOK)
 		caller.paste(t, nil)
-		i.do(t, "GET", "/livez", request{source: source}).shows(t, http.StatusOK)
+		i.do(t, "GET", "/assets/quire.svg", request{source: source}).shows(t, http.StatusOK)
 	}
 	i.account(t, "pro").do(t, "GET", "/api/dev/pastes/list", nil).ok(t, http.StatusOK)
 }
