@@ -14,7 +14,7 @@ func TestCallsThatNoQuotaCountsAreLimited(t *testing.T) {
 	ref := a.paste(t, nil)
 	read := a.do(t, "GET", "/api/dev/pastes/get/"+ref, nil)
 	read.ok(t, http.StatusOK)
-	asset := regexp.MustCompile(`/assets/[^"]+[.]css`).FindString(string(i.page(t, "GET", "/p/"+ref, browser()).body))
+	asset := regexp.MustCompile(`/assets/[^"]+[.]js`).FindString(string(i.page(t, "GET", "/p/"+ref, browser()).body))
 	known := map[string]string{"If-None-Match": read.header.Get("ETag")}
 	for name, call := range map[string]func(a account, source string) answer{
 		"a list": func(a account, _ string) answer { return a.do(t, "GET", "/api/dev/pastes/list", nil) },
