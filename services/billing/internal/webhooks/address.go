@@ -17,7 +17,7 @@ func checkURL(text string, allowPrivate bool) string {
 	}
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Host == "" || u.Opaque != "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+	case err != nil || u.Host == "" || u.Opaque != "" || strings.ContainsFunc(text+u.Host, func(r rune) bool { return r <= ' ' || r >= 0x7f }): // a host may be percent-encoded
 		return "be an address like https://example.com/webhooks"
 	case u.Scheme != "https" && (u.Scheme != "http" || !allowPrivate):
 		return "begin with https://"

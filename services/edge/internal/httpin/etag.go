@@ -30,7 +30,7 @@ func ParseETags(c *fiber.Ctx, header string) (ETags, error) {
 	}
 	out := ETags{sent: true}
 	for _, v := range values {
-		text := strings.TrimSpace(string(v))
+		text := strings.Trim(string(v), " \t")
 		if text == "*" && len(values) == 1 {
 			out.any = true
 			return out, nil

@@ -21,9 +21,9 @@ const (
 
 // requireAdmin finds the admin token that was sent.
 func (s *Server) requireAdmin(c *call) error {
-	scheme, token, _ := strings.Cut(strings.TrimSpace(c.Get(fiber.HeaderAuthorization)), " ")
+	scheme, token, _ := strings.Cut(strings.Trim(c.Get(fiber.HeaderAuthorization), " \t"), " ")
 	if strings.EqualFold(scheme, "Bearer") {
-		c.admin = s.cfg.AdminTokens.Find(strings.TrimSpace(token))
+		c.admin = s.cfg.AdminTokens.Find(strings.Trim(token, " \t"))
 	}
 	if c.admin == "" {
 		return s.sourceFailed(c.Ctx, fault.New(fault.AdminTokenRequired, "Admin token required"))

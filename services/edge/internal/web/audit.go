@@ -87,7 +87,7 @@ func (s *Server) auditStarted(c *call) (event.RequestID, *bus.Audit, error) {
 func prefersAsync(c *fiber.Ctx) bool {
 	for preference := range strings.SplitSeq(c.Get(headerPrefer), ",") {
 		name, _, _ := strings.Cut(preference, ";")
-		if strings.EqualFold(strings.TrimSpace(name), respondAsync) {
+		if strings.EqualFold(strings.Trim(name, " \t"), respondAsync) {
 			return true
 		}
 	}

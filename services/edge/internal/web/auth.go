@@ -60,16 +60,16 @@ func (a *caller) tokenHash() []byte {
 func sentKey(c *fiber.Ctx) (key string, sent bool) {
 	header := &c.Context().Request.Header
 	if len(header.PeekAll(headerAPIKey)) > 0 {
-		return strings.TrimSpace(c.Get(headerAPIKey)), true
+		return strings.Trim(c.Get(headerAPIKey), " \t"), true
 	}
 	if len(header.PeekAll(fiber.HeaderAuthorization)) == 0 {
 		return "", false
 	}
-	scheme, key, _ := strings.Cut(strings.TrimSpace(c.Get(fiber.HeaderAuthorization)), " ")
+	scheme, key, _ := strings.Cut(strings.Trim(c.Get(fiber.HeaderAuthorization), " \t"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return "", true
 	}
-	return strings.TrimSpace(key), true
+	return strings.Trim(key, " \t"), true
 }
 
 // readKey reads the API key of the call. It is false where none was sent. A wrong one is 401, and counts against the

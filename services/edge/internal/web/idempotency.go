@@ -66,7 +66,7 @@ func (s *Server) readIdempotencyKey(c *call) error {
 // its meaning. It is taken before the body is parsed, which changes it.
 func bodyHash(c *fiber.Ctx, body []byte) uint64 {
 	h := &c.Context().Request.Header
-	match, noneOf, since := h.Peek(fiber.HeaderIfMatch), h.Peek(fiber.HeaderIfNoneMatch), h.Peek(fiber.HeaderIfUnmodifiedSince)
+	match, noneOf, since := h.Peek(fiber.HeaderIfMatch), bytes.Join(h.PeekAll(fiber.HeaderIfNoneMatch), []byte(",")), h.Peek(fiber.HeaderIfUnmodifiedSince)
 	if len(noneOf)+len(since) == 0 { // as earlier versions did it
 		return event.BodyHash(body, canonicalType(c), canonicalQuery(c), match)
 	}
