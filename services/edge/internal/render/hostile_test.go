@@ -80,9 +80,9 @@ func renderHostile(t testing.TB, r *render.Renderer, draw *rand.Rand, what strin
 	}
 }
 
-// resident is the memory of this program and of its process that renders, in bytes.
+// resident is the memory of the processes that render, in bytes. This program has what its other tests have left, too.
 func resident(t testing.TB) (all int64) {
-	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(os.Getpid()), "--ppid", strconv.Itoa(os.Getpid())).Output()
+	out, err := exec.Command("ps", "-o", "rss=", "--ppid", strconv.Itoa(os.Getpid())).Output()
 	if err != nil {
 		t.Fatalf("ps: %v", err)
 	}
@@ -96,7 +96,7 @@ func resident(t testing.TB) (all int64) {
 	return all
 }
 
-const residentBytes = 400 << 20
+const residentBytes = 300 << 20 // with the 100 MB of an edge these are 400
 
 func TestHostileTextsCostNoMoreThanTheirProcess(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
