@@ -18,6 +18,7 @@ type flakyViews struct {
 	needs   time.Duration   // calls that have less time run out of it
 	hang    chan struct{}   // calls wait until it is closed
 	hung    chan struct{}   // where it is set: receives for each load, and read of the checkpoint, that hangs
+	commits chan struct{}   // where it is set: receives for each commit that begins
 	lose    int             // commits that are done and report an unknown outcome
 	largest int             // bytes of a commit
 	put     map[string]bool // documents of all commits: whether they were said to be new
@@ -68,11 +69,14 @@ func (f *flakyViews) check(ctx context.Context) error {
 func (f *flakyViews) tell() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.hung != nil {
-		select {
-		case f.hung <- struct{}{}:
-		default:
-		}
+	offer(f.hung)
+}
+
+// offer sends unless the channel is nil or full.
+func offer(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -92,6 +96,9 @@ func (f *flakyViews) List(ctx context.Context, collection string, q views.Query)
 }
 
 func (f *flakyViews) Commit(ctx context.Context, b views.Batch) error {
+	f.mu.Lock()
+	offer(f.commits)
+	f.mu.Unlock()
 	if err := f.check(ctx); err != nil {
 		return err
 	}

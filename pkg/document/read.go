@@ -27,6 +27,7 @@ type reader struct {
 	queue    chan *readJob
 	asking   atomic.Int64 // jobs that wait for a confirmation of the lease
 	asked    wait.Changes // of asking
+	idle     atomic.Bool  // the workers have ended: what is queued from then on is refused
 	buffers  sync.Pool    // of *[]byte
 }
 
@@ -47,9 +48,10 @@ func newReader(s *scope, model *readModel, memory *memory, position *wait.Positi
 }
 
 // start begins the workers. stop, which must follow the last receive, waits until they have answered the jobs that were
-// taken; those that drainWait does not suffice for are refused.
+// taken; those that drainWait does not suffice for are refused, and all jobs once ctx has ended.
 func (r *reader) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	r.idle.Store(false)
 	closing := make(chan struct{}) // closed when no more jobs come
 	var workers sync.WaitGroup
 	for range r.cfg.Bounds.ReadWorkers {
@@ -63,6 +65,8 @@ func (r *reader) start(ctx context.Context) (stop func()) {
 		defer time.AfterFunc(drainWait, cancel).Stop()
 		workers.Wait()
 		cancel()
+		r.idle.Store(true)
+		r.refuseQueued()
 	}
 }
 
@@ -140,12 +144,26 @@ func (r *reader) confirm(job *readJob) {
 	)
 }
 
-// enqueue gives a job to the workers.
+// enqueue gives a job to the workers. Once they have ended it refuses the job: a confirmation may be late.
 func (r *reader) enqueue(job *readJob) {
 	select {
 	case r.queue <- job:
 	default:
 		r.refuse(job)
+	}
+	if r.idle.Load() {
+		r.refuseQueued()
+	}
+}
+
+func (r *reader) refuseQueued() {
+	for {
+		select {
+		case job := <-r.queue:
+			r.refuse(job)
+		default:
+			return
+		}
 	}
 }
 
@@ -232,7 +250,7 @@ func (r *reader) do(ctx context.Context, job *readJob) {
 	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.Bounds.ReadWait, time.Until(job.request.Deadline)))
 	defer cancel()
 	switch err := r.load(ctx, job); {
-	case errors.Is(err, errLate) && !r.lease.alone: // as in confirm
+	case errors.Is(err, errLate) && !errors.Is(err, context.Canceled) && !r.lease.alone: // as in confirm
 		r.log.Debug("reads are not answered", "reads", len(job.indexes), "error", err)
 	case err != nil:
 		r.model.failBehind(err)

@@ -17,7 +17,9 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/members"
+	"quire.dev/pkg/rpc"
 )
 
 // sharing is an engine that folds its share, as a process of its own does.
@@ -221,6 +223,56 @@ func (w *world) mustRead(item string, after uint64) {
 		}
 		return true
 	})
+}
+
+// TestAReplicaThatBeginsAgainRefusesItsReads holds that an edge need not wait until its time is over to ask again.
+func TestAReplicaThatBeginsAgainRefusesItsReads(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.bounds.ReadWait = time.Hour
+	slow := w.share("i-1")
+	w.waitShared(slow)
+	hang, commits := make(chan struct{}), make(chan struct{}, 1)
+	slow.views.set(func() { slow.views.hang, slow.views.commits = hang, commits })
+	e := w.newEdge("edge1")
+	made := create(alice, text("x"))
+	e.want(event.OutcomeStatus_OK, made) // it is folded, and can't be projected
+	<-commits
+	j := journal.Open(w.nc, w.policy.Domain.Stream(0))
+	end := func() uint64 {
+		last, err := j.LastSequence(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	before := end()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	answered := make(chan error, 1)
+	batch := &event.ReadAnswerBatch{}
+	go func() {
+		data, err := event.Encode(&event.ReadBatch{
+			NowMs: time.Now().UnixMilli(), AfterSequence: before + 1000, Reads: []*event.Read{{Item: made.Item, Requester: alice}},
+		})
+		if err == nil {
+			data, err = rpc.Call(ctx, w.nc, w.policy.Domain.ReadSubject(0), data)
+		}
+		if err == nil {
+			err = event.Decode(data, batch)
+		}
+		answered <- err
+	}()
+	eventually.True(t, "the read waits for its message", func() bool { return end() > before }) // it has asked for a lease
+	w.start()
+	e.want(event.OutcomeStatus_OK, create(alice, text("y")))
+	w.projected()
+	close(hang)
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	if len(batch.Answers) != 1 || !batch.Answers[0].Unavailable {
+		t.Errorf("answered with %v", batch.Answers)
+	}
 }
 
 // TestAStopAnswersTheReadsItHasTaken has them wait for the read model.
