@@ -3,6 +3,7 @@ package webhooks
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,16 +42,25 @@ func checkURL(text string, allowPrivate bool) string {
 		if !public(ip) {
 			return "be an address that the public internet can reach"
 		}
-	} else if numeric(host) || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal") {
+	} else if !publicName(host) {
 		return "have a public host name"
 	}
 	return ""
 }
 
-// numeric tells whether a host ends in a number, as addresses do in notations like 0x7f.1 and 127.1, which some resolvers know.
-// No name of the public internet does.
-func numeric(host string) bool {
-	last := host[strings.LastIndexByte(host, '.')+1:]
-	_, err := strconv.ParseUint(last, 0, 64)
-	return err == nil || strings.Trim(last, "0123456789") == ""
+// publicName reports whether a lower-case host without a trailing dot can be a name in the public DNS: labels of 1 to 63
+// bytes, and not one of the names that lead to the machine or its network.
+func publicName(host string) bool {
+	labels := strings.Split(host, ".")
+	if slices.ContainsFunc(labels, func(l string) bool { return l == "" || len(l) > 63 }) || len(labels) < 2 {
+		return false
+	}
+	last := labels[len(labels)-1]
+	return !numeric(last) && last != "localhost" && last != "local" && last != "internal"
+}
+
+// numeric reports whether a last label makes its host an IPv4 address to some resolvers, as in 0x7f.1 and 127.1.
+func numeric(label string) bool {
+	hex, isHex := strings.CutPrefix(label, "0x")
+	return strings.Trim(label, "0123456789") == "" || isHex && strings.Trim(hex, "0123456789abcdef") == ""
 }

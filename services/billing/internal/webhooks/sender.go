@@ -1,13 +1,16 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -328,13 +331,17 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 	return blocked, nil
 }
 
-// hostOf is what a webhook's attempts are counted under.
+// hostOf is the host and port that a webhook's attempts are counted under, the same for all spellings.
 func hostOf(a *event.WebhookAddress) string {
 	u, err := url.Parse(a.GetUrl())
 	if err != nil {
 		return ""
 	}
-	return u.Host
+	defaultPort := "443"
+	if u.Scheme == "http" {
+		defaultPort = "80"
+	}
+	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), cmp.Or(u.Port(), defaultPort))
 }
 
 func (s *Sender) start(ctx context.Context, d *event.Delivery, address *event.WebhookAddress, host string) {

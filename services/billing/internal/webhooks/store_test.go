@@ -31,7 +31,7 @@ func TestAddressesOfWebhooks(t *testing.T) {
 		"https://[64:ff9b::a00:1]", "https://[2002:a00:1::]", "https://[2001:0:a00::1]", "https://[2001:db8::1]", "https://[ff02::1]",
 		"https://[::127.0.0.1]", "https://[::ffff:7f00:1]", "https://[64:ff9b:1::a00:1]", "https://[64:ff9b::127.0.0.1]", "https://[fe80::1%25eth0]",
 		// In other notations.
-		"https://2130706433", "https://0x7f000001", "https://0x7f.0.0.1", "https://0177.0.0.1", "https://127.1", "https://10.1", "https://example.127", "https://127.0.0.1.", "https://127.0.0.%EF%BC%91", "https://a.%E2%93%9Bocalhost",
+		"https://2130706433", "https://0x7f000001", "https://0x7f.0.0.1", "https://0177.0.0.1", "https://127.1", "https://10.1", "https://example.127", "https://example.0x", "https://a.0xffffffffffffffffff", "https://a..example.com", "https://.example.com", "https://example.com..", "https://" + strings.Repeat("a", 64) + ".example.com", "https://127.0.0.1.", "https://127.0.0.%EF%BC%91", "https://a.%E2%93%9Bocalhost",
 	} {
 		if checkURL(url, false) == "" {
 			t.Errorf("%q is taken", url)

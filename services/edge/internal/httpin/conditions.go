@@ -57,11 +57,8 @@ func ReadConditions(c *fiber.Ctx) (out Conditions, err error) {
 }
 
 func readDate(c *fiber.Ctx, header string) date {
-	if len(c.Context().Request.Header.Peek(header)) == 0 { // nearly always
-		return date{}
-	}
 	values := c.Context().Request.Header.PeekAll(header)
-	if len(values) != 1 {
+	if len(values) != 1 { // nearly always none
 		return date{}
 	}
 	t, ok := parseHTTPDate(string(values[0]), time.Now())

@@ -66,6 +66,10 @@ func TestConditionsAreEvaluatedInTheOrderOfRFC9110(t *testing.T) {
 		{"GET", dated, []string{unmodified, before, modified, after}, 412, unmodified},
 		{"GET", dated, []string{unmodified, same, modified, same}, 304, ""},
 		{"GET", dated, []string{ifMatch, "now"}, 400, ifMatch},
+		{"GET", dated, []string{ifMatch, `, "other",, "now" ,`}, 200, ""}, // empty elements do not count
+		{"GET", dated, []string{ifMatch, ""}, 400, ifMatch},
+		{"GET", dated, []string{ifNoneMatch, " , ,"}, 400, ifNoneMatch},
+		{"GET", dated, []string{ifNoneMatch, `"other" "now"`}, 400, ifNoneMatch},
 		{"GET", dated, []string{ifNoneMatch, "now"}, 400, ifNoneMatch},
 	} {
 		request := &fasthttp.RequestCtx{}

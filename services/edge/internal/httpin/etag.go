@@ -36,18 +36,28 @@ func ParseETags(c *fiber.Ctx, header string) (ETags, error) {
 			return out, nil
 		}
 		tags, ok := splitETags(text)
-		if !ok || len(tags)+len(out.tags) > maxETags {
-			return ETags{}, InvalidField(header, `must be * or a list of quoted tags like "3"`)
+		if out.tags = append(out.tags, tags...); !ok || len(out.tags) > maxETags {
+			return ETags{}, notETags(header)
 		}
-		out.tags = append(out.tags, tags...)
+	}
+	if len(out.tags) == 0 {
+		return ETags{}, notETags(header)
 	}
 	return out, nil
 }
 
+func notETags(header string) error {
+	return InvalidField(header, `must be * or a list of quoted tags like "3"`)
+}
+
+// splitETags reads a list, whose empty elements do not count (RFC 9110, 5.6.1.2).
 func splitETags(text string) ([]etag, bool) {
 	var out []etag
 	for {
-		text = strings.TrimLeft(text, " \t")
+		text = strings.TrimLeft(text, " \t,")
+		if text == "" {
+			return out, true
+		}
 		rest, weak := strings.CutPrefix(text, "W/")
 		rest, quoted := strings.CutPrefix(rest, `"`)
 		opaque, rest, closed := strings.Cut(rest, `"`)

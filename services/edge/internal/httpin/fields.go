@@ -30,12 +30,37 @@ func MediaType(c *fiber.Ctx) (name, charset string, params map[string]string) {
 	if string(sent) == fiber.MIMEApplicationJSON { // as nearly all clients send it
 		return fiber.MIMEApplicationJSON, "", nil
 	}
-	raw := string(sent)
+	raw := withoutEmptyParams(string(sent))
 	name, params, err := mime.ParseMediaType(raw)
-	if err != nil {
-		return strings.ToLower(strings.TrimSpace(strings.Split(raw, ";")[0])), "", nil
+	if err != nil && raw != "" {
+		name, _, _ = strings.Cut(raw, ";")
+		return strings.ToLower(strings.TrimSpace(name)), brokenCharset, nil
 	}
 	return name, strings.ToLower(params["charset"]), params
+}
+
+// brokenCharset is the charset where the parameters can't be read: nobody can tell which one they name.
+const brokenCharset = "?"
+
+// withoutEmptyParams leaves out the parameters of a media type that are empty, which count as none (RFC 9110, 5.6.6).
+func withoutEmptyParams(media string) string {
+	var out strings.Builder
+	quoted, escaped, empty := false, false, false // empty: nothing but white space has followed the last semicolon
+	for i := range len(media) {
+		c := media[i]
+		switch {
+		case quoted:
+			quoted, escaped = c != '"' || escaped, c == '\\' && !escaped
+		case c == ';' && empty:
+			continue
+		case c == ';':
+			empty = true
+		case c != ' ' && c != '\t':
+			quoted, empty = c == '"', false
+		}
+		out.WriteByte(c)
+	}
+	return out.String()
 }
 
 // UTF8 tells whether text in the charset is UTF-8. A request without a charset is.

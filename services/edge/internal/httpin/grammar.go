@@ -44,6 +44,7 @@ const (
 	maxLengthDigits = 18 // as fasthttp reads them
 	maxChunkDigits  = 15
 	maxHostBytes    = 255
+	maxLabelBytes   = 63 // RFC 1035, 2.3.4
 )
 
 // The classes of bytes.
@@ -333,7 +334,7 @@ func validHost(b []byte) bool {
 			if i+1 < len(b) {
 				label = i + 1
 			}
-		} else if !is(c, nameByte) {
+		} else if !is(c, nameByte) || i-label >= maxLabelBytes {
 			return false
 		}
 	}

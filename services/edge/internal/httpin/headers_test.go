@@ -21,8 +21,8 @@ func TestEntityTags(t *testing.T) {
 		{`3`, false, nil},
 		{`"3`, false, nil},
 		{`"3" "4"`, false, nil},
-		{`"3",`, false, nil},
-		{``, false, nil},
+		{`"3",`, true, []uint64{3}},
+		{` ,,"3" , ,"4"`, true, []uint64{3, 4}},
 		{`w/"3"`, false, nil},
 		{`"a b"`, false, nil},
 	} {

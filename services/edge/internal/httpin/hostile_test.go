@@ -156,18 +156,18 @@ func hostileHosts() []hostileRow {
 		{"GET /there HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400, closes, "more than one Host"},
 		{"GET /there HTTP/1.0\r\nhost: a\r\nHOST: b\r\n\r\n", 400, closes, "more than one Host"},
 		{"GET http://a/there HTTP/1.1\r\n\r\n", 400, closes, "missing"},
-		{"GET /there HTTP/1.1\r\nHost: " + strings.Repeat("a", 255) + "\r\n\r\n", 200, keeps, ""},
-		{"GET /there HTTP/1.1\r\nHost: " + strings.Repeat("a", 256) + "\r\n\r\n", 400, closes, "Host must"},
+		{"GET /there HTTP/1.1\r\nHost: " + strings.Repeat(strings.Repeat("a", 63)+".", 4)[:255] + "\r\n\r\n", 200, keeps, ""},
+		{"GET /there HTTP/1.1\r\nHost: " + strings.Repeat(strings.Repeat("a", 63)+".", 4) + "\r\n\r\n", 400, closes, "Host must"},
 	}
 	for _, host := range []string{
-		"a", "\ta", " a\t", "a:1", "a:65535", "A.b-c_d.example.", "127.0.0.1:80", "[::1]", "[2001:db8::1]:8080", "1a", "1.a", "xn--bcher-kva.example",
+		"a", "\ta", " a\t", "a:1", "a:65535", "A.b-c_d.example.", "127.0.0.1:80", "[::1]", "[2001:db8::1]:8080", "1a", "1.a", "xn--bcher-kva.example", strings.Repeat("a", 63), strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + ".c",
 	} {
 		rows = append(rows, hostRow(host, 200))
 	}
 	for _, host := range []string{
 		"", " ", "a:", "a:0", "a:65536", "a:080", "a:8x", "a:-1", "a:80:80", ":80", "a,b", "a b", "a\tb", "a/b", "a?b", "a#b", "a\\b", "u@a", "http://a",
 		"a..b", ".a", ".", "127.1", "0177.0.0.1", "256.0.0.1", "1.2.3.4.5", "0x7f.1", "1", "::1", "[::1", "::1]", "[]", "[::1]a", "[fe80::1%25eth0]",
-		"[127.0.0.1]", "[v1.a]", "%61", "b\xc3\xbccher", "a;b", "a(b)", "\"a\"", "<a>", "*",
+		"[127.0.0.1]", "[v1.a]", "%61", "b\xc3\xbccher", "a;b", "a(b)", "\"a\"", "<a>", "*", strings.Repeat("a", 64), "a." + strings.Repeat("b", 64) + ".c",
 	} {
 		rows = append(rows, hostRow(host, 400))
 	}

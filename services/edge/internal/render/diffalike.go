@@ -118,7 +118,7 @@ func appendNamed(spans []span, line string, part span) []span {
 func appendCodePoints(to []byte, s string) []byte {
 	for i, r := range s {
 		char := s[i : i+utf8.RuneLen(r)]
-		if r != '\t' && invisible(-1, r, -1) {
+		if r != '\t' && invisible(-1, r, "") {
 			to = appendMark(to, r)
 			continue
 		}

@@ -237,7 +237,7 @@ func markInvisible(html []byte) []byte {
 func appendMarks(to []byte, s string) []byte {
 	before := rune(-1)
 	for i, r := range s {
-		if r != '\t' && r != '\n' && invisible(before, r, next(s, i+utf8.RuneLen(r))) {
+		if r != '\t' && r != '\n' && invisible(before, r, s[min(i+utf8.RuneLen(r), len(s)):]) {
 			to = appendMark(to, r)
 			r = marked
 		} else {

@@ -19,7 +19,7 @@ func VisibleText(s string) string {
 	for i, r := range s {
 		if r == '\t' || r == '\n' {
 			out.WriteByte(' ')
-		} else if invisible(before, r, next(s, i+utf8.RuneLen(r))) {
+		} else if invisible(before, r, s[min(i+utf8.RuneLen(r), len(s)):]) {
 			fmt.Fprintf(&out, "⟨U+%04X⟩", r)
 			r = marked
 		} else {
@@ -48,7 +48,7 @@ func appendVisible(to []byte, s string) []byte {
 		if escaped := escapedRune(r); escaped != "" {
 			to = append(append(to, s[start:i]...), escaped...)
 			start = i + size
-		} else if r < ' ' || r >= 0x7f && invisible(before, r, next(s, i+size)) {
+		} else if r < ' ' || r >= 0x7f && invisible(before, r, s[i+size:]) {
 			if r != '\t' && r != '\n' {
 				to = appendMark(append(to, s[start:i]...), r)
 				start = i + size
@@ -126,30 +126,55 @@ func hasInvisible(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && mayBeInvisible(r) })
 }
 
-func next(s string, i int) rune {
-	if i >= len(s) {
+// first returns the first character of s, or -1.
+func first(s string) rune {
+	if s == "" {
 		return -1
 	}
-	r, _ := utf8.DecodeRuneInString(s[i:])
+	r, _ := utf8.DecodeRuneInString(s)
 	return r
 }
 
-// invisible tells whether a reader can't see r between two other characters, where it may change the text's meaning or
-// hide something. Tab and line end are not looked at here. Joiners and variation selectors belong to scripts and emoji:
-// they are invisible only where those are not.
-func invisible(before, r, after rune) bool {
+// invisible reports whether a reader can't see r between the character before and the text after it, where it may change
+// the text's meaning or hide something. Tab and line end are not looked at here. Joiners, variation selectors and tags belong to
+// scripts and emoji: they are invisible only where those are not.
+func invisible(before, r rune, after string) bool {
 	if !mayBeInvisible(r) {
 		return false
 	}
 	switch {
 	case r == 0x200c || r == 0x200d: // ZWNJ, ZWJ
-		return !joins(before) || !joins(after) && after != -1
+		return !joins(before) || after != "" && !joins(first(after))
 	case r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0100 && r <= 0xe01ef: // variation selectors
 		return !varies(before) && (r < 0xfe0e || r > 0xfe0f || !isKeycap(before))
-	case r >= 0xe0020 && r <= 0xe007f: // tags, as in the flags of Scotland and Wales
-		return before != 0x1f3f4 && (before < 0xe0020 || before > 0xe007f)
+	case r >= 0xe0020 && r <= cancelTag: // tags, as in the flags of Scotland and Wales
+		return before == cancelTag || !isTag(before) && (before != blackFlag || !endsFlag(r, after))
 	}
 	return true
+}
+
+const (
+	blackFlag = 0x1f3f4
+	cancelTag = 0xe007f
+)
+
+// isTag reports whether r is the tag form of a letter or digit.
+func isTag(r rune) bool {
+	r -= 0xe0000
+	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z'
+}
+
+// endsFlag reports whether the tag r and the text after it are the code of a region, which ends with a cancel tag.
+func endsFlag(r rune, after string) bool {
+	const shortest, longest = 3, 6
+	for n := 1; isTag(r) && n <= longest; n++ {
+		next, size := utf8.DecodeRuneInString(after)
+		if next == cancelTag {
+			return n >= shortest
+		}
+		r, after = next, after[size:]
+	}
+	return false
 }
 
 // marked stands for a character that was marked: it is no part of the sequence that the next one may belong to.

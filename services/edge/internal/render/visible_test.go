@@ -43,6 +43,35 @@ func TestScriptsAndEmojiAreNotMarked(t *testing.T) {
 	}
 }
 
+// A flag is a black flag, the tags of 3 to 6 letters or digits, and a cancel tag.
+func TestTagsThatAreNoFlagAreMarked(t *testing.T) {
+	tags := func(s string) string {
+		return strings.Map(func(r rune) rune { return r + 0xe0000 }, s)
+	}
+	const end = "\U000e007f"
+	for _, c := range []struct {
+		text   string
+		marked int
+	}{
+		{"🏴" + tags("usca") + end, 0},
+		{"🏴" + tags("abc") + end, 0},
+		{"🏴" + tags("abcdef") + end, 0},
+		{"🏴" + tags("ab") + end, 3},
+		{"🏴" + tags("abcdefg") + end, 8},
+		{"🏴" + tags("gbeng"), 5},
+		{"🏴" + tags("gb eng") + end, 7},
+		{"🏴" + tags("GBENG") + end, 6},
+		{"🏴" + end, 1},
+		{"🏴" + tags("gbeng") + end + tags("abc") + end, 4},
+		{"🏴x" + tags("gbeng") + end, 6},
+		{"🏴" + tags("gbe") + "x" + end, 4},
+	} {
+		if got := strings.Count(string(render.Visible(c.text)), "<bdi"); got != c.marked {
+			t.Errorf("%q has %d marks, want %d", c.text, got, c.marked)
+		}
+	}
+}
+
 func FuzzVisible(f *testing.F) {
 	for _, s := range []string{"", "a\u202eb", "\x00\r\n\t", "1\ufe0f\u20e3", "\U000e0041", "\xff<", "&lt;", "a\u200d\u200db"} {
 		f.Add(s)

@@ -176,8 +176,8 @@ func (s *Server) readBody(c *call) (err error) {
 		if c.form, err = s.http.ReadBody(c.Ctx, b.limit()); err != nil || len(c.form) == 0 {
 			return err
 		}
-		if name, _, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm {
-			return httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded.")
+		if name, charset, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !httpin.UTF8(charset) {
+			return httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 		}
 	}
 	return nil
