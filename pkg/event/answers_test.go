@@ -12,7 +12,7 @@ import (
 )
 
 func verdictBatch(verdicts int) *event.VerdictBatch {
-	batch := &event.VerdictBatch{Source: "edge-1234567890", Number: 7, Sequence: 9, TimeMs: 1_800_000_000_000, Rules: event.RulesDomains}
+	batch := &event.VerdictBatch{Source: "edge-1234567890", Number: 7, Sequence: 9, TimeMs: 1_800_000_000_000, Rules: 1}
 	for i := range verdicts {
 		batch.Verdicts = append(batch.Verdicts, &event.Verdict{
 			Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_QUOTA, Remaining: int64(i), Limit: 100, ResetSeconds: 5,

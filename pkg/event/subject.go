@@ -35,9 +35,6 @@ func AccountSubject(partition int) string { return fmt.Sprintf("billing.%d.accou
 // PricesSubject takes PriceBook events.
 func PricesSubject(partition int) string { return fmt.Sprintf("billing.%d.prices", partition) }
 
-// RulesDomains is the version of billing's rules from which edges settle reads by their places: the first.
-const RulesDomains = 1
-
 // SettleSubject takes UsageBatch events of the domain's settlements with billing.
 func (d Domain) SettleSubject(partition int) string {
 	return fmt.Sprintf("billing.%d.settle.%s", partition, d)

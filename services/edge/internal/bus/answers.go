@@ -66,15 +66,9 @@ func (b *Bus) verdicts(u *usageLane, data []byte) error {
 		return err
 	}
 	now := b.Now()
-	holders := batch.Rules >= event.RulesDomains
-	if holders {
-		u.holders.Store(true)
-	}
 	return u.answered(batch.Number, len(batch.Verdicts), nil, func(i int, asked *usage, v *Verdict) {
 		v.Verdict, v.TimeMs = batch.Verdicts[i], batch.TimeMs
-		if holders {
-			v.at = place{batch.Sequence, uint32(i)}
-		}
+		v.at = place{batch.Sequence, uint32(i)}
 		if !v.Admitted() {
 			b.refusals.remember(&asked.Admission, v, now)
 		}

@@ -61,7 +61,6 @@ type fakeBilling struct {
 	held     int  // refusals that are still to be held
 	lose     int  // answers that are still to be lost
 	silent   bool // all answers are lost
-	older    bool // it does not settle by places
 	sources  map[string]*fakeSource
 	places   map[string]event.RequestID // of admissions
 
@@ -134,9 +133,6 @@ func (f *fakeBilling) usage(t testing.TB, m journal.Message) []answer {
 	s.mark = batch.Number
 	stamp := batch.StampMs
 	if stamp == 0 && len(batch.Admissions) > 0 {
-		if f.older {
-			t.Error("a clock that earlier versions do not read")
-		}
 		stamp = event.RequestID(batch.Admissions[0].RequestId).UnixMilli() + batch.SinceMs
 	}
 	if ahead := time.Now().UnixMilli() - stamp; ahead < -60_000 || ahead > 60_000 {
@@ -144,10 +140,7 @@ func (f *fakeBilling) usage(t testing.TB, m journal.Message) []answer {
 	}
 	verdicts := &event.VerdictBatch{
 		Source: batch.Source, Number: batch.Number, Sequence: m.Sequence,
-		TimeMs: stamp,
-	}
-	if !f.older {
-		verdicts.Rules = event.RulesDomains
+		TimeMs: stamp, Rules: 1,
 	}
 	for _, of := range batch.Served {
 		places := of.Places
@@ -156,7 +149,7 @@ func (f *fakeBilling) usage(t testing.TB, m journal.Message) []answer {
 		}
 		for _, i := range places {
 			id, known := f.places[fmt.Sprint(m.Subject, of.Sequence, i)]
-			if !known || f.older {
+			if !known {
 				t.Errorf("served at %d of message %d, where there is no admission", i, of.Sequence)
 			}
 			f.served[id]++

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -60,8 +59,6 @@ type usageItem = item[usage, Verdict]
 type usageLane struct {
 	*lane[usage, Verdict]
 	tokens chan struct{} // one for each settlement of Served that is not stored yet
-	// holders says that billing's rules are event.RulesDomains or newer. They never become older.
-	holders atomic.Bool
 }
 
 // Bytes of an item in an encoded batch, rounded up.
@@ -80,7 +77,7 @@ func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
 		queueBytes: 1 << 30, // never reached: items are small and counted
 		patience:   b.cfg.Patience,
 		encode: func(number uint64, items []*usageItem) ([]byte, error) {
-			return b.encodeUsage(source, number, items, u.holders.Load())
+			return b.encodeUsage(source, number, items)
 		},
 		size: func(v usage) int {
 			switch {
@@ -96,8 +93,8 @@ func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
 	return u, err
 }
 
-// encodeUsage makes the event of a batch. short says that billing takes a clock that is counted from the first admission.
-func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem, short bool) ([]byte, error) {
+// encodeUsage makes the event of a batch, whose clock counts from the first admission where there is one.
+func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]byte, error) {
 	batch := event.UsageBatch{
 		Source: source, Number: number,
 		StampMs: b.Now().UnixMilli(), OffsetMs: b.cfg.Offset.Milliseconds(),
@@ -139,7 +136,7 @@ func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem, shor
 		s.Anonymous, s.Result, s.Failed = v.Anonymous, v.result, v.failed
 		batch.Settlements = append(batch.Settlements, s)
 	}
-	if short && len(batch.Admissions) > 0 {
+	if len(batch.Admissions) > 0 {
 		batch.StampMs, batch.SinceMs = 0, batch.StampMs-event.RequestID(batch.Admissions[0].RequestId).UnixMilli()
 	}
 	return event.Encode(&batch)

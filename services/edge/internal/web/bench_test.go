@@ -142,7 +142,7 @@ func admitAll(m journal.Message) (string, event.Message, error) {
 	err := event.Decode(m.Data, &batch)
 	admitted := &event.Verdict{Decision: event.Decision_ADMITTED, Limit: -1, Remaining: -1}
 	verdicts := &event.VerdictBatch{
-		Source: batch.Source, Number: batch.Number, Sequence: m.Sequence, Rules: event.RulesDomains,
+		Source: batch.Source, Number: batch.Number, Sequence: m.Sequence, Rules: 1,
 		Verdicts: make([]*event.Verdict, 0, len(batch.Admissions)),
 	}
 	for range batch.Admissions {
