@@ -1017,7 +1017,7 @@ type Admission struct {
 	IdempotencyId  []byte                 `protobuf:"bytes,8,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // empty without Idempotency-Key
 	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                        // number of the API key within its account; 0: the default key
 	ReadId         []byte                 `protobuf:"bytes,40,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`                     // of a metered read, in place of idempotency_id
-	ReadHash       uint64                 `protobuf:"fixed64,41,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`             // with read_id: of the path and query that it stands for; not 0
+	ReadHash       uint64                 `protobuf:"fixed64,41,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`             // with read_id: ReadHash, of the path, query and version; not 0
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }

@@ -131,6 +131,19 @@ func BodyHash(parts ...[]byte) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(sum[:0]))
 }
 
+// ReadHash is what a metered read under an Idempotency-Key stands for: its target, the path and query, in the upper half, and
+// the version of the document that it shows in the lower half, 0 where it shows none. It is never 0.
+func ReadHash(path, query []byte, version uint64) uint64 {
+	target := max(1, BodyHash(path, query)>>32)
+	if version != 0 {
+		version = BodyHash(binary.BigEndian.AppendUint64(nil, version)) >> 32
+	}
+	return target<<32 | version
+}
+
+// SameRead reports whether two ReadHashes have the same target.
+func SameRead(a, b uint64) bool { return a>>32 == b>>32 }
+
 // ItemIDLength is the length of a document's id in base62 characters (71 bits).
 const ItemIDLength = 12
 

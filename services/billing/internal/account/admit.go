@@ -75,7 +75,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	}
 	term := f.prices.current.Terms[a.tier][h.key]
-	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, uint32(f.usedBy(item)))
+	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, f.usedBy(item))
 	v.ResetSeconds = secondsUntil(a.monthOf(&f.base).end, f.time)
 	if f.refused(&a.principal, h, v) {
 		return
@@ -127,10 +127,11 @@ func (f *Fold) overage(a *account, h *hold, price uint64) {
 	f.credits.pay(a, h, price)
 	f.alerts.lowered(a, before, f.time)
 	h.movable = true
-	a.current.paid[h.key]++
 	f.spend(a, h, price)
-	a.current.overage[h.key]++
-	a.current.spent[h.key] += price
+	c := a.current.charging()
+	c.paid[h.key]++
+	c.overage[h.key]++
+	c.spent[h.key] += price
 }
 
 func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
@@ -189,13 +190,13 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 		return false
 	}
 	switch {
-	case other.readHash != h.readHash:
+	case !event.SameRead(other.readHash, h.readHash):
 		v.Decision = event.Decision_IDEMPOTENCY_OTHER
 	case other.result != event.Result_SERVED:
 		v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
 	case other.readHash == 0:
 		v.Decision = event.Decision_IDEMPOTENCY_SERVED
-	case other.repeats < MaxRepeats:
+	case other.readHash == h.readHash && f.holds.repeatable(other): // of the same version
 		f.touch(other.principal)
 		other.repeats++
 		v.Decision = event.Decision_IDEMPOTENCY_SERVED

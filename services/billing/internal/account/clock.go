@@ -4,8 +4,8 @@ package account
 // on one server of the cluster, and come back. If the fold's time waited for it, every window that was opened meanwhile would
 // last until then: limits of failures, holds, keys of idempotency, and no grant could expire before.
 
-// backMillis is how far the fold's time may be ahead of the journal's clock. Stamps may be aheadMillis ahead.
-const backMillis = 2 * aheadMillis
+// backMillis is how far the fold's time may be ahead of the journal's clock. Stamps may be stampMillis ahead.
+const backMillis = 2 * stampMillis
 
 // follow turns the fold's time back to the journal's clock, if that has come back. The clock of development is ahead by the
 // largest offset that a price book has had.

@@ -21,11 +21,12 @@ const (
 	CommandMillis  = 24 * 60 * 60 * 1000        // for which the outcomes of commands are kept
 	FailureMillis  = 60 * 1000                  // window of too_many_failures
 	MaxFailures    = 100                        // failed calls in that window after which more are refused
-	MaxRepeats     = 10                         // of a metered read under its Idempotency-Key that are not charged; the next is a new read
+	MaxRepeats     = 2                          // of a metered read under its Idempotency-Key that are not charged; the next is a new read
+	RepeatMillis   = 60 * 1000                  // after the admission of such a read, within which repeats are not charged
 	CloseMillis    = 24 * 60 * 60 * 1000        // after a month's end, when its statement is closed
 	sourceMillis   = 60 * 60 * 1000             // after which an idle edge is forgotten
 	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, forwards or backwards
-	aheadMillis    = 5 * 1000                   // that a stamp may be ahead of the journal's clock
+	stampMillis    = 5 * 1000                   // that a stamp may be ahead of or behind the journal's clock
 	LateMillis     = 24 * 60 * 60 * 1000        // for which the service of a voided write may still say that it was served
 	skewMillis     = 10 * 60 * 1000             // that a document journal's clock is believed to be ahead of this one's
 	maxLate        = 10_000                     // voided writes of a principal that are remembered
@@ -274,14 +275,16 @@ func (f *Fold) applyPrices(m Message) error {
 	return nil
 }
 
-// timeOf is the fold's time from this message on: the source's stamp. It goes back with the journal's own clock only, and a
-// stamp is cut to a little ahead of that clock, so that one bad clock can't carry all accounts into the next month.
+// timeOf is the fold's time from this message on: the source's stamp, cut to within stampMillis of the journal's clock. So one
+// bad clock can neither carry all accounts into the next month nor leave calls in the last one. The time goes back with the
+// journal's own clock only.
 //
 // The offset of a development clock is that of the price books: only billing publishes them.
 func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
 	f.offset = max(f.offset, offset)
 	f.follow(m.TimeMillis)
-	return max(f.time, min(stamp, m.TimeMillis+offset+aheadMillis))
+	clock := m.TimeMillis + offset
+	return max(f.time, clock-stampMillis, min(stamp, clock+stampMillis))
 }
 
 func boundOffset(millis int64) int64 { return max(-maxOffset, min(millis, maxOffset)) }

@@ -30,7 +30,7 @@ type hold struct {
 	cost           uint64
 	returned       uint64 // was the cost, until the void of another hold gave it back
 	terms          uint64 // of the account at the admission
-	readHash       uint64 // of a read with an idempotency id: its path and query; 0: it is no such read
+	readHash       uint64 // event.ReadHash of a read with an idempotency id; 0: it is no such read
 	principal      *principal
 	use            []grantUse // of a hold that credits paid
 	links          [2]holdLink

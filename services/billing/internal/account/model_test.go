@@ -77,7 +77,7 @@ type modelRequest struct {
 	at        int64
 	write     bool
 	idem      string
-	read      uint64 // path and query of a read with an idempotency id
+	read      uint64 // event.ReadHash of a read with an idempotency id
 	repeats   int    // of such a read
 	state     string // open, served, void: what it counts as
 	memory    string // the same, as it is remembered; empty: not at all
@@ -318,13 +318,13 @@ func (m *model) idempotency(next *modelRequest) event.Decision {
 			continue
 		}
 		switch {
-		case r.read != next.read:
+		case r.read>>32 != next.read>>32:
 			return event.Decision_IDEMPOTENCY_OTHER
 		case r.memory == "open":
 			return event.Decision_IDEMPOTENCY_IN_FLIGHT
 		case r.read == 0:
 			return event.Decision_IDEMPOTENCY_SERVED
-		case r.repeats < MaxRepeats:
+		case r.read == next.read && r.repeats < MaxRepeats && m.now < r.at+RepeatMillis:
 			r.repeats++
 			return event.Decision_IDEMPOTENCY_SERVED
 		}

@@ -159,6 +159,7 @@ func (m *machine) step(t *rapid.T) {
 			if m.fold.Entries() != before {
 				t.Fatalf("a batch counted twice")
 			}
+			m.model.advance(m.now - stampMillis) // its own stamp may be older
 		}
 	case 11:
 		m.restored, m.since = restored(t, m.fold), len(m.messages)
@@ -172,7 +173,7 @@ func (m *machine) pass(t *rapid.T) {
 	}).Draw(t, "pass")
 	if d < 0 { // a source whose clock is behind
 		m.append(Usage, &event.UsageBatch{Source: "slow", StampMs: m.now + d.Milliseconds()})
-		m.model.advance(m.now + d.Milliseconds())
+		m.model.advance(m.now - stampMillis)
 		return
 	}
 	if m.wait(d); d >= sourceMillis*time.Millisecond {
@@ -207,7 +208,7 @@ func (m *machine) admissions(t *rapid.T) {
 			a.IdempotencyId = fmt.Appendf(nil, "%016d", rapid.IntRange(0, 3).Draw(t, "idempotency"))
 		case 2:
 			a.ReadId = fmt.Appendf(nil, "%016d", rapid.IntRange(2, 5).Draw(t, "read"))
-			a.ReadHash = uint64(rapid.SampledFrom([]int{0, 1, 1, 1, 2}).Draw(t, "hash"))
+			a.ReadHash = rapid.SampledFrom([]uint64{0, 1 << 32, 1 << 32, 1 << 32, 1<<32 | 7, 2 << 32}).Draw(t, "hash")
 		}
 		batch = append(batch, a)
 	}

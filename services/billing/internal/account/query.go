@@ -192,7 +192,7 @@ type Hold struct {
 	Request     event.RequestID
 	Sequence    uint64 // of its message in the journal
 	SinceMillis int64
-	ReadHash    uint64 // of a read: its path and query
+	ReadHash    uint64 // event.ReadHash of a read
 }
 
 // HoldUnder is the open hold of an account or a keyless network under an idempotency id, and false where there is none.
@@ -216,9 +216,14 @@ func (f *Fold) OpenSince(id event.AccountID, request event.RequestID) (millis in
 	return h.time, true
 }
 
+// repeatable reports whether a served read may be served once more without a charge.
+func (s *holds) repeatable(h *hold) bool {
+	return h.repeats < MaxRepeats && s.time < h.time+RepeatMillis
+}
+
 func (s *holds) under(payer event.AccountID, id event.IdempotencyID, result event.Result) (Hold, bool) {
 	h := s.byIdempotency[id]
-	if h == nil || h.result != result || h.principal.id != uint64(payer) || h.repeats >= MaxRepeats {
+	if h == nil || h.result != result || h.principal.id != uint64(payer) || h.readHash != 0 && h.result == event.Result_SERVED && !s.repeatable(h) {
 		return Hold{}, false
 	}
 	return Hold{Request: h.request, Sequence: h.sequence, SinceMillis: h.time, ReadHash: h.readHash}, true

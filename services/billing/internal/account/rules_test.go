@@ -278,7 +278,7 @@ func TestAReadUnderAKeyIsChargedOnce(t *testing.T) {
 	h.account(alice, plan.Pro)
 	read := func(hash uint64) *event.Admission {
 		a := h.admission(alice, plan.PastesGet)
-		a.ReadId, a.ReadHash = []byte("0123456789abcdef"), hash
+		a.ReadId, a.ReadHash = []byte("0123456789abcdef"), hash<<32|1
 		return a
 	}
 	used := func(want uint32) {
@@ -309,11 +309,41 @@ func TestAReadUnderAKeyIsChargedOnce(t *testing.T) {
 		h.fold = restored(t, h.fold)
 	}
 	used(3)
-	h.wait(MemoryMillis*time.Millisecond - 1)
+	h.wait(RepeatMillis*time.Millisecond - 1)
 	h.want(read(7), event.Decision_IDEMPOTENCY_SERVED)
 	h.wait(time.Millisecond)
-	h.want(read(8), admitted)
+	h.want(read(8), event.Decision_IDEMPOTENCY_OTHER)
+	late := read(7)
+	h.want(late, admitted)
+	h.served(late)
 	used(4)
+	h.wait(MemoryMillis*time.Millisecond - 1)
+	h.want(read(8), event.Decision_IDEMPOTENCY_OTHER)
+	h.wait(time.Millisecond)
+	h.want(read(8), admitted)
+	used(5)
+}
+
+// What is read again under a key is not charged as long as it is the same version.
+func TestAReadOfAnotherVersionIsANewRead(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	read := func(path string, version uint64) *event.Admission {
+		a := h.admission(alice, plan.PastesGet)
+		a.ReadId, a.ReadHash = []byte("0123456789abcdef"), event.ReadHash([]byte(path), nil, version)
+		return a
+	}
+	for version := range uint64(3) {
+		first := read("/a", version)
+		h.want(first, admitted)
+		h.want(read("/a", version+1), event.Decision_IDEMPOTENCY_IN_FLIGHT)
+		h.served(first)
+		h.want(read("/a", version), event.Decision_IDEMPOTENCY_SERVED)
+		h.want(read("/b", version), event.Decision_IDEMPOTENCY_OTHER)
+	}
+	if u := h.usedBy(alice, plan.PastesGet); u.Used != 3 {
+		t.Errorf("three versions are charged %d times", u.Used)
+	}
 }
 
 // A read that takes over the key of one that was repeated too often, and fails, leaves nothing under it.
@@ -504,7 +534,7 @@ func TestTimeNeverGoesBackAndNeverFarAhead(t *testing.T) {
 	}
 	offset := (30 * 24 * time.Hour).Milliseconds()
 	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before + offset, OffsetMs: offset})
-	if h.fold.time != before+aheadMillis {
+	if h.fold.time != before+stampMillis {
 		t.Fatal("the offset of a source that is not billing was taken")
 	}
 	book := PriceEvent(plan.Published(10))
@@ -516,6 +546,27 @@ func TestTimeNeverGoesBackAndNeverFarAhead(t *testing.T) {
 	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before + offset + 1, OffsetMs: -offset})
 	if h.fold.time != before+offset+1 {
 		t.Fatal("the sources do not share billing's offset")
+	}
+}
+
+// An edge whose clock is slow does not leave calls in the month that is over.
+func TestAStampFarBehindIsCut(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Free)
+	slow := h.now
+	h.now = h.fold.month.end + (20 * time.Minute).Milliseconds()
+	for stamp, behind := range map[int64]int64{slow: 5000, h.now - 5001: 5000} {
+		h.append(Usage, &event.UsageBatch{Source: "x", Number: h.fold.Sequence(), StampMs: stamp, Admissions: []*event.Admission{h.admission(alice, plan.LiteGet)}})
+		if h.fold.time != h.now-behind {
+			t.Errorf("a stamp %d ms behind gave a time %d ms behind", h.now-stamp, h.now-h.fold.time)
+		}
+	}
+	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: h.now - 4999})
+	if h.fold.time != h.now-4999 {
+		t.Errorf("a stamp 4999 ms behind gave a time %d ms behind", h.now-h.fold.time)
+	}
+	if used := h.usedBy(alice, plan.LiteGet).Used; used != 2 {
+		t.Errorf("%d calls count in the new month, want 2", used)
 	}
 }
 

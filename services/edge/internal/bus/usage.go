@@ -21,7 +21,7 @@ type Admission struct {
 	KeyFingerprint uint64
 	Write          bool   // the document service that folds the write settles it; all others are settled by Served or Void
 	IdempotencyID  []byte // empty without Idempotency-Key; must not be changed afterwards
-	ReadHash       uint64 // of a read with an IdempotencyID: the path and query that it stands for, not 0
+	ReadHash       uint64 // event.ReadHash of a read with an IdempotencyID; otherwise 0
 }
 
 // isRepeatable tells whether this is a read that is not charged again under its IdempotencyID.
@@ -233,7 +233,7 @@ func (p *PendingVerdict) repeat(ctx context.Context) (*Verdict, error) {
 	}
 	decision := event.Decision_IDEMPOTENCY_IN_FLIGHT
 	switch {
-	case hold.ReadHash != a.ReadHash:
+	case !event.SameRead(hold.ReadHash, a.ReadHash):
 		decision = event.Decision_IDEMPOTENCY_OTHER
 	case hold.Served && a.isRepeatable():
 		return nil, nil

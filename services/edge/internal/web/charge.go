@@ -53,13 +53,20 @@ func (s *Server) meter(c *call) *metered {
 	return m
 }
 
-// startRead is start for a read, which an Idempotency-Key may make repeatable; waitRead must follow.
-func (m *metered) startRead() *metered {
-	if c := m.c; c.idem != nil {
-		m.admission.IdempotencyID = c.idem
-		m.admission.ReadHash = max(1, event.BodyHash([]byte(c.Path()), canonicalQuery(c.Ctx)))
+// repeatable makes a read under an Idempotency-Key one that may be repeated, as long as the document has the version that it has
+// now. waitRead must follow.
+func (m *metered) repeatable(d event.Domain, read *event.Read) error {
+	version := uint64(0)
+	if event.ValidItemID(read.Item) {
+		doc, err := m.s.readDocument(m.s.bus.StartRead(d, read))
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return err
+		}
+		version = doc.GetVersion()
 	}
-	return m.start()
+	m.admission.IdempotencyID = m.c.idem
+	m.admission.ReadHash = event.ReadHash([]byte(m.c.Path()), canonicalQuery(m.c.Ctx), version)
+	return nil
 }
 
 // waitRead is wait for a read. A call that has ended without a charge does not stand in the way of its repetition.

@@ -38,10 +38,16 @@ func (s *Server) getFile(c *call) error {
 			return err
 		}
 	}
-	m := s.meter(c).startRead()
+	m, read := s.meter(c), &event.Read{Item: id, Requester: uint64(c.who.account)}
+	if c.idem != nil {
+		if err := m.repeatable(event.File, read); err != nil {
+			return err
+		}
+	}
+	m.start()
 	var pending *bus.PendingRead
 	if event.ValidItemID(id) {
-		pending = s.bus.StartRead(event.File, &event.Read{Item: id, Requester: uint64(c.who.account)})
+		pending = s.bus.StartRead(event.File, read)
 	}
 	if err := m.waitRead(); err != nil {
 		return err

@@ -54,7 +54,13 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 	if done, err := r.unchanged(); done || err != nil {
 		return err
 	}
-	m := s.meter(c).startRead()
+	m := s.meter(c)
+	if c.idem != nil {
+		if err := m.repeatable(k.domain, r.read()); err != nil {
+			return err
+		}
+	}
+	m.start()
 	var pending *bus.PendingRead
 	there := event.ValidItemID(r.ref)
 	if there && !m.pending.Refused() {
@@ -92,9 +98,11 @@ func versionQuery(c *fiber.Ctx) (uint64, error) {
 	return version, err
 }
 
-func (s *Server) startRead(r *reading) *bus.PendingRead {
-	return s.bus.StartRead(r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.c.who.account), Version: r.version})
+func (r *reading) read() *event.Read {
+	return &event.Read{Item: r.ref, Requester: uint64(r.c.who.account), Version: r.version}
 }
+
+func (s *Server) startRead(r *reading) *bus.PendingRead { return s.bus.StartRead(r.k.domain, r.read()) }
 
 // found is a document that may be shown, with its content.
 type found struct {

@@ -14,7 +14,7 @@ import (
 
 // unchanged answers 304 if the client has the text already, and tells whether it did.
 func (r *reading) unchanged() (bool, error) {
-	doc, err := r.s.lookAt(r.c, r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.c.who.account), Version: r.version})
+	doc, err := r.s.lookAt(r.c, r.k.domain, r.read())
 	if err != nil || doc == nil || !r.known(doc) {
 		return false, err
 	}
