@@ -38,33 +38,17 @@ func (c *counters) usage(tier plan.Tier, book *plan.Book) []*event.KeyUsage {
 	list := make([]*event.KeyUsage, 0, plan.KeyCount)
 	for _, key := range plan.QuotaKeys() {
 		limit := book.Terms[tier][key].Limit
+		overage, _, spent, waived := c.charged(key)
 		list = append(list, &event.KeyUsage{
-			QuotaKey: uint32(key), Used: uint64(c.used[key]), Limit: limit, Remaining: remaining(limit, c.used[key]),
-			Overage: uint64(c.overage[key]), SpentMicros: c.spent[key], Waived: uint64(c.waivedOf(key)),
+			QuotaKey: uint32(key), Used: c.used[key], Limit: limit, Remaining: remaining(limit, c.used[key]),
+			Overage: overage, SpentMicros: spent, Waived: waived,
 		})
 	}
 	return list
 }
 
-func (c *counters) waivedOf(key plan.QuotaKey) uint32 {
-	if c.waived == nil {
-		return 0
-	}
-	return c.waived[key]
-}
-
-func (c *counters) waive(key plan.QuotaKey, n uint32) {
-	if n == 0 {
-		return
-	}
-	if c.waived == nil {
-		c.waived = &[plan.KeyCount]uint32{}
-	}
-	c.waived[key] += n
-}
-
 // remaining is the number of free requests that are left.
-func remaining(limit int64, used uint32) int64 {
+func remaining(limit int64, used uint64) int64 {
 	if limit == plan.Unlimited {
 		return plan.Unlimited
 	}

@@ -76,8 +76,9 @@ func (m *machine) compareDays(t *rapid.T, id uint64) {
 		}
 		for _, key := range machineKeys {
 			sum := months[dayKey{day: of, quotaKey: key}]
-			if uint32(sum.used) != c.used[key] || uint32(sum.overage) != c.overage[key] || uint64(sum.spent) != c.spent[key] {
-				t.Fatalf("%v of %x: the days sum to %+v, the month has %d, %d and %d", key, id, sum, c.used[key], c.overage[key], c.spent[key])
+			overage, _, spent, _ := c.charged(key)
+			if uint64(sum.used) != c.used[key] || uint64(sum.overage) != overage || uint64(sum.spent) != spent {
+				t.Fatalf("%v of %x: the days sum to %+v, the month has %d, %d and %d", key, id, sum, c.used[key], overage, spent)
 			}
 		}
 	}

@@ -54,7 +54,7 @@ type keyLineage struct {
 	spending spending
 
 	month         uint32 // that the counters are of
-	used, overage [plan.KeyCount]uint32
+	used, overage [plan.KeyCount]uint64
 	spent         [plan.KeyCount]uint64
 }
 
@@ -77,7 +77,10 @@ func (k *apiKey) live(now int64) bool { return k.revoked == 0 && (k.expires == 0
 func (a *account) ring() *keyring {
 	if a.keys == nil {
 		l := &keyLineage{name: "default", spending: a.spending, month: a.month}
-		l.used, l.overage, l.spent = a.current.used, a.current.overage, a.current.spent
+		l.used = a.current.used
+		if of := a.current.charges; of != nil {
+			l.overage, l.spent = of.overage, of.spent
+		}
 		a.keys = &keyring{next: 1, keys: []*apiKey{{}}, lineages: []*keyLineage{l}}
 	}
 	return a.keys
@@ -195,7 +198,7 @@ func restoreKeyring(s *event.KeyringState) *keyring {
 		}
 		for _, u := range ls.Usage {
 			if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
-				l.used[key], l.overage[key], l.spent[key] = uint32(u.Used), uint32(u.Overage), u.SpentMicros
+				l.used[key], l.overage[key], l.spent[key] = u.Used, u.Overage, u.SpentMicros
 			}
 		}
 		r.lineages = append(r.lineages, l)

@@ -71,7 +71,7 @@ func (l *keyLineage) usage() (list []*event.KeyUsage) {
 	for key := range plan.KeyCount {
 		if l.used[key] != 0 || l.overage[key] != 0 || l.spent[key] != 0 {
 			list = append(list, &event.KeyUsage{
-				QuotaKey: uint32(key), Used: uint64(l.used[key]), Overage: uint64(l.overage[key]), SpentMicros: l.spent[key],
+				QuotaKey: uint32(key), Used: l.used[key], Overage: l.overage[key], SpentMicros: l.spent[key],
 			})
 		}
 	}

@@ -27,7 +27,7 @@ func (l *keyLineage) limit(key plan.QuotaKey) (limit uint32, limited bool) {
 func (l *keyLineage) roll(month uint32) {
 	if l.month < month {
 		l.month = month
-		l.used, l.overage, l.spent = [plan.KeyCount]uint32{}, [plan.KeyCount]uint32{}, [plan.KeyCount]uint64{}
+		l.used, l.overage, l.spent = [plan.KeyCount]uint64{}, [plan.KeyCount]uint64{}, [plan.KeyCount]uint64{}
 	}
 }
 
@@ -38,7 +38,7 @@ func (l *keyLineage) full(key plan.QuotaKey, month uint32) bool {
 	}
 	l.roll(month)
 	limit, limited := l.limit(key)
-	return limited && l.used[key] >= limit
+	return limited && l.used[key] >= uint64(limit)
 }
 
 // keyRefused applies the rules of the key that come before the account's quota. The account's month is the present one.
@@ -51,13 +51,13 @@ func (a *account) keyRefused(l *keyLineage, h *hold, v *event.Verdict) bool {
 	if limit > 0 {
 		v.RetryAfterSeconds = v.ResetSeconds
 	}
-	open := uint32(0)
+	open := uint64(0)
 	for o := a.open.head; o != nil; o = o.after() {
 		if o.lineage == l.number && o.key == h.key && o.month == a.month {
 			open++
 		}
 	}
-	setHeld(v, open > 0 && l.used[h.key]-open < limit)
+	setHeld(v, open > 0 && l.used[h.key]-open < uint64(limit))
 	return true
 }
 

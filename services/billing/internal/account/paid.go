@@ -59,9 +59,10 @@ func (f *Fold) refresh(a *account) {
 func (c *credits) newTerms(a *account, terms uint64) {
 	c.touch(&a.principal)
 	a.terms = terms
-	a.current.paid = [plan.KeyCount]uint32{}
-	if a.previous != nil {
-		a.previous.paid = [plan.KeyCount]uint32{}
+	for _, counted := range []*counters{&a.current, a.previous} {
+		if counted != nil && counted.charges != nil {
+			counted.charges.paid = [plan.KeyCount]uint64{}
+		}
 	}
 	for h := a.open.head; h != nil; h = h.after() {
 		a.fix(h)
@@ -185,9 +186,13 @@ func (f *Fold) makeRoom(a *account, month uint32, key plan.QuotaKey, at int64) {
 		return
 	}
 	limit := f.prices.current.Terms[a.tier][key].Limit
-	for c.paid[key] > 0 && limit != plan.Unlimited && int64(c.paid[key]) > int64(c.used[key])-limit {
+	for limit != plan.Unlimited {
+		_, paid, _, _ := c.charged(key)
+		if paid == 0 || int64(paid) <= int64(c.used[key])-limit {
+			return
+		}
 		if !f.makeFree(a, c, month, key, at) {
-			f.fault("%d requests are paid, and none is known", c.paid[key])
+			f.fault("%d requests are paid, and none is known", paid)
 			return
 		}
 	}
@@ -233,9 +238,10 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 
 // uncount takes a paid request out of what was paid.
 func (a *account) uncount(b *base, c *counters, p payment) {
-	take(b, "overage requests", &c.overage[p.key], 1)
-	take(b, "paid requests", &c.paid[p.key], 1)
-	take(b, "spent credits", &c.spent[p.key], p.cost)
+	of := c.charging()
+	take(b, "overage requests", &of.overage[p.key], 1)
+	take(b, "paid requests", &of.paid[p.key], 1)
+	take(b, "spent credits", &of.spent[p.key], p.cost)
 	a.unspend(b, p)
 }
 

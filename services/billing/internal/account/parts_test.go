@@ -208,7 +208,7 @@ func TestAStatementHasThePricesOfItsMonth(t *testing.T) {
 	renewed.Terms[plan.Pro][plan.LiteGet].Limit = 7
 	l := prices{list: []bookFrom{{fromMillis: 0, book: old}, {fromMillis: at("2026-11-02T00:00:00Z"), book: renewed}}}
 	a := accountAt(b, plan.Pro)
-	a.current.used[plan.LiteGet], a.current.overage[plan.LiteGet], a.current.spent[plan.LiteGet] = 5, 2, 300
+	a.current.used[plan.LiteGet], a.current.charging().overage[plan.LiteGet], a.current.charging().spent[plan.LiteGet] = 5, 2, 300
 	var closed []*event.StatementAnswer
 	l.roll(a, monthNumber(a.month+2), func(s *event.StatementAnswer) { closed = append(closed, s) })
 	if len(closed) != 1 || closed[0].Period != "2026-10" || !closed[0].Closed || closed[0].SpentMicros != 300 {

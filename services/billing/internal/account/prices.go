@@ -69,10 +69,7 @@ func (l *prices) statement(a *account, m month) *event.StatementAnswer {
 	book := l.bookAt(m.end - 1)
 	s := &event.StatementAnswer{
 		Period: m.period(), Tier: uint32(tier),
-		Usage: c.usage(tier, book), StorageFreeBytes: book.FreeStorageBytes,
-	}
-	for _, spent := range c.spent {
-		s.SpentMicros += spent
+		Usage: c.usage(tier, book), SpentMicros: c.spentSum(), StorageFreeBytes: book.FreeStorageBytes,
 	}
 	s.StorageAverageBytes, s.StorageBilledBytes, s.StorageOverageCents = storageBill(c.byteMillis, m, book)
 	s.StorageByteMsHigh, s.StorageByteMsLow = c.byteMillis.high, c.byteMillis.low

@@ -63,18 +63,41 @@ type account struct {
 	storageSince int64 // up to when storageBytes is in the integrals
 }
 
-// counters are those of one month. used counts every request, overage those of them that credits paid, and paid those of
-// overage that were paid under the present terms.
+// counters are those of one month.
 type counters struct {
-	used, overage [plan.KeyCount]uint32
-	waived        *[plan.KeyCount]uint32 // nil: none, as nearly always
-	paid          [plan.KeyCount]uint32
-	spent         [plan.KeyCount]uint64
-	byteMillis    uint128
-	days          *storageDays // byteMillis by day; nil: all are zero
+	used       [plan.KeyCount]uint64 // requests
+	charges    *charges              // nil: all are zero, as those of most accounts
+	byteMillis uint128
+	days       *storageDays // byteMillis by day; nil: all are zero
 }
 
-func (c *counters) zero() bool { return c == nil || *c == counters{} }
+// charges are those requests of a month that cost more than quota, by quota key.
+type charges struct {
+	overage [plan.KeyCount]uint64 // requests that credits paid
+	paid    [plan.KeyCount]uint64 // those of overage that were paid under the present terms
+	spent   [plan.KeyCount]uint64 // micro-credits
+	waived  [plan.KeyCount]uint64 // requests that were charged late, of an account that could not pay
+}
+
+func (c *counters) zero() bool {
+	return c == nil || *c == counters{charges: c.charges} && (c.charges == nil || *c.charges == charges{})
+}
+
+// charged are the charges for reading.
+func (c *counters) charged(key plan.QuotaKey) (overage, paid, spent, waived uint64) {
+	if of := c.charges; of != nil {
+		return of.overage[key], of.paid[key], of.spent[key], of.waived[key]
+	}
+	return 0, 0, 0, 0
+}
+
+// charging are the charges for a change.
+func (c *counters) charging() *charges {
+	if c.charges == nil {
+		c.charges = &charges{}
+	}
+	return c.charges
+}
 
 type network struct {
 	principal

@@ -112,11 +112,11 @@ func (f *Fold) giveBack(h *hold, at int64) {
 	if c := a.counted(h.month); c != nil {
 		take(&f.base, "used requests", &c.used[h.key], 1)
 		if h.charge == event.ChargeSource_CHARGE_CREDITS {
-			take(&f.base, "overage requests", &c.overage[h.key], 1)
-			take(&f.base, "spent credits", &c.spent[h.key], h.cost)
+			take(&f.base, "overage requests", &c.charging().overage[h.key], 1)
+			take(&f.base, "spent credits", &c.charging().spent[h.key], h.cost)
 		}
 		if h.movable {
-			take(&f.base, "paid requests", &c.paid[h.key], 1)
+			take(&f.base, "paid requests", &c.charging().paid[h.key], 1)
 		}
 		f.countDay(a, h.day, h.key, h.counted(-1))
 	}
@@ -247,7 +247,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 		covered = false
 	}
 	if !covered {
-		a.current.waive(key, 1)
+		a.current.charging().waived[key]++
 		f.records.ended(h, SettlementWaived)
 		f.holds.freeHold(h)
 		return

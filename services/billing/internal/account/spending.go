@@ -105,7 +105,10 @@ func restoreSpending(s *event.SpendingState) spending {
 }
 
 func (c *counters) spentSum() (sum uint64) {
-	for _, s := range c.spent {
+	if c.charges == nil {
+		return 0
+	}
+	for _, s := range c.charges.spent {
 		sum += s
 	}
 	return sum

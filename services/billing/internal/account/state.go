@@ -82,16 +82,16 @@ func (c *counters) state(month uint32, tier plan.Tier) *event.MonthState {
 	s := &event.MonthState{Month: month, Tier: uint32(tier), ByteMsHigh: c.byteMillis.high, ByteMsLow: c.byteMillis.low}
 	c.days.state(s)
 	for key := range plan.KeyCount {
-		if c.paid[key] != 0 {
-			s.Paid = append(s.Paid, &event.KeyUsage{QuotaKey: uint32(key), Overage: uint64(c.paid[key])})
+		overage, paid, spent, waived := c.charged(plan.QuotaKey(key))
+		if paid != 0 {
+			s.Paid = append(s.Paid, &event.KeyUsage{QuotaKey: uint32(key), Overage: paid})
 		}
-		if c.used[key] == 0 && c.overage[key] == 0 && c.waivedOf(plan.QuotaKey(key)) == 0 && c.spent[key] == 0 {
+		if c.used[key]|overage|waived|spent == 0 {
 			continue
 		}
-		s.SpentMicros += c.spent[key]
+		s.SpentMicros += spent
 		s.Usage = append(s.Usage, &event.KeyUsage{
-			QuotaKey: uint32(key), Used: uint64(c.used[key]), Overage: uint64(c.overage[key]),
-			Waived: uint64(c.waivedOf(plan.QuotaKey(key))), SpentMicros: c.spent[key],
+			QuotaKey: uint32(key), Used: c.used[key], Overage: overage, Waived: waived, SpentMicros: spent,
 		})
 	}
 	return s
@@ -257,14 +257,16 @@ func (c *counters) restore(s *event.MonthState) {
 	c.days = restoreDays(s)
 	for _, u := range s.Usage {
 		if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
-			c.used[key], c.overage[key] = uint32(u.Used), uint32(u.Overage)
-			c.waive(key, uint32(u.Waived))
-			c.spent[key] = u.SpentMicros
+			c.used[key] = u.Used
+			if u.Overage|u.Waived|u.SpentMicros != 0 {
+				of := c.charging()
+				of.overage[key], of.waived[key], of.spent[key] = u.Overage, u.Waived, u.SpentMicros
+			}
 		}
 	}
 	for _, u := range s.Paid {
 		if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
-			c.paid[key] = uint32(u.Overage)
+			c.charging().paid[key] = u.Overage
 		}
 	}
 }

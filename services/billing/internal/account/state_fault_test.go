@@ -35,8 +35,8 @@ func TestACounterThatIsTooSmallStopsTheFold(t *testing.T) {
 		next    func(*history, *event.Admission) (Kind, event.Message)
 	}{
 		"used":                      {func(_ *Fold, a *account) { a.current.used[key] = 0 }, void},
-		"overage":                   {func(_ *Fold, a *account) { a.current.overage[key] = 0 }, void},
-		"spent":                     {func(_ *Fold, a *account) { a.current.spent[key] = 1 }, void},
+		"overage":                   {func(_ *Fold, a *account) { a.current.charging().overage[key] = 0 }, void},
+		"spent":                     {func(_ *Fold, a *account) { a.current.charging().spent[key] = 1 }, void},
 		"used in the last month":    {func(_ *Fold, a *account) { a.month++ }, void},
 		"open holds of a key":       {func(_ *Fold, a *account) { a.openBy[key] = 0 }, void},
 		"open paid holds":           {func(_ *Fold, a *account) { a.openPaid = 0 }, void},
@@ -73,7 +73,7 @@ func TestACounterThatIsTooSmallStopsTheFold(t *testing.T) {
 				t.Errorf("effects of a state that is wrong: %v", effects)
 			}
 			is := h.fold.principals.accounts[alice]
-			if is.available < 0 || is.settled < 0 || is.current.used[key] > 2 || is.current.overage[key] > 2 || is.current.spent[key] > 100 ||
+			if is.available < 0 || is.settled < 0 || is.current.used[key] > 2 || is.current.charging().overage[key] > 2 || is.current.charging().spent[key] > 100 ||
 				is.openBy[key] > 2 || is.openPaid > 2 || is.open.count < 0 || h.fold.holds.open.count < 0 || h.fold.holds.closed.count < 0 {
 				t.Errorf("wrapped round: %+v", is)
 			}

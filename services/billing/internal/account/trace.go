@@ -98,7 +98,7 @@ func (f *Fold) usedBy(item *event.Admission) uint64 {
 		return 0
 	}
 	if a := f.principals.accounts[item.Account]; a != nil && a.month >= f.month.number {
-		return uint64(a.current.used[item.QuotaKey])
+		return a.current.used[item.QuotaKey]
 	}
 	return 0
 }
