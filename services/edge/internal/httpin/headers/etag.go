@@ -1,4 +1,4 @@
-package httpin
+package headers
 
 import (
 	"slices"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 const maxETags = 64
@@ -37,7 +39,7 @@ func ParseETags(c *fiber.Ctx, header string) (ETags, error) {
 		}
 		tags, ok := splitETags(text)
 		if !ok || len(tags)+len(out.tags) > maxETags {
-			return ETags{}, InvalidField(header, `must be * or a list of quoted tags like "3"`)
+			return ETags{}, httperr.InvalidField(header, `must be * or a list of quoted tags like "3"`)
 		}
 		out.tags = append(out.tags, tags...)
 	}

@@ -1,4 +1,4 @@
-package httpin
+package input
 
 import (
 	"strings"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 func TestFieldsAreHeldToTheirKindsAndLimits(t *testing.T) {
@@ -26,28 +28,28 @@ func TestFieldsAreHeldToTheirKindsAndLimits(t *testing.T) {
 	}{
 		{"line", text("äöü"), ""},
 		{"line", query("äöü"), ""},
-		{"line", text("äöüß"), CodeInvalidField},
-		{"line", text("a\nb"), CodeInvalidField},
-		{"line", text("a\u0085"), CodeInvalidField},
-		{"line", Value{Kind: Number, Text: []byte("1")}, CodeInvalidField},
+		{"line", text("äöüß"), httperr.CodeInvalidField},
+		{"line", text("a\nb"), httperr.CodeInvalidField},
+		{"line", text("a\u0085"), httperr.CodeInvalidField},
+		{"line", Value{Kind: Number, Text: []byte("1")}, httperr.CodeInvalidField},
 		{"yes", Value{Kind: Bool, Text: []byte("true")}, ""},
 		{"yes", query("false"), ""},
-		{"yes", text("true"), CodeInvalidField},
-		{"yes", query("1"), CodeInvalidField},
+		{"yes", text("true"), httperr.CodeInvalidField},
+		{"yes", query("1"), httperr.CodeInvalidField},
 		{"count", query("1"), ""},
 		{"count", query("100"), ""},
-		{"count", query("0"), CodeInvalidField},
-		{"count", query("101"), CodeInvalidField},
-		{"count", query("-1"), CodeInvalidField},
+		{"count", query("0"), httperr.CodeInvalidField},
+		{"count", query("101"), httperr.CodeInvalidField},
+		{"count", query("-1"), httperr.CodeInvalidField},
 		{"at", text("2026-11-30T12:00:00Z"), ""},
 		{"at", query("2026-11-30t12:00:00.5+02:00"), ""},
-		{"at", text("2026-11-30"), CodeInvalidField},
-		{"at", text("2026-11-30T1:00:00Z"), CodeInvalidField},
-		{"at", query("2026-11-30T12:00:00,5Z"), CodeInvalidField},
-		{"at", query("2026-11-30T12:00:00+24:00"), CodeInvalidField},
-		{"at", Value{Kind: Null}, CodeInvalidField},
-		{"other", text(""), CodeUnknownField},
-		{strings.Repeat("ä", 100), text(""), CodeUnknownField},
+		{"at", text("2026-11-30"), httperr.CodeInvalidField},
+		{"at", text("2026-11-30T1:00:00Z"), httperr.CodeInvalidField},
+		{"at", query("2026-11-30T12:00:00,5Z"), httperr.CodeInvalidField},
+		{"at", query("2026-11-30T12:00:00+24:00"), httperr.CodeInvalidField},
+		{"at", Value{Kind: Null}, httperr.CodeInvalidField},
+		{"other", text(""), httperr.CodeUnknownField},
+		{strings.Repeat("ä", 100), text(""), httperr.CodeUnknownField},
 	} {
 		err := fields.Set(tc.name, tc.v)
 		if err == nil && tc.code != "" || err != nil && codeOf(err) != tc.code {
@@ -59,8 +61,8 @@ func TestFieldsAreHeldToTheirKindsAndLimits(t *testing.T) {
 func TestQueriesAreStrict(t *testing.T) {
 	app := fiber.New()
 	for query, code := range map[string]string{
-		"": "", "a=1&b=2": "", "tag=1&tag=2": "", "a=1&a=2": CodeInvalidField, "c=1": CodeUnknownField, "a=%ff": CodeMalformed,
-		strings.Repeat("tag=x&", maxJSONFields+1): CodeMalformed,
+		"": "", "a=1&b=2": "", "tag=1&tag=2": "", "a=1&a=2": httperr.CodeInvalidField, "c=1": httperr.CodeUnknownField, "a=%ff": httperr.CodeMalformed,
+		strings.Repeat("tag=x&", maxJSONFields+1): httperr.CodeMalformed,
 	} {
 		c := app.AcquireCtx(&fasthttp.RequestCtx{})
 		c.Request().SetRequestURI("/?" + query)
