@@ -144,7 +144,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 func (e *Error) ErrorCode() string { return string(e.Kind) }
 
 // KindOf is the kind of the first error in err's chain that has one, Internal where there is none. Errors of package
-// httpin have one: their code.
+// httperr have one: their code.
 func KindOf(err error) Kind {
 	if err == nil {
 		return Internal

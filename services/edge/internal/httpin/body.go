@@ -12,6 +12,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // hideBody makes fasthttp believe that there is no body, so that it leaves the body on the connection, and that nobody waits for 100
@@ -116,7 +118,7 @@ func (b *Body) cut() {
 	_ = b.c.Conn.SetReadDeadline(time.Unix(1, 0)) // fails only where the connection is closed, which ends the Read too
 }
 
-// Read reads on. The end of the body is io.EOF. An *Error says that the client is too slow or gone, or that the framing
+// Read reads on. The end of the body is io.EOF. An *httperr.Error says that the client is too slow or gone, or that the framing
 // is wrong. The first Read answers 100 Continue to a client that waits for it.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
@@ -185,7 +187,7 @@ func (b *Body) settle() {
 }
 
 func isError(err error) bool {
-	_, ok := errors.AsType[*Error](err)
+	_, ok := errors.AsType[*httperr.Error](err)
 	return ok
 }
 
@@ -195,8 +197,8 @@ func (b *Body) fail(err error) error {
 	case b.clock.cut.Load():
 		b.err = tooSlow(err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		b.err = &Error{
-			Status: fiber.StatusRequestTimeout, Code: CodeRequestTimeout, Cause: err,
+		b.err = &httperr.Error{
+			Status: fiber.StatusRequestTimeout, Code: httperr.CodeRequestTimeout, Cause: err,
 			Message: fmt.Sprintf("The request body did not arrive in time: it has %v, and a second for each %d KiB.",
 				b.c.owner.cfg.BodyTimeout, minBodyRate>>10),
 		}
@@ -206,7 +208,7 @@ func (b *Body) fail(err error) error {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // a reader would take io.EOF for the end of a whole body
 		}
-		early := Malformed("The request body ended early or is not framed correctly.")
+		early := httperr.Malformed("The request body ended early or is not framed correctly.")
 		early.Cause = err
 		b.err = early
 	}
@@ -251,7 +253,7 @@ func CheckBody(c *fiber.Ctx, limit Limit) error {
 }
 
 func (l Limit) passed() error {
-	return TooLarge(l.Bytes, "The request body must be at most %s (%d bytes).", l.Name, l.Bytes)
+	return httperr.TooLarge(l.Bytes, "The request body must be at most %s (%d bytes).", l.Name, l.Bytes)
 }
 
 // BodyExceeds tells whether the body is longer than so many bytes. It reads a body of unknown length as far as that; ReadBody
@@ -335,7 +337,7 @@ func (s *Server) grow(c *fiber.Ctx, b []byte, limit Limit) ([]byte, error) {
 // RequireIdentity refuses, with 415, a body that is compressed.
 func RequireIdentity(c *fiber.Ctx) error {
 	if e := c.Get(fiber.HeaderContentEncoding); e != "" && !strings.EqualFold(e, "identity") {
-		return UnsupportedMediaType("Content-Encoding must be identity: send the body uncompressed.")
+		return httperr.UnsupportedMediaType("Content-Encoding must be identity: send the body uncompressed.")
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 const (
@@ -280,12 +282,12 @@ func (s *Server) reserve(c *fiber.Ctx, b *budget, to **share, size int64) error 
 	case errors.Is(err, errTooSlow):
 		return tooSlow(err)
 	}
-	return unavailable(UnavailableMessage, err)
+	return unavailable(httperr.UnavailableMessage, err)
 }
 
-func tooSlow(cause error) *Error {
-	return &Error{
-		Status: fiber.StatusRequestTimeout, Code: CodeRequestTimeout, Cause: cause,
+func tooSlow(cause error) *httperr.Error {
+	return &httperr.Error{
+		Status: fiber.StatusRequestTimeout, Code: httperr.CodeRequestTimeout, Cause: cause,
 		Message: fmt.Sprintf("The request body came too slowly while others waited: it then has %v, and a second for each %d KiB.",
 			pressedGrace, pressedRate>>10),
 	}

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 const (
@@ -55,7 +57,7 @@ func (b *Body) nextChunk() error {
 		if end, err := c.line(0); err != nil {
 			return err
 		} else if len(end) > 0 {
-			return Malformed(badChunk)
+			return httperr.Malformed(badChunk)
 		}
 	}
 	line, err := c.line(maxChunkLine)
@@ -64,14 +66,14 @@ func (b *Body) nextChunk() error {
 	}
 	size, refusal := parseChunkLine(line)
 	if refusal != "" {
-		return Malformed("%s", refusal)
+		return httperr.Malformed("%s", refusal)
 	}
 	if size == 0 {
 		return b.endChunks()
 	}
 	c.excess = max(0, c.excess+int64(len(line))-chunkAllowance-size)
 	if c.excess > maxChunkExcess {
-		return Malformed("The chunks are more extensions than content.")
+		return httperr.Malformed("The chunks are more extensions than content.")
 	}
 	if limit := b.limit.Bytes; limit > 0 && size > limit-c.content {
 		return b.passed()
@@ -96,7 +98,7 @@ func (b *Body) endChunks() error {
 			return nil
 		}
 		if _, _, refusal := splitField(line); refusal != "" {
-			return Malformed("%s", refusal)
+			return httperr.Malformed("%s", refusal)
 		}
 		most -= len(line)
 	}
@@ -104,7 +106,7 @@ func (b *Body) endChunks() error {
 }
 
 func errTrailer() error {
-	return Malformed("The trailer has more than %d lines, or is longer than a header may be.", maxTrailerLines)
+	return httperr.Malformed("The trailer has more than %d lines, or is longer than a header may be.", maxTrailerLines)
 }
 
 // line reads a line of at most so many bytes, and takes its CRLF off.
@@ -112,13 +114,13 @@ func (c *chunks) line(most int) ([]byte, error) {
 	line, err := c.reader.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull) || err == nil && len(line) > most+len("\r\n"):
-		return nil, Malformed("A line between the chunks, or of the trailer, is too long.")
+		return nil, httperr.Malformed("A line between the chunks, or of the trailer, is too long.")
 	case err != nil:
 		return nil, err
 	}
 	line, ok := bytes.CutSuffix(line, []byte("\r\n"))
 	if !ok {
-		return nil, Malformed(bareLineFeed)
+		return nil, httperr.Malformed(bareLineFeed)
 	}
 	return line, nil
 }

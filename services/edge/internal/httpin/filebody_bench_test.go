@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin/headers"
 )
 
 const benchedBytes = 50 << 20
@@ -20,7 +22,7 @@ func BenchmarkDownload50MB(b *testing.B) {
 	var nexts atomic.Int64
 	_, addr := startWatched(b, func(s *Server) {
 		s.Handle("GET", "/", func(c *fiber.Ctx) error {
-			return WriteRange(c, &Ranged{Size: benchedBytes, Open: func(int64, int64) (io.ReadCloser, error) {
+			return headers.WriteRange(c, &headers.Ranged{Size: benchedBytes, Open: func(int64, int64) (io.ReadCloser, error) {
 				file, err := os.Open(path)
 				return &testFile{file: file, left: benchedBytes, nexts: &nexts, closed: func() {}}, err
 			}})

@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin/headers"
 )
 
 // watchedListener counts what its connections ask of the kernel.
@@ -149,7 +151,7 @@ func TestTheKernelSendsFiles(t *testing.T) {
 	missing := int64(0) // bytes that the file does not have
 	watched, addr := startWatched(t, func(s *Server) {
 		s.Handle("GET", "/file", func(c *fiber.Ctx) error {
-			return WriteRange(c, &Ranged{Size: int64(len(content)) + missing, Validators: Validators{ETag: "tag"}, Open: func(offset, length int64) (io.ReadCloser, error) {
+			return headers.WriteRange(c, &headers.Ranged{Size: int64(len(content)) + missing, Validators: headers.Validators{ETag: "tag"}, Open: func(offset, length int64) (io.ReadCloser, error) {
 				file, err := os.Open(path)
 				if err != nil {
 					return nil, err
@@ -227,7 +229,7 @@ func TestAStreamThatIsNoFileIsSentWhole(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	addr := startServer(t, Config{}, func(s *Server) {
 		s.Handle("GET", "/", func(c *fiber.Ctx) error {
-			return WriteRange(c, &Ranged{Size: int64(len(content)), Open: func(int64, int64) (io.ReadCloser, error) {
+			return headers.WriteRange(c, &headers.Ranged{Size: int64(len(content)), Open: func(int64, int64) (io.ReadCloser, error) {
 				return io.NopCloser(io.MultiReader(strings.NewReader(content[:9]), &waiting{begun, goOn}, strings.NewReader(content[9:]))), nil
 			}})
 		})
@@ -273,7 +275,7 @@ func (w *waiting) Read([]byte) (int, error) {
 func TestALargeBodyIsReadInLargePieces(t *testing.T) {
 	watched, addr := startWatched(t, func(s *Server) {
 		s.Handle("POST", "/form", func(c *fiber.Ctx) error {
-			_, _, params := MediaType(c)
+			_, _, params := headers.MediaType(c)
 			form := multipart.NewReader(BodyOf(c), params["boundary"])
 			part, err := form.NextRawPart()
 			if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // errHeader ends a connection whose header is refused, or was not read by fasthttp to its end. fasthttp would wait for more of it.
@@ -27,9 +29,9 @@ type head struct {
 	fields  uint64 // that have been seen, by their bit: see fieldNames
 	length  int64  // of a body that is not chunked
 	chunked bool
-	expect  bool   // the client waits for 100 Continue
-	close   bool   // the client wants the connection to end with the answer
-	refusal *Error // nil: none
+	expect  bool           // the client waits for 100 Continue
+	close   bool           // the client wants the connection to end with the answer
+	refusal *httperr.Error // nil: none
 }
 
 // judge judges the lines of b that have ended since the last call. b begins where the header does. Once done is set, b is ready for
@@ -66,7 +68,7 @@ func (h *head) judge(b []byte, names *fieldNames) {
 	}
 }
 
-func (h *head) refuse(message string) { h.refusal = Malformed("%s", message) }
+func (h *head) refuse(message string) { h.refusal = httperr.Malformed("%s", message) }
 
 func (h *head) beginWith(line []byte) {
 	var refusal string
@@ -111,7 +113,7 @@ func (h *head) addField(b, line []byte, names *fieldNames) {
 		}
 	case expectField:
 		if h.expect = equalFold(value, "100-continue"); !h.expect {
-			h.refusal = InvalidField(known.name, badExpect)
+			h.refusal = httperr.InvalidField(known.name, badExpect)
 		}
 	case connectionField:
 		eachElement(value, func(option []byte) { h.close = h.close || equalFold(option, "close") })

@@ -391,7 +391,7 @@ func TestHostileRequestsAreTakenOrRefusedAsTheTableSays(t *testing.T) {
 	}
 	for _, row := range rows {
 		if err := row.check(addr); err != nil {
-			t.Errorf("%q: %v", shorten(row.raw), err)
+			t.Errorf("%.64q: %v", row.raw, err)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package httpin takes HTTP requests for a Fiber program: connections and their limits, deadlines, request headers and
-// bodies, JSON and query fields, conditions and ranges, and where a request comes from. It knows nothing of the
-// program and imports no other package of the workspace.
+// bodies, and where a request comes from. It knows nothing of the program. Neither do the packages below it: httperr has the
+// errors, input reads fields from JSON, queries and forms, headers has the grammars of header fields.
 //
 // fasthttp gets one request header at a time and never a body: docs/adr/0006-bodies-are-hidden-from-fasthttp.md. A
 // handler reads the body itself, by ReadBody or BodyOf; fiber.Ctx.Body is always empty.
@@ -21,6 +21,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // The defaults of Config.
@@ -55,7 +57,7 @@ type Config struct {
 	Logger *slog.Logger // nil: no log
 	// NewRequestID draws the id of a request, which X-Request-Id shows. It is text that this package does not read.
 	NewRequestID func() string
-	// Fail answers a failed request. err is the error of the handler, or an *Error. Headers set so far stay unless
+	// Fail answers a failed request. err is the error of the handler, or an *httperr.Error. Headers set so far stay unless
 	// Fail takes them away. route is the pattern of the path, empty where no route was found. ctx has no connection
 	// where one is refused.
 	Fail func(ctx *fasthttp.RequestCtx, route string, err error)
@@ -275,7 +277,7 @@ func (s *Server) onError(c *fiber.Ctx, err error) error {
 			err = conn.head.refusal
 		}
 	}
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeMethodNotAllowed {
+	if e, ok := errors.AsType[*httperr.Error](err); ok && e.Code == httperr.CodeMethodNotAllowed {
 		c.Append(fiber.HeaderAllow, fiber.MethodOptions)
 		if c.Method() == fiber.MethodOptions {
 			c.Status(fiber.StatusNoContent)

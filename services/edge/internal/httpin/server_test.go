@@ -19,6 +19,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // startServer serves the routes that setup adds and returns the address.
@@ -52,7 +54,7 @@ func startServerOn(t testing.TB, cfg Config, ln net.Listener, setup func(*Server
 func noRoutes(*Server) {}
 
 func failAsJSON(ctx *fasthttp.RequestCtx, _ string, err error) {
-	e := &Error{Status: 500, Code: CodeInternal, Message: err.Error()}
+	e := &httperr.Error{Status: 500, Code: httperr.CodeInternal, Message: err.Error()}
 	errors.As(err, &e)
 	ctx.SetStatusCode(e.Status)
 	ctx.SetContentType(fiber.MIMEApplicationJSON)

@@ -10,7 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
 )
 
 // Kept is an answer that is the same for everybody, such as a page of the documentation. It is compressed once. A browser
@@ -95,7 +95,7 @@ func (k *Kept) policy(host string) string {
 
 // Answer answers with it.
 func (k *Kept) Answer(c *fiber.Ctx) error {
-	conditions, err := httpin.ReadConditions(c)
+	conditions, err := headers.ReadConditions(c)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (k *Kept) Answer(c *fiber.Ctx) error {
 	if encoding != "" {
 		tag += "-" + encoding
 	}
-	known, err := conditions.Check(httpin.Validators{ETag: tag})
+	known, err := conditions.Check(headers.Validators{ETag: tag})
 	if err != nil {
 		return err
 	}
@@ -127,9 +127,9 @@ func (k *Kept) Answer(c *fiber.Ctx) error {
 	c.Set(fiber.HeaderCacheControl, cache)
 	c.Vary(fiber.HeaderAcceptEncoding)
 	if known {
-		return httpin.NotModified(c, tag)
+		return headers.NotModified(c, tag)
 	}
-	httpin.SetETag(c, tag)
+	headers.SetETag(c, tag)
 	c.Set(fiber.HeaderContentType, k.contentType)
 	if encoding != "" {
 		c.Set(fiber.HeaderContentEncoding, encoding)

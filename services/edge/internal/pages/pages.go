@@ -21,7 +21,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"quire.dev/docs"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/render"
 )
 
@@ -172,7 +172,7 @@ func (p *Pages) Fragment(c *fiber.Ctx, part template.HTML) error {
 
 // WantsHTML tells whether a browser asks.
 func WantsHTML(c *fiber.Ctx) bool {
-	return httpin.Prefers(c.Context(), fiber.MIMETextHTML, fiber.MIMEApplicationJSON)
+	return headers.Prefers(c.Context(), fiber.MIMETextHTML, fiber.MIMEApplicationJSON)
 }
 
 // Failure is a request that failed.

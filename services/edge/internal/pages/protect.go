@@ -6,7 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
 )
 
 const (
@@ -73,7 +73,7 @@ func ProtectFile(c *fiber.Ctx, doc *event.Document) {
 	c.Set(fiber.HeaderContentType, doc.ContentType)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'")
-	c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(doc.Title))
+	c.Set(fiber.HeaderContentDisposition, headers.ContentDisposition(doc.Title))
 	c.Set(fiber.HeaderCacheControl, "private, no-cache")
 }
 
@@ -82,7 +82,7 @@ func ProtectFile(c *fiber.Ctx, doc *event.Document) {
 func ProtectFrame(c *fiber.Ctx, doc *event.Document, site string) {
 	c.Set(fiber.HeaderContentType, "application/pdf")
 	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'; frame-ancestors 'self' "+site)
-	c.Set(fiber.HeaderContentDisposition, strings.Replace(httpin.ContentDisposition(doc.Title), "attachment", "inline", 1))
+	c.Set(fiber.HeaderContentDisposition, strings.Replace(headers.ContentDisposition(doc.Title), "attachment", "inline", 1))
 }
 
 // SetRobots keeps a document that is not public out of search engines.

@@ -9,7 +9,8 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/wait"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -35,8 +36,8 @@ type eventView struct {
 // listEvents answers with the events of the account after one, the oldest first. It waits for one as long as it is asked to.
 func (s *Server) listEvents(c *call) error {
 	q, seconds := &event.AlertsQuery{Limit: defaultPage}, uint64(0)
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&q.Limit, pageLimit), "after": httpin.To(&q.After, afterField), "wait": httpin.To(&seconds, httpin.CountField(maxWaitSeconds)),
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"limit": input.To(&q.Limit, pageLimit), "after": input.To(&q.After, afterField), "wait": input.To(&seconds, input.CountField(maxWaitSeconds)),
 	}.Set)
 	if err != nil {
 		return err
@@ -73,10 +74,10 @@ func (s *Server) listEvents(c *call) error {
 	}
 }
 
-func afterField(name string, v httpin.Value) (string, error) {
+func afterField(name string, v input.Value) (string, error) {
 	position, err := positionField(name, v)
 	if err != nil {
-		err = httpin.InvalidField(name, "must be `last` of an earlier answer")
+		err = httperr.InvalidField(name, "must be `last` of an earlier answer")
 	}
 	return position, err
 }

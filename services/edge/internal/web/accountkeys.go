@@ -13,7 +13,8 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // docs/api.md, Limits.
@@ -241,11 +242,11 @@ func (s *Server) rotateKey(c *call) error {
 // replacedKey makes a key in place of the one that the path names, which is valid until endsMs.
 func (s *Server) replacedKey(c *call) (made *madeKeyView, endsMs int64, err error) {
 	overlap := time.Duration(-1)
-	if err := httpin.ParseObject(c.json, httpin.Fields{"overlap": httpin.To(&overlap, overlapField)}.Set); err != nil {
+	if err := input.ParseObject(c.json, input.Fields{"overlap": input.To(&overlap, overlapField)}.Set); err != nil {
 		return nil, 0, err
 	}
 	if overlap < 0 {
-		return nil, 0, httpin.InvalidField("overlap", `is required: for how long the old key stays valid, like "24h", or "0s"`)
+		return nil, 0, httperr.InvalidField("overlap", `is required: for how long the old key stays valid, like "24h", or "0s"`)
 	}
 	number, err := pathKey(c)
 	if err != nil {
@@ -263,8 +264,8 @@ func (s *Server) replacedKey(c *call) (made *madeKeyView, endsMs int64, err erro
 }
 
 // overlapField reads a whole number with one of s, m, h, d, from 0s to 7d.
-func overlapField(name string, v httpin.Value) (time.Duration, error) {
-	text, err := httpin.StringField(name, v)
+func overlapField(name string, v input.Value) (time.Duration, error) {
+	text, err := input.StringField(name, v)
 	if err != nil {
 		return 0, err
 	}
@@ -282,7 +283,7 @@ func overlapField(name string, v httpin.Value) (time.Duration, error) {
 		n, err = strconv.ParseUint(text[:len(text)-1], 10, 31)
 	}
 	if unit == 0 || err != nil || time.Duration(n) > maxKeyOverlap/unit {
-		return 0, httpin.InvalidField(name, `must be a whole number with one of s, m, h, d, from "0s" to "7d"`)
+		return 0, httperr.InvalidField(name, `must be a whole number with one of s, m, h, d, from "0s" to "7d"`)
 	}
 	return time.Duration(n) * unit, nil
 }
@@ -304,7 +305,7 @@ func (s *Server) setSpendingCap(c *call) error {
 // cappedSpending sets the cap that the body has.
 func (s *Server) cappedSpending(c *call) (*event.CapStatus, error) {
 	limit := &capInput{}
-	if err := httpin.ParseObject(c.json, limit.fields("").Set); err != nil {
+	if err := input.ParseObject(c.json, limit.fields("").Set); err != nil {
 		return nil, err
 	}
 	set, err := limit.read("")
@@ -325,17 +326,17 @@ type capInput struct {
 	period     event.CapPeriod
 }
 
-func (in *capInput) fields(within string) httpin.Fields {
-	return httpin.Fields{
-		"amount": func(_ string, v httpin.Value) (err error) {
+func (in *capInput) fields(within string) input.Fields {
+	return input.Fields{
+		"amount": func(_ string, v input.Value) (err error) {
 			in.sentAmount = true
-			if v.Kind != httpin.Null {
+			if v.Kind != input.Null {
 				in.amount, err = capAmountField(within+"amount", v)
 			}
 			return err
 		},
-		"period": func(_ string, v httpin.Value) error {
-			text, err := httpin.StringField(within+"period", v)
+		"period": func(_ string, v input.Value) error {
+			text, err := input.StringField(within+"period", v)
 			if err != nil {
 				return err
 			}
@@ -350,23 +351,23 @@ func (in *capInput) fields(within string) httpin.Fields {
 func (in *capInput) read(within string) (*event.SpendingCap, error) {
 	switch {
 	case !in.sentAmount:
-		return nil, httpin.InvalidField(within+"amount", "is required: credits like \"5.000000\", or null for no cap")
+		return nil, httperr.InvalidField(within+"amount", "is required: credits like \"5.000000\", or null for no cap")
 	case in.amount == nil:
 		return &event.SpendingCap{}, nil
 	case in.period == event.CapPeriod_CAP_NONE:
-		return nil, httpin.InvalidField(within+"period", "is required: day, month or total")
+		return nil, httperr.InvalidField(within+"period", "is required: day, month or total")
 	}
 	return &event.SpendingCap{Period: in.period, AmountMicros: *in.amount}, nil
 }
 
 // capAmountField reads an amount of credits from 0 on.
-func capAmountField(name string, v httpin.Value) (*uint64, error) {
-	if v.Kind != httpin.String && v.Kind != httpin.Number {
-		return nil, httpin.InvalidField(name, "must be a decimal string like \"5.000000\", or null")
+func capAmountField(name string, v input.Value) (*uint64, error) {
+	if v.Kind != input.String && v.Kind != input.Number {
+		return nil, httperr.InvalidField(name, "must be a decimal string like \"5.000000\", or null")
 	}
 	amount, err := credit.Parse(string(v.Text))
 	if err != nil || amount < 0 || amount > maxGrant {
-		return nil, httpin.InvalidField(name, "must be from 0 to 1000000000, with at most six decimal places")
+		return nil, httperr.InvalidField(name, "must be from 0 to 1000000000, with at most six decimal places")
 	}
 	return new(uint64(amount)), nil
 }
@@ -380,19 +381,19 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 			*sent, r.ExpiresMs = true, new(int64)
 		}
 	}
-	fields := httpin.Fields{
-		"name": func(name string, v httpin.Value) (err error) {
+	fields := input.Fields{
+		"name": func(name string, v input.Value) (err error) {
 			var text string
-			text, err = httpin.LineField(name, v, keyNameChars)
+			text, err = input.LineField(name, v, keyNameChars)
 			if err == nil && strings.TrimSpace(text) == "" {
-				err = httpin.InvalidField(name, fmt.Sprintf("must have 1 to %d characters", keyNameChars))
+				err = httperr.InvalidField(name, fmt.Sprintf("must have 1 to %d characters", keyNameChars))
 			}
 			r.Name = &text
 			return err
 		},
-		"scopes": httpin.To(&r.Scopes, keyScopesField),
-		"expiresIn": func(name string, v httpin.Value) error {
-			if v.Kind == httpin.Null {
+		"scopes": input.To(&r.Scopes, keyScopesField),
+		"expiresIn": func(name string, v input.Value) error {
+			if v.Kind == input.Null {
 				unset(&lifetime)
 				return nil
 			}
@@ -405,8 +406,8 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 			}
 			return err
 		},
-		"expiresAt": func(name string, v httpin.Value) error {
-			if v.Kind == httpin.Null {
+		"expiresAt": func(name string, v input.Value) error {
+			if v.Kind == input.Null {
 				unset(&instant)
 				return nil
 			}
@@ -415,37 +416,37 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 			r.ExpiresMs = new(t.UnixMilli())
 			return err
 		},
-		"quotas":      httpin.To(&r.Quotas, keyQuotasField),
-		"spendingCap": httpin.To(&r.Cap, keyCapField),
+		"quotas":      input.To(&r.Quotas, keyQuotasField),
+		"spendingCap": input.To(&r.Cap, keyCapField),
 	}
-	err := httpin.ParseObject(body, func(name string, v httpin.Value) error {
+	err := input.ParseObject(body, func(name string, v input.Value) error {
 		any = true
 		return fields.Set(name, v)
 	})
 	switch {
 	case err != nil:
 	case lifetime && instant:
-		err = httpin.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the key expires")
+		err = httperr.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the key expires")
 	case create && r.Name == nil:
-		err = httpin.InvalidField("name", "is required")
+		err = httperr.InvalidField("name", "is required")
 	case !create && !any:
-		err = httpin.Malformed("The body must be a JSON object with at least one field to change: name, scopes, expiresIn, expiresAt, quotas, spendingCap.")
+		err = httperr.Malformed("The body must be a JSON object with at least one field to change: name, scopes, expiresIn, expiresAt, quotas, spendingCap.")
 	}
 	return r, err
 }
 
 // keyScopesField reads a list of quota keys; null is all.
-func keyScopesField(name string, v httpin.Value) (*event.KeyScopes, error) {
+func keyScopesField(name string, v input.Value) (*event.KeyScopes, error) {
 	out := &event.KeyScopes{}
-	if v.Kind == httpin.Null {
+	if v.Kind == input.Null {
 		return out, nil
 	}
-	if v.Kind != httpin.Array || len(v.Items) == 0 {
-		return nil, httpin.InvalidField(name, "must be a list of quota keys with at least one, or null for all")
+	if v.Kind != input.Array || len(v.Items) == 0 {
+		return nil, httperr.InvalidField(name, "must be a list of quota keys with at least one, or null for all")
 	}
 	for _, item := range v.Items {
-		if item.Kind != httpin.String {
-			return nil, httpin.InvalidField(name, "must be made of strings")
+		if item.Kind != input.String {
+			return nil, httperr.InvalidField(name, "must be made of strings")
 		}
 		key, err := quotaKeyField(name, item)
 		if err != nil {
@@ -459,22 +460,22 @@ func keyScopesField(name string, v httpin.Value) (*event.KeyScopes, error) {
 }
 
 // keyQuotasField reads limits by quota key; null is none.
-func keyQuotasField(name string, v httpin.Value) (*event.KeyQuotas, error) {
+func keyQuotasField(name string, v input.Value) (*event.KeyQuotas, error) {
 	out := &event.KeyQuotas{}
-	if v.Kind == httpin.Null {
+	if v.Kind == input.Null {
 		return out, nil
 	}
-	if v.Kind != httpin.Object {
-		return nil, httpin.InvalidField(name, "must be an object with a number of requests a month for each quota key, or null")
+	if v.Kind != input.Object {
+		return nil, httperr.InvalidField(name, "must be an object with a number of requests a month for each quota key, or null")
 	}
 	for _, m := range v.Members {
-		key, err := quotaKeyField(name, httpin.Value{Kind: httpin.String, Text: []byte(m.Name)})
+		key, err := quotaKeyField(name, input.Value{Kind: input.String, Text: []byte(m.Name)})
 		if err != nil {
 			return nil, err
 		}
 		n, err := strconv.ParseUint(string(m.Value.Text), 10, 32)
-		if err != nil || m.Value.Kind != httpin.Number || n > maxKeyQuota {
-			return nil, httpin.InvalidField(name+"."+m.Name, "must be a whole number from 0 to "+strconv.Itoa(maxKeyQuota))
+		if err != nil || m.Value.Kind != input.Number || n > maxKeyQuota {
+			return nil, httperr.InvalidField(name+"."+m.Name, "must be a whole number from 0 to "+strconv.Itoa(maxKeyQuota))
 		}
 		out.Limits = append(out.Limits, &event.KeyQuota{QuotaKey: key, Limit: uint32(n)})
 	}
@@ -483,12 +484,12 @@ func keyQuotasField(name string, v httpin.Value) (*event.KeyQuotas, error) {
 }
 
 // keyCapField reads {amount, period}; null is none.
-func keyCapField(name string, v httpin.Value) (*event.SpendingCap, error) {
-	if v.Kind == httpin.Null {
+func keyCapField(name string, v input.Value) (*event.SpendingCap, error) {
+	if v.Kind == input.Null {
 		return &event.SpendingCap{}, nil
 	}
-	if v.Kind != httpin.Object {
-		return nil, httpin.InvalidField(name, "must be an object with amount and period, or null")
+	if v.Kind != input.Object {
+		return nil, httperr.InvalidField(name, "must be an object with amount and period, or null")
 	}
 	in := &capInput{}
 	fields := in.fields(name + ".")

@@ -18,6 +18,8 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -57,39 +59,39 @@ type credentials struct{ email, password string }
 // allowed is just a wrong one.
 func readCredentials(body []byte, shortest int) (credentials, error) {
 	var out credentials
-	err := httpin.ParseObject(body, httpin.Fields{
-		"email":    httpin.To(&out.email, emailField),
-		"password": httpin.To(&out.password, accountPasswordField(shortest)),
+	err := input.ParseObject(body, input.Fields{
+		"email":    input.To(&out.email, emailField),
+		"password": input.To(&out.password, accountPasswordField(shortest)),
 	}.Set)
 	switch {
 	case err != nil:
 		return out, err
 	case out.email == "":
-		return out, httpin.InvalidField("email", "is required")
+		return out, httperr.InvalidField("email", "is required")
 	case out.password == "":
-		return out, httpin.InvalidField("password", "is required")
+		return out, httperr.InvalidField("password", "is required")
 	}
 	return out, nil
 }
 
 // emailField checks the form of an address. No mail is sent to it.
-func emailField(name string, v httpin.Value) (string, error) {
-	email, err := httpin.StringField(name, v)
+func emailField(name string, v input.Value) (string, error) {
+	email, err := input.StringField(name, v)
 	if err != nil {
 		return "", err
 	}
 	if len(email) > event.MaxEmailBytes {
-		return "", httpin.OverLimit(name, event.MaxEmailBytes, "must have at most "+strconv.Itoa(event.MaxEmailBytes)+" bytes")
+		return "", httperr.OverLimit(name, event.MaxEmailBytes, "must have at most "+strconv.Itoa(event.MaxEmailBytes)+" bytes")
 	}
 	if !validEmail(email) {
-		return "", httpin.InvalidField(name, "must be an email address")
+		return "", httperr.InvalidField(name, "must be an email address")
 	}
 	return email, nil
 }
 
 func validEmail(email string) bool {
 	local, domain, found := strings.Cut(email, "@")
-	if !found || len(local) > emailLocalBytes || httpin.HasControl(email) {
+	if !found || len(local) > emailLocalBytes || input.HasControl(email) {
 		return false
 	}
 	if strings.ContainsAny(email, " \"(),:;<>[\\]\u00a0\u3000") || strings.ContainsRune(domain, '@') {
@@ -106,11 +108,11 @@ func validEmail(email string) bool {
 	return true
 }
 
-func accountPasswordField(shortest int) func(string, httpin.Value) (string, error) {
-	return func(name string, v httpin.Value) (string, error) {
-		password, err := httpin.StringField(name, v)
+func accountPasswordField(shortest int) func(string, input.Value) (string, error) {
+	return func(name string, v input.Value) (string, error) {
+		password, err := input.StringField(name, v)
 		if n := utf8.RuneCountInString(password); err == nil && (n < shortest || n > accountPasswordMax) {
-			err = httpin.OverLimit(name, accountPasswordMax, fmt.Sprintf("must have %d to %d characters", accountPasswordMin, accountPasswordMax))
+			err = httperr.OverLimit(name, accountPasswordMax, fmt.Sprintf("must have %d to %d characters", accountPasswordMin, accountPasswordMax))
 		}
 		return password, err
 	}

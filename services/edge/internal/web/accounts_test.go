@@ -16,6 +16,7 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 func TestEmailAddresses(t *testing.T) {
@@ -35,7 +36,7 @@ func TestEmailAddresses(t *testing.T) {
 			t.Errorf("%q was taken", bad)
 		}
 	}
-	long := httpin.Value{Kind: httpin.String, Text: []byte("a@" + strings.Repeat("b.", 127) + "c")}
+	long := input.Value{Kind: input.String, Text: []byte("a@" + strings.Repeat("b.", 127) + "c")}
 	if _, err := emailField("email", long); fault.KindOf(err) != fault.InvalidField {
 		t.Errorf("an address of %d bytes: %v", len(long.Text), err)
 	}
@@ -46,12 +47,12 @@ func TestPasswordLengthsAreInCharacters(t *testing.T) {
 		"1234567": false, "12345678": true, "пароль12": true, "пароль1": false,
 		strings.Repeat("ю", 128): true, strings.Repeat("ю", 129): false, "": false,
 	} {
-		_, err := accountPasswordField(accountPasswordMin)("password", httpin.Value{Kind: httpin.String, Text: []byte(password)})
+		_, err := accountPasswordField(accountPasswordMin)("password", input.Value{Kind: input.String, Text: []byte(password)})
 		if (err == nil) != taken {
 			t.Errorf("%q: %v", password, err)
 		}
 	}
-	if _, err := accountPasswordField(accountPasswordMin)("password", httpin.Value{Kind: httpin.Number, Text: []byte("12345678")}); err == nil {
+	if _, err := accountPasswordField(accountPasswordMin)("password", input.Value{Kind: input.Number, Text: []byte("12345678")}); err == nil {
 		t.Error("a number was taken for a password")
 	}
 }
@@ -60,8 +61,8 @@ func TestAmountsAreReadByTheirDigits(t *testing.T) {
 	for text, want := range map[string]int64{
 		"1": 1_000_000, "-1.000001": -1_000_001, "0.1": 100_000, "1000000000": int64(maxGrant), "-1000000000.000000": -int64(maxGrant), "0.000001": 1,
 	} {
-		for _, k := range []httpin.Kind{httpin.String, httpin.Number} {
-			if got, err := amountField("amount", httpin.Value{Kind: k, Text: []byte(text)}); err != nil || got != want {
+		for _, k := range []input.Kind{input.String, input.Number} {
+			if got, err := amountField("amount", input.Value{Kind: k, Text: []byte(text)}); err != nil || got != want {
 				t.Errorf("%s: %d, %v; want %d", text, got, err, want)
 			}
 		}
@@ -69,11 +70,11 @@ func TestAmountsAreReadByTheirDigits(t *testing.T) {
 	for _, text := range []string{
 		"", "0", "-0", "0.0000001", "1e3", "1E-6", "NaN", "Infinity", "0x10", "1,5", " 1", "1000000000.000001", "-1000000001", "99999999999999999999999999",
 	} {
-		if got, err := amountField("amount", httpin.Value{Kind: httpin.String, Text: []byte(text)}); fault.KindOf(err) != fault.InvalidField {
+		if got, err := amountField("amount", input.Value{Kind: input.String, Text: []byte(text)}); fault.KindOf(err) != fault.InvalidField {
 			t.Errorf("%q was read as %d, %v", text, got, err)
 		}
 	}
-	if _, err := amountField("amount", httpin.Value{Kind: httpin.Bool, Text: []byte("true")}); fault.KindOf(err) != fault.InvalidField {
+	if _, err := amountField("amount", input.Value{Kind: input.Bool, Text: []byte("true")}); fault.KindOf(err) != fault.InvalidField {
 		t.Errorf("true: %v", err)
 	}
 	if plan.Unlimited != -1 || maxGrant > math.MaxInt64/2 {

@@ -11,7 +11,8 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -53,14 +54,14 @@ func (s *Server) pathUser(c *call) (*event.User, error) {
 	return user, err
 }
 
-func tierField(name string, v httpin.Value) (plan.Tier, error) {
-	text, err := httpin.StringField(name, v)
+func tierField(name string, v input.Value) (plan.Tier, error) {
+	text, err := input.StringField(name, v)
 	if err != nil {
 		return 0, err
 	}
 	tier, ok := plan.ParseTier(text)
 	if !ok {
-		return 0, httpin.NotAnOption(name, text, "free", "pro", "max", "admin")
+		return 0, httperr.NotAnOption(name, text, "free", "pro", "max", "admin")
 	}
 	return tier, nil
 }
@@ -107,13 +108,13 @@ func (s *Server) createAccount(c *call) error {
 }
 
 func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
-	err = httpin.ParseObject(body, httpin.Fields{"email": httpin.To(&email, emailField), "tier": httpin.To(&tier, tierField)}.Set)
+	err = input.ParseObject(body, input.Fields{"email": input.To(&email, emailField), "tier": input.To(&tier, tierField)}.Set)
 	switch {
 	case err != nil:
 	case email == "":
-		err = httpin.InvalidField("email", "is required")
+		err = httperr.InvalidField("email", "is required")
 	case tier == plan.TierUnspecified:
-		err = httpin.InvalidField("tier", "is required")
+		err = httperr.InvalidField("tier", "is required")
 	}
 	return email, tier, err
 }
@@ -165,12 +166,12 @@ func (s *Server) setTier(c *call) error {
 // tierSet gives the account in the path another tier.
 func (s *Server) tierSet(c *call) (*event.User, *event.CommandOutcome, error) {
 	var tier plan.Tier
-	err := httpin.ParseObject(c.json, httpin.Fields{"tier": httpin.To(&tier, tierField)}.Set)
+	err := input.ParseObject(c.json, input.Fields{"tier": input.To(&tier, tierField)}.Set)
 	if err != nil {
 		return nil, nil, err
 	}
 	if tier == plan.TierUnspecified {
-		return nil, nil, httpin.InvalidField("tier", "is required")
+		return nil, nil, httperr.InvalidField("tier", "is required")
 	}
 	user, err := s.pathUser(c)
 	if err != nil {
@@ -214,10 +215,10 @@ func (s *Server) granted(c *call) (*event.CommandOutcome, error) {
 // parseGrant reads {amount, reason, expiresAt?}.
 func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	g := &event.Grant{}
-	err := httpin.ParseObject(body, httpin.Fields{
-		"amount": httpin.To(&g.AmountMicros, amountField),
-		"reason": httpin.To(&g.Reason, httpin.Line(reasonChars)),
-		"expiresAt": func(name string, v httpin.Value) (err error) {
+	err := input.ParseObject(body, input.Fields{
+		"amount": input.To(&g.AmountMicros, amountField),
+		"reason": input.To(&g.Reason, input.Line(reasonChars)),
+		"expiresAt": func(name string, v input.Value) (err error) {
 			g.ExpiresMs, err = futureField(name, v, now)
 			return err
 		},
@@ -226,43 +227,43 @@ func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	case err != nil:
 		return nil, err
 	case g.AmountMicros == 0:
-		return nil, httpin.InvalidField("amount", "is required")
+		return nil, httperr.InvalidField("amount", "is required")
 	case strings.TrimSpace(g.Reason) == "":
-		return nil, httpin.InvalidField("reason", "is required: 1 to 200 characters")
+		return nil, httperr.InvalidField("reason", "is required: 1 to 200 characters")
 	case g.AmountMicros < 0 && g.ExpiresMs != 0:
-		return nil, httpin.InvalidField("expiresAt", "is only for credits that are given")
+		return nil, httperr.InvalidField("expiresAt", "is only for credits that are given")
 	}
 	return g, nil
 }
 
 // amountField reads an amount of credits: a decimal string, or the digits of a number. It never goes through a float.
-func amountField(name string, v httpin.Value) (int64, error) {
-	if v.Kind != httpin.String && v.Kind != httpin.Number {
-		return 0, httpin.InvalidField(name, "must be a decimal string like \"12.5\"")
+func amountField(name string, v input.Value) (int64, error) {
+	if v.Kind != input.String && v.Kind != input.Number {
+		return 0, httperr.InvalidField(name, "must be a decimal string like \"12.5\"")
 	}
 	amount, err := credit.Parse(string(v.Text))
 	switch {
 	case err != nil && utf8.RuneCount(v.Text) > 32, amount > maxGrant, amount < -maxGrant:
-		return 0, httpin.InvalidField(name, "must be between -1000000000 and 1000000000")
+		return 0, httperr.InvalidField(name, "must be between -1000000000 and 1000000000")
 	case err != nil:
-		return 0, httpin.InvalidField(name, "must be a decimal number with at most six places")
+		return 0, httperr.InvalidField(name, "must be a decimal number with at most six places")
 	case amount == 0:
-		return 0, httpin.InvalidField(name, "must not be zero")
+		return 0, httperr.InvalidField(name, "must not be zero")
 	}
 	return int64(amount), nil
 }
 
 // futureField reads an optional time after now as Unix milliseconds; 0 for null.
-func futureField(name string, v httpin.Value, now time.Time) (int64, error) {
-	if v.Kind == httpin.Null {
+func futureField(name string, v input.Value, now time.Time) (int64, error) {
+	if v.Kind == input.Null {
 		return 0, nil
 	}
-	t, err := httpin.TimeField(name, v)
+	t, err := input.TimeField(name, v)
 	if err != nil {
 		return 0, err
 	}
 	if !t.After(now) {
-		return 0, httpin.InvalidField(name, "must be in the future")
+		return 0, httperr.InvalidField(name, "must be in the future")
 	}
 	return t.UnixMilli(), nil
 }

@@ -8,7 +8,8 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // regenerateKeyOf makes a new key the only one of an account. Its old one is dead once this has answered.
@@ -56,9 +57,9 @@ func (s *Server) resumed(c *call) (*event.User, *event.CommandOutcome, error) {
 }
 
 func readReason(body []byte) (reason string, err error) {
-	err = httpin.ParseObject(body, httpin.Fields{"reason": httpin.To(&reason, httpin.Line(reasonChars))}.Set)
+	err = input.ParseObject(body, input.Fields{"reason": input.To(&reason, input.Line(reasonChars))}.Set)
 	if err == nil && strings.TrimSpace(reason) == "" {
-		err = httpin.InvalidField("reason", "is required: 1 to 200 characters")
+		err = httperr.InvalidField("reason", "is required: 1 to 200 characters")
 	}
 	return reason, err
 }
@@ -107,10 +108,10 @@ type listedAccount struct {
 func (s *Server) listAccounts(c *call) error {
 	var email string
 	page := &event.ListUsers{Limit: defaultPage}
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"email":  httpin.To(&email, emailField),
-		"limit":  httpin.To(&page.Limit, pageLimit),
-		"cursor": httpin.To(&page.AfterAccount, accountCursor),
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"email":  input.To(&email, emailField),
+		"limit":  input.To(&page.Limit, pageLimit),
+		"cursor": input.To(&page.AfterAccount, accountCursor),
 	}.Set)
 	if err != nil {
 		return err
@@ -126,12 +127,12 @@ func (s *Server) listAccounts(c *call) error {
 func (s *Server) accountsShown(c *call, email, cursor string) (found accountList, err error) {
 	page := &event.ListUsers{Limit: defaultPage}
 	if cursor != "" {
-		if page.AfterAccount, err = accountCursor("cursor", httpin.Value{Kind: httpin.Query, Text: []byte(cursor)}); err != nil {
+		if page.AfterAccount, err = accountCursor("cursor", input.Value{Kind: input.Query, Text: []byte(cursor)}); err != nil {
 			return found, err
 		}
 	}
 	if email != "" {
-		if email, err = emailField("email", httpin.Value{Kind: httpin.Query, Text: []byte(email)}); err != nil {
+		if email, err = emailField("email", input.Value{Kind: input.Query, Text: []byte(email)}); err != nil {
 			return found, err
 		}
 	}
@@ -197,7 +198,7 @@ func (s *Server) listOf(users []*event.User, more bool) (accountList, error) {
 }
 
 // accountCursor reads the id of the last account of the page before.
-func accountCursor(_ string, v httpin.Value) (uint64, error) {
+func accountCursor(_ string, v input.Value) (uint64, error) {
 	id, err := event.ParseAccountID(string(v.Text))
 	if err != nil {
 		return 0, invalidCursor()

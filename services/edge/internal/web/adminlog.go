@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // The actions of admins that are no commands of billing: see note.
@@ -53,8 +53,8 @@ type adminEntryView struct {
 // adminLog answers with a page of the log of all admins' actions, the newest first.
 func (s *Server) adminLog(c *call) error {
 	limit, before := uint32(defaultPage), ""
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&limit, pageLimit), "cursor": httpin.To(&before, adminCursor),
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"limit": input.To(&limit, pageLimit), "cursor": input.To(&before, adminCursor),
 	}.Set)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *Server) adminLogPage(cursor string) (adminLogView, error) {
 	before := ""
 	if cursor != "" {
 		var err error
-		if before, err = adminCursor("cursor", httpin.Value{Kind: httpin.Query, Text: []byte(cursor)}); err != nil {
+		if before, err = adminCursor("cursor", input.Value{Kind: input.Query, Text: []byte(cursor)}); err != nil {
 			return adminLogView{}, err
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Server) adminEntries(before string, limit int) (adminLogView, error) {
 	return out, nil
 }
 
-func adminCursor(name string, v httpin.Value) (string, error) {
+func adminCursor(name string, v input.Value) (string, error) {
 	id, err := opaqueCursor(name, v)
 	return string(id), err
 }

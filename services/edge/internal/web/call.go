@@ -8,6 +8,9 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -89,7 +92,7 @@ func (s *Server) check(c *call) error {
 		}
 	}
 	if !r.rules.has(ownQuery | anyQuery) {
-		if err := httpin.NoQuery(c.Ctx); err != nil {
+		if err := input.NoQuery(c.Ctx); err != nil {
 			return err
 		}
 	}
@@ -158,12 +161,12 @@ func (s *Server) readBody(c *call) (err error) {
 		if err != nil || len(body) == 0 {
 			return err
 		}
-		if err := httpin.RequireJSON(c.Ctx); err != nil {
+		if err := headers.RequireJSON(c.Ctx); err != nil {
 			return err
 		}
-		return httpin.ParseObject(body, httpin.Fields(nil).Set)
+		return input.ParseObject(body, input.Fields(nil).Set)
 	case fields:
-		if err := httpin.RequireJSON(c.Ctx); err != nil {
+		if err := headers.RequireJSON(c.Ctx); err != nil {
 			return err
 		}
 		c.json, err = s.http.ReadBody(c.Ctx, b.limit())
@@ -171,13 +174,13 @@ func (s *Server) readBody(c *call) (err error) {
 		c.json = orObject(c.json)
 		return err
 	case pasteJSON, quickJSON:
-		return httpin.RequireJSON(c.Ctx)
+		return headers.RequireJSON(c.Ctx)
 	case form:
 		if c.form, err = s.http.ReadBody(c.Ctx, b.limit()); err != nil || len(c.form) == 0 {
 			return err
 		}
-		if name, charset, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !httpin.UTF8(charset) {
-			return httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
+		if name, charset, _ := headers.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !headers.UTF8(charset) {
+			return httperr.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 		}
 	}
 	return nil

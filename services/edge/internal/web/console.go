@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -66,7 +66,7 @@ func nextPath(next string) string {
 	to, err := url.Parse(next)
 	switch {
 	case err != nil, len(next) > maxNextBytes, to.Scheme != "", to.Host != "", to.User != nil, to.Opaque != "",
-		!strings.HasPrefix(next, "/"), strings.HasPrefix(next, "//"), strings.ContainsAny(next, "\\\r\n\t"), httpin.HasControl(next):
+		!strings.HasPrefix(next, "/"), strings.HasPrefix(next, "//"), strings.ContainsAny(next, "\\\r\n\t"), input.HasControl(next):
 		return console.Path
 	case to.Path == console.SignInPath, to.Path == console.SignUpPath: // which lead on from there
 		return console.Path
@@ -130,9 +130,9 @@ func (s *Server) goOn(c *call, form *console.Sign) error {
 // sign takes a form with credentials. One that is refused is shown again.
 func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(credentials, *console.Sign) error) error {
 	var email, password, next, once string
-	err := httpin.ParseForm(c.form, httpin.Fields{
-		"email": httpin.To(&email, httpin.StringField), "password": httpin.To(&password, httpin.StringField),
-		"next": httpin.To(&next, httpin.StringField), "once": httpin.To(&once, httpin.StringField),
+	err := input.ParseForm(c.form, input.Fields{
+		"email": input.To(&email, input.StringField), "password": input.To(&password, input.StringField),
+		"next": input.To(&next, input.StringField), "once": input.To(&once, input.StringField),
 	})
 	if err != nil { // a browser sends no such form
 		return err
@@ -154,10 +154,10 @@ func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console
 
 // readSign checks credentials as the API does.
 func readSign(email, password string, shortest int) (sent credentials, err error) {
-	if sent.email, err = emailField("email", httpin.Value{Kind: httpin.Query, Text: []byte(email)}); err != nil {
+	if sent.email, err = emailField("email", input.Value{Kind: input.Query, Text: []byte(email)}); err != nil {
 		return sent, err
 	}
-	sent.password, err = accountPasswordField(shortest)("password", httpin.Value{Kind: httpin.Query, Text: []byte(password)})
+	sent.password, err = accountPasswordField(shortest)("password", input.Value{Kind: input.Query, Text: []byte(password)})
 	return sent, err
 }
 
@@ -184,7 +184,7 @@ func (s *Server) refuseSign(c *call, form *console.Sign, show func(*fiber.Ctx, i
 
 // signOutFromPage closes the session, as logout does.
 func (s *Server) signOutFromPage(c *call) error {
-	if err := httpin.ParseForm(c.form, nil); err != nil {
+	if err := input.ParseForm(c.form, nil); err != nil {
 		return err
 	}
 	if err := s.signOut(c); err != nil {

@@ -10,7 +10,8 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -156,7 +157,7 @@ func (s *Server) charge(c *call, id string) error {
 		keys = slices.DeleteFunc(keys, func(k console.Key) bool { return k.ID != id })
 	}
 	if len(keys) == 0 {
-		return httpin.InvalidField(console.KeyField, "must be an API key of yours that works and may do this")
+		return httperr.InvalidField(console.KeyField, "must be an API key of yours that works and may do this")
 	}
 	k := keys[0]
 	if k.Fingerprint == 0 {
@@ -171,8 +172,8 @@ func (s *Server) charge(c *call, id string) error {
 func (s *Server) uploadFromPage(c *call, k *contents) error {
 	form, u := console.UploadFile(c.who.account.String(), ""), s.newUpload(c)
 	var account, key string
-	u.also = httpin.Fields{
-		"account": httpin.To(&account, httpin.StringField), "once": httpin.To(&form.Once, httpin.StringField), console.KeyField: httpin.To(&key, httpin.StringField),
+	u.also = input.Fields{
+		"account": input.To(&account, input.StringField), "once": input.To(&form.Once, input.StringField), console.KeyField: input.To(&key, input.StringField),
 	}
 	err := u.open()
 	if err == nil && account != "" && account != c.who.account.String() {

@@ -13,6 +13,8 @@ import (
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // mostDeleted is how many items a form deletes at most.
@@ -69,7 +71,7 @@ func (s *Server) deleteFromPage(c *call, k *contents) error {
 		do: func() error {
 			refs := refsOf(form)
 			if len(refs) == 0 || len(refs) > mostDeleted {
-				return httpin.InvalidField(console.RefsField, fmt.Sprintf("must have 1 to %d ids", mostDeleted))
+				return httperr.InvalidField(console.RefsField, fmt.Sprintf("must have 1 to %d ids", mostDeleted))
 			}
 			if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 				return err
@@ -93,7 +95,7 @@ func (s *Server) deleteOne(c *call, k *contents, ref, once string) error {
 	if once != "" {
 		one.idem = onceID(c.who.account, c.Method(), k.Of(ref), once)
 	}
-	_, err := s.remove(one, k.list.domain, ref, httpin.Conditions{})
+	_, err := s.remove(one, k.list.domain, ref, headers.Conditions{})
 	if fault.KindOf(err) == fault.NotFound {
 		return nil
 	}

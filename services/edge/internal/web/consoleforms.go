@@ -12,7 +12,8 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -97,16 +98,16 @@ func otherAccount() error {
 func (s *Server) readConsoleForm(c *call, f *console.Form) (other bool, err error) {
 	f.Values = make(map[string]string)
 	var account string
-	fields := httpin.Fields{
-		"account": httpin.To(&account, httpin.StringField), "once": httpin.To(&f.Once, httpin.StringField),
+	fields := input.Fields{
+		"account": input.To(&account, input.StringField), "once": input.To(&f.Once, input.StringField),
 	}
 	for _, name := range f.Names() {
-		fields[name] = func(name string, v httpin.Value) (err error) {
-			f.Values[name], err = httpin.StringField(name, v)
+		fields[name] = func(name string, v input.Value) (err error) {
+			f.Values[name], err = input.StringField(name, v)
 			return err
 		}
 	}
-	if err := httpin.ParseForm(c.form, fields); err != nil {
+	if err := input.ParseForm(c.form, fields); err != nil {
 		return false, err
 	}
 	if f.Account == "" {
@@ -136,7 +137,7 @@ func sentence(text string) string {
 
 // readFilters reads the filters in the address of a page, and gives those that are set to the fields of their names, with the
 // cursor. A browser sends fields that nobody has filled in, too. The form has all that was written, also where one can't be taken.
-func readFilters(c *call, form *console.Form, fields httpin.Fields) error {
+func readFilters(c *call, form *console.Form, fields input.Fields) error {
 	set := func(name string) string {
 		return strings.ToValidUTF8(strings.TrimSpace(strings.Clone(c.Query(name))), "\uFFFD")
 	}
@@ -153,7 +154,7 @@ func readFilters(c *call, form *console.Form, fields httpin.Fields) error {
 		if text == "" {
 			continue
 		}
-		if err := fields[name](name, httpin.Value{Kind: httpin.Query, Text: []byte(text)}); err != nil {
+		if err := fields[name](name, input.Value{Kind: input.Query, Text: []byte(text)}); err != nil {
 			return err
 		}
 	}
@@ -164,7 +165,7 @@ func readFilters(c *call, form *console.Form, fields httpin.Fields) error {
 // text stays as it is.
 func momentOfForm(text string) string {
 	for _, rest := range []string{":00Z", "Z"} {
-		if _, err := httpin.ParseTime(text + rest); err == nil {
+		if _, err := input.ParseTime(text + rest); err == nil {
 			return text + rest
 		}
 	}
@@ -176,7 +177,7 @@ func confirmed(f *console.Form, text string) error {
 	if strings.EqualFold(strings.TrimSpace(f.Values["confirm"]), strings.TrimSpace(text)) {
 		return nil
 	}
-	return httpin.InvalidField("confirm", "must be "+text)
+	return httperr.InvalidField("confirm", "must be "+text)
 }
 
 // readOnce takes what a form has for an Idempotency-Key. The page drew it, so that the id says nothing of the form's fields:
@@ -186,7 +187,7 @@ func (s *Server) readOnce(c *call, once string) error {
 		return nil
 	}
 	if len(once) > maxOnceBytes {
-		return httpin.InvalidField("once", "must be what the page has")
+		return httperr.InvalidField("once", "must be what the page has")
 	}
 	scope := c.who.payer()
 	if scope == 0 {

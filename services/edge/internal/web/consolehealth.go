@@ -5,7 +5,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 func (s *Server) showAdminHealth(c *call) error {
@@ -33,7 +33,7 @@ func (s *Server) healthShown(c *call) (*console.AdminHealth, error) {
 	shown := &console.AdminHealth{Admin: s.adminHead(c), Count: len(services[0].Partitions)}
 	if text := c.Query("from"); text != "" {
 		if shown.First, err = strconv.Atoi(text); err != nil || shown.First < 0 || shown.First >= shown.Count {
-			return nil, httpin.InvalidField("from", "must be the number of a partition")
+			return nil, httperr.InvalidField("from", "must be the number of a partition")
 		}
 	}
 	for _, service := range services {

@@ -13,7 +13,7 @@ import (
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -168,7 +168,7 @@ func foldRun(c *call) (event.RequestID, error) {
 	default:
 		id, err := event.ParseRequestID(strings.ToLower(text))
 		if err != nil {
-			err = httpin.InvalidField("run", "must be "+newRun)
+			err = httperr.InvalidField("run", "must be "+newRun)
 		}
 		return id, err
 	}

@@ -12,15 +12,16 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
 
 // readContentForm reads a form with the content of a text.
 func (s *Server) readContentForm(c *call) (err error) {
-	if name, charset, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !httpin.UTF8(charset) {
-		return httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
+	if name, charset, _ := headers.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !headers.UTF8(charset) {
+		return httperr.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 	}
 	limit := c.route.body.limit()
 	if c.form, err = s.readContent(c, jsonBytes(limit), limit); err != nil {
@@ -223,7 +224,7 @@ func (s *Server) changeTextFromPage(c *call, k *contents) error {
 func (s *Server) changeText(c *call, k *contents, form *console.Form) error {
 	version, err := strconv.ParseUint(form.Values[console.VersionField], 10, 63)
 	if err != nil || version == 0 {
-		return httpin.InvalidField(console.VersionField, "must be what the page has")
+		return httperr.InvalidField(console.VersionField, "must be what the page has")
 	}
 	if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 func (s *Server) showWebhooksPage(c *call) error { return s.showWebhooksWith(c, fiber.StatusOK, nil) }
@@ -97,7 +97,7 @@ func (s *Server) showWebhookWith(c *call, status int, shown *console.OneWebhook)
 	}
 	q := &event.ListDeliveries{Limit: console.ShownDeliveries}
 	if shown.Cursor = strings.Clone(c.Query("cursor")); shown.Cursor != "" {
-		if q.Before, err = positionField("cursor", httpin.Value{Kind: httpin.Query, Text: []byte(shown.Cursor)}); err != nil {
+		if q.Before, err = positionField("cursor", input.Value{Kind: input.Query, Text: []byte(shown.Cursor)}); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 )
 
 // wantsCSV tells whether the call asks for values separated by commas.
-func wantsCSV(c *call) bool { return httpin.Prefers(c.Context(), mediaCSV, fiber.MIMEApplicationJSON) }
+func wantsCSV(c *call) bool { return headers.Prefers(c.Context(), mediaCSV, fiber.MIMEApplicationJSON) }
 
 // sendCSV answers with a header line and records in CSV (RFC 4180), as a file of that name.
 func sendCSV(c *call, name string, header []string, records [][]string) error {

@@ -14,7 +14,8 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -45,8 +46,8 @@ type daysBy struct{ quotaKey, key bool }
 func (s *Server) usageDays(c *call) error {
 	var from, to time.Time
 	by := daysBy{quotaKey: true, key: true}
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"from": httpin.To(&from, dateField), "to": httpin.To(&to, dateField), "by": httpin.To(&by, daysByField),
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"from": input.To(&from, dateField), "to": input.To(&to, dateField), "by": input.To(&by, daysByField),
 	}.Set)
 	if err != nil {
 		return err
@@ -60,9 +61,9 @@ func (s *Server) usageDays(c *call) error {
 	first, last := dayNumber(from), dayNumber(to)
 	switch {
 	case last < first:
-		return httpin.InvalidField("from", "must not be after to")
+		return httperr.InvalidField("from", "must not be after to")
 	case last-first >= mostDays:
-		return httpin.OverLimit("from", mostDays, "must be at most 400 days up to to, both of them included")
+		return httperr.OverLimit("from", mostDays, "must be at most 400 days up to to, both of them included")
 	}
 	if err := s.checkHolder(c); err != nil {
 		return err
@@ -100,10 +101,10 @@ func (s *Server) daysOf(account event.AccountID, first, last int64) (*event.Usag
 }
 
 // dateField reads a day like 2026-11-21.
-func dateField(name string, v httpin.Value) (time.Time, error) {
+func dateField(name string, v input.Value) (time.Time, error) {
 	day, err := time.Parse(dateFormat, string(v.Text))
 	if err != nil || day.Year() < 1970 {
-		return time.Time{}, httpin.InvalidField(name, "must be a day like 2026-11-21")
+		return time.Time{}, httperr.InvalidField(name, "must be a day like 2026-11-21")
 	}
 	return day, nil
 }
@@ -111,7 +112,7 @@ func dateField(name string, v httpin.Value) (time.Time, error) {
 func dayNumber(day time.Time) int64 { return day.Unix() / daySeconds }
 
 // daysByField reads what to split the usage of a day by: quotaKey, key, both, or day for neither.
-func daysByField(name string, v httpin.Value) (by daysBy, err error) {
+func daysByField(name string, v input.Value) (by daysBy, err error) {
 	for part := range strings.SplitSeq(string(v.Text), ",") {
 		switch part {
 		case "quotaKey":
@@ -120,7 +121,7 @@ func daysByField(name string, v httpin.Value) (by daysBy, err error) {
 			by.key = true
 		case "day":
 		default:
-			return by, httpin.InvalidField(name, "must be quotaKey, key, both with a comma between them, or day")
+			return by, httperr.InvalidField(name, "must be quotaKey, key, both with a comma between them, or day")
 		}
 	}
 	return by, nil

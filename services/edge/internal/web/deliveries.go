@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -102,8 +102,8 @@ func viewDelivery(d *event.Delivery) deliveryView {
 // listDeliveries answers with a page of what was and will be sent to a webhook, the newest first.
 func (s *Server) listDeliveries(c *call) error {
 	q := &event.ListDeliveries{Limit: defaultPage}
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&q.Limit, pageLimit), "cursor": httpin.To(&q.Before, positionField),
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"limit": input.To(&q.Limit, pageLimit), "cursor": input.To(&q.Before, positionField),
 	}.Set)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *Server) deliveriesOf(c *call, webhook uint64, q *event.ListDeliveries) 
 }
 
 // positionField reads the position of an event.
-func positionField(_ string, v httpin.Value) (string, error) {
+func positionField(_ string, v input.Value) (string, error) {
 	const digits, ordinal = 11, 6 // of event.Alert.position
 	text := string(v.Text)
 	if len(text) != digits+ordinal {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/reference"
 	"quire.dev/services/edge/internal/render"
@@ -63,7 +63,7 @@ func (s *Server) documentation(c *call) error {
 // searchDocumentation answers with the page of what was found. It works without a script.
 func (s *Server) searchDocumentation(c *call) error {
 	var query string
-	if err := httpin.QueryFields(c.Ctx, httpin.Fields{"q": httpin.To(&query, httpin.StringField)}.Set); err != nil {
+	if err := input.QueryFields(c.Ctx, input.Fields{"q": input.To(&query, input.StringField)}.Set); err != nil {
 		return err
 	}
 	d, err := s.docs()

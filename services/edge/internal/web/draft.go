@@ -13,6 +13,8 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // docs/api.md, Limits.
@@ -54,7 +56,7 @@ func (r *draftRules) longest() time.Duration {
 
 // parse reads the draft from a JSON object.
 func (d *draft) parse(r *draftRules, data []byte) error {
-	if err := httpin.ParseObject(data, func(name string, v httpin.Value) error { return d.set(r, name, v) }); err != nil {
+	if err := input.ParseObject(data, func(name string, v input.Value) error { return d.set(r, name, v) }); err != nil {
 		return err
 	}
 	d.around = cap(data)
@@ -62,9 +64,9 @@ func (d *draft) parse(r *draftRules, data []byte) error {
 }
 
 // set takes one field, of a JSON object or of the query.
-func (d *draft) set(r *draftRules, name string, v httpin.Value) error {
+func (d *draft) set(r *draftRules, name string, v input.Value) error {
 	d.any = true
-	null := v.Kind == httpin.Null
+	null := v.Kind == input.Null
 	switch name {
 	case "content":
 		return d.setContent(r, v)
@@ -94,7 +96,7 @@ func (d *draft) set(r *draftRules, name string, v httpin.Value) error {
 	case "burnAfterRead":
 		burn, err := false, error(nil)
 		if !null {
-			burn, err = httpin.BoolField(name, v)
+			burn, err = input.BoolField(name, v)
 		}
 		d.BurnAfterRead = &burn
 		return err
@@ -103,10 +105,10 @@ func (d *draft) set(r *draftRules, name string, v httpin.Value) error {
 	case "tags":
 		return d.setTags(name, v)
 	}
-	if v.Kind == httpin.Query {
-		return httpin.UnknownParameter(name, draftFields()[1:]...) // the content is the body
+	if v.Kind == input.Query {
+		return httperr.UnknownParameter(name, draftFields()[1:]...) // the content is the body
 	}
-	return httpin.UnknownField(name, draftFields()...)
+	return httperr.UnknownField(name, draftFields()...)
 }
 
 // draftFields are the names of the fields, the content first.
@@ -117,11 +119,11 @@ func draftFields() []string {
 // check checks the fields against each other, once all are set.
 func (d *draft) check(r *draftRules) error {
 	if d.writesLifetime && d.writesExpiresAt {
-		return httpin.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the paste expires")
+		return httperr.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the paste expires")
 	}
 	if r.update {
 		if !d.any {
-			return httpin.Malformed("The body must be a JSON object with at least one field to change: %s.", strings.Join(draftFields(), ", "))
+			return httperr.Malformed("The body must be a JSON object with at least one field to change: %s.", strings.Join(draftFields(), ", "))
 		}
 		return nil
 	}
@@ -134,9 +136,9 @@ func (d *draft) check(r *draftRules) error {
 	return nil
 }
 
-func (d *draft) setContent(r *draftRules, v httpin.Value) error {
-	if v.Kind != httpin.String {
-		return httpin.InvalidField("content", "must be a string")
+func (d *draft) setContent(r *draftRules, v input.Value) error {
+	if v.Kind != input.String {
+		return httperr.InvalidField("content", "must be a string")
 	}
 	if len(v.Text) == 0 && !r.update {
 		return contentRequired()
@@ -152,7 +154,7 @@ func contentRequired() error {
 
 func checkContent(text []byte, limit httpin.Limit) error {
 	if len(text) == 0 {
-		return httpin.InvalidField("content", "must not be empty")
+		return httperr.InvalidField("content", "must not be empty")
 	}
 	if int64(len(text)) > limit.Bytes {
 		return contentTooLarge(limit)
@@ -161,30 +163,30 @@ func checkContent(text []byte, limit httpin.Limit) error {
 }
 
 func contentTooLarge(limit httpin.Limit) error {
-	e := httpin.TooLarge(limit.Bytes, "content must be at most %s (%d bytes) of UTF-8.", limit.Name, limit.Bytes)
+	e := httperr.TooLarge(limit.Bytes, "content must be at most %s (%d bytes) of UTF-8.", limit.Name, limit.Bytes)
 	e.Field = "content"
 	return e
 }
 
 // setText takes a line; null is reset.
-func setText(to **string, name string, v httpin.Value, reset string, max int) error {
+func setText(to **string, name string, v input.Value, reset string, max int) error {
 	text, err := reset, error(nil)
-	if v.Kind != httpin.Null {
-		text, err = httpin.LineField(name, v, max)
+	if v.Kind != input.Null {
+		text, err = input.LineField(name, v, max)
 	}
 	*to = &text
 	return err
 }
 
-func (d *draft) setLanguage(name string, v httpin.Value) error {
+func (d *draft) setLanguage(name string, v input.Value) error {
 	if err := setText(&d.Language, name, v, fold.DefaultLanguage, languageChars); err != nil {
 		return err
 	}
 	switch {
 	case *d.Language == "":
-		return httpin.InvalidField(name, "must not be empty")
+		return httperr.InvalidField(name, "must not be empty")
 	case !validLanguage(*d.Language):
-		return httpin.InvalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
+		return httperr.InvalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
 	}
 	return nil
 }
@@ -207,9 +209,9 @@ func languageByte(c byte) bool {
 	return c == '+' || c == '#' || c == '.' || c == '_' || c == '-'
 }
 
-func (d *draft) setVisibility(r *draftRules, name string, v httpin.Value) error {
+func (d *draft) setVisibility(r *draftRules, name string, v input.Value) error {
 	to := fold.DefaultVisibility
-	if v.Kind != httpin.Null {
+	if v.Kind != input.Null {
 		var err error
 		if to, err = visibilityField(name, v, r.keyless); err != nil {
 			return err
@@ -219,23 +221,23 @@ func (d *draft) setVisibility(r *draftRules, name string, v httpin.Value) error 
 	return nil
 }
 
-func visibilityField(name string, v httpin.Value, keyless bool) (event.Visibility, error) {
-	text, err := httpin.StringField(name, v)
+func visibilityField(name string, v input.Value, keyless bool) (event.Visibility, error) {
+	text, err := input.StringField(name, v)
 	if err != nil {
 		return 0, err
 	}
 	to, ok := event.ParseVisibility(text)
 	if !ok {
-		return 0, httpin.NotAnOption(name, text, "public", "unlisted", "private")
+		return 0, httperr.NotAnOption(name, text, "public", "unlisted", "private")
 	}
 	if keyless && to == event.Private {
-		return 0, httpin.InvalidField(name, "must not be private without an API key")
+		return 0, httperr.InvalidField(name, "must not be private without an API key")
 	}
 	return to, nil
 }
 
-func (d *draft) setLifetime(r *draftRules, name string, v httpin.Value) error {
-	if v.Kind == httpin.Null {
+func (d *draft) setLifetime(r *draftRules, name string, v input.Value) error {
+	if v.Kind == input.Null {
 		d.expireIn(defaultLifetime(r.keyless))
 		return nil
 	}
@@ -260,38 +262,38 @@ func defaultLifetime(keyless bool) time.Duration {
 	return 0
 }
 
-func (d *draft) setPassword(name string, v httpin.Value) error {
+func (d *draft) setPassword(name string, v input.Value) error {
 	d.password = new(string)
-	if v.Kind == httpin.Null {
+	if v.Kind == input.Null {
 		return nil
 	}
-	text, err := httpin.StringField(name, v)
+	text, err := input.StringField(name, v)
 	if err != nil {
 		return err
 	}
 	if n := utf8.RuneCountInString(text); n < 1 || n > passwordChars {
-		return httpin.OverLimit(name, passwordChars, "must have 1 to "+strconv.Itoa(passwordChars)+" characters")
+		return httperr.OverLimit(name, passwordChars, "must have 1 to "+strconv.Itoa(passwordChars)+" characters")
 	}
 	d.password = &text
 	return nil
 }
 
 // setTags takes a list of strings, or in the query parameters of one or more with commas between.
-func (d *draft) setTags(name string, v httpin.Value) error {
+func (d *draft) setTags(name string, v input.Value) error {
 	if d.Tags == nil {
 		d.Tags = &event.Tags{}
 	}
 	switch v.Kind {
-	case httpin.Null:
+	case input.Null:
 		return nil
-	case httpin.Query:
+	case input.Query:
 		for tag := range strings.SplitSeq(string(v.Text), ",") {
-			if err := d.addTag(name, httpin.Value{Kind: httpin.String, Text: []byte(tag)}); err != nil {
+			if err := d.addTag(name, input.Value{Kind: input.String, Text: []byte(tag)}); err != nil {
 				return err
 			}
 		}
 		return nil
-	case httpin.Array:
+	case input.Array:
 		for _, item := range v.Items {
 			if err := d.addTag(name, item); err != nil {
 				return err
@@ -299,23 +301,23 @@ func (d *draft) setTags(name string, v httpin.Value) error {
 		}
 		return nil
 	}
-	return httpin.InvalidField(name, "must be a list of strings")
+	return httperr.InvalidField(name, "must be a list of strings")
 }
 
 // addTag keeps the first of tags that are the same.
-func (d *draft) addTag(name string, v httpin.Value) error {
-	if v.Kind != httpin.String {
-		return httpin.InvalidField(name, "must be a list of strings")
+func (d *draft) addTag(name string, v input.Value) error {
+	if v.Kind != input.String {
+		return httperr.InvalidField(name, "must be a list of strings")
 	}
 	tag := string(v.Text)
-	if n := utf8.RuneCountInString(tag); n < 1 || n > tagChars || httpin.HasControl(tag) {
-		return httpin.OverLimit(name, tagChars, "must each have 1 to "+strconv.Itoa(tagChars)+" characters and no control characters")
+	if n := utf8.RuneCountInString(tag); n < 1 || n > tagChars || input.HasControl(tag) {
+		return httperr.OverLimit(name, tagChars, "must each have 1 to "+strconv.Itoa(tagChars)+" characters and no control characters")
 	}
 	if slices.Contains(d.Tags.Values, tag) {
 		return nil
 	}
 	if len(d.Tags.Values) == maxTags {
-		return httpin.OverLimit(name, maxTags, "must be at most "+strconv.Itoa(maxTags)+" different tags")
+		return httperr.OverLimit(name, maxTags, "must be at most "+strconv.Itoa(maxTags)+" different tags")
 	}
 	d.Tags.Values = append(d.Tags.Values, tag)
 	return nil
@@ -341,9 +343,9 @@ func ofContent(err error, content httpin.Limit) error {
 
 // setQuery takes the fields of a draft whose content is the body.
 func (d *draft) setQuery(c *call, r *draftRules) error {
-	return httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) error {
+	return input.QueryFields(c.Ctx, func(name string, v input.Value) error {
 		if name == "content" {
-			e := httpin.UnknownParameter(name)
+			e := httperr.UnknownParameter(name)
 			e.Message = "content must be the body: it is no query parameter."
 			return e
 		}

@@ -10,7 +10,8 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // changeEmail gives the account of the session another address. Its sessions stay.
@@ -24,9 +25,9 @@ func (s *Server) changeEmail(c *call) error {
 // newEmail sets the email that the body has.
 func (s *Server) newEmail(c *call) error {
 	var email string
-	current, err := readWithPassword(c.json, httpin.Fields{"email": httpin.To(&email, emailField)})
+	current, err := readWithPassword(c.json, input.Fields{"email": input.To(&email, emailField)})
 	if err == nil && email == "" {
-		err = httpin.InvalidField("email", "is required")
+		err = httperr.InvalidField("email", "is required")
 	}
 	if err != nil {
 		return err

@@ -11,12 +11,13 @@ import (
 
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // unavailable is a 503 with a cause for the log.
 func unavailable(cause error) *fault.Error {
-	return &fault.Error{Kind: fault.Unavailable, Message: httpin.UnavailableMessage, RetryAfter: 1, Cause: cause}
+	return &fault.Error{Kind: fault.Unavailable, Message: httperr.UnavailableMessage, RetryAfter: 1, Cause: cause}
 }
 
 // failedAt is a failure that names the field, parameter or header that it is about.
@@ -55,7 +56,7 @@ func asFault(err error) *fault.Error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
 		return e
 	}
-	if in, ok := errors.AsType[*httpin.Error](err); ok {
+	if in, ok := errors.AsType[*httperr.Error](err); ok {
 		out := &fault.Error{Kind: fault.Kind(in.Code), Message: in.Message, RetryAfter: in.RetryAfter, Cause: in.Cause}
 		out.Field, out.Suggestion = in.Field, in.Suggestion
 		if in.Limit != 0 {
@@ -63,7 +64,7 @@ func asFault(err error) *fault.Error {
 		}
 		return out
 	}
-	return fault.New(fault.Internal, httpin.InternalMessage).Because(err)
+	return fault.New(fault.Internal, httperr.InternalMessage).Because(err)
 }
 
 // fail answers a failed request: the one place where errors become HTTP. It is httpin.Config.Fail.
@@ -90,7 +91,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(status)
 	h.Set(fiber.HeaderCacheControl, "no-store")
-	if forTerminal(ctx) && !httpin.Prefers(ctx, fiber.MIMEApplicationJSON, fiber.MIMETextPlain) {
+	if forTerminal(ctx) && !headers.Prefers(ctx, fiber.MIMEApplicationJSON, fiber.MIMETextPlain) {
 		h.SetContentType(fiber.MIMETextPlainCharsetUTF8)
 		ctx.SetBodyString("error: " + e.Message + "\n")
 		return

@@ -19,6 +19,7 @@ import (
 
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // TestFailuresAreAnsweredInTheAPIsShape: docs/api.md, Shape of every answer.
@@ -30,7 +31,7 @@ func TestFailuresAreAnsweredInTheAPIsShape(t *testing.T) {
 		retry, logged bool
 	}{
 		{notFound(), 404, "not_found", false, false},
-		{fmt.Errorf("read: %w", httpin.Malformed("no")), 400, "malformed", false, false},
+		{fmt.Errorf("read: %w", httperr.Malformed("no")), 400, "malformed", false, false},
 		{unavailable(errors.New("the disk")), 503, "unavailable", true, true},
 		{fault.New(fault.OutcomeUnknown, "who knows"), 504, "outcome_unknown", true, false},
 		{errors.New("a secret"), 500, "internal", false, true},
@@ -86,8 +87,8 @@ func TestFailuresSayMoreWhereItApplies(t *testing.T) {
 		want       string // the members between requestId and docs
 	}{
 		{notFound(), "", ``},
-		{httpin.UnknownField("titel", "tags", "title"), "", `"field":"titel","suggestion":"did you mean ` + "`title`" + `?",`},
-		{httpin.InvalidField("title", "is wrong"), "", `"field":"title",`},
+		{httperr.UnknownField("titel", "tags", "title"), "", `"field":"titel","suggestion":"did you mean ` + "`title`" + `?",`},
+		{httperr.InvalidField("title", "is wrong"), "", `"field":"title",`},
 		{contentTooLarge(quickText.limit()), "", `"field":"content","limit":262144,`},
 		{limited(fault.PlanUpgradeRequired, 0), "", `"quotaKey":"pastes.get","limit":0,"upgradeUrl":"http://quire.example/console",`},
 		{reset, "https://shop.example/plans", `"quotaKey":"pastes.get","limit":3000,"resetAt":"2026-12-01T00:00:00.000Z","upgradeUrl":"https://shop.example/plans",`},
@@ -132,12 +133,12 @@ func TestFailuresForATerminalAreText(t *testing.T) {
 
 func TestErrorsOfHTTPInAreFaults(t *testing.T) {
 	for code, status := range map[string]int{
-		httpin.CodeMalformed: 400, httpin.CodeUnknownField: 400, httpin.CodeInvalidField: 400, httpin.CodeNotFound: 404,
-		httpin.CodeMethodNotAllowed: 405, httpin.CodeRequestTimeout: 408, httpin.CodeVersionMismatch: 412, httpin.CodeTooLarge: 413,
-		httpin.CodeUnsupportedMediaType: 415, httpin.CodeRangeNotSatisfiable: 416, httpin.CodeHeadersTooLarge: 431,
-		httpin.CodeInternal: 500, httpin.CodeUnavailable: 503,
+		httperr.CodeMalformed: 400, httperr.CodeUnknownField: 400, httperr.CodeInvalidField: 400, httperr.CodeNotFound: 404,
+		httperr.CodeMethodNotAllowed: 405, httperr.CodeRequestTimeout: 408, httperr.CodeVersionMismatch: 412, httperr.CodeTooLarge: 413,
+		httperr.CodeUnsupportedMediaType: 415, httperr.CodeRangeNotSatisfiable: 416, httperr.CodeHeadersTooLarge: 431,
+		httperr.CodeInternal: 500, httperr.CodeUnavailable: 503,
 	} {
-		err := fmt.Errorf("wrapped: %w", &httpin.Error{Status: status, Code: code})
+		err := fmt.Errorf("wrapped: %w", &httperr.Error{Status: status, Code: code})
 		if kind := fault.KindOf(err); string(kind) != code || kind.Status() != status {
 			t.Errorf("%s is %s, %d", code, kind, kind.Status())
 		}
@@ -169,7 +170,7 @@ func TestFailuresWithoutAHandlerAreAnsweredAlike(t *testing.T) {
 	check(exchange(t, addr, "GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Internal)
 	check(exchange(t, addr, "GET /panic HTT", 1)[0], fault.RequestTimeout)
 	a := exchange(t, addr, "GET /terminal/panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
-	if a.status != 500 || a.body != "error: "+httpin.InternalMessage+"\n" || a.header.Get("X-Request-Id") == "" {
+	if a.status != 500 || a.body != "error: "+httperr.InternalMessage+"\n" || a.header.Get("X-Request-Id") == "" {
 		t.Errorf("%d %q", a.status, a.body)
 	}
 	cfg.In.MaxConns = 1

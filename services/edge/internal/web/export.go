@@ -13,7 +13,8 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -122,14 +123,14 @@ func exportDownloadPath(id string) string { return "/exports/" + id }
 // downloadExport serves a signed link.
 func (s *Server) downloadExport(c *call) error {
 	var expiresText, signature string
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"expires":   httpin.To(&expiresText, httpin.StringField),
-		"signature": httpin.To(&signature, httpin.StringField),
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"expires":   input.To(&expiresText, input.StringField),
+		"signature": input.To(&signature, input.StringField),
 	}.Set)
 	if err != nil {
 		return err
 	}
-	conditions, err := httpin.ReadConditions(c.Ctx)
+	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}

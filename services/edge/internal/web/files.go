@@ -14,7 +14,9 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -24,7 +26,7 @@ const (
 )
 
 func (s *Server) getFile(c *call) error {
-	conditions, err := httpin.ReadConditions(c.Ctx)
+	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -80,17 +82,17 @@ func (s *Server) getFile(c *call) error {
 // application/octet-stream to JSON.
 func wantsBytes(c *fiber.Ctx) (bool, error) {
 	download := false
-	err := httpin.QueryFields(c, httpin.Fields{"download": func(name string, v httpin.Value) error {
+	err := input.QueryFields(c, input.Fields{"download": func(name string, v input.Value) error {
 		switch string(v.Text) {
 		case "1", "true":
 			download = true
 		case "0", "false":
 		default:
-			return httpin.InvalidField(name, "must be 1 or 0")
+			return httperr.InvalidField(name, "must be 1 or 0")
 		}
 		return nil
 	}}.Set)
-	download = download || httpin.Prefers(c.Context(), fiber.MIMEOctetStream, fiber.MIMEApplicationJSON)
+	download = download || headers.Prefers(c.Context(), fiber.MIMEOctetStream, fiber.MIMEApplicationJSON)
 	return download, err
 }
 
@@ -98,22 +100,22 @@ func wantsBytes(c *fiber.Ctx) (bool, error) {
 func fileTag(doc *event.Document) string { return hex.EncodeToString(doc.GetContent().GetSha256()) }
 
 // validatorsOf are those of a document. A file never changes, and a text's version counts its changes.
-func validatorsOf(d event.Domain, doc *event.Document) httpin.Validators {
+func validatorsOf(d event.Domain, doc *event.Document) headers.Validators {
 	if d == event.File {
-		return httpin.Validators{ETag: fileTag(doc), ModifiedMs: doc.CreatedMs, Settled: true}
+		return headers.Validators{ETag: fileTag(doc), ModifiedMs: doc.CreatedMs, Settled: true}
 	}
-	return httpin.Validators{ETag: strconv.FormatUint(doc.Version, 10), ModifiedMs: doc.UpdatedMs, Settled: doc.Version == 1}
+	return headers.Validators{ETag: strconv.FormatUint(doc.Version, 10), ModifiedMs: doc.UpdatedMs, Settled: doc.Version == 1}
 }
 
 // sendFile answers with the file's bytes or the part that Range asks for, or with 304 where the client has them.
-func (s *Server) sendFile(c *call, doc *event.Document, conditions httpin.Conditions) error {
+func (s *Server) sendFile(c *call, doc *event.Document, conditions headers.Conditions) error {
 	v := validatorsOf(event.File, doc)
 	known, err := conditions.Check(v)
 	switch {
 	case err != nil:
 		return err
 	case known:
-		return httpin.NotModified(c.Ctx, v.ETag)
+		return headers.NotModified(c.Ctx, v.ETag)
 	}
 	err = s.sendContent(c, doc, v)
 	if err == nil {
@@ -123,8 +125,8 @@ func (s *Server) sendFile(c *call, doc *event.Document, conditions httpin.Condit
 }
 
 // sendContent answers with a document's content, or the part that Range asks for.
-func (s *Server) sendContent(c *call, doc *event.Document, v httpin.Validators) error {
-	err := httpin.WriteRange(c.Ctx, &httpin.Ranged{
+func (s *Server) sendContent(c *call, doc *event.Document, v headers.Validators) error {
+	err := headers.WriteRange(c.Ctx, &headers.Ranged{
 		Size: int64(doc.GetContent().GetSizeBytes()), Validators: v,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
 			return s.openBody(c, doc.GetContent(), offset, length, c.Get(fiber.HeaderRange) != "")
@@ -160,14 +162,14 @@ func downloadPath(id string) string { return "/f/" + id + "/download" }
 // downloadFile serves a signed link. It is not metered.
 func (s *Server) downloadFile(c *call) error {
 	var expiresText, signature string
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"expires":   httpin.To(&expiresText, httpin.StringField),
-		"signature": httpin.To(&signature, httpin.StringField),
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"expires":   input.To(&expiresText, input.StringField),
+		"signature": input.To(&signature, input.StringField),
 	}.Set)
 	if err != nil {
 		return err
 	}
-	conditions, err := httpin.ReadConditions(c.Ctx)
+	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}

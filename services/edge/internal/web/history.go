@@ -6,7 +6,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -70,7 +70,7 @@ func (s *Server) comparing(c *call) (*comparing, error) {
 	for name, number := range map[string]*uint64{"from": &v.from, "to": &v.to} {
 		if text := c.Query(name); text != "" {
 			if *number, err = strconv.ParseUint(text, 10, 63); err != nil {
-				return nil, httpin.InvalidField(name, "must be the number of a version")
+				return nil, httperr.InvalidField(name, "must be the number of a version")
 			}
 		}
 	}

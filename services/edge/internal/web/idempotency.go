@@ -13,7 +13,8 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 const (
@@ -36,7 +37,7 @@ func (s *Server) readIdempotencyKey(c *call) error {
 		valid = valid && key[i] >= ' ' && key[i] <= '~'
 	}
 	if !valid {
-		return httpin.InvalidField(headerIdempotencyKey, "must be 1 to 128 printable ASCII characters")
+		return httperr.InvalidField(headerIdempotencyKey, "must be 1 to 128 printable ASCII characters")
 	}
 	var scope []byte
 	switch c.route.who {
@@ -79,7 +80,7 @@ func canonicalType(c *fiber.Ctx) []byte {
 	if bytes.IndexByte(raw, ';') < 0 {
 		return lower(raw)
 	}
-	name, _, params := httpin.MediaType(c)
+	name, _, params := headers.MediaType(c)
 	delete(params, "charset")
 	return []byte(cmp.Or(mime.FormatMediaType(name, params), name))
 }

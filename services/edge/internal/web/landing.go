@@ -15,7 +15,9 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -136,8 +138,8 @@ func (s *Server) createOfForm(n *creation, form *pages.Draft, hash uint64) (*wri
 
 // readPasteForm reads the body. A form writes a line end in six bytes, and other characters in three for each of theirs.
 func (s *Server) readPasteForm(c *call) ([]byte, error) {
-	if name, charset, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !httpin.UTF8(charset) {
-		return nil, httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
+	if name, charset, _ := headers.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !headers.UTF8(charset) {
+		return nil, httperr.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 	}
 	limit := c.route.body.limit()
 	return s.readContent(c, jsonBytes(limit), limit)
@@ -148,18 +150,18 @@ const maxOnceBytes = 64
 func parsePasteForm(body []byte) (*pages.Draft, error) {
 	out := &pages.Draft{}
 	var burn string
-	fields := make(httpin.Fields)
+	fields := make(input.Fields)
 	for name, to := range map[string]*string{
 		"content": &out.Content, "title": &out.Title, "language": &out.Language, "visibility": &out.Visibility,
 		"expiresIn": &out.ExpiresIn, "password": &out.Password, "once": &out.Once, "burnAfterRead": &burn, "apiKey": &out.APIKey,
 	} {
-		fields[name] = httpin.To(to, httpin.StringField)
+		fields[name] = input.To(to, input.StringField)
 	}
-	if err := httpin.ParseForm(body, fields); err != nil {
+	if err := input.ParseForm(body, fields); err != nil {
 		return nil, err
 	}
 	if len(out.Once) > maxOnceBytes {
-		return nil, httpin.InvalidField("once", "must be what the page has")
+		return nil, httperr.InvalidField("once", "must be what the page has")
 	}
 	// A browser writes each line end of a text as CR LF.
 	out.Content = strings.ReplaceAll(out.Content, "\r\n", "\n")
@@ -179,14 +181,14 @@ func (d *draft) fill(r *draftRules, form *pages.Draft) error {
 		if field.value == "" {
 			continue
 		}
-		if err := d.set(r, field.name, httpin.Value{Kind: httpin.Query, Text: []byte(field.value)}); err != nil {
+		if err := d.set(r, field.name, input.Value{Kind: input.Query, Text: []byte(field.value)}); err != nil {
 			return err
 		}
 	}
 	if form.BurnAfterRead {
 		d.BurnAfterRead = new(true)
 	}
-	if err := d.set(r, "content", httpin.Value{Kind: httpin.String, Text: []byte(form.Content)}); err != nil {
+	if err := d.set(r, "content", input.Value{Kind: input.String, Text: []byte(form.Content)}); err != nil {
 		return err
 	}
 	return d.check(r)

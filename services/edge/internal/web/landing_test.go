@@ -9,7 +9,7 @@ import (
 
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -69,9 +69,9 @@ func TestAFormIsReadAsABrowserWritesIt(t *testing.T) {
 		t.Errorf("%+v, %v", form, err)
 	}
 	for body, want := range map[string]string{
-		"content=%zz": httpin.CodeMalformed, "content=a;b": httpin.CodeMalformed, "content=%ff": httpin.CodeMalformed,
-		"content=a&content=b": httpin.CodeInvalidField, "expires=1": httpin.CodeUnknownField, "tags=a": httpin.CodeUnknownField,
-		"once=" + strings.Repeat("x", maxOnceBytes+1): httpin.CodeInvalidField,
+		"content=%zz": httperr.CodeMalformed, "content=a;b": httperr.CodeMalformed, "content=%ff": httperr.CodeMalformed,
+		"content=a&content=b": httperr.CodeInvalidField, "expires=1": httperr.CodeUnknownField, "tags=a": httperr.CodeUnknownField,
+		"once=" + strings.Repeat("x", maxOnceBytes+1): httperr.CodeInvalidField,
 	} {
 		if _, err := parsePasteForm([]byte(body)); err == nil || string(asFault(err).Kind) != want {
 			t.Errorf("%.40s: %v, want %s", body, err, want)
@@ -90,8 +90,8 @@ func TestThePasswordFormHasAPasswordAlone(t *testing.T) {
 		t.Errorf("%q, %v", password, err)
 	}
 	for body, want := range map[string]string{
-		"password=%ff": httpin.CodeMalformed, "password=%zz": httpin.CodeMalformed, "password=a&password=b": httpin.CodeInvalidField,
-		"passwort=a": httpin.CodeUnknownField,
+		"password=%ff": httperr.CodeMalformed, "password=%zz": httperr.CodeMalformed, "password=a&password=b": httperr.CodeInvalidField,
+		"passwort=a": httperr.CodeUnknownField,
 	} {
 		if _, err := parseReveal([]byte(body)); err == nil || string(asFault(err).Kind) != want {
 			t.Errorf("%s: %v, want %s", body, err, want)

@@ -12,7 +12,8 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -49,24 +50,24 @@ type ledgerSearch struct {
 }
 
 // fields are the parameters of a search.
-func (l *ledgerSearch) fields() httpin.Fields {
+func (l *ledgerSearch) fields() input.Fields {
 	q := &l.asked
-	return httpin.Fields{
-		"cursor":   httpin.To(&q.Cursor, opaqueCursor),
-		"type":     httpin.To(&q.Type, ledgerTypeField),
-		"quotaKey": httpin.To(&q.QuotaKey, quotaKeyField),
-		"from": func(name string, v httpin.Value) error {
+	return input.Fields{
+		"cursor":   input.To(&q.Cursor, opaqueCursor),
+		"type":     input.To(&q.Type, ledgerTypeField),
+		"quotaKey": input.To(&q.QuotaKey, quotaKeyField),
+		"from": func(name string, v input.Value) error {
 			at, err := momentField(name, v)
 			q.FromMs = at.start
 			return err
 		},
-		"to": func(name string, v httpin.Value) error {
+		"to": func(name string, v input.Value) error {
 			at, err := momentField(name, v)
 			l.to = &at
 			return err
 		},
-		"requestId": httpin.To(&q.RequestId, requestIDField),
-		"q":         httpin.To(&q.Reason, httpin.Line(reasonChars)),
+		"requestId": input.To(&q.RequestId, requestIDField),
+		"q":         input.To(&q.Reason, input.Line(reasonChars)),
 	}
 }
 
@@ -74,7 +75,7 @@ func (l *ledgerSearch) fields() httpin.Fields {
 func (l *ledgerSearch) query() (*event.LedgerQuery, error) {
 	if l.to != nil {
 		if l.asked.ToMs = l.to.end; l.asked.ToMs <= l.asked.FromMs {
-			return nil, httpin.InvalidField("from", "must be before to")
+			return nil, httperr.InvalidField("from", "must be before to")
 		}
 	}
 	return &l.asked, nil
@@ -89,8 +90,8 @@ func (s *Server) ledger(c *call) error {
 	}
 	search := &ledgerSearch{}
 	fields := search.fields()
-	fields["limit"] = httpin.To(&limit, httpin.CountField(most))
-	if err := httpin.QueryFields(c.Ctx, fields.Set); err != nil {
+	fields["limit"] = input.To(&limit, input.CountField(most))
+	if err := input.QueryFields(c.Ctx, fields.Set); err != nil {
 		return err
 	}
 	q, err := search.query()
@@ -167,7 +168,7 @@ func nextCursor(cursor []byte) (text *string, more bool) {
 }
 
 // opaqueCursor reads a cursor whose bytes billing checks.
-func opaqueCursor(_ string, v httpin.Value) ([]byte, error) {
+func opaqueCursor(_ string, v input.Value) ([]byte, error) {
 	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
 	if err != nil || len(cursor) == 0 || len(v.Text) > cursorChars {
 		return nil, invalidCursor()
@@ -175,7 +176,7 @@ func opaqueCursor(_ string, v httpin.Value) ([]byte, error) {
 	return cursor, nil
 }
 
-func ledgerTypeField(name string, v httpin.Value) (event.LedgerType, error) {
+func ledgerTypeField(name string, v input.Value) (event.LedgerType, error) {
 	types := []event.LedgerType{
 		event.LedgerType_LEDGER_GRANT, event.LedgerType_LEDGER_ADJUSTMENT, event.LedgerType_LEDGER_CHARGE, event.LedgerType_LEDGER_EXPIRY,
 	}
@@ -183,7 +184,7 @@ func ledgerTypeField(name string, v httpin.Value) (event.LedgerType, error) {
 }
 
 // quotaKeyField reads the name of a quota key.
-func quotaKeyField(name string, v httpin.Value) (uint32, error) {
+func quotaKeyField(name string, v input.Value) (uint32, error) {
 	key, err := option(name, string(v.Text), plan.QuotaKeys(), plan.QuotaKey.String)
 	return uint32(key), err
 }
@@ -197,13 +198,13 @@ func option[T any](field, name string, options []T, nameOf func(T) string) (foun
 		}
 		names = append(names, nameOf(o))
 	}
-	return found, httpin.NotAnOption(field, name, names...)
+	return found, httperr.NotAnOption(field, name, names...)
 }
 
-func requestIDField(name string, v httpin.Value) ([]byte, error) {
+func requestIDField(name string, v input.Value) ([]byte, error) {
 	id, err := event.ParseRequestID(strings.ToLower(string(v.Text)))
 	if err != nil || len(v.Text) != requestChars {
-		return nil, httpin.InvalidField(name, "must be the X-Request-Id of an answer")
+		return nil, httperr.InvalidField(name, "must be the X-Request-Id of an answer")
 	}
 	return id[:], nil
 }
@@ -213,16 +214,16 @@ func requestIDField(name string, v httpin.Value) ([]byte, error) {
 type moment struct{ start, end int64 }
 
 // momentField reads a day like 2026-11-21, or a time.
-func momentField(name string, v httpin.Value) (moment, error) {
+func momentField(name string, v input.Value) (moment, error) {
 	if day, err := dateField(name, v); err == nil {
 		return moment{day.UnixMilli(), day.AddDate(0, 0, 1).UnixMilli()}, nil
 	}
-	at, err := httpin.ParseTime(string(v.Text))
+	at, err := input.ParseTime(string(v.Text))
 	if err == nil && at.Before(time.Unix(0, 0)) {
 		err = errors.New("the year must be 1970 or later")
 	}
 	if err != nil {
-		return moment{}, httpin.InvalidField(name, "must be a day like 2026-11-21, or a time like 2026-11-21T12:00:00Z: "+err.Error())
+		return moment{}, httperr.InvalidField(name, "must be a day like 2026-11-21, or a time like 2026-11-21T12:00:00Z: "+err.Error())
 	}
 	return moment{at.UnixMilli(), at.UnixMilli()}, nil
 }

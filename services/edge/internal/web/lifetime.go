@@ -5,7 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // The bounds of a lifetime: docs/api.md, Limits. A year is 365 days.
@@ -17,19 +18,19 @@ const (
 )
 
 // lifetimeField reads expiresIn; 0 is never. longest is shorter than maxLifetime for a keyless caller.
-func lifetimeField(name string, v httpin.Value, longest time.Duration) (time.Duration, error) {
+func lifetimeField(name string, v input.Value, longest time.Duration) (time.Duration, error) {
 	d, ok := parseLifetime(v)
 	if !ok {
-		return 0, httpin.InvalidField(name, `must be a whole number of seconds, or a number with one of m, h, d, w, y like "10m", or "never"`)
+		return 0, httperr.InvalidField(name, `must be a whole number of seconds, or a number with one of m, h, d, w, y like "10m", or "never"`)
 	}
 	if d == 0 {
 		if longest < maxLifetime {
-			return 0, httpin.InvalidField(name, "must not be \"never\" without an API key: at most 30 days")
+			return 0, httperr.InvalidField(name, "must not be \"never\" without an API key: at most 30 days")
 		}
 		return 0, nil
 	}
 	if d < minLifetime || d > longest {
-		return 0, httpin.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest))
+		return 0, httperr.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest))
 	}
 	return d, nil
 }
@@ -43,12 +44,12 @@ func lifetimeName(d time.Duration) string {
 
 // parseLifetime gives 0 for "never", more than maxLifetime for a number that no time.Duration holds, and a nanosecond for
 // 0 and less.
-func parseLifetime(v httpin.Value) (time.Duration, bool) {
+func parseLifetime(v input.Value) (time.Duration, bool) {
 	text := string(v.Text)
 	unit := time.Second
 	switch v.Kind {
-	case httpin.Number:
-	case httpin.String, httpin.Query:
+	case input.Number:
+	case input.String, input.Query:
 		if text == "never" {
 			return 0, true
 		}
@@ -58,7 +59,7 @@ func parseLifetime(v httpin.Value) (time.Duration, bool) {
 		last := text[len(text)-1]
 		if u, ok := lifetimeUnit(last); ok {
 			unit, text = u, text[:len(text)-1]
-		} else if v.Kind == httpin.String {
+		} else if v.Kind == input.String {
 			return 0, false
 		}
 		if text == "" || text[0] == '+' {
@@ -96,13 +97,13 @@ func lifetimeUnit(c byte) (time.Duration, bool) {
 }
 
 // instantField reads expiresAt. The time until then must be one that expiresIn could have.
-func instantField(name string, v httpin.Value, now time.Time, longest time.Duration) (time.Time, error) {
-	t, err := httpin.TimeField(name, v)
+func instantField(name string, v input.Value, now time.Time, longest time.Duration) (time.Time, error) {
+	t, err := input.TimeField(name, v)
 	if err != nil {
 		return time.Time{}, err
 	}
 	if left := t.Sub(now); left < minLifetime || left > longest {
-		return time.Time{}, httpin.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest)+" from now")
+		return time.Time{}, httperr.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest)+" from now")
 	}
 	return t, nil
 }

@@ -11,7 +11,8 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -20,8 +21,8 @@ const (
 )
 
 // pageLimit is how many items a page of a list may have.
-func pageLimit(name string, v httpin.Value) (uint32, error) {
-	n, err := httpin.CountField(maxPage)(name, v)
+func pageLimit(name string, v input.Value) (uint32, error) {
+	n, err := input.CountField(maxPage)(name, v)
 	return uint32(n), err
 }
 
@@ -109,28 +110,28 @@ func (s *Server) checkUnmetered(c *call, scope plan.QuotaKey) error {
 func (s *Server) listQuery(c *call, l *listing) (*event.ListRequest, error) {
 	q := &event.ListRequest{Account: uint64(c.who.account), Limit: defaultPage}
 	var cursor string
-	if err := httpin.QueryFields(c.Ctx, listFields(q, &cursor).Set); err != nil {
+	if err := input.QueryFields(c.Ctx, listFields(q, &cursor).Set); err != nil {
 		return nil, err
 	}
 	return q, s.continueList(q, l, &c.who, cursor)
 }
 
 // listFields are the parameters of a list.
-func listFields(q *event.ListRequest, cursor *string) httpin.Fields {
-	return httpin.Fields{
-		"limit":    httpin.To(&q.Limit, pageLimit),
-		"cursor":   httpin.To(cursor, httpin.StringField),
-		"q":        httpin.To(&q.TitleContains, httpin.Line(nameChars)),
-		"tag":      httpin.To(&q.Tag, httpin.Line(tagChars)),
-		"language": httpin.To(&q.Language, httpin.Line(languageChars)),
-		"order": func(name string, v httpin.Value) error {
+func listFields(q *event.ListRequest, cursor *string) input.Fields {
+	return input.Fields{
+		"limit":    input.To(&q.Limit, pageLimit),
+		"cursor":   input.To(cursor, input.StringField),
+		"q":        input.To(&q.TitleContains, input.Line(nameChars)),
+		"tag":      input.To(&q.Tag, input.Line(tagChars)),
+		"language": input.To(&q.Language, input.Line(languageChars)),
+		"order": func(name string, v input.Value) error {
 			q.Ascending = string(v.Text) == "asc"
 			if !q.Ascending && string(v.Text) != "desc" {
-				return httpin.NotAnOption(name, string(v.Text), "desc", "asc")
+				return httperr.NotAnOption(name, string(v.Text), "desc", "asc")
 			}
 			return nil
 		},
-		"visibility": func(name string, v httpin.Value) error {
+		"visibility": func(name string, v input.Value) error {
 			visibility, err := visibilityField(name, v, false)
 			q.Visibility = new(uint32(visibility))
 			return err

@@ -10,7 +10,8 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // changePassword sets a new password for the account of the session and ends its other sessions.
@@ -24,9 +25,9 @@ func (s *Server) changePassword(c *call) error {
 // newPassword sets the password that the body has.
 func (s *Server) newPassword(c *call) error {
 	var password string
-	current, err := readWithPassword(c.json, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))})
+	current, err := readWithPassword(c.json, input.Fields{"password": input.To(&password, accountPasswordField(accountPasswordMin))})
 	if err == nil && password == "" {
-		err = httpin.InvalidField("password", "is required")
+		err = httperr.InvalidField("password", "is required")
 	}
 	if err != nil {
 		return err
@@ -35,12 +36,12 @@ func (s *Server) newPassword(c *call) error {
 }
 
 // readWithPassword reads a body that has to have the current password, and others.
-func readWithPassword(body []byte, others httpin.Fields) (current string, err error) {
-	fields := httpin.Fields{"currentPassword": httpin.To(&current, accountPasswordField(1))}
+func readWithPassword(body []byte, others input.Fields) (current string, err error) {
+	fields := input.Fields{"currentPassword": input.To(&current, accountPasswordField(1))}
 	maps.Copy(fields, others)
-	err = httpin.ParseObject(body, fields.Set)
+	err = input.ParseObject(body, fields.Set)
 	if err == nil && current == "" {
-		err = httpin.InvalidField("currentPassword", "is required")
+		err = httperr.InvalidField("currentPassword", "is required")
 	}
 	return current, err
 }
@@ -148,9 +149,9 @@ func (s *Server) signOutEverywhere(c *call) error {
 // setPassword gives an account a password and ends its sessions.
 func (s *Server) setPassword(c *call) error {
 	var password string
-	err := httpin.ParseObject(c.json, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))}.Set)
+	err := input.ParseObject(c.json, input.Fields{"password": input.To(&password, accountPasswordField(accountPasswordMin))}.Set)
 	if err == nil && password == "" {
-		err = httpin.InvalidField("password", "is required")
+		err = httperr.InvalidField("password", "is required")
 	}
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
 )
 
 // textKind has the differences of pastes and quick pastes, beside their routes.
@@ -83,7 +83,7 @@ func (s *Server) pageURLs(o object, k *textKind, id string) object {
 }
 
 func (s *Server) updateText(c *call, k *textKind) error {
-	conditions, err := httpin.ReadConditions(c.Ctx)
+	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *Server) updateText(c *call, k *textKind) error {
 		return err
 	}
 	out := done.outcome
-	httpin.SetETag(c.Ctx, strconv.FormatUint(out.Version, 10))
+	headers.SetETag(c.Ctx, strconv.FormatUint(out.Version, 10))
 	return sendCopy(c.Ctx, fiber.StatusOK, answerIn(make([]byte, 0, 256)).str("id", out.Item).int("version", int64(out.Version)).
 		time("updatedAt", out.UpdatedMs).remaining(done.remaining))
 }
@@ -148,7 +148,7 @@ func (s *Server) checkToken(w *writing) error {
 func (s *Server) deleteText(c *call, k *textKind) error { return s.deleteItem(c, k.domain, "ref") }
 
 func (s *Server) deleteItem(c *call, d event.Domain, param string) error {
-	conditions, err := httpin.ReadConditions(c.Ctx)
+	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ type deletion struct {
 }
 
 // remove deletes an item where the conditions hold for it.
-func (s *Server) remove(c *call, d event.Domain, item string, conditions httpin.Conditions) (*written, error) {
+func (s *Server) remove(c *call, d event.Domain, item string, conditions headers.Conditions) (*written, error) {
 	del := &deletion{writing: writing{call: c, domain: d, conditions: conditions}, s: s}
 	del.changes(item)
 	del.action = del

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -111,7 +111,7 @@ func isText(begin []byte) bool {
 
 // viewFile answers with a PDF for the frame on its page. Any other file is a download only.
 func (s *Server) viewFile(c *call) error {
-	conditions, err := httpin.ReadConditions(c.Ctx)
+	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}

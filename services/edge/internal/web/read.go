@@ -13,7 +13,8 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // errNotModified ends a read whose answer the client already has.
@@ -36,7 +37,7 @@ type reading struct {
 	k          *textKind
 	ref        string
 	version    uint64 // 0: current
-	conditions httpin.Conditions
+	conditions headers.Conditions
 	password   string
 
 	checked  uint64 // version of the document whose password was checked
@@ -45,7 +46,7 @@ type reading struct {
 
 func (s *Server) getText(c *call, k *textKind) (err error) {
 	r := &reading{s: s, c: c, k: k, ref: c.param("ref"), password: strings.Clone(c.Get(headerPassword))}
-	if r.conditions, err = httpin.ReadConditions(c.Ctx); err != nil {
+	if r.conditions, err = headers.ReadConditions(c.Ctx); err != nil {
 		return err
 	}
 	if r.version, err = versionQuery(c.Ctx); err != nil {
@@ -77,7 +78,7 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 		if err := m.void(nil); err != nil {
 			return err
 		}
-		return httpin.NotModified(c.Ctx, strconv.FormatUint(f.doc.Version, 10))
+		return headers.NotModified(c.Ctx, strconv.FormatUint(f.doc.Version, 10))
 	}
 	if err != nil {
 		return m.void(err)
@@ -94,7 +95,7 @@ func versionQuery(c *fiber.Ctx) (uint64, error) {
 		return 0, nil
 	}
 	var version uint64
-	err := httpin.QueryFields(c, httpin.Fields{"version": httpin.To(&version, httpin.CountField(math.MaxInt64))}.Set)
+	err := input.QueryFields(c, input.Fields{"version": input.To(&version, input.CountField(math.MaxInt64))}.Set)
 	return version, err
 }
 
@@ -245,7 +246,7 @@ func (s *Server) burn(c *call, d event.Domain, doc *event.Document, account even
 // answer sends the document.
 func (r *reading) answer(f *found, remaining int64) error {
 	doc := f.doc
-	httpin.SetETag(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
+	headers.SetETag(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
 	head := append(newAnswer(640+len(f.inline)+len(f.inline)/8).key("paste"), '{').str("id", doc.Id).str("title", doc.Title).key("content")
 	head = append(head, '"')
 	if f.stream == nil {

@@ -8,7 +8,8 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 type recentView struct {
@@ -60,7 +61,7 @@ func (s *Server) recentPage(account event.AccountID, q *event.RecentQuery) (*eve
 
 func recentQuery(c *call) (*event.RecentQuery, error) {
 	q := &recentFilter{RecentQuery: event.RecentQuery{Limit: defaultPage}}
-	err := httpin.QueryFields(c.Ctx, q.fields().Set)
+	err := input.QueryFields(c.Ctx, q.fields().Set)
 	if err == nil {
 		err = q.check()
 	}
@@ -73,19 +74,19 @@ type recentFilter struct {
 	until bool
 }
 
-func (q *recentFilter) fields() httpin.Fields {
-	return httpin.Fields{
-		"limit":    httpin.To(&q.Limit, pageLimit),
-		"cursor":   httpin.To(&q.Cursor, recentCursor),
-		"quotaKey": httpin.To(&q.QuotaKey, quotaKeyField),
-		"key":      httpin.To(&q.Key, keyField),
-		"decision": func(name string, v httpin.Value) error {
+func (q *recentFilter) fields() input.Fields {
+	return input.Fields{
+		"limit":    input.To(&q.Limit, pageLimit),
+		"cursor":   input.To(&q.Cursor, recentCursor),
+		"quotaKey": input.To(&q.QuotaKey, quotaKeyField),
+		"key":      input.To(&q.Key, keyField),
+		"decision": func(name string, v input.Value) error {
 			d, err := decisionField(name, v)
 			q.Decision, q.Held = d.GetDecision(), d.GetHeld()
 			return err
 		},
-		"from": httpin.To(&q.FromMs, millisField),
-		"to": func(name string, v httpin.Value) (err error) {
+		"from": input.To(&q.FromMs, millisField),
+		"to": func(name string, v input.Value) (err error) {
 			q.until = true
 			q.ToMs, err = millisField(name, v)
 			return err
@@ -95,12 +96,12 @@ func (q *recentFilter) fields() httpin.Fields {
 
 func (q *recentFilter) check() error {
 	if q.until && q.ToMs <= max(q.FromMs, 0) { // no request was made before 1970
-		return httpin.InvalidField("to", "must be later than from")
+		return httperr.InvalidField("to", "must be later than from")
 	}
 	return nil
 }
 
-func recentCursor(_ string, v httpin.Value) ([]byte, error) {
+func recentCursor(_ string, v input.Value) ([]byte, error) {
 	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
 	if err != nil || len(cursor) != len(event.RequestID{}) {
 		return nil, invalidCursor()
@@ -109,16 +110,16 @@ func recentCursor(_ string, v httpin.Value) ([]byte, error) {
 }
 
 // keyField reads the id of an API key.
-func keyField(name string, v httpin.Value) (*uint32, error) {
+func keyField(name string, v input.Value) (*uint32, error) {
 	number, ok := apikey.ParseID(string(v.Text))
 	if !ok {
-		return nil, httpin.InvalidField(name, "must be the id of an API key, such as "+apikey.ID(0))
+		return nil, httperr.InvalidField(name, "must be the id of an API key, such as "+apikey.ID(0))
 	}
 	return &number, nil
 }
 
 // decisionField reads the name of a decision, and returns a verdict that has it: see decisionName.
-func decisionField(name string, v httpin.Value) (*event.Verdict, error) {
+func decisionField(name string, v input.Value) (*event.Verdict, error) {
 	return option(name, string(v.Text), decisions(), decisionName)
 }
 
@@ -133,8 +134,8 @@ func decisions() []*event.Verdict {
 	return list
 }
 
-func millisField(name string, v httpin.Value) (int64, error) {
-	t, err := httpin.TimeField(name, v)
+func millisField(name string, v input.Value) (int64, error) {
+	t, err := input.TimeField(name, v)
 	if err != nil {
 		return 0, err
 	}

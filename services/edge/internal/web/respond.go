@@ -10,7 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const contentTypeJSON = "application/json; charset=utf-8"
@@ -116,7 +116,7 @@ const hexDigits = "0123456789abcdef"
 func appendEscaped[T string | []byte](dst []byte, s T) []byte {
 	from := len(dst)
 	dst = append(dst, s...) // most texts stay as they are
-	plain := httpin.PlainRun(dst[from:])
+	plain := input.PlainRun(dst[from:])
 	if plain == len(s) {
 		return dst
 	}
@@ -146,7 +146,7 @@ func appendSpecial(dst, s []byte) []byte {
 		default:
 			dst = append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&15])
 		}
-		plain := size + httpin.PlainRun(s[size:])
+		plain := size + input.PlainRun(s[size:])
 		dst = append(dst, s[size:plain]...)
 		s = s[plain:]
 	}

@@ -8,7 +8,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // query asks billing about the account. NOT_FOUND is an error too.
@@ -132,7 +132,7 @@ func (s *Server) statementOf(c *call, period string) (*event.StatementAnswer, er
 func parsePeriod(text string) (time.Time, error) {
 	start, err := time.Parse("2006-01", text)
 	if err != nil || start.Format("2006-01") != text {
-		return time.Time{}, httpin.InvalidField("period", "must be a month like 2026-11")
+		return time.Time{}, httperr.InvalidField("period", "must be a month like 2026-11")
 	}
 	return start, nil
 }

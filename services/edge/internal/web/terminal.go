@@ -14,7 +14,9 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -56,13 +58,13 @@ func (n *creation) openFromTerminal() error {
 	if err := n.draft.setQuery(c, &n.rules); err != nil {
 		return err
 	}
-	media, charset, params := httpin.MediaType(c.Ctx)
+	media, charset, params := headers.MediaType(c.Ctx)
 	switch {
 	case media == fiber.MIMEMultipartForm && c.route.method == fiber.MethodPost:
 		return n.openTerminalForm(params["boundary"])
 	case media == fiber.MIMEMultipartForm: // the bytes of its envelope are not what anybody means to keep
-		return httpin.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
-	case !httpin.UTF8(charset):
+		return httperr.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
+	case !headers.UTF8(charset):
 		return n.s.notText()
 	}
 	name, err := nameOfPath(c.Path())
@@ -98,7 +100,7 @@ func (t *textWriting) finishFromTerminal(name string) error {
 
 // notText is the answer to content that is no text. Files may be of any kind.
 func (s *Server) notText() error {
-	return httpin.UnsupportedMediaType("The content is not UTF-8 text. Files of any kind are taken, with an API key, by " +
+	return httperr.UnsupportedMediaType("The content is not UTF-8 text. Files of any kind are taken, with an API key, by " +
 		s.url("/api/dev/files/upload") + ".")
 }
 
@@ -106,7 +108,7 @@ func (s *Server) notText() error {
 func nameOfPath(path string) (string, error) {
 	name, err := url.PathUnescape(strings.TrimPrefix(path, "/"))
 	if err != nil || !utf8.ValidString(name) {
-		return "", httpin.InvalidField("name", "must be UTF-8, with % as %25")
+		return "", httperr.InvalidField("name", "must be UTF-8, with % as %25")
 	}
 	return name, nil
 }
@@ -117,7 +119,7 @@ func (s *Server) nameDraft(d *draft, name string) error {
 	if name == "" || name == "-" {
 		return nil
 	}
-	title, err := httpin.LineField("name", httpin.Value{Kind: httpin.Query, Text: []byte(name)}, titleChars)
+	title, err := input.LineField("name", input.Value{Kind: input.Query, Text: []byte(name)}, titleChars)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func (s *Server) nameDraft(d *draft, name string) error {
 // openTerminalForm is the body with a form. Its hash does not depend on how the form is written: curl draws the text between the
 // parts anew each time.
 func (n *creation) openTerminalForm(boundary string) error {
-	if err := httpin.CheckBoundary(boundary); err != nil {
+	if err := input.CheckBoundary(boundary); err != nil {
 		return err
 	}
 	n.bodyBytes = n.rules.content.Bytes + multipartOverhead
@@ -142,7 +144,7 @@ func (n *creation) openTerminalForm(boundary string) error {
 		if err != nil {
 			return err
 		}
-		form, err := httpin.NewForm(bytes.NewReader(body), boundary)
+		form, err := input.NewForm(bytes.NewReader(body), boundary)
 		if err != nil {
 			return err
 		}
@@ -158,15 +160,15 @@ func (n *creation) openTerminalForm(boundary string) error {
 
 // readTerminalForm takes the content of the first part that is a file or is named f. Other parts are fields of the paste
 // where they have the name of one, and are ignored otherwise.
-func readTerminalForm(c *call, r *draftRules, d *draft, form *httpin.Form) (name string, hash uint64, err error) {
+func readTerminalForm(c *call, r *draftRules, d *draft, form *input.Form) (name string, hash uint64, err error) {
 	said := [][]byte{nil, nil, canonicalQuery(c.Ctx)} // content, name, query, fields
 	found := false
 	var given []string // fields
 	for {
 		part, field, file, err := form.Next()
-		if httpin.FormEnded(err) {
+		if input.FormEnded(err) {
 			if !found {
-				return "", 0, httpin.Malformed("No part of the form is a file or is named f: send curl -F 'f=<-' or curl -F f=@name.")
+				return "", 0, httperr.Malformed("No part of the form is a file or is named f: send curl -F 'f=<-' or curl -F f=@name.")
 			}
 			said[0], said[1] = d.text, []byte(name)
 			return name, event.BodyHash(said...), nil
@@ -206,12 +208,12 @@ func (d *draft) setPart(c *call, r *draftRules, name string, text []byte) (taken
 		return true, givenOnce(name)
 	}
 	if len(text) > partFieldBytes || !utf8.Valid(text) {
-		return true, httpin.InvalidField(name, "must be short text in UTF-8")
+		return true, httperr.InvalidField(name, "must be short text in UTF-8")
 	}
-	return true, d.set(r, name, httpin.Value{Kind: httpin.Query, Text: text})
+	return true, d.set(r, name, input.Value{Kind: input.Query, Text: text})
 }
 
-func givenOnce(field string) error { return httpin.InvalidField(field, "must be given once") }
+func givenOnce(field string) error { return httperr.InvalidField(field, "must be given once") }
 
 // home is the landing page, and for a terminal what it can do here.
 func (s *Server) home(c *call) error {

@@ -12,7 +12,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 func TestTheNameOfAFileSaysItsLanguage(t *testing.T) {
@@ -65,7 +65,7 @@ func TestANameIsNoLongerThanATitle(t *testing.T) {
 			d.Title = given
 			err := s.nameDraft(d, strings.Repeat("ü", chars-3)+".go")
 			if !fits {
-				if e, ok := errors.AsType[*httpin.Error](err); !ok || e.Field != "name" {
+				if e, ok := errors.AsType[*httperr.Error](err); !ok || e.Field != "name" {
 					t.Errorf("%d characters: %v", chars, err)
 				}
 			} else if err != nil || *d.Language != "go" || given != nil && *d.Title != "a title" {

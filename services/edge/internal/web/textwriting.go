@@ -12,6 +12,9 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // textWriting is what the writing of a new text and of a changed one have in common.
@@ -119,7 +122,7 @@ func (t *textWriting) readText() error {
 	}
 	t.hash = bodyHash(t.call.Ctx, body)
 	if !utf8.Valid(body) {
-		return httpin.InvalidField("content", "must be valid UTF-8")
+		return httperr.InvalidField("content", "must be valid UTF-8")
 	}
 	if len(body) > 0 {
 		t.draft.text = body
@@ -187,9 +190,9 @@ func (s *Server) update(u *update) (*written, error) {
 // open checks the header and the query of a new text: JSON, or plain text with the other fields in the query.
 // curl --data-binary declares its file a form unless it is told otherwise, so that counts as plain text.
 func (n *creation) open() error {
-	media, charset, _ := httpin.MediaType(n.call.Ctx)
+	media, charset, _ := headers.MediaType(n.call.Ctx)
 	switch {
-	case !httpin.UTF8(charset):
+	case !headers.UTF8(charset):
 	case media == "" || media == "application/json":
 		n.receiveJSON()
 		return noQueryBesideJSON(n.call)
@@ -197,13 +200,13 @@ func (n *creation) open() error {
 		n.receiveText((*textWriting).readText)
 		return n.draft.setQuery(n.call, &n.rules)
 	}
-	return httpin.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
+	return httperr.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
 }
 
 // noQueryBesideJSON refuses every query parameter. One that is a field belongs into the JSON.
 func noQueryBesideJSON(c *call) error {
-	err := httpin.NoQuery(c.Ctx)
-	if e, ok := errors.AsType[*httpin.Error](err); ok && slices.Contains(draftFields(), e.Field) {
+	err := input.NoQuery(c.Ctx)
+	if e, ok := errors.AsType[*httperr.Error](err); ok && slices.Contains(draftFields(), e.Field) {
 		e.Message = fmt.Sprintf("%s must be a field of the JSON body: query parameters are for text/plain bodies.", e.Field)
 	}
 	return err

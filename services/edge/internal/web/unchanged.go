@@ -6,7 +6,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
 )
 
 // A conditional read that ends in 304 is free, so it is not admitted: it appends nothing to the billing journal. The document is looked
@@ -24,7 +24,7 @@ func (r *reading) unchanged() (bool, error) {
 	if r.checkPassword(doc) != nil {
 		return false, nil // the metered read returns it, as a failed call
 	}
-	return true, httpin.NotModified(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
+	return true, headers.NotModified(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
 }
 
 // known tells whether the client has the document already. A condition that fails is for the metered read to return.
@@ -39,7 +39,7 @@ func (r *reading) burns(doc *event.Document) bool {
 }
 
 // fileUnchanged is unchanged for the bytes of a file.
-func (s *Server) fileUnchanged(c *call, id string, conditions httpin.Conditions) (bool, error) {
+func (s *Server) fileUnchanged(c *call, id string, conditions headers.Conditions) (bool, error) {
 	doc, err := s.lookAt(c, event.File, &event.Read{Item: id, Requester: uint64(c.who.account)})
 	if err != nil || doc == nil {
 		return false, err
@@ -50,7 +50,7 @@ func (s *Server) fileUnchanged(c *call, id string, conditions httpin.Conditions)
 	if confirmed, err := s.confirmReader(c); !confirmed || err != nil {
 		return false, err
 	}
-	return true, httpin.NotModified(c.Ctx, fileTag(doc))
+	return true, headers.NotModified(c.Ctx, fileTag(doc))
 }
 
 // lookAt reads a document for a conditional call. It is nil for other calls, and where the caller may not know of the document.

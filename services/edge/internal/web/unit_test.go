@@ -17,6 +17,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 func FuzzAnswersAreTheStringsTheyWereMadeOf(f *testing.F) {
@@ -63,11 +64,11 @@ func TestANullBesideTheExpiryOfANewKeyDoesNotEndIt(t *testing.T) {
 }
 
 func TestLifetimes(t *testing.T) {
-	number := func(s string) httpin.Value { return httpin.Value{Kind: httpin.Number, Text: []byte(s)} }
-	text := func(s string) httpin.Value { return httpin.Value{Kind: httpin.String, Text: []byte(s)} }
-	query := func(s string) httpin.Value { return httpin.Value{Kind: httpin.Query, Text: []byte(s)} }
+	number := func(s string) input.Value { return input.Value{Kind: input.Number, Text: []byte(s)} }
+	text := func(s string) input.Value { return input.Value{Kind: input.String, Text: []byte(s)} }
+	query := func(s string) input.Value { return input.Value{Kind: input.Query, Text: []byte(s)} }
 	for _, tc := range []struct {
-		v       httpin.Value
+		v       input.Value
 		longest time.Duration
 		want    time.Duration // -1: refused
 	}{
@@ -102,7 +103,7 @@ func TestLifetimes(t *testing.T) {
 		{text("1H"), maxLifetime, -1},
 		{text(" 1h"), maxLifetime, -1},
 		{text("never"), maxLifetime, 0},
-		{httpin.Value{Kind: httpin.Bool, Text: []byte("true")}, maxLifetime, -1},
+		{input.Value{Kind: input.Bool, Text: []byte("true")}, maxLifetime, -1},
 		{query("3600"), maxLifetime, time.Hour},
 		{query("1h"), maxLifetime, time.Hour},
 		{query("x"), maxLifetime, -1},
@@ -178,7 +179,7 @@ func TestFieldsAreHeldToTheirLimits(t *testing.T) {
 		{"content", `"` + strings.Repeat("é", 32) + `a"`, false},
 	} {
 		d, rules := &draft{}, &draftRules{now: now, content: httpin.Limit{Bytes: 64, Name: "64 bytes"}, update: true}
-		err := httpin.ParseObject([]byte(`{"`+tc.field+`":`+tc.json+`}`), func(name string, v httpin.Value) error { return d.set(rules, name, v) })
+		err := input.ParseObject([]byte(`{"`+tc.field+`":`+tc.json+`}`), func(name string, v input.Value) error { return d.set(rules, name, v) })
 		if (err == nil) != tc.ok {
 			t.Errorf("%s %.60s: %v", tc.field, tc.json, err)
 		}

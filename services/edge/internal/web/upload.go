@@ -23,6 +23,9 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // docs/api.md, Limits.
@@ -35,7 +38,7 @@ const (
 )
 
 func fileTooLarge() error {
-	e := httpin.TooLarge(maxFileBytes, "A file must be at most 50 MB (%d bytes).", maxFileBytes)
+	e := httperr.TooLarge(maxFileBytes, "A file must be at most 50 MB (%d bytes).", maxFileBytes)
 	e.Field = "file"
 	return e
 }
@@ -46,7 +49,7 @@ type upload struct {
 	c  *call
 	id string
 
-	form *httpin.Form    // nil: the body is the file
+	form *input.Form     // nil: the body is the file
 	part *multipart.Part // the file's
 	file string          // name of the part
 	body *httpin.Body
@@ -55,8 +58,8 @@ type upload struct {
 	named      bool // by a field, which goes before the file name of the part
 	visibility event.Visibility
 	lifetime   time.Duration
-	seen       []string      // fields
-	also       httpin.Fields // of a form of ours, beside those of the API
+	seen       []string     // fields
+	also       input.Fields // of a form of ours, beside those of the API
 
 	contentType string
 	size        int64
@@ -104,23 +107,23 @@ func (u *upload) answer(done *written) error {
 // open checks all that is known before the file's first byte.
 func (u *upload) open() error {
 	if u.body == nil {
-		return httpin.InvalidField("file", "must not be empty")
+		return httperr.InvalidField("file", "must not be empty")
 	}
 	if err := httpin.RequireIdentity(u.c.Ctx); err != nil {
 		return err
 	}
-	media, _, params := httpin.MediaType(u.c.Ctx)
+	media, _, params := headers.MediaType(u.c.Ctx)
 	if media == "multipart/form-data" {
 		return u.openForm(params["boundary"])
 	}
 	if err := u.body.Limit(maxFileBytes, fileTooLarge); err != nil {
 		return err
 	}
-	if err := httpin.QueryFields(u.c.Ctx, u.set); err != nil {
+	if err := input.QueryFields(u.c.Ctx, u.set); err != nil {
 		return err
 	}
 	if u.name == "" {
-		return httpin.InvalidField("name", "is required: the file's name as ?name=")
+		return httperr.InvalidField("name", "is required: the file's name as ?name=")
 	}
 	if media != "application/x-www-form-urlencoded" { // curl says so by default
 		u.contentType = cleanType(string(u.c.Request().Header.ContentType()))
@@ -129,14 +132,14 @@ func (u *upload) open() error {
 }
 
 func (u *upload) openForm(boundary string) error {
-	form, err := httpin.NewForm(u.body, boundary)
+	form, err := input.NewForm(u.body, boundary)
 	if err != nil {
 		return err
 	}
 	if err := u.body.Limit(maxFileBytes+multipartOverhead, fileTooLarge); err != nil {
 		return err
 	}
-	if err := httpin.NoQuery(u.c.Ctx); err != nil {
+	if err := input.NoQuery(u.c.Ctx); err != nil {
 		return err
 	}
 	u.form = form
@@ -144,7 +147,7 @@ func (u *upload) openForm(boundary string) error {
 		return err
 	}
 	if u.part == nil {
-		return httpin.InvalidField("file", "is required: the multipart body needs a part of that name")
+		return httperr.InvalidField("file", "is required: the multipart body needs a part of that name")
 	}
 	u.contentType = cleanType(u.part.Header.Get(fiber.HeaderContentType))
 	if !u.named {
@@ -159,14 +162,14 @@ func (u *upload) nextFile() error {
 	for {
 		part, name, file, err := u.form.Next()
 		switch {
-		case httpin.FormEnded(err):
+		case input.FormEnded(err):
 			return nil
 		case err != nil:
 			return formFailure(err)
 		}
 		if name == "file" {
 			if slices.Contains(u.seen, name) {
-				return httpin.InvalidField(name, "must be one part")
+				return httperr.InvalidField(name, "must be one part")
 			}
 			u.seen = append(u.seen, name)
 			u.part, u.file = part, file
@@ -180,7 +183,7 @@ func (u *upload) nextFile() error {
 
 func (u *upload) field(name string, part *multipart.Part) error {
 	if slices.Contains(u.seen, name) {
-		return httpin.InvalidField(name, "must be given once")
+		return httperr.InvalidField(name, "must be given once")
 	}
 	u.seen = append(u.seen, name)
 	text, err := io.ReadAll(io.LimitReader(part, partFieldBytes+1))
@@ -188,9 +191,9 @@ func (u *upload) field(name string, part *multipart.Part) error {
 		return formFailure(err)
 	}
 	if len(text) > partFieldBytes || !utf8.Valid(text) {
-		return httpin.OverLimit(name, partFieldBytes, "must be text of at most 4 KiB in UTF-8")
+		return httperr.OverLimit(name, partFieldBytes, "must be text of at most 4 KiB in UTF-8")
 	}
-	return u.set(name, httpin.Value{Kind: httpin.Query, Text: text})
+	return u.set(name, input.Value{Kind: input.Query, Text: text})
 }
 
 // formFailure is the failure of the body, or 400 where the body is no form.
@@ -198,10 +201,10 @@ func formFailure(err error) error {
 	if fault.KindOf(err) != fault.Internal {
 		return err
 	}
-	return httpin.Malformed("The multipart body is not valid.")
+	return httperr.Malformed("The multipart body is not valid.")
 }
 
-func (u *upload) set(name string, v httpin.Value) (err error) {
+func (u *upload) set(name string, v input.Value) (err error) {
 	if set, ok := u.also[name]; ok {
 		return set(name, v)
 	}
@@ -217,20 +220,20 @@ func (u *upload) set(name string, v httpin.Value) (err error) {
 		return err
 	}
 	if u.form == nil {
-		return httpin.UnknownParameter(name, "name", "visibility", "expiresIn")
+		return httperr.UnknownParameter(name, "name", "visibility", "expiresIn")
 	}
-	return httpin.UnknownField(name, "file", "name", "visibility", "expiresIn")
+	return httperr.UnknownField(name, "file", "name", "visibility", "expiresIn")
 }
 
 func (u *upload) setName(name string) error {
-	if err := httpin.CheckFileName("name", name); err != nil {
+	if err := input.CheckFileName("name", name); err != nil {
 		return err
 	}
 	if n := utf8.RuneCountInString(name); n < 1 || n > nameChars || name == "." || name == ".." {
-		return httpin.OverLimit("name", nameChars, "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be \".\" or \"..\"")
+		return httperr.OverLimit("name", nameChars, "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be \".\" or \"..\"")
 	}
 	if strings.ContainsAny(name, `/\`) {
-		return httpin.InvalidField("name", "must not contain / or \\")
+		return httperr.InvalidField("name", "must not contain / or \\")
 	}
 	u.name = name
 	return nil
@@ -287,7 +290,7 @@ func (u *upload) finish() error {
 		}
 	}
 	if u.size == 0 {
-		return httpin.InvalidField("file", "must not be empty")
+		return httperr.InvalidField("file", "must not be empty")
 	}
 	return nil
 }
@@ -304,7 +307,7 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 		u.contentType = http.DetectContentType(first)
 	}
 	if n == 0 {
-		return httpin.InvalidField("file", "must not be empty")
+		return httperr.InvalidField("file", "must not be empty")
 	}
 	size := int64(-1)
 	if u.form == nil {

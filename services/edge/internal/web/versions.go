@@ -4,7 +4,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // listVersions answers with one page of the versions of a text, newest first. It is for those who may update the text. It
@@ -58,9 +58,9 @@ func (s *Server) versionsQuery(c *call, k *textKind) (read *event.Read, scope st
 	read = &event.Read{Item: c.param("ref"), Requester: uint64(c.who.account), ListVersions: defaultPage}
 	scope = "versions 1 " + string(k.domain) + " " + c.who.account.String() + " "
 	var cursor string
-	err = httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit":  httpin.To(&read.ListVersions, pageLimit),
-		"cursor": httpin.To(&cursor, httpin.StringField),
+	err = input.QueryFields(c.Ctx, input.Fields{
+		"limit":  input.To(&read.ListVersions, pageLimit),
+		"cursor": input.To(&cursor, input.StringField),
 	}.Set)
 	if err != nil || cursor == "" {
 		return read, scope, err

@@ -16,6 +16,9 @@ import (
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -144,7 +147,7 @@ func (s *Server) revealText(c *call, k *textKind) error {
 
 // parseReveal reads the form of pages.Ask.
 func parseReveal(body []byte) (password string, err error) {
-	err = httpin.ParseForm(body, httpin.Fields{"password": httpin.To(&password, httpin.StringField)})
+	err = input.ParseForm(body, input.Fields{"password": input.To(&password, input.StringField)})
 	return password, err
 }
 
@@ -313,9 +316,9 @@ func (s *Server) downloadText(c *call, k *textKind) error {
 // rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
 func (s *Server) rawText(c *call, k *textKind) error {
 	if c.Context().QueryArgs().Has("version") { // another text than the one that is asked for would be worse
-		return httpin.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
+		return httperr.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
 	}
-	conditions, err := httpin.ReadConditions(c.Ctx)
+	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -336,17 +339,17 @@ func (s *Server) rawText(c *call, k *textKind) error {
 	}
 	pages.ProtectRaw(c.Ctx, doc)
 	if known {
-		return httpin.NotModified(c.Ctx, v.ETag)
+		return headers.NotModified(c.Ctx, v.ETag)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
 	if c.download {
-		c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(s.fileName(doc)))
+		c.Set(fiber.HeaderContentDisposition, headers.ContentDisposition(s.fileName(doc)))
 	}
 	return s.sendContent(c, doc, v)
 }
 
 func (s *Server) rawFile(c *call) error {
-	conditions, err := httpin.ReadConditions(c.Ctx)
+	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -375,7 +378,7 @@ func (s *Server) operate(c *call) error {
 	}
 	var failure operatorFailure
 	if err := json.Unmarshal(c.Response().Body(), &failure); err != nil || failure.Code == "" {
-		return fault.New(fault.Internal, httpin.InternalMessage).Because(errors.New(string(c.Response().Body())))
+		return fault.New(fault.Internal, httperr.InternalMessage).Because(errors.New(string(c.Response().Body())))
 	}
 	failure.RequestID, failure.Docs = httpin.RequestID(c.Ctx), s.url("/docs/errors#"+failure.Code)
 	body, err := json.Marshal(failure)

@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 const maxWebhooks = 10 // of an account: the fold counts
@@ -89,7 +89,7 @@ func (s *Server) webhookRequest(c *call, r *event.WebhookRequest) (*event.Webhoo
 	case event.WebhookStatus_WEBHOOK_NOT_FOUND:
 		return nil, notFound()
 	case event.WebhookStatus_WEBHOOK_BAD_URL:
-		return nil, httpin.InvalidField("url", "must "+a.Webhook.Reason)
+		return nil, httperr.InvalidField("url", "must "+a.Webhook.Reason)
 	}
 	return nil, unavailable(errUserAnswer)
 }
@@ -204,9 +204,9 @@ func (s *Server) createdWebhook(c *call) (w webhook, secret string, err error) {
 	case err != nil:
 		return w, "", err
 	case d.url == nil:
-		return w, "", httpin.InvalidField("url", "is required")
+		return w, "", httperr.InvalidField("url", "is required")
 	case d.rules.Events == nil:
-		return w, "", httpin.InvalidField("events", "is required")
+		return w, "", httperr.InvalidField("events", "is required")
 	case *d.rules.Events&alert.Bit(event.AlertType_ALERT_BALANCE) != 0 && d.rules.GetBalanceBelowMicros() == 0:
 		return w, "", balanceRequired()
 	}
@@ -275,7 +275,7 @@ func (s *Server) changedWebhook(c *call) (w webhook, err error) {
 		return w, err
 	}
 	if d.url == nil && d.rules.Events == nil && d.rules.Thresholds == nil && d.rules.BalanceBelowMicros == nil {
-		return w, httpin.Malformed("The body has no field to change.")
+		return w, httperr.Malformed("The body has no field to change.")
 	}
 	id, err := pathWebhook(c)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
 )
 
 var (
@@ -42,8 +42,8 @@ type writing struct {
 	late   bool   // the body of a text is read once the request is admitted: see textWriting.receive
 	action action
 
-	conditions httpin.Conditions // of a change
-	mismatch   error             // for another version than conditions allow; nil: If-Match names none that is current
+	conditions headers.Conditions // of a change
+	mismatch   error              // for another version than conditions allow; nil: If-Match names none that is current
 
 	id     event.RequestID
 	charge event.Charge

@@ -1,10 +1,10 @@
-package httpin
+// Package input reads what a client sends as fields, strictly: JSON objects, query parameters and forms, and the values in them.
+package input
 
 import (
 	"bytes"
 	"maps"
 	"math"
-	"mime"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,69 +13,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
-
-// shorten makes a client's text short enough to be shown in a message.
-func shorten(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "…"
-	}
-	return s
-}
-
-// MediaType is the request's Content-Type in lower case, without parameters; "" where there is none. charset is in
-// lower case too.
-func MediaType(c *fiber.Ctx) (name, charset string, params map[string]string) {
-	sent := c.Request().Header.ContentType()
-	if string(sent) == fiber.MIMEApplicationJSON { // as nearly all clients send it
-		return fiber.MIMEApplicationJSON, "", nil
-	}
-	raw := withoutEmptyParams(string(sent))
-	name, params, err := mime.ParseMediaType(raw)
-	if err != nil && raw != "" {
-		name, _, _ = strings.Cut(raw, ";")
-		return strings.ToLower(strings.TrimSpace(name)), brokenCharset, nil
-	}
-	return name, strings.ToLower(params["charset"]), params
-}
-
-// brokenCharset is the charset where the parameters can't be read: nobody can tell which one they name.
-const brokenCharset = "?"
-
-// withoutEmptyParams leaves out the parameters of a media type that are empty, which count as none (RFC 9110, 5.6.6).
-func withoutEmptyParams(media string) string {
-	var out strings.Builder
-	quoted, escaped, empty := false, false, false // empty: nothing but white space has followed the last semicolon
-	for i := range len(media) {
-		c := media[i]
-		switch {
-		case quoted:
-			quoted, escaped = c != '"' || escaped, c == '\\' && !escaped
-		case c == ';' && empty:
-			continue
-		case c == ';':
-			empty = true
-		case c != ' ' && c != '\t':
-			quoted, empty = c == '"', false
-		}
-		out.WriteByte(c)
-	}
-	return out.String()
-}
-
-// UTF8 tells whether text in the charset is UTF-8. A request without a charset is.
-func UTF8(charset string) bool {
-	return charset == "" || charset == "utf-8" || charset == "utf8" || charset == "us-ascii"
-}
-
-// RequireJSON refuses, with 415, a body that is declared as anything but JSON. One without a Content-Type is taken.
-func RequireJSON(c *fiber.Ctx) error {
-	name, charset, _ := MediaType(c)
-	if (name == "" || name == fiber.MIMEApplicationJSON) && UTF8(charset) {
-		return nil
-	}
-	return UnsupportedMediaType("Content-Type must be application/json, in UTF-8.")
-}
 
 // QueryFields calls field for every query parameter, as ParseObject does for every member. A parameter that comes twice
 // is 400, unless its name is in repeatable.
@@ -88,11 +28,11 @@ func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatabl
 		case err != nil:
 			return
 		case !utf8.ValidString(name) || !utf8.Valid(v):
-			err = Malformed("The query is not valid UTF-8.")
+			err = httperr.Malformed("The query is not valid UTF-8.")
 		case slices.Contains(seen, name) && !slices.Contains(repeatable, name):
-			err = InvalidField(name, "must be given once")
+			err = httperr.InvalidField(name, "must be given once")
 		case len(seen) >= maxJSONFields:
-			err = Malformed("There are more than %d query parameters.", maxJSONFields)
+			err = httperr.Malformed("There are more than %d query parameters.", maxJSONFields)
 		default:
 			seen = append(seen, name)
 			err = field(name, Value{Kind: Query, Text: bytes.Clone(v)})
@@ -106,21 +46,21 @@ func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatabl
 func ParseForm(body []byte, fields Fields) error {
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
-		return Malformed("The body is not a valid form.")
+		return httperr.Malformed("The body is not a valid form.")
 	}
 	if len(values) > maxJSONFields {
-		return Malformed("There are more than %d fields.", maxJSONFields)
+		return httperr.Malformed("There are more than %d fields.", maxJSONFields)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		list := values[name]
 		set, known := fields[name]
 		switch {
 		case !utf8.ValidString(name) || !utf8.ValidString(list[0]):
-			return Malformed("The form is not valid UTF-8.")
+			return httperr.Malformed("The form is not valid UTF-8.")
 		case !known:
-			return UnknownField(name, slices.Sorted(maps.Keys(fields))...)
+			return httperr.UnknownField(name, slices.Sorted(maps.Keys(fields))...)
 		case len(list) > 1:
-			return InvalidField(name, "must be given once")
+			return httperr.InvalidField(name, "must be given once")
 		}
 		if err := set(name, Value{Kind: Query, Text: []byte(list[0])}); err != nil {
 			return err
@@ -148,9 +88,9 @@ func (f Fields) Set(name string, v Value) error {
 	}
 	known := slices.Sorted(maps.Keys(f))
 	if v.Kind == Query {
-		return UnknownParameter(name, known...)
+		return httperr.UnknownParameter(name, known...)
 	}
-	return UnknownField(name, known...)
+	return httperr.UnknownField(name, known...)
 }
 
 // To is a field that is read by read and kept in to.
@@ -169,7 +109,7 @@ func Line(most int) func(string, Value) (string, error) {
 // StringField is the field as text.
 func StringField(name string, v Value) (string, error) {
 	if v.Kind != String && v.Kind != Query {
-		return "", InvalidField(name, "must be a string")
+		return "", httperr.InvalidField(name, "must be a string")
 	}
 	return string(v.Text), nil
 }
@@ -181,11 +121,11 @@ func LineField(name string, v Value, most int) (string, error) {
 	case err != nil:
 		return "", err
 	case !utf8.ValidString(s): // the name of a form's file may be any bytes
-		return "", InvalidField(name, "must be valid UTF-8")
+		return "", httperr.InvalidField(name, "must be valid UTF-8")
 	case utf8.RuneCountInString(s) > most:
-		return "", OverLimit(name, int64(most), "must have at most "+strconv.Itoa(most)+" characters")
+		return "", httperr.OverLimit(name, int64(most), "must have at most "+strconv.Itoa(most)+" characters")
 	case HasControl(s):
-		return "", InvalidField(name, "must not contain control characters")
+		return "", httperr.InvalidField(name, "must not contain control characters")
 	}
 	return s, nil
 }
@@ -205,7 +145,7 @@ func BoolField(name string, v Value) (bool, error) {
 			return false, nil
 		}
 	}
-	return false, InvalidField(name, "must be true or false")
+	return false, httperr.InvalidField(name, "must be true or false")
 }
 
 // CountField reads a query parameter as a whole number from 1 to most.
@@ -216,9 +156,9 @@ func CountField(most uint64) func(string, Value) (uint64, error) {
 		case err == nil && n >= 1 && n <= most:
 			return n, nil
 		case most == math.MaxInt64:
-			return 0, InvalidField(name, "must be a whole number from 1")
+			return 0, httperr.InvalidField(name, "must be a whole number from 1")
 		}
-		return 0, OverLimit(name, int64(most), "must be a whole number from 1 to "+strconv.FormatUint(most, 10))
+		return 0, httperr.OverLimit(name, int64(most), "must be a whole number from 1 to "+strconv.FormatUint(most, 10))
 	}
 }
 
@@ -230,7 +170,7 @@ func TimeField(name string, v Value) (time.Time, error) {
 	}
 	t, err := ParseTime(text)
 	if err != nil {
-		return time.Time{}, InvalidField(name, "must be a time like 2026-11-30T12:00:00Z (RFC 3339): "+err.Error())
+		return time.Time{}, httperr.InvalidField(name, "must be a time like 2026-11-30T12:00:00Z (RFC 3339): "+err.Error())
 	}
 	return t, nil
 }

@@ -1,14 +1,14 @@
-package httpin
+package headers
 
 import (
 	"fmt"
 	"io"
-	"mime"
-	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // Ranged is a representation that is sent whole or in part.
@@ -28,8 +28,8 @@ func WriteRange(c *fiber.Ctx, src *Ranged) error {
 		switch {
 		case valid && !satisfiable:
 			c.Set(fiber.HeaderContentRange, "bytes */"+strconv.FormatInt(src.Size, 10))
-			return &Error{
-				Status: fiber.StatusRequestedRangeNotSatisfiable, Code: CodeRangeNotSatisfiable, Field: fiber.HeaderRange,
+			return &httperr.Error{
+				Status: fiber.StatusRequestedRangeNotSatisfiable, Code: httperr.CodeRangeNotSatisfiable, Field: fiber.HeaderRange,
 				Message: fmt.Sprintf("Range must be within the %d bytes that there are.", src.Size),
 			}
 		case valid:
@@ -108,20 +108,4 @@ func parsePosition(s string) (int64, bool) {
 		return 1<<62 - 1, true
 	}
 	return n, true
-}
-
-// ContentDisposition tells a browser to save a file under the name: in ASCII for old clients, and in UTF-8 beside it
-// where that differs (RFC 6266, appendix D).
-func ContentDisposition(name string) string {
-	plain := strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f || r == '"' || r == '\\' || r == '%' {
-			return '_'
-		}
-		return r
-	}, name)
-	params := map[string]string{"filename": plain}
-	if plain != name {
-		params["filename*"] = "UTF-8''" + strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
-	}
-	return mime.FormatMediaType("attachment", params)
 }

@@ -1,4 +1,4 @@
-package httpin
+package input
 
 import (
 	"errors"

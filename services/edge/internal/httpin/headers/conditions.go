@@ -1,10 +1,12 @@
-package httpin
+package headers
 
 import (
 	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // Validators are what conditions compare, of what the request would be answered with.
@@ -96,8 +98,8 @@ func (c *Conditions) Versions() (versions []uint64, decided bool) {
 	return c.match.Numbers(), true
 }
 
-func unmet(header, message string) *Error {
-	return &Error{Status: fiber.StatusPreconditionFailed, Code: CodeVersionMismatch, Field: header, Message: message}
+func unmet(header, message string) *httperr.Error {
+	return &httperr.Error{Status: fiber.StatusPreconditionFailed, Code: httperr.CodeVersionMismatch, Field: header, Message: message}
 }
 
 // The forms of an HTTP-date (RFC 9110, 5.6.7), the last two of them obsolete.

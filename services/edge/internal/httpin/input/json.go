@@ -1,12 +1,14 @@
 // This parser stays until the toolchain has encoding/json/jsontext without GOEXPERIMENT; Go 1.26 has not.
 
-package httpin
+package input
 
 import (
 	"errors"
 	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // Kind is the kind of a field's value.
@@ -49,7 +51,7 @@ const (
 // It decodes strings in place, and so changes data. An error of field is returned unless a later byte is malformed.
 func ParseObject(data []byte, field func(name string, v Value) error) error {
 	if !utf8.Valid(data) {
-		return Malformed("The body is not valid UTF-8.")
+		return httperr.Malformed("The body is not valid UTF-8.")
 	}
 	p := &parser{data: data}
 	err, fieldErr := p.object(field)
@@ -63,7 +65,7 @@ func ParseObject(data []byte, field func(name string, v Value) error) error {
 	case errors.Is(err, errTooMany) && fieldErr != nil:
 		return fieldErr
 	case err != nil:
-		return Malformed("The body is not a valid JSON object: %v (at byte %d).", err, p.at)
+		return httperr.Malformed("The body is not a valid JSON object: %v (at byte %d).", err, p.at)
 	}
 	return fieldErr
 }

@@ -1,4 +1,4 @@
-package httpin
+package headers
 
 import (
 	"slices"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 const maxETags = 64
@@ -47,7 +49,7 @@ func ParseETags(c *fiber.Ctx, header string) (ETags, error) {
 }
 
 func notETags(header string) error {
-	return InvalidField(header, `must be * or a list of quoted tags like "3"`)
+	return httperr.InvalidField(header, `must be * or a list of quoted tags like "3"`)
 }
 
 // splitETags reads a list, whose empty elements do not count (RFC 9110, 5.6.1.2).

@@ -1,4 +1,4 @@
-package httpin
+package input
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"mime/multipart"
 	"strings"
 	"unicode/utf8"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 const (
@@ -38,7 +40,7 @@ func NewForm(body io.Reader, boundary string) (*Form, error) {
 // CheckBoundary refuses a text that can't be a boundary.
 func CheckBoundary(boundary string) error {
 	if boundary == "" || len(boundary) > 70 || boundary[len(boundary)-1] == ' ' || strings.ContainsFunc(boundary, notOfBoundary) {
-		return Malformed("The multipart body has no valid boundary.")
+		return httperr.Malformed("The multipart body has no valid boundary.")
 	}
 	return nil
 }
@@ -56,13 +58,13 @@ func (f *Form) Next() (part *multipart.Part, name, file string, err error) {
 	part, err = f.reader.NextRawPart()
 	f.body.left = -1
 	if errors.Is(err, errPartHeader) {
-		return nil, "", "", Malformed("The header of a part of the multipart body is larger than %d bytes.", maxPartHeader)
+		return nil, "", "", httperr.Malformed("The header of a part of the multipart body is larger than %d bytes.", maxPartHeader)
 	} else if err != nil {
 		return nil, "", "", err
 	}
 	f.part = part
 	if f.parts++; f.parts > maxFormParts {
-		return nil, "", "", Malformed("The multipart body has more than %d parts.", maxFormParts)
+		return nil, "", "", httperr.Malformed("The multipart body has more than %d parts.", maxFormParts)
 	}
 	fields := 0
 	for _, values := range part.Header {
@@ -70,16 +72,16 @@ func (f *Form) Next() (part *multipart.Part, name, file string, err error) {
 	}
 	disposition := part.Header.Values("Content-Disposition")
 	if fields > maxPartFields || len(disposition) != 1 {
-		return nil, "", "", Malformed("A part of the multipart body must have one Content-Disposition, and at most %d header fields.", maxPartFields)
+		return nil, "", "", httperr.Malformed("A part of the multipart body must have one Content-Disposition, and at most %d header fields.", maxPartFields)
 	}
 	kind, params, err := mime.ParseMediaType(disposition[0])
 	name, named := params["name"]
 	if err != nil || kind != "form-data" || !named {
-		return nil, "", "", Malformed("The Content-Disposition of a part must be form-data with one name.")
+		return nil, "", "", httperr.Malformed("The Content-Disposition of a part must be form-data with one name.")
 	}
 	file, sent := params["filename"]
 	if !sent && strings.Contains(strings.ToLower(disposition[0]), "filename*") {
-		return nil, "", "", InvalidField("filename*", "must be UTF-8, like UTF-8''na%C3%AFve.txt")
+		return nil, "", "", httperr.InvalidField("filename*", "must be UTF-8, like UTF-8''na%C3%AFve.txt")
 	}
 	if err := CheckFileName("filename", file); err != nil {
 		return nil, "", "", err
@@ -91,9 +93,9 @@ func (f *Form) Next() (part *multipart.Part, name, file string, err error) {
 func CheckFileName(field, name string) error {
 	switch {
 	case !utf8.ValidString(name):
-		return InvalidField(field, "must be a file name in UTF-8: it has other bytes, as a name in Latin-1 does")
+		return httperr.InvalidField(field, "must be a file name in UTF-8: it has other bytes, as a name in Latin-1 does")
 	case HasControl(name):
-		return InvalidField(field, "must not contain control characters")
+		return httperr.InvalidField(field, "must not contain control characters")
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package httpin
+package input
 
 import (
 	"bytes"
@@ -6,14 +6,16 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 func codeOf(err error) string {
-	var e *Error
+	var e *httperr.Error
 	if errors.As(err, &e) {
 		return e.Code
 	}
-	return CodeInternal
+	return httperr.CodeInternal
 }
 
 func TestParseObjectRefusesWhatJSONLeavesToChance(t *testing.T) {
@@ -26,33 +28,33 @@ func TestParseObjectRefusesWhatJSONLeavesToChance(t *testing.T) {
 		{`{"a":"\ud83d\ude00\/\b\f\n\r\t\u00e9"}`, ""},
 		{`{"a":-0.5e+10}`, ""},
 		{`{"":0}`, ""},
-		{``, CodeMalformed},
-		{`[]`, CodeMalformed},
-		{`null`, CodeMalformed},
-		{`{"a":1}x`, CodeMalformed},
-		{`{"a":1,}`, CodeMalformed},
-		{`{"a":1,"a":2}`, CodeMalformed},
-		{`{"a":1,"\u0061":2}`, CodeMalformed},
-		{`{"a":01}`, CodeMalformed},
-		{`{"a":1.}`, CodeMalformed},
-		{`{"a":+1}`, CodeMalformed},
-		{`{"a":"` + "\x01" + `"}`, CodeMalformed},
-		{`{"a":"\ud83d"}`, CodeMalformed},
-		{`{"a":"\ude00"}`, CodeMalformed},
-		{`{"a":"\ud83dA"}`, CodeMalformed},
-		{`{"a":"\x"}`, CodeMalformed},
-		{`{"a":"\u12"}`, CodeMalformed},
-		{"{\"a\":\"\xff\"}", CodeMalformed},
-		{`{"a":tru}`, CodeMalformed},
-		{`{"a" 1}`, CodeMalformed},
-		{`{a:1}`, CodeMalformed},
-		{`{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, CodeMalformed},
-		{`{"bad":1}`, CodeUnknownField},
-		{`{"bad":1,`, CodeMalformed},
+		{``, httperr.CodeMalformed},
+		{`[]`, httperr.CodeMalformed},
+		{`null`, httperr.CodeMalformed},
+		{`{"a":1}x`, httperr.CodeMalformed},
+		{`{"a":1,}`, httperr.CodeMalformed},
+		{`{"a":1,"a":2}`, httperr.CodeMalformed},
+		{`{"a":1,"\u0061":2}`, httperr.CodeMalformed},
+		{`{"a":01}`, httperr.CodeMalformed},
+		{`{"a":1.}`, httperr.CodeMalformed},
+		{`{"a":+1}`, httperr.CodeMalformed},
+		{`{"a":"` + "\x01" + `"}`, httperr.CodeMalformed},
+		{`{"a":"\ud83d"}`, httperr.CodeMalformed},
+		{`{"a":"\ude00"}`, httperr.CodeMalformed},
+		{`{"a":"\ud83dA"}`, httperr.CodeMalformed},
+		{`{"a":"\x"}`, httperr.CodeMalformed},
+		{`{"a":"\u12"}`, httperr.CodeMalformed},
+		{"{\"a\":\"\xff\"}", httperr.CodeMalformed},
+		{`{"a":tru}`, httperr.CodeMalformed},
+		{`{"a" 1}`, httperr.CodeMalformed},
+		{`{a:1}`, httperr.CodeMalformed},
+		{`{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, httperr.CodeMalformed},
+		{`{"bad":1}`, httperr.CodeUnknownField},
+		{`{"bad":1,`, httperr.CodeMalformed},
 	} {
 		err := ParseObject([]byte(tc.in), func(name string, _ Value) error {
 			if name == "bad" {
-				return UnknownField(name)
+				return httperr.UnknownField(name)
 			}
 			return nil
 		})

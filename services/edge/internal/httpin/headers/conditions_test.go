@@ -1,4 +1,4 @@
-package httpin
+package headers
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 const (
@@ -84,7 +86,7 @@ func TestConditionsAreEvaluatedInTheOrderOfRFC9110(t *testing.T) {
 		if err == nil {
 			known, err = conditions.Check(tc.v)
 		}
-		var e *Error
+		var e *httperr.Error
 		switch {
 		case errors.As(err, &e):
 			status, field = e.Status, e.Field

@@ -1,0 +1,119 @@
+// Package httperr has the errors that are answered with an HTTP status of their own: a code for programs, a message for people, and
+// what more helps the developer of a client.
+package httperr
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Error is a failure that is answered with a status of its own.
+type Error struct {
+	Status     int
+	Code       string // for programs
+	Message    string // for people
+	Field      string // of the body, parameter or header that is at fault; empty: none
+	Suggestion string // of what was meant, for people; empty: none
+	Limit      int64  // that was passed; 0: none
+	RetryAfter int    // seconds after which the same request may succeed; 0: waiting does not help
+	Cause      error  // for the log; clients never see it
+}
+
+// The codes of errors, beside the status that each has.
+const (
+	CodeMalformed            = "malformed"              // 400
+	CodeUnknownField         = "unknown_field"          // 400
+	CodeInvalidField         = "invalid_field"          // 400
+	CodeNotFound             = "not_found"              // 404
+	CodeMethodNotAllowed     = "method_not_allowed"     // 405
+	CodeRequestTimeout       = "request_timeout"        // 408
+	CodeVersionMismatch      = "version_mismatch"       // 412
+	CodeTooLarge             = "too_large"              // 413
+	CodeUnsupportedMediaType = "unsupported_media_type" // 415
+	CodeRangeNotSatisfiable  = "range_not_satisfiable"  // 416
+	CodeHeadersTooLarge      = "headers_too_large"      // 431
+	CodeInternal             = "internal"               // 500
+	CodeUnavailable          = "unavailable"            // 503
+)
+
+// The messages of failures that are not the client's.
+const (
+	InternalMessage    = "Something went wrong on our side."
+	UnavailableMessage = "The service is not available at the moment. Try again."
+)
+
+// Error is the code and message, and the cause where there is one.
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Cause)
+	}
+	return e.Code + ": " + e.Message
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// ErrorCode is the code, for packages that look at errors without importing this one.
+func (e *Error) ErrorCode() string { return e.Code }
+
+// Malformed is the 400 for a request that can't be read.
+func Malformed(format string, args ...any) *Error {
+	return &Error{Status: fiber.StatusBadRequest, Code: CodeMalformed, Message: fmt.Sprintf(format, args...)}
+}
+
+// InvalidField is the 400 for a field whose value is refused; why ends the sentence "<name> …".
+func InvalidField(name, why string) *Error {
+	name = shorten(name)
+	return &Error{Status: fiber.StatusBadRequest, Code: CodeInvalidField, Field: name, Message: name + " " + why + "."}
+}
+
+// OverLimit is InvalidField for a value that passes a limit, which why names.
+func OverLimit(name string, limit int64, why string) *Error {
+	e := InvalidField(name, why)
+	e.Limit = limit
+	return e
+}
+
+// NotAnOption is InvalidField for a value that is none of those that the field takes.
+func NotAnOption(name, value string, options ...string) *Error {
+	last := len(options) - 1
+	e := InvalidField(name, "must be "+strings.Join(options[:last], ", ")+" or "+options[last])
+	e.Suggestion = suggest(value, options)
+	return e
+}
+
+// UnknownField is the 400 for a field that does not exist. known are those that do.
+func UnknownField(name string, known ...string) *Error { return unknown("field", name, known) }
+
+// UnknownParameter is UnknownField for a query parameter.
+func UnknownParameter(name string, known ...string) *Error {
+	return unknown("query parameter", name, known)
+}
+
+func unknown(what, name string, known []string) *Error {
+	short := shorten(name)
+	return &Error{
+		Status: fiber.StatusBadRequest, Code: CodeUnknownField, Message: fmt.Sprintf("Unknown %s %q.", what, short),
+		Field: short, Suggestion: suggest(name, known),
+	}
+}
+
+// TooLarge is the 413 for a body or a part of it. limit is in bytes; 0: it is not known.
+func TooLarge(limit int64, format string, args ...any) *Error {
+	return &Error{Status: fiber.StatusRequestEntityTooLarge, Code: CodeTooLarge, Limit: limit, Message: fmt.Sprintf(format, args...)}
+}
+
+// UnsupportedMediaType is the 415 for a body in another form than the endpoint takes.
+func UnsupportedMediaType(message string) *Error {
+	return &Error{Status: fiber.StatusUnsupportedMediaType, Code: CodeUnsupportedMediaType, Message: message}
+}
+
+// shorten makes a client's text short enough to be shown in a message.
+func shorten(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "…"
+	}
+	return s
+}
