@@ -13,9 +13,9 @@ import (
 
 	"quire.dev/deploy/natsconf"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/members"
-	"quire.dev/pkg/provision"
 )
 
 func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
@@ -65,7 +65,7 @@ func owners(t *testing.T, w *world) map[string]*client {
 	}
 	job := w.connect(t, natsconf.Provision, natsconf.Provision)
 	for range 2 { // the second time everything is there
-		if err := provision.Run(t.Context(), job.Conn, provision.Config{Partitions: partitions, Replicas: 1, Members: true}); err != nil {
+		if err := installation.Provision(t.Context(), job.Conn, installation.Config{Partitions: partitions, Replicas: 1, Members: true}); err != nil {
 			t.Fatalf("provision: %v", err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"quire.dev/pkg/apikey"
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -117,4 +116,4 @@ func Of(a *event.Alert) Payload {
 // Encode is the payload in JSON. Of one alert it is always the same bytes, since they are signed.
 func Encode(a *event.Alert) ([]byte, error) { return json.Marshal(Of(a)) }
 
-func credits(micros uint64) string { return credit.Micros(micros).String() }
+func credits(micros uint64) string { return plan.Micros(micros).String() }

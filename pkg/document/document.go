@@ -26,8 +26,8 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
-	"quire.dev/pkg/provision"
 	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
@@ -262,9 +262,9 @@ func (e *Engine) ReadNow(partition int, read *event.Read, after uint64, nowMS in
 func (e *Engine) fold(ctx context.Context, partition int) error {
 	// The first stream holds the number of partitions. A process with a larger number learns it there, and does not wait for
 	// streams that will never exist.
-	streams := []journal.Stream{provision.Stream(e.cfg.Policy.Domain, 0)}
+	streams := []journal.Stream{installation.Stream(e.cfg.Policy.Domain, 0)}
 	if partition != 0 {
-		streams = append(streams, provision.Stream(e.cfg.Policy.Domain, partition))
+		streams = append(streams, installation.Stream(e.cfg.Policy.Domain, partition))
 	}
 	waiting := func(err error) {
 		e.deps.Logger.Warn("waiting for the journals, which provisioning makes", "cause", err)

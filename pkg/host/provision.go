@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/lifecycle"
-	"quire.dev/pkg/provision"
 	"quire.dev/pkg/rpc"
 )
 
@@ -24,7 +24,7 @@ func MainProvision() int {
 			return err
 		}
 		defer nc.Close()
-		if err := provision.Run(ctx, nc, provision.Config{Partitions: p.Partitions, Replicas: p.Replicas, Members: true}); err != nil {
+		if err := installation.Provision(ctx, nc, installation.Config{Partitions: p.Partitions, Replicas: p.Replicas, Members: true}); err != nil {
 			return fmt.Errorf("provision: %w", err)
 		}
 		log.Info("the journals are there and up to date", "partitions", p.Partitions, "replicas", p.Replicas)

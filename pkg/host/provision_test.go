@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
-	"quire.dev/pkg/provision"
 )
 
 // TestTheJobMakesTheJournalsAndEnds: run twice, it changes nothing the second time.
@@ -23,7 +23,7 @@ func TestTheJobMakesTheJournalsAndEnds(t *testing.T) {
 	}
 	nc := server.Conn(t)
 	for _, domain := range append(event.Documents(), event.Billing) {
-		if err := journal.Await(t.Context(), nc, provision.Streams(domain, 2), 2, nil); err != nil {
+		if err := journal.Await(t.Context(), nc, installation.Streams(domain, 2), 2, nil); err != nil {
 			t.Errorf("journals of %s: %v", domain, err)
 		}
 	}

@@ -1,6 +1,7 @@
-// Package installation keeps the stores of different installations apart. The journals of an installation have an id, which
-// provisioning draws once. Each read model and the blob store keep a copy of it, from the first service that uses them. A
-// service whose stores have different ids must not start: it would take one installation's blobs for orphans of the other's.
+// Package installation makes the journals of an installation, and keeps the stores of different installations apart. The
+// journals have an id, which Provision draws once. Each read model and the blob store keep a copy of it, from the first
+// service that uses them. A service whose stores have different ids must not start: it would take one installation's blobs
+// for orphans of the other's.
 package installation
 
 import (

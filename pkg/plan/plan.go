@@ -1,11 +1,10 @@
-// Package plan defines tiers, quota keys and prices, and has the published price book.
+// Package plan says what an account may request and what that costs: tiers, quota keys, amounts of credits and the published price
+// book.
 package plan
 
 import (
 	"fmt"
 	"strings"
-
-	"quire.dev/pkg/credit"
 )
 
 // Tier is an account's plan. Its number is in events and never changes.
@@ -112,9 +111,9 @@ const Unlimited int64 = -1
 
 // Term is the limit and price of one quota key on one tier.
 type Term struct {
-	Limit   int64         // free requests a month, or Unlimited; 0: not on this tier
-	Price   credit.Micros // of a request beyond the limit
-	Overage bool          // requests beyond the limit are sold
+	Limit   int64  // free requests a month, or Unlimited; 0: not on this tier
+	Price   Micros // of a request beyond the limit
+	Overage bool   // requests beyond the limit are sold
 }
 
 // Book is a price book.
@@ -155,8 +154,8 @@ func Published(anonymousLimit int) *Book {
 		{LiteDelete, 50, 2_000, 10_000, "0.0002", "0.0001"},
 	} {
 		b.Terms[Free][row.key] = Term{Limit: row.free}
-		b.Terms[Pro][row.key] = Term{Limit: row.pro, Price: credit.MustParse(row.proPrice), Overage: true}
-		b.Terms[Max][row.key] = Term{Limit: row.max, Price: credit.MustParse(row.maxPrice), Overage: true}
+		b.Terms[Pro][row.key] = Term{Limit: row.pro, Price: MustParseCredits(row.proPrice), Overage: true}
+		b.Terms[Max][row.key] = Term{Limit: row.max, Price: MustParseCredits(row.maxPrice), Overage: true}
 		b.Terms[Admin][row.key] = Term{Limit: Unlimited}
 	}
 	for _, key := range []QuotaKey{LiteList, FilesList} {

@@ -22,7 +22,6 @@ import (
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
-	"quire.dev/pkg/provision"
 	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
@@ -254,7 +253,7 @@ func (s *Service) Unready() error { return s.replicas.Unready() }
 // is closed.
 func (s *Service) Run(ctx context.Context) error {
 	// All of them, also those that are folded elsewhere: the first one to append must find them.
-	streams := provision.Streams(event.Billing, s.cfg.PartitionCount)
+	streams := installation.Streams(event.Billing, s.cfg.PartitionCount)
 	waiting := func(err error) {
 		s.deps.Logger.Warn("waiting for the journals, which provisioning makes", "cause", err)
 	}

@@ -18,10 +18,10 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
-	"quire.dev/pkg/provision"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
@@ -59,7 +59,7 @@ func (s *stack) provision(partitions int) {
 	if s.provisioned == s.server {
 		return
 	}
-	if err := provision.Run(s.t.Context(), s.nc, provision.Config{Partitions: max(partitions, 1), Members: true}); err != nil {
+	if err := installation.Provision(s.t.Context(), s.nc, installation.Config{Partitions: max(partitions, 1), Members: true}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.provisioned = s.server

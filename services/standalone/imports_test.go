@@ -106,8 +106,8 @@ func checkImport(t *testing.T, importer, imported string) {
 		t.Errorf("%s imports %s: the command line is a program of its own without the server", importer, imported)
 	}
 	owners := map[string][]string{
-		// pkg/journal uses streams, pkg/members key-value buckets; pkg/provision makes both.
-		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", pkgModule + "/provision", serviceModule + "standalone", "quire.dev/bench"},
+		// pkg/journal uses streams, pkg/members key-value buckets; pkg/installation makes both.
+		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", pkgModule + "/installation", serviceModule + "standalone", "quire.dev/bench"},
 		"github.com/nats-io/nats-server":        {pkgModule + "/journal/journaltest", serviceModule + "standalone", "quire.dev/bench"},
 		"github.com/minio/highwayhash":          {pkgModule + "/natsfiles"}, // the checksums in the files of NATS
 		"go.mongodb.org/mongo-driver":           {pkgModule + "/views/mongo"},

@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/natsfiles"
-	"quire.dev/pkg/provision"
 	"quire.dev/services/standalone/internal/durable"
 	"quire.dev/services/standalone/internal/natsserver"
 )
@@ -174,7 +174,7 @@ func (p *process) addProvisioning() error {
 		if name := nc.ConnectedClusterName(); p.journal == nil && name != "" && p.cfg.Replicas <= 1 {
 			p.deps.Logger.Warn("each journal is on one server of the NATS cluster only, and is lost with it: set QUIRE_REPLICAS", "cluster", name)
 		}
-		err := provision.Run(ctx, nc, provision.Config{Partitions: p.cfg.Partitions, Replicas: p.replicas()})
+		err := installation.Provision(ctx, nc, installation.Config{Partitions: p.cfg.Partitions, Replicas: p.replicas()})
 		if err != nil && ctx.Err() == nil {
 			return err
 		}

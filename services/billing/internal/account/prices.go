@@ -1,7 +1,6 @@
 package account
 
 import (
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -89,7 +88,7 @@ func BookOf(b *event.PriceBook) *plan.Book {
 			tier, key := plan.Tier(t.Tier), plan.QuotaKey(term.QuotaKey)
 			if validTier(tier) && key.Valid() {
 				book.Terms[tier][key] = plan.Term{
-					Limit: term.Limit, Price: credit.Micros(min(term.PriceMicros, maxBalance+1)), Overage: term.Overage,
+					Limit: term.Limit, Price: plan.Micros(min(term.PriceMicros, maxBalance+1)), Overage: term.Overage,
 				}
 			}
 		}

@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -267,7 +266,7 @@ func (m *machine) pricesChange(t *rapid.T) {
 	case 0:
 		book.Terms[plan.Pro][plan.FilesUpload].Limit = rapid.Int64Range(1, 4).Draw(t, "limit")
 	case 1:
-		book.Terms[plan.Pro][plan.FilesUpload].Price = credit.Micros(rapid.Int64Range(1, 3).Draw(t, "price") * 2_000)
+		book.Terms[plan.Pro][plan.FilesUpload].Price = plan.Micros(rapid.Int64Range(1, 3).Draw(t, "price") * 2_000)
 	case 2:
 		m.rules = rules2
 	}

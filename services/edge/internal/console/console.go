@@ -18,7 +18,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -289,7 +288,7 @@ func plainNumber(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
 // plainCredits is an amount as a form has it, without zeros at its end.
 func plainCredits(micros uint64) string {
-	return strings.TrimSuffix(strings.TrimRight(credit.Micros(micros).String(), "0"), ".")
+	return strings.TrimSuffix(strings.TrimRight(plan.Micros(micros).String(), "0"), ".")
 }
 
 // number is a whole number with commas between thousands.
@@ -297,7 +296,7 @@ func number[N int | int64 | uint32 | uint64](n N) string { return pages.Number(i
 
 // credits is an amount with commas between thousands.
 func credits(micros uint64) string {
-	whole, rest, _ := strings.Cut(credit.Micros(micros).String(), ".")
+	whole, rest, _ := strings.Cut(plan.Micros(micros).String(), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -165,7 +164,7 @@ func planCellOf(t *event.TierPlan, key plan.QuotaKey) planCell {
 
 // priceText is an amount of credits without the zeros at its end.
 func priceText(micros uint64) string {
-	return strings.TrimSuffix(strings.TrimRight(credit.Micros(micros).String(), "0"), ".")
+	return strings.TrimSuffix(strings.TrimRight(plan.Micros(micros).String(), "0"), ".")
 }
 
 // numberText is a number with commas between thousands.

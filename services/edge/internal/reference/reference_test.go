@@ -18,7 +18,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"quire.dev/docs"
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 )
@@ -370,7 +369,7 @@ func TestTheGuidesHaveThePublishedPrices(t *testing.T) {
 			}
 		}
 		for i, tier := range []plan.Tier{plan.Pro, plan.Max} {
-			if price := credit.MustParse(row[3+i]); price != book.Terms[tier][key].Price {
+			if price := plan.MustParseCredits(row[3+i]); price != book.Terms[tier][key].Price {
 				t.Errorf("%s on %s costs %s, the price book has %s", key, tier, row[3+i], book.Terms[tier][key].Price)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/apikey"
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -365,7 +364,7 @@ func capAmountField(name string, v input.Value) (*uint64, error) {
 	if v.Kind != input.String && v.Kind != input.Number {
 		return nil, httperr.InvalidField(name, "must be a decimal string like \"5.000000\", or null")
 	}
-	amount, err := credit.Parse(string(v.Text))
+	amount, err := plan.ParseCredits(string(v.Text))
 	if err != nil || amount < 0 || amount > maxGrant {
 		return nil, httperr.InvalidField(name, "must be from 0 to 1000000000, with at most six decimal places")
 	}

@@ -11,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
@@ -278,7 +277,7 @@ func TestDollarsAndCredits(t *testing.T) {
 			t.Errorf("%d cents are %s", cents, got)
 		}
 	}
-	if got := credits(uint64(credit.One)/2 + 1); got != "0.500001" {
+	if got := credits(uint64(plan.Credit)/2 + 1); got != "0.500001" {
 		t.Error(got)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
@@ -16,7 +15,7 @@ import (
 )
 
 const (
-	maxGrant    = 1_000_000_000 * credit.One // that one call gives or takes, and that an account may have
+	maxGrant    = 1_000_000_000 * plan.Credit // that one call gives or takes, and that an account may have
 	reasonChars = 200
 )
 
@@ -241,7 +240,7 @@ func amountField(name string, v input.Value) (int64, error) {
 	if v.Kind != input.String && v.Kind != input.Number {
 		return 0, httperr.InvalidField(name, "must be a decimal string like \"12.5\"")
 	}
-	amount, err := credit.Parse(string(v.Text))
+	amount, err := plan.ParseCredits(string(v.Text))
 	switch {
 	case err != nil && utf8.RuneCount(v.Text) > 32, amount > maxGrant, amount < -maxGrant:
 		return 0, httperr.InvalidField(name, "must be between -1000000000 and 1000000000")

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/httpin/input"
@@ -115,7 +114,7 @@ func viewAdminEntry(e *event.AdminEntry) adminEntryView {
 		out.Tier = new(plan.Tier(e.Tier).String())
 	}
 	if e.AmountMicros != 0 {
-		out.Amount = new(credit.Micros(e.AmountMicros).String())
+		out.Amount = new(plan.Micros(e.AmountMicros).String())
 	}
 	if e.ExpiresMs != 0 {
 		out.ExpiresAt = new(formatTime(e.ExpiresMs))

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
@@ -146,8 +145,8 @@ func (m *metered) setCharge() {
 	case v == nil:
 	case v.Charge == event.ChargeSource_CHARGE_CREDITS:
 		source = "credits"
-		m.c.Set(headerCreditsCost, credit.Micros(v.CostMicros).String())
-		m.c.Set(headerCreditsBalance, credit.Micros(v.BalanceMicros).String())
+		m.c.Set(headerCreditsCost, plan.Micros(v.CostMicros).String())
+		m.c.Set(headerCreditsBalance, plan.Micros(v.BalanceMicros).String())
 	case v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited:
 		source = "quota"
 	}

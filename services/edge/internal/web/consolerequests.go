@@ -7,7 +7,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
@@ -243,7 +242,7 @@ func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequ
 		f.Compare("Paid by", log.ChargeSource, again.ChargeSource)
 		f.Compare("Credits", log.Cost, again.Cost)
 	}
-	f.Compare("Credits in the ledger", credit.Micros(paid).String(), credits(e.CostMicros))
+	f.Compare("Credits in the ledger", plan.Micros(paid).String(), credits(e.CostMicros))
 }
 
 // figureLeft is a number of requests that were left.

@@ -11,7 +11,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/apikey"
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -157,7 +156,7 @@ func viewDays(a *event.UsageDaysAnswer, by daysBy) usageDaysView {
 			sum := sums[at]
 			v := usageDayView{
 				Day:  dayText(d.Day),
-				Used: sum.Used, Overage: sum.Overage, CreditsSpent: credit.Micros(sum.SpentMicros).String(),
+				Used: sum.Used, Overage: sum.Overage, CreditsSpent: plan.Micros(sum.SpentMicros).String(),
 			}
 			if by.quotaKey {
 				v.QuotaKey = new(plan.QuotaKey(at.quotaKey).String())

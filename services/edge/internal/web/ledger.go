@@ -9,7 +9,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -233,7 +232,7 @@ func viewLedger(l *event.LedgerAnswer) ledgerView {
 	for _, e := range l.Entries {
 		out.Entries = append(out.Entries, entryView{
 			ID: e.Id, Time: formatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
-			Amount: credit.Micros(e.AmountMicros).String(), Balance: credits(e.BalanceMicros),
+			Amount: plan.Micros(e.AmountMicros).String(), Balance: credits(e.BalanceMicros),
 			RequestID: requestIDText(e.RequestId), Reason: optionalText(e.Reason),
 		})
 	}

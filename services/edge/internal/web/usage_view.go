@@ -5,7 +5,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -124,7 +123,7 @@ func viewKey(u *event.UsageAnswer) *keyView {
 }
 
 // credits is an amount as the API writes it.
-func credits(micros uint64) string { return credit.Micros(micros).String() }
+func credits(micros uint64) string { return plan.Micros(micros).String() }
 
 // dollars is an amount of cents as the API writes it.
 func dollars(cents uint64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }

@@ -1,4 +1,4 @@
-package provision_test
+package installation_test
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/members"
-	"quire.dev/pkg/provision"
 )
 
 func domains() []event.Domain { return append([]event.Domain{event.Billing}, event.Documents()...) }
@@ -20,12 +20,12 @@ func domains() []event.Domain { return append([]event.Domain{event.Billing}, eve
 // TestTwoRunsAtATimeMakeOneInstallation: all streams have one id, whoever comes first, and it stays.
 func TestTwoRunsAtATimeMakeOneInstallation(t *testing.T) {
 	server := journaltest.Start(t)
-	cfg := provision.Config{Partitions: 2, Members: true}
+	cfg := installation.Config{Partitions: 2, Members: true}
 	var group sync.WaitGroup
 	for range 2 {
 		nc := server.Conn(t)
 		group.Go(func() {
-			if err := provision.Run(t.Context(), nc, cfg); err != nil {
+			if err := installation.Provision(t.Context(), nc, cfg); err != nil {
 				t.Error(err)
 			}
 		})
@@ -45,7 +45,7 @@ func TestTwoRunsAtATimeMakeOneInstallation(t *testing.T) {
 		}
 	}
 	look()
-	if err := provision.Run(t.Context(), nc, cfg); err != nil {
+	if err := installation.Provision(t.Context(), nc, cfg); err != nil {
 		t.Fatal(err)
 	}
 	look()
@@ -60,11 +60,11 @@ func TestTwoRunsAtATimeMakeOneInstallation(t *testing.T) {
 		t.Errorf("the bucket of the members: %v", err)
 	}
 	for _, domain := range domains() {
-		if err := journal.Await(t.Context(), nc, provision.Streams(domain, cfg.Partitions), cfg.Partitions, nil); err != nil {
+		if err := journal.Await(t.Context(), nc, installation.Streams(domain, cfg.Partitions), cfg.Partitions, nil); err != nil {
 			t.Errorf("what services of %s find: %v", domain, err)
 		}
 	}
-	if err := provision.Run(t.Context(), nc, provision.Config{Partitions: 3}); !errors.Is(err, journal.ErrPartitions) {
+	if err := installation.Provision(t.Context(), nc, installation.Config{Partitions: 3}); !errors.Is(err, journal.ErrPartitions) {
 		t.Errorf("another number of partitions: %v", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestJournalsOfEarlierVersionsGetAnID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nc := journaltest.Start(t).Conn(t)
 			for _, domain := range domains() {
-				stream := provision.Stream(domain, 0)
+				stream := installation.Stream(domain, 0)
 				if domain == event.File {
 					stream.Installation = given
 				}
@@ -83,7 +83,7 @@ func TestJournalsOfEarlierVersionsGetAnID(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := provision.Run(t.Context(), nc, provision.Config{Partitions: 1}); err != nil {
+			if err := installation.Provision(t.Context(), nc, installation.Config{Partitions: 1}); err != nil {
 				t.Fatal(err)
 			}
 			ids := map[string]bool{}
@@ -109,7 +109,7 @@ func TestTwoUpgradesAtATimeMakeOneInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := provision.Stream(event.Billing, 0)
+	old := installation.Stream(event.Billing, 0)
 	if err := journal.Ensure(t.Context(), nc, []journal.Stream{old}, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestTwoUpgradesAtATimeMakeOneInstallation(t *testing.T) {
 	if given := id(); given != "" {
 		t.Fatalf("the old stream has the id %q", given)
 	}
-	if err := provision.Run(t.Context(), nc, provision.Config{Partitions: 1}); err != nil {
+	if err := installation.Provision(t.Context(), nc, installation.Config{Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
 	first := id()
@@ -139,7 +139,7 @@ func TestTwoUpgradesAtATimeMakeOneInstallation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := provision.Run(t.Context(), nc, provision.Config{Partitions: 1}); err != nil {
+	if err := installation.Provision(t.Context(), nc, installation.Config{Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if second := id(); len(first) != 20 || second != first {
@@ -147,17 +147,19 @@ func TestTwoUpgradesAtATimeMakeOneInstallation(t *testing.T) {
 	}
 }
 
-func TestRunWaitsForTheServer(t *testing.T) {
+func TestProvisioningWaitsForTheServer(t *testing.T) {
 	server := journaltest.Start(t)
 	nc := server.Conn(t)
 	server.Stop()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := provision.Run(ctx, nc, provision.Config{Partitions: 1, Members: true}); err == nil {
+	if err := installation.Provision(ctx, nc, installation.Config{Partitions: 1, Members: true}); err == nil {
 		t.Error("made without a server")
 	}
 	done := make(chan error, 1)
-	go func() { done <- provision.Run(t.Context(), nc, provision.Config{Partitions: 1, Members: true}) }()
+	go func() {
+		done <- installation.Provision(t.Context(), nc, installation.Config{Partitions: 1, Members: true})
+	}()
 	server.Restart(t)
 	if err := <-done; err != nil {
 		t.Error(err)

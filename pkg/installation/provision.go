@@ -1,7 +1,4 @@
-// Package provision makes what the services find on the journal servers: the streams of all journals, and the bucket in which
-// instances announce themselves. In a cluster a job does this, as a NATS user of its own. Services may change neither: whoever
-// may change a stream could have it publish to any subject, follow any other stream, or drop what it holds.
-package provision
+package installation
 
 import (
 	"context"
@@ -21,7 +18,7 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Config describes the journals.
+// Config describes the journals that Provision makes.
 type Config struct {
 	Partitions int  // of every domain
 	Replicas   int  // of each stream; 1. Existing streams get more, never fewer
@@ -45,27 +42,32 @@ func Stream(domain event.Domain, partition int) journal.Stream {
 	}
 }
 
-// Run makes what is missing and brings the rest up to date. It may run at any time, also beside running services, and twice
+// Provision makes what services find on the journal servers, the streams of all journals and the bucket in which instances announce
+// themselves: what is missing is made, and the rest brought up to date. In a cluster a job does this, as a NATS user of its own.
+// Services may change neither: whoever may change a stream could have it publish to any subject, follow any other stream, or drop
+// what it holds.
+//
+// It may run at any time, also beside running services, and twice
 // at a time. It waits for servers that are not ready yet, until ctx ends. All streams get one id of the installation: the one
 // that streams have already, or a new one. Errors are those of journal.Ensure.
-func Run(ctx context.Context, nc *nats.Conn, cfg Config) error {
+func Provision(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	domains := append([]event.Domain{event.Billing}, event.Documents()...)
 	// One stream comes first: of two runs at a time, one of them makes it, and both then find its id.
 	first := Stream(event.Billing, 0)
-	known, err := installation(ctx, nc, domains, cfg.Partitions)
+	known, err := givenID(ctx, nc, domains, cfg.Partitions)
 	if err != nil {
 		return err
 	}
 	first.Replicas, first.Installation = cfg.Replicas, known
 	if known == "" {
-		if first.Installation, err = newInstallation(ctx, nc, first.Name); err != nil {
+		if first.Installation, err = newID(ctx, nc, first.Name); err != nil {
 			return err
 		}
 	}
 	if err := journal.Ensure(ctx, nc, []journal.Stream{first}, cfg.Partitions); err != nil && (known != "" || !errors.Is(err, journal.ErrStreamConfig)) {
 		return err
 	}
-	if known, err = installation(ctx, nc, domains[:1], 1); err != nil {
+	if known, err = givenID(ctx, nc, domains[:1], 1); err != nil {
 		return err
 	}
 	for _, domain := range domains {
@@ -83,8 +85,8 @@ func Run(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	return ensureMembers(ctx, nc, members.Config{BucketReplicas: cfg.Replicas})
 }
 
-// installation is the id that the streams have. It is empty where there are no streams, or none has an id.
-func installation(ctx context.Context, nc *nats.Conn, domains []event.Domain, partitions int) (string, error) {
+// givenID is the id that the streams have. It is empty where there are no streams, or none has an id.
+func givenID(ctx context.Context, nc *nats.Conn, domains []event.Domain, partitions int) (string, error) {
 	for _, domain := range domains {
 		for p := range partitions {
 			metadata, _, err := made(ctx, nc, domain.Stream(p))
@@ -99,10 +101,10 @@ func installation(ctx context.Context, nc *nats.Conn, domains []event.Domain, pa
 	return "", nil
 }
 
-// newInstallation is the id of an installation that has none yet: drawn for streams that do not exist, and otherwise made of when
+// newID is the id of an installation that has none yet: drawn for streams that do not exist, and otherwise made of when
 // the first stream was made. A stream is made once, but is given an id by an update, of which the last of two counts. So two runs
 // at a time give it the same one.
-func newInstallation(ctx context.Context, nc *nats.Conn, stream string) (string, error) {
+func newID(ctx context.Context, nc *nats.Conn, stream string) (string, error) {
 	_, created, err := made(ctx, nc, stream)
 	if err != nil {
 		return "", fmt.Errorf("read when %s was made: %w", stream, err)

@@ -1,5 +1,4 @@
-// Package credit is about money: amounts in integer micro-credits, and their decimal form.
-package credit
+package plan
 
 import (
 	"errors"
@@ -12,11 +11,11 @@ import (
 // Micros is an amount of credits in millionths.
 type Micros int64
 
-// One is one credit.
-const One Micros = 1_000_000
+// Credit is one credit.
+const Credit Micros = 1_000_000
 
-// ErrSyntax is the error for text that is not an amount.
-var ErrSyntax = errors.New("not an amount of credits: a decimal number with at most six places")
+// ErrCreditSyntax is the error for text that is not an amount.
+var ErrCreditSyntax = errors.New("not an amount of credits: a decimal number with at most six places")
 
 // String is the amount with six places: "0.000500".
 func (m Micros) String() string {
@@ -25,16 +24,16 @@ func (m Micros) String() string {
 	if m < 0 {
 		out, v = append(out, '-'), -v
 	}
-	out = strconv.AppendUint(out, v/uint64(One), 10)
+	out = strconv.AppendUint(out, v/uint64(Credit), 10)
 	// A digit 1 before the six places keeps their leading zeros. The point replaces it.
 	point := len(out)
-	out = strconv.AppendUint(out, uint64(One)+v%uint64(One), 10)
+	out = strconv.AppendUint(out, uint64(Credit)+v%uint64(Credit), 10)
 	out[point] = '.'
 	return string(out)
 }
 
-// Parse reads a decimal number of at most six places, with an optional sign. It never rounds.
-func Parse(s string) (Micros, error) {
+// ParseCredits reads a decimal number of at most six places, with an optional sign. It never rounds.
+func ParseCredits(s string) (Micros, error) {
 	rest, negative := s, false
 	switch {
 	case strings.HasPrefix(s, "-"):
@@ -44,17 +43,17 @@ func Parse(s string) (Micros, error) {
 	}
 	whole, fraction, dotted := strings.Cut(rest, ".")
 	if whole == "" || len(whole) > 13 || len(fraction) > 6 || dotted && fraction == "" {
-		return 0, fmt.Errorf("%q: %w", s, ErrSyntax)
+		return 0, fmt.Errorf("%q: %w", s, ErrCreditSyntax)
 	}
 	var v uint64
 	for _, c := range whole + fraction + strings.Repeat("0", 6-len(fraction)) {
 		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("%q: %w", s, ErrSyntax)
+			return 0, fmt.Errorf("%q: %w", s, ErrCreditSyntax)
 		}
 		v = v*10 + uint64(c-'0')
 	}
 	if v > math.MaxInt64 {
-		return 0, fmt.Errorf("%q: %w", s, ErrSyntax)
+		return 0, fmt.Errorf("%q: %w", s, ErrCreditSyntax)
 	}
 	if negative {
 		return -Micros(v), nil
@@ -62,9 +61,9 @@ func Parse(s string) (Micros, error) {
 	return Micros(v), nil
 }
 
-// MustParse is Parse for amounts in source code. It panics on a bad one.
-func MustParse(s string) Micros {
-	m, err := Parse(s)
+// MustParseCredits is ParseCredits for amounts in source code. It panics on a bad one.
+func MustParseCredits(s string) Micros {
+	m, err := ParseCredits(s)
 	if err != nil {
 		panic(err)
 	}
