@@ -130,7 +130,7 @@ func newServer(nc *nats.Conn, options []Option) *Server {
 func (s *Server) subscribe(subject, queue string, take func(*Request)) error {
 	receive := func(m *nats.Msg) {
 		if m.Reply == "" || Redirected(m) {
-			return // no answer is wanted
+			return // no reply wanted, or not sent by a client
 		}
 		take(&Request{Payload: m.Data, Deadline: time.Now().Add(timeoutOf(m)), nc: s.nc, reply: m.Reply})
 	}
