@@ -1,4 +1,4 @@
-// Package admin calls Quire's admin API, and prints the first steps for the owner of a new Quire.
+// Package admin is a client of Quire's admin API. It also prints the first steps for the owner of a new Quire.
 package admin
 
 import (
@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// Client calls the admin API at Base with Token. It may be used by several goroutines.
+// Client calls the admin API at Base with Token. Safe for concurrent use.
 type Client struct {
 	Base, Token string
-	Site        string // where the rest of the API is; empty: Base
+	Site        string // base URL of the rest of the API; empty: Base
 }
 
-// NewAccount is an account to make. The tier is "free", "pro", "max" or "admin".
+// NewAccount is a request to create an account. The tier is "free", "pro", "max" or "admin".
 type NewAccount struct {
 	Email string `json:"email"`
 	Tier  string `json:"tier"`
 }
 
-// CreatedAccount is an account that was made, with its key, which is shown only this once.
+// CreatedAccount is a new account with its key, which is shown only this once.
 type CreatedAccount struct {
 	Account struct {
 		ID    string `json:"id"`
@@ -40,8 +40,7 @@ const (
 	maxAnswer   = 16 << 20
 )
 
-// CreateAccount makes an account. A repeated call with the same idempotency key makes no second one, unless the key is
-// empty.
+// CreateAccount creates an account. Repeated calls with the same non-empty idempotency key create only one.
 func (c Client) CreateAccount(ctx context.Context, account NewAccount, idempotencyKey string) (CreatedAccount, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -53,8 +52,8 @@ func (c Client) CreateAccount(ctx context.Context, account NewAccount, idempoten
 	return created, c.call(ctx, http.MethodPost, "/api/admin/accounts", header, account, &created)
 }
 
-// Call sends body, unless it is nil, and decodes the answer into out. An answer other than 2xx is an error with its
-// reason and code. Only ctx bounds the call.
+// Call sends body, unless it is nil, and decodes the response into out. A response other than 2xx is an error with its reason
+// and code. Only ctx bounds the call.
 func (c Client) Call(ctx context.Context, method, path string, body, out any) error {
 	return c.call(ctx, method, path, http.Header{}, body, out)
 }
@@ -97,8 +96,8 @@ func (c Client) call(ctx context.Context, method, path string, header http.Heade
 	return nil
 }
 
-// Welcome makes a Pro account and prints the first steps with its key. tokenPlace says where the admin token is kept.
-// It is called once for a Quire. A second call makes no other account.
+// Welcome creates a Pro account and prints the first steps with its key. tokenPlace says where the admin token is kept. Only
+// the first call for a Quire creates an account.
 func (c Client) Welcome(ctx context.Context, w io.Writer, tokenPlace string) error {
 	account, err := c.CreateAccount(ctx, NewAccount{Email: "owner@quire.localhost", Tier: "pro"}, "first-account")
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Audit is the result of folding all billing journals again.
+// Audit is the result of replaying all billing journals.
 type Audit struct {
 	ID         string           `json:"id"`
 	Done       uint64           `json:"done"` // messages
 	Total      uint64           `json:"total"`
 	Restarted  bool             `json:"restarted"`
-	Match      *bool            `json:"match"` // nil: it has not ended
+	Match      *bool            `json:"match"` // nil: still running
 	Partitions []AuditPartition `json:"partitions"`
 }
 
-// AuditPartition is a partition that has been folded again.
+// AuditPartition is the replay of one partition.
 type AuditPartition struct {
 	Partition    int    `json:"partition"`
 	LastSequence uint64 `json:"lastSequence"`
@@ -30,11 +30,11 @@ type AuditPartition struct {
 	Match        bool   `json:"match"`
 }
 
-// askAgain is the wait before a result that takes long is asked for again.
+// askAgain is the delay before polling for a slow result.
 const askAgain = time.Second
 
-// Audit has all billing journals folded again, and waits for the end. Only ctx bounds that. progress is told how far the audit
-// is, once it takes longer than the server lets a call wait.
+// Audit replays all billing journals and waits for the result, bounded by ctx only. It calls progress when the audit outlasts
+// the server's limit for one call.
 func (c Client) Audit(ctx context.Context, progress func(done, total uint64)) (Audit, error) {
 	var audit Audit
 	err := c.Call(ctx, http.MethodPost, "/api/admin/audit", nil, &audit)
@@ -50,7 +50,7 @@ func (c Client) Audit(ctx context.Context, progress func(done, total uint64)) (A
 	return audit, err
 }
 
-// Explain is how a request was decided, as the API answers. Only ctx bounds the wait for it. progress is as with Audit.
+// Explain returns the API's explanation of a request, bounded by ctx only. progress is as in Audit.
 func (c Client) Explain(ctx context.Context, request string, progress func(done, total uint64)) (json.RawMessage, error) {
 	for {
 		var answer json.RawMessage

@@ -12,15 +12,15 @@ import (
 // MinTokenBytes is the shortest admin token.
 const MinTokenBytes = 16
 
-// DefaultName is the name of a token that stands alone, without a name.
+// DefaultName names a single token given without a name.
 const DefaultName = "admin"
 
-// Token is an admin token. Its name is in the log of admin actions.
+// Token is an admin token. The log of admin actions shows its name.
 type Token struct {
 	Name, Secret string
 }
 
-// Tokens are the tokens that the admin API takes, the first of them for programs that need one.
+// Tokens are the tokens accepted by the admin API. Programs that need one use the first.
 type Tokens []Token
 
 var (
@@ -66,7 +66,7 @@ func checkTokens(tokens Tokens) (Tokens, error) {
 	return tokens, nil
 }
 
-// First is the secret of the first token, empty where there is none.
+// First returns the secret of the first token, or "" without tokens.
 func (t Tokens) First() string {
 	if len(t) == 0 {
 		return ""
@@ -74,8 +74,8 @@ func (t Tokens) First() string {
 	return t[0].Secret
 }
 
-// Find is the name of a token, empty for text that is none. It compares hashes, and with every token, so that the time tells
-// nothing of a token, of its length, or of its place.
+// Find returns the name of a token, or "" if it is unknown. It compares hashes with every token, so that its timing reveals
+// nothing of a token, its length or its position.
 func (t Tokens) Find(secret string) (name string) {
 	sent := sha256.Sum256([]byte(secret))
 	for _, token := range t {

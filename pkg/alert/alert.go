@@ -1,4 +1,4 @@
-// Package alert has the form that alerts have outside: the names of their types and of webhooks, and the payload that is posted.
+// Package alert defines the public form of alerts: names of their types, ids of webhooks, and the payload of a delivery.
 package alert
 
 import (
@@ -9,12 +9,12 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Types are the types that a webhook may be told of, in the order of their numbers.
+// Types lists the types a webhook may subscribe to, by number.
 func Types() []event.AlertType {
 	return []event.AlertType{event.AlertType_ALERT_QUOTA, event.AlertType_ALERT_CAP, event.AlertType_ALERT_BALANCE, event.AlertType_ALERT_KEY}
 }
 
-// TypeName is the name of a type in the API; "" for one that this program does not know.
+// TypeName is the name of a type in the API; "" for an unknown one.
 func TypeName(t event.AlertType) string {
 	switch t {
 	case event.AlertType_ALERT_QUOTA:
@@ -31,7 +31,7 @@ func TypeName(t event.AlertType) string {
 	return ""
 }
 
-// DefaultThresholds are those of a webhook that names none, in percent.
+// DefaultThresholds are the thresholds of a webhook that names none, in percent.
 func DefaultThresholds() []uint32 { return []uint32{50, 80, 100} }
 
 // Bit is the bit of a type in event.SetWebhook.
@@ -56,14 +56,14 @@ func ParseWebhookName(name string) (id uint64, ok bool) {
 	return id, ok && id != 0
 }
 
-// Payload is an alert as it is posted.
+// Payload is the body of a delivery.
 type Payload struct {
 	Type      string `json:"type"`
-	Timestamp string `json:"timestamp"` // when it was decided, RFC 3339 in UTC
+	Timestamp string `json:"timestamp"` // of the decision, RFC 3339 in UTC
 	Data      Data   `json:"data"`
 }
 
-// Data says what has happened. Only the members of the type are there.
+// Data is what happened. Which fields are set depends on the type.
 type Data struct {
 	AccountID    string  `json:"accountId"`
 	WebhookID    string  `json:"webhookId,omitempty"`
@@ -71,23 +71,23 @@ type Data struct {
 	Key          string  `json:"key,omitempty"`
 	Threshold    uint32  `json:"threshold,omitempty"` // percent
 	Used         uint64  `json:"used,omitempty"`      // requests
-	Limit        uint64  `json:"limit,omitempty"`     // likewise
-	Spent        string  `json:"spent,omitempty"`     // credits, of the amount of a cap
+	Limit        uint64  `json:"limit,omitempty"`     // requests
+	Spent        string  `json:"spent,omitempty"`     // credits, out of Amount
 	Amount       string  `json:"amount,omitempty"`
 	Period       *Period `json:"period,omitempty"`
 	Balance      string  `json:"balance,omitempty"`
 	BalanceBelow string  `json:"balanceBelow,omitempty"`
 	ExpiresAt    string  `json:"expiresAt,omitempty"`
-	DaysBefore   uint32  `json:"daysBefore,omitempty"` // the expiry
+	DaysBefore   uint32  `json:"daysBefore,omitempty"` // days until a key expires
 }
 
-// Period is what a limit is for. A limit in total has none.
+// Period is the period of a limit. A total limit has none.
 type Period struct {
 	Start string `json:"start"`
 	End   string `json:"end"`
 }
 
-// Of is the payload of an alert.
+// Of returns the payload of an alert.
 func Of(a *event.Alert) Payload {
 	d := Data{AccountID: event.AccountID(a.Account).String()}
 	if a.UntilMs != 0 {
@@ -113,7 +113,7 @@ func Of(a *event.Alert) Payload {
 	return Payload{Type: TypeName(a.Type), Timestamp: event.FormatTime(a.TimeMs), Data: d}
 }
 
-// Encode is the payload in JSON. Of one alert it is always the same bytes, since they are signed.
+// Encode returns the payload as JSON, always the same bytes for the same alert, because deliveries are signed.
 func Encode(a *event.Alert) ([]byte, error) { return json.Marshal(Of(a)) }
 
 func credits(micros uint64) string { return plan.Micros(micros).String() }

@@ -1,8 +1,7 @@
 // Package apikey makes and checks API keys, management tokens, session tokens and signed links.
 //
-// An API key carries its account, its version and a MAC, so that an edge recognises a made-up key without a look-up.
-// Only billing knows whether the version is the current one. All secrets derive from one master secret, and this package
-// stores nothing.
+// An API key carries its account, its version and a MAC, so that an edge recognizes a forged key without a lookup. Only billing
+// knows whether the version is the current one. All secrets derive from one master secret, and this package stores nothing.
 package apikey
 
 import (
@@ -22,13 +21,13 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// ErrInvalid is the error for a key or token that was not made with this secret.
+// ErrInvalid means that a key or token was not made with this secret.
 var ErrInvalid = errors.New("invalid key")
 
 // MinSecretBytes is the length of the shortest master secret that NewSecret takes.
 const MinSecretBytes = 16
 
-// Secret signs keys, tokens and links with one master secret, and accepts what that or another one has signed. Safe for
+// Secret signs keys, tokens and links with one master secret, and accepts what it or another accepted one has signed. Safe for
 // concurrent use.
 type Secret struct {
 	signing  *subkeys
@@ -41,12 +40,12 @@ type subkeys struct {
 	key, manage, network, link, nonce, session, account *signer
 }
 
-// SecretID tells master secrets apart. Each API key has the one of its secret. It derives from the secret and reveals
-// nothing of it. Two secrets may have the same one, by chance.
+// SecretID identifies a master secret inside API keys. It derives from the secret without revealing anything of it. Two secrets
+// may collide.
 type SecretID uint16
 
-// NewSecret derives the sub-keys of master secrets, each of at least MinSecretBytes bytes. The first one signs, all are
-// accepted. While a secret is replaced, servers with the old and the new one accept what the others sign.
+// NewSecret derives the subkeys of master secrets, each of at least MinSecretBytes bytes. The first one signs, all are
+// accepted. During a rotation, servers with the old and the new secret accept each other's signatures.
 func NewSecret(master []byte, accepted ...[]byte) (*Secret, error) {
 	s := &Secret{}
 	for _, m := range append([][]byte{master}, accepted...) {
@@ -69,13 +68,13 @@ func deriveSubkeys(master []byte) *subkeys {
 	}
 }
 
-// Several tells whether more than one secret is accepted.
+// Several reports whether more than one secret is accepted.
 func (s *Secret) Several() bool { return len(s.accepted) > 1 }
 
-// Signs tells whether the secret with this id is the one that signs.
+// Signs reports whether the secret with this id is the signing one.
 func (s *Secret) Signs(id SecretID) bool { return s.signing.id == id }
 
-// with is the secret with the id, or the one that signs.
+// with returns the accepted secret with the id, or else the signing one.
 func (s *Secret) with(id SecretID) *subkeys {
 	for _, k := range s.accepted {
 		if k.id == id {
@@ -88,10 +87,10 @@ func (s *Secret) with(id SecretID) *subkeys {
 // Key is the content of an API key.
 type Key struct {
 	Account event.AccountID
-	Number  uint32 // of the key among those of its account; 0: the only one
+	Number  uint32 // number of the key within its account; 0 is the default key
 	Version uint32
 	Nonce   uint64
-	Secret  SecretID // that signs it
+	Secret  SecretID // signs the key
 }
 
 const (
@@ -101,17 +100,17 @@ const (
 	secretDigits = 3  // of a 16-bit number
 	macBytes     = 16
 	keyLength    = len(prefix) + 2*longDigits + 2*shortDigits + secretDigits + 2*longDigits
-	// PrefixLength is the length of the part of a key that is shown again later.
+	// PrefixLength is the length of the part of a key that is shown after its creation.
 	PrefixLength = len(prefix) + 6
 )
 
-// NewKey is the key that the command with this id makes. The same id gives the same key, so that a repeated command shows
-// it again. Billing gives it its version.
+// NewKey returns the key created by the command with this id. It is a function of the id, so that a repeated command shows the
+// same key. Billing assigns its version.
 func (s *Secret) NewKey(account event.AccountID, command []byte) Key {
 	return s.signing.newKey(account, command)
 }
 
-// NewKeys are the keys that the command with this id may have made before: one by each accepted secret, NewKey first.
+// NewKeys returns the keys that the command with this id may have created: one for each accepted secret, NewKey's first.
 func (s *Secret) NewKeys(account event.AccountID, command []byte) []Key {
 	var keys []Key
 	for _, k := range s.accepted {
@@ -124,13 +123,12 @@ func (k *subkeys) newKey(account event.AccountID, command []byte) Key {
 	return Key{Account: account, Nonce: binary.BigEndian.Uint64(k.nonce.mac(command)), Secret: k.id}
 }
 
-// NewAccountID is the id of the account that the command with this idempotency id creates: the same id for the same
-// command.
+// NewAccountID returns the id of the account created by the command with this idempotency id, a function of that id.
 func (s *Secret) NewAccountID(idempotency []byte) event.AccountID {
 	return event.AccountID(binary.BigEndian.Uint64(s.signing.account.mac(idempotency)) | 1)
 }
 
-// Fingerprint is the only part of the key that is stored. It does not depend on the version, which billing decides.
+// Fingerprint is the only part of the key that is stored. It does not depend on the version, which billing assigns.
 func (k Key) Fingerprint() uint64 {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], k.Nonce)
@@ -139,8 +137,7 @@ func (k Key) Fingerprint() uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// Format is the key's text: 62 characters of [A-Za-z0-9_]. It is signed with the secret of k.Secret where that is
-// accepted.
+// Format returns the key's text: 62 characters of [A-Za-z0-9_]. It signs with the secret k.Secret if that is accepted.
 func (s *Secret) Format(k Key) string {
 	signing := s.with(k.Secret)
 	k.Secret = signing.id
@@ -189,7 +186,7 @@ func (s *Secret) Parse(text string) (Key, error) {
 	return Key{}, ErrInvalid
 }
 
-// keyMAC is the MAC of all of a key.
+// keyMAC returns the MAC of all fields of a key.
 func (k *subkeys) keyMAC(key Key) shortMAC {
 	var b [26]byte
 	data := binary.BigEndian.AppendUint64(b[:0], key.Nonce)
@@ -200,18 +197,18 @@ func (k *subkeys) keyMAC(key Key) shortMAC {
 	return shortMAC(sum[:macBytes])
 }
 
-// shortMAC is as much of a MAC as a key has.
+// shortMAC is a MAC truncated to the length used in keys.
 type shortMAC [macBytes]byte
 
-// equals takes the same time wherever the two differ.
+// equals compares in constant time.
 func (m shortMAC) equals(given [macBytes]byte) bool {
 	return subtle.ConstantTimeCompare(m[:], given[:]) == 1
 }
 
-// ManageToken is the management token of a keyless document; the document keeps only its HashToken.
+// ManageToken is the management token of an anonymous document, which stores only its HashToken.
 func (s *Secret) ManageToken(item string) string { return s.signing.manageToken(item) }
 
-// StoredManageToken is the token of a document that keeps this HashToken, or else ManageToken.
+// StoredManageToken returns the token whose HashToken the document stores, or else ManageToken.
 func (s *Secret) StoredManageToken(item string, hash []byte) string {
 	for _, k := range s.accepted {
 		if token := k.manageToken(item); hmac.Equal(HashToken(token), hash) {
@@ -221,8 +218,7 @@ func (s *Secret) StoredManageToken(item string, hash []byte) string {
 	return s.ManageToken(item)
 }
 
-// CheckManageToken tells whether the token is the item's. The time that it takes does not depend on how much of the token is
-// right.
+// CheckManageToken reports whether the token is the item's. It compares in constant time.
 func (s *Secret) CheckManageToken(item, token string) bool {
 	for _, k := range s.accepted {
 		if hmac.Equal([]byte(k.manageToken(item)), []byte(token)) {
@@ -236,17 +232,17 @@ func (k *subkeys) manageToken(item string) string {
 	return "mt_" + base64.RawURLEncoding.EncodeToString(k.manage.mac([]byte(item))[:20])
 }
 
-// HashToken is the form in which a management or session token is stored.
+// HashToken is the stored form of a management or session token.
 func HashToken(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]
 }
 
-// Network is the pseudo-account of a source, which is the 4 bytes of an IPv4 address or the first 8 of an IPv6 one. It
-// is a keyed hash, so that no journal holds an address. Another secret gives another one.
+// Network is the pseudo-account of a source: the 4 bytes of an IPv4 address or the first 8 of an IPv6 one. It is a keyed hash,
+// so that no journal holds an address, and differs between secrets.
 func (s *Secret) Network(network []byte) event.AccountID { return s.signing.networkOf(network) }
 
-// OtherNetworks are the pseudo-accounts that the source has by the other accepted secrets.
+// OtherNetworks are the source's pseudo-accounts under the other accepted secrets.
 func (s *Secret) OtherNetworks(network []byte) []event.AccountID {
 	var ids []event.AccountID
 	for _, k := range s.accepted[1:] {
@@ -259,12 +255,12 @@ func (k *subkeys) networkOf(network []byte) event.AccountID {
 	return event.AccountID(binary.BigEndian.Uint64(k.network.mac(network)) | 1)
 }
 
-// SignLink signs a path and the Unix second until which the link is good.
+// SignLink signs a path and the Unix second at which the link expires.
 func (s *Secret) SignLink(path string, expiresUnix int64) string {
 	return base64.RawURLEncoding.EncodeToString(s.signing.linkMAC(path, expiresUnix))
 }
 
-// CheckLink tells whether SignLink made the signature. The caller compares the time.
+// CheckLink verifies a signature made by SignLink. The caller checks the expiry.
 func (s *Secret) CheckLink(path string, expiresUnix int64, signature string) bool {
 	given, err := base64.RawURLEncoding.DecodeString(signature)
 	return err == nil && slices.ContainsFunc(s.accepted, func(k *subkeys) bool {
@@ -282,7 +278,7 @@ func (s *Secret) SignSession(id []byte) string {
 	return encode(id) + "." + encode(s.signing.session.mac(id)[:macBytes])
 }
 
-// ParseSession checks a cookie's value and returns the session id, and which secret has signed it.
+// ParseSession verifies a cookie's value and returns the session id and the secret that signed it.
 func (s *Secret) ParseSession(cookie string) ([]byte, SecretID, error) {
 	idText, macText, ok := strings.Cut(cookie, ".")
 	id, err1 := base64.RawURLEncoding.DecodeString(idText)
@@ -297,13 +293,13 @@ func (s *Secret) ParseSession(cookie string) ([]byte, SecretID, error) {
 	return nil, 0, ErrInvalid
 }
 
-// signer is an HMAC-SHA256 key. It keeps keyed hashes for reuse, because keying one costs as much as using it and every
-// request has a key to check. Safe for concurrent use.
+// signer is an HMAC-SHA256 key. It reuses keyed hashes, because keying one costs as much as using it and every request has a
+// key to check. Safe for concurrent use.
 type signer struct {
 	hashes sync.Pool
 }
 
-// keyedHash has room for what it reads and writes, so that a MAC needs no allocation.
+// keyedHash includes its input and output buffers, so that a MAC needs no allocation.
 type keyedHash struct {
 	hash.Hash
 	data []byte

@@ -8,7 +8,7 @@ import (
 // defaultID is the id of the key with the number 0.
 const defaultID = "default"
 
-// ID is the id that the key of an account has in the API, by its number: "default" for 0, else "k1", "k2" and so on.
+// ID is the id of a key in the API: "default" for number 0, else "k1", "k2" and so on.
 func ID(number uint32) string {
 	if number == 0 {
 		return defaultID
@@ -16,7 +16,7 @@ func ID(number uint32) string {
 	return "k" + strconv.FormatUint(uint64(number), 10)
 }
 
-// ParseID is the inverse of ID. ok is false for text that ID does not make.
+// ParseID is the inverse of ID. ok is false for any other text.
 func ParseID(text string) (number uint32, ok bool) {
 	if text == defaultID {
 		return 0, true

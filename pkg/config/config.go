@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// Prefix begins the name of every setting. A variable that begins so and is no setting is taken for a typo.
+// Prefix begins the name of every setting. An unknown variable with this prefix is reported as a typo.
 const Prefix = "QUIRE_"
 
-// Reader reads settings. It is used by one goroutine.
+// Reader reads settings. Not safe for concurrent use.
 type Reader struct {
 	values map[string]string
 	known  map[string]bool
@@ -34,9 +34,9 @@ func New(environ []string) *Reader {
 	return r
 }
 
-// Read sets a value from a setting, or from the fallback where the setting is unset, empty or wrong; an empty fallback
-// leaves the value as it is. It tells whether the setting is set. A wrong one is reported by Err. A fallback that is not
-// allowed panics: it is a mistake in the program.
+// Read sets a value from a setting, or from the fallback if the setting is unset, empty or invalid; an empty fallback leaves
+// the value unchanged. It reports whether the setting is set. Err reports an invalid one. An invalid fallback is a bug and
+// panics.
 func (r *Reader) Read(name, fallback string, value Value) (set bool) {
 	r.Known(name)
 	if fallback != "" && !value.set(fallback) {
@@ -50,15 +50,15 @@ func (r *Reader) Read(name, fallback string, value Value) (set bool) {
 	return text != ""
 }
 
-// Known names a setting that this program does not read but may share its environment with. Its value is not checked.
+// Known registers a setting that this program does not read but whose name may be in its environment. Its value is not checked.
 func (r *Reader) Known(name string) { r.known[name] = true }
 
-// Reject adds a fault that the caller found, such as two settings that exclude each other. Its allowed says what
-// would be right: "unset, or QUIRE_DEV=1 beside it".
+// Reject adds a fault found by the caller, such as two settings that exclude each other. allowed says what would be valid:
+// "unset, or QUIRE_DEV=1 beside it".
 func (r *Reader) Reject(name, allowed string) { r.fault(name, allowed, false) }
 
-// Err returns all faults in one error, and nil where there are none. It is called after all settings are read or made
-// known: a variable that was not named until then is reported as a typo.
+// Err returns all faults as one error, or nil. Call it after all calls of Read and Known: a variable not named until then is
+// reported as a typo.
 func (r *Reader) Err() error {
 	faults := slices.Concat(r.faults, r.unknown())
 	switch len(faults) {
@@ -79,7 +79,7 @@ func (r *Reader) fault(name, allowed string, secret bool) {
 	case secret || IsSecretName(name):
 		text = name + " (not shown)"
 	case !strings.Contains(value, "://"):
-		// It may be a URL without its scheme, which Redact does not know.
+		// It may be a URL without its scheme, which Redact misses.
 		text = fmt.Sprintf("%s=%q", name, hideUser(value))
 	}
 	r.faults = append(r.faults, fmt.Errorf("%s: it must be %s", text, allowed))
@@ -104,11 +104,11 @@ func (r *Reader) unknown() []error {
 	return faults
 }
 
-// isServiceLink tells whether Kubernetes made the variable: for a service "quire-edge" it sets QUIRE_EDGE_SERVICE_HOST,
-// QUIRE_EDGE_PORT and more in every pod that does not forbid it.
+// isServiceLink reports whether Kubernetes set the variable: for a service "quire-edge" it sets QUIRE_EDGE_SERVICE_HOST,
+// QUIRE_EDGE_PORT and more in every pod with service links enabled.
 func (r *Reader) isServiceLink(name string) bool {
 	for _, infix := range []string{"_SERVICE_", "_PORT"} {
-		// A service's own name may hold the infix too, so each place is tried.
+		// A service's own name may contain the infix too, so try every position.
 		for at := range len(name) {
 			if strings.HasPrefix(name[at:], infix) && r.values[name[:at]+"_SERVICE_HOST"] != "" {
 				return true
@@ -118,7 +118,7 @@ func (r *Reader) isServiceLink(name string) bool {
 	return false
 }
 
-// nearest gives the known setting that name may be a typo of.
+// nearest returns the known setting that name may be a typo of.
 func (r *Reader) nearest(name string) string {
 	best, distance := "", 1+(len(name)-len(Prefix))/3
 	for candidate := range r.known {
@@ -130,7 +130,7 @@ func (r *Reader) nearest(name string) string {
 	return best
 }
 
-// editDistance counts the bytes to insert, delete or replace to make b of a (Levenshtein).
+// editDistance is the Levenshtein distance between a and b in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -7,13 +7,13 @@ import (
 	"unicode"
 )
 
-// Hidden is shown in place of a secret.
+// Hidden replaces a secret in output.
 const Hidden = "***"
 
-// Secret is a text that formatting, logging and encoding don't show. Only Reveal does.
+// Secret is a text hidden from formatting, logging and encoding. Only Reveal returns it.
 type Secret string
 
-// Reveal gives the secret itself.
+// Reveal returns the secret itself.
 func (s Secret) Reveal() string { return string(s) }
 
 // String implements fmt.Stringer.
@@ -33,8 +33,8 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText implements encoding.TextMarshaler, for JSON among others.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Redact hides the credentials of all URLs in a text: everything between "://" and the last "@" before the next space,
-// since a password may hold an unescaped "/" or "@", and the values of query parameters with a secret's name.
+// Redact hides the credentials of all URLs in a text: everything between "://" and the last "@" before the next space, since a
+// password may hold an unescaped "/" or "@", and the values of query parameters with a secret's name.
 func Redact(text string) string {
 	parts := strings.Split(text, "://")
 	for i, part := range parts[1:] {
@@ -68,8 +68,8 @@ func redactQuery(part string) string {
 	return path + "?" + strings.Join(fields, "&")
 }
 
-// IsSecretName tells whether a field, header, parameter or setting of this name holds a secret: "password",
-// "adminToken", "x-api-key", "QUIRE_SECRET". A "quotaKey" or a "keyPrefix" does not.
+// IsSecretName reports whether a field, header, parameter or setting of this name holds a secret: "password", "adminToken",
+// "x-api-key", "QUIRE_SECRET", but not "quotaKey" or "keyPrefix".
 func IsSecretName(name string) bool {
 	words := splitWords(name)
 	for i, word := range words {
@@ -94,8 +94,8 @@ func isKeyKind(word string) bool {
 	return false
 }
 
-// splitWords cuts a name into lower-case words: before capitals that follow small letters, and at characters that are no
-// letters or digits.
+// splitWords splits a name into lower-case words: before capitals that follow lower-case letters, and at characters other than
+// letters and digits.
 func splitWords(name string) []string {
 	var spaced strings.Builder
 	var before rune
@@ -111,10 +111,10 @@ func splitWords(name string) []string {
 	})
 }
 
-// Secrets are several.
+// Secrets is a list of secrets.
 type Secrets []Secret
 
-// Bytes are the secrets themselves.
+// Bytes returns the secrets themselves.
 func (s Secrets) Bytes() [][]byte {
 	var out [][]byte
 	for _, secret := range s {

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Value is a variable of the program together with the texts that may set it.
+// Value is a variable of the program and the texts that may set it.
 type Value struct {
 	Into    any    // pointer to the variable
 	Allowed string // completes "it must be": "a whole number from 1 to 256"
 
-	set    func(text string) bool // false and no change where the text is not allowed
-	secret bool                   // no fault shows the text
+	set    func(text string) bool // false, without a change, for an invalid text
+	secret bool                   // faults hide the text
 }
 
 func value[T any](into *T, allowed string, parse func(string) (T, bool)) Value {
@@ -33,12 +33,12 @@ func value[T any](into *T, allowed string, parse func(string) (T, bool)) Value {
 	}}
 }
 
-// bounded is a value from least to most, both of them allowed.
+// bounded is a value from least to most, inclusive.
 func bounded[T cmp.Ordered](into *T, kind, least, most string, parse func(string) (T, bool)) Value {
 	from, ok := parse(least)
 	to, ok2 := parse(most)
 	if !ok || !ok2 {
-		panic(fmt.Sprintf("bounds %q and %q of %s", least, most, kind)) // a mistake in the program
+		panic(fmt.Sprintf("bounds %q and %q of %s", least, most, kind)) // a bug
 	}
 	return value(into, fmt.Sprintf("%s from %s to %s", kind, least, most), func(text string) (T, bool) {
 		parsed, ok := parse(text)
@@ -46,19 +46,19 @@ func bounded[T cmp.Ordered](into *T, kind, least, most string, parse func(string
 	})
 }
 
-// Text is any text.
+// Text accepts any text.
 func Text(into *string) Value {
 	return value(into, "any text", func(text string) (string, bool) { return text, true })
 }
 
-// Choice is one of a few words.
+// Choice accepts one of a few words.
 func Choice(into *string, words ...string) Value {
 	return value(into, "one of "+strings.Join(words, ", "), func(text string) (string, bool) {
 		return text, slices.Contains(words, text)
 	})
 }
 
-// Level is the least level of a log.
+// Level accepts a minimum log level.
 func Level(into *slog.Level) Value {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	return value(into, "one of debug, info, warn, error", func(text string) (slog.Level, bool) {
@@ -67,7 +67,7 @@ func Level(into *slog.Level) Value {
 	})
 }
 
-// Int is a whole number from least to most.
+// Int accepts a whole number from least to most.
 func Int(into *int, least, most int) Value {
 	return bounded(into, "a whole number", strconv.Itoa(least), strconv.Itoa(most), func(text string) (int, bool) {
 		number, err := strconv.Atoi(text)
@@ -75,8 +75,8 @@ func Int(into *int, least, most int) Value {
 	})
 }
 
-// Ints is a list of whole numbers from 0 to most and of ranges of them, such as "0-7,12". The slice has each number
-// once, in ascending order.
+// Ints accepts a list of whole numbers from 0 to most and of ranges of them, such as "0-7,12". The slice has each number once,
+// in ascending order.
 func Ints(into *[]int, most int) Value {
 	allowed := fmt.Sprintf(`whole numbers from 0 to %d, such as "0-7,12"`, most)
 	return value(into, allowed, func(text string) ([]int, bool) {
@@ -100,7 +100,7 @@ func Ints(into *[]int, most int) Value {
 	})
 }
 
-// Bool is true or false, or 1 or 0.
+// Bool accepts true or false, 1 or 0.
 func Bool(into *bool) Value {
 	return value(into, "true, false, 1 or 0", func(text string) (bool, bool) {
 		switch text {
@@ -113,7 +113,7 @@ func Bool(into *bool) Value {
 	})
 }
 
-// Duration is a Go duration ("90s", "1h30m") or whole days ("7d"), and so are its bounds.
+// Duration accepts a Go duration ("90s", "1h30m") or whole days ("7d"). Its bounds have the same format.
 func Duration(into *time.Duration, least, most string) Value {
 	return bounded(into, `a duration such as "90s", "1h30m" or "7d"`, least, most, parseDuration)
 }
@@ -132,7 +132,8 @@ func parseDuration(text string) (time.Duration, bool) {
 	return duration, err == nil
 }
 
-// Bytes is a number of bytes, with a binary unit or none: "4MiB", "4MB" and "4M" are 4·2^20. So are its bounds.
+// Bytes accepts a number of bytes, with a binary unit or none: "4MiB", "4MB" and "4M" are 4·2^20. Its bounds have the same
+// format.
 func Bytes(into *int64, least, most string) Value {
 	return bounded(into, `a number of bytes such as "65536", "64KiB", "4MiB" or "1GiB"`, least, most, parseBytes)
 }
@@ -150,7 +151,7 @@ func parseBytes(text string) (int64, bool) {
 	return size << shift, true
 }
 
-// Address is host:port to listen on or to connect to; the host may be empty, the port 0.
+// Address accepts host:port to listen on or to connect to; the host may be empty, the port 0.
 func Address(into *string) Value {
 	return value(into, `an address such as "127.0.0.1:8080" or ":8080"`, func(text string) (string, bool) {
 		host, port, err := net.SplitHostPort(text)
@@ -162,7 +163,7 @@ func Address(into *string) Value {
 	})
 }
 
-// Networks is a list such as "10.0.0.0/8, fd00::/8"; an address alone is the network of only itself.
+// Networks accepts a list such as "10.0.0.0/8, fd00::/8"; a bare address is a network of one.
 func Networks(into *[]netip.Prefix) Value {
 	allowed := `networks separated by commas, such as "10.0.0.0/8, fd00::/8"`
 	return value(into, allowed, func(text string) ([]netip.Prefix, bool) {
@@ -180,7 +181,7 @@ func Networks(into *[]netip.Prefix) Value {
 
 func parseNetwork(text string) (netip.Prefix, bool) {
 	if network, err := netip.ParsePrefix(text); err == nil {
-		// In "10.0.0.1/8" either the address or the number of bits is a mistake.
+		// "10.0.0.1/8" is a mistake in the address or the prefix length.
 		return network, network == network.Masked()
 	}
 	address, err := netip.ParseAddr(text)
@@ -190,8 +191,8 @@ func parseNetwork(text string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(address, address.BitLen()), true
 }
 
-// URL is a URL with one of the schemes, or several separated by commas as NATS takes them, and is kept as it was
-// written. MongoDB's lists of hosts are allowed too.
+// URL accepts a URL with one of the schemes, or several separated by commas for NATS, and keeps its text. MongoDB's host lists
+// are allowed too.
 func URL(into *string, schemes ...string) Value {
 	allowed := "a URL that begins with " + strings.Join(schemes, ":// or ") + "://"
 	return value(into, allowed, func(text string) (string, bool) {
@@ -200,8 +201,8 @@ func URL(into *string, schemes ...string) Value {
 	})
 }
 
-// isAuthority looks at the part after "://". url.Parse refuses the lists of hosts that MongoDB and NATS take, so only a
-// single host is left to it.
+// isAuthority checks the part after "://". url.Parse refuses the host lists of MongoDB and NATS, so only a single host is left
+// to it.
 func isAuthority(rest string) bool {
 	authority := rest
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
@@ -218,14 +219,14 @@ func isAuthority(rest string) bool {
 	return err == nil && u.Hostname() != ""
 }
 
-// CheckedSecret is a secret that check takes. allowed completes "it must be".
+// CheckedSecret accepts a secret that passes check. allowed completes "it must be".
 func CheckedSecret(into *Secret, allowed string, check func(text string) error) Value {
 	v := value(into, allowed, func(text string) (Secret, bool) { return Secret(text), check(text) == nil })
 	v.secret = true
 	return v
 }
 
-// SecretText is a secret of at least minBytes bytes; no fault shows it.
+// SecretText accepts a secret of at least minBytes bytes; faults hide it.
 func SecretText(into *Secret, minBytes int) Value {
 	v := value(into, fmt.Sprintf("at least %d bytes long", minBytes), func(text string) (Secret, bool) {
 		return Secret(text), len(text) >= minBytes
@@ -234,7 +235,7 @@ func SecretText(into *Secret, minBytes int) Value {
 	return v
 }
 
-// SecretTexts is a list of secrets, separated by commas, each of at least minBytes bytes; no fault shows them.
+// SecretTexts accepts a list of secrets, separated by commas, each of at least minBytes bytes; faults hide them.
 func SecretTexts(into *Secrets, minBytes int) Value {
 	v := value(into, fmt.Sprintf("secrets of at least %d bytes each, separated by commas", minBytes), func(text string) (Secrets, bool) {
 		var out Secrets

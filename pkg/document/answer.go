@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	recentBytes   = 8 << 20 // answers of a larger batch are not kept to be sent again
-	recentSources = 1024    // sources to remember before those that the fold has forgotten are dropped
+	recentBytes   = 8 << 20 // answers to a larger batch are not kept for repeats
+	recentSources = 1024    // sources to remember before pruning those that the fold has forgotten
 
-	// Bounds of the answers that wait for the end of another reader's lease, which usually has sent the same ones.
+	// Bounds of answers held back during another reader's lease, who has usually sent the same ones.
 	heldBytes   = 16 << 20
 	heldAnswers = 4096
-	heldFor     = 15 * time.Second // no edge waits for an outcome so long
+	heldFor     = 15 * time.Second // no edge waits longer for an outcome
 )
 
-// answerer sends outcomes to the edges that wait for them: once no other replica can answer a read from a state before
-// them.
+// answerer sends outcomes to the waiting edges, once no other replica can answer a read from an earlier state.
 type answerer struct {
 	*scope
 	lease  *lease
-	recent map[string]*message // last message of each source, to be answered again; of the goroutine that folds
+	recent map[string]*message // last message of each source, to answer repeats; owned by the folding goroutine
 
 	mu    sync.Mutex
 	held  []heldAnswer // oldest first
@@ -34,7 +33,7 @@ type answerer struct {
 	wake  chan struct{}
 }
 
-// heldAnswer is an answer that waits for the end of another reader's lease.
+// heldAnswer is an answer held back during another reader's lease.
 type heldAnswer struct {
 	message  *message
 	outcomes []*event.Outcome
@@ -46,7 +45,7 @@ func newAnswerer(s *scope, lease *lease) *answerer {
 	return &answerer{scope: s, lease: lease, recent: map[string]*message{}, wake: make(chan struct{}, 1)}
 }
 
-// answer sends outcomes of a message, now or when they may be shown.
+// answer sends a message's outcomes, now or once they may be shown.
 func (a *answerer) answer(m *message, outcomes []*event.Outcome) {
 	switch {
 	case m.source == "" || len(outcomes) == 0:
@@ -57,7 +56,7 @@ func (a *answerer) answer(m *message, outcomes []*event.Outcome) {
 	}
 }
 
-// hold keeps outcomes until run sends them. The oldest ones are dropped at the bounds.
+// hold keeps outcomes until run sends them. At the bounds it drops the oldest.
 func (a *answerer) hold(m *message, outcomes []*event.Outcome) {
 	h := heldAnswer{message: m, outcomes: outcomes, since: a.lease.elapsed()}
 	for _, o := range outcomes {
@@ -75,7 +74,7 @@ func (a *answerer) hold(m *message, outcomes []*event.Outcome) {
 	signal(a.wake)
 }
 
-// run sends the outcomes that are held as soon as they may be shown, until ctx ends. Then it returns nil.
+// run sends held outcomes as soon as they may be shown, until ctx ends. Then it returns nil.
 func (a *answerer) run(ctx context.Context) error {
 	for {
 		select {
@@ -91,13 +90,13 @@ func (a *answerer) run(ctx context.Context) error {
 		a.held, a.bytes = nil, 0
 		a.mu.Unlock()
 		for _, h := range held {
-			a.answer(h.message, h.outcomes) // held again, if another reader has come in between
+			a.answer(h.message, h.outcomes) // held again if another reader has got a lease meanwhile
 		}
 	}
 }
 
-// send sends outcomes of a message in messages of bounded size. A lost one costs the edge a repetition of its batch,
-// or its client a 504, but never the effect.
+// send sends a message's outcomes in messages of bounded size. A lost one makes the edge repeat its batch, or its client get a
+// 504, but never loses the effect.
 func (a *answerer) send(m *message, outcomes []*event.Outcome) {
 	subject := a.cfg.Policy.Domain.OutcomeSubject(m.source)
 	for len(outcomes) > 0 {
@@ -148,8 +147,7 @@ func (a *answerer) remember(m *message, state *fold.State) {
 	}
 }
 
-// repeat answers a batch that came twice with the answers of the first time. Requests that are not settled yet are
-// answered when they are.
+// repeat answers a repeated batch with the earlier answers. Requests that are not settled yet are answered once they are.
 func (a *answerer) repeat(batch *event.RequestBatch) {
 	m := a.recent[batch.Source]
 	if m == nil || m.number != batch.Number {

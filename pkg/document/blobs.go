@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// maxQueuedBlobs bounds the blobs that wait to be deleted. The sweep of orphans finds the rest.
+// maxQueuedBlobs bounds the blobs waiting for deletion. The orphan sweep finds the rest.
 const maxQueuedBlobs = 100_000
 
-// blobDeleter deletes the blobs that no document names any more, each once it is due.
+// blobDeleter deletes blobs that no document names any more, each when it is due.
 type blobDeleter struct {
 	*scope
 	mu    sync.Mutex
@@ -60,8 +60,7 @@ func (b *blobDeleter) done(key string) {
 	b.mu.Unlock()
 }
 
-// run deletes until ctx ends, then returns nil. Blobs that are left then, or after a crash, are orphans, which the
-// orphanSweeper finds.
+// run deletes until ctx ends, then returns nil. The orphanSweeper finds blobs left then or after a crash.
 func (b *blobDeleter) run(ctx context.Context) error {
 	poll := time.NewTicker(b.cfg.Bounds.SweepPoll)
 	defer poll.Stop()

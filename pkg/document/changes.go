@@ -5,7 +5,7 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// changes are those of a run of messages, each document once.
+// changes are the effects of consecutive messages, at most one per document.
 type changes struct {
 	writes   map[string]write
 	order    []string
@@ -13,8 +13,8 @@ type changes struct {
 	outcomes map[event.IdempotencyID]keptAt
 	kept     []event.IdempotencyID
 	deleted  []write
-	blobs    []string // to be deleted once committed
-	burned   []string // likewise, BurnGrace later
+	blobs    []string // to delete after the commit
+	burned   []string // to delete BurnGrace after the commit
 }
 
 type keptAt struct {
@@ -46,7 +46,7 @@ func merge(batch []*message) *changes {
 	return c
 }
 
-// dropBlob notes a blob that no document names any more; "" is none.
+// dropBlob records that no document names a blob any more; "" is ignored.
 func (c *changes) dropBlob(key string, burned bool) {
 	switch {
 	case key == "":
@@ -57,7 +57,7 @@ func (c *changes) dropBlob(key string, burned bool) {
 	}
 }
 
-// encode makes the puts and deletes.
+// encode builds the batch of puts and deletes.
 func (c *changes) encode(n names, partition int) (views.Batch, error) {
 	puts := len(c.order) + len(c.kept)
 	e := newEncoder(n, partition, puts)
@@ -65,7 +65,7 @@ func (c *changes) encode(n names, partition int) (views.Batch, error) {
 	for _, id := range c.order {
 		w, ok := c.writes[id]
 		switch {
-		case !ok: // a version that deleteVersions has taken out
+		case !ok: // a version removed by deleteVersions
 		case w.entry.doc == nil:
 			b.Deletes = append(b.Deletes, views.Delete{Collection: n.documents, ID: id, Seq: c.sequence[id]})
 		default:

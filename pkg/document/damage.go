@@ -7,8 +7,8 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// stored makes the entry of a document that was loaded whole from the read model. Content that is not what was stored, by the
-// SHA-256 beside it, is never shown: its readers are told that it can't be read now.
+// stored makes the entry of a document loaded completely from the read model. Content that does not match the SHA-256 stored
+// beside it is never shown: readers get an error for now.
 func (s *scope) stored(id string, doc *event.Document) *entry {
 	e := newEntry(doc)
 	e.damaged = damaged(doc.GetContent())
@@ -19,8 +19,8 @@ func (s *scope) stored(id string, doc *event.Document) *entry {
 	return e
 }
 
-// damaged tells whether inline content differs from its hash. Blobs are checked by those who read them. Requests of the
-// first version had no hash.
+// damaged reports whether inline content differs from its hash. Readers of blobs verify those. Requests of the first version
+// had no hash.
 func damaged(c *event.Content) bool {
 	if c.GetBlob() != "" || len(c.GetSha256()) != sha256.Size {
 		return false
@@ -29,8 +29,7 @@ func damaged(c *event.Content) bool {
 	return !bytes.Equal(sum[:], c.Sha256)
 }
 
-// entryOf makes the entry of a document that was decided on from known ones. It has damaged content where it keeps that of a
-// damaged document.
+// entryOf makes the entry of a document decided from known ones. Content kept from a damaged document stays damaged.
 func (k known) entryOf(item string, doc *event.Document) *entry {
 	e := newEntry(doc)
 	from := k.damaged[item]

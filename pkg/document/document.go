@@ -1,11 +1,11 @@
-// Package document is the service behind pastes, quick pastes and files: one engine with three policies. It follows a
-// domain's journal, folds each request with package fold, answers the edge, settles with billing, and projects its
-// decisions into the read model, from which it answers reads.
+// Package document is the service behind pastes, quick pastes and files: one engine with three policies. It follows a domain's
+// journal, folds each request with package fold, answers the edge, settles with billing, and projects its decisions into the
+// read model, from which it answers reads.
 //
-// A decision depends on the journal alone. The checkpoint moves in one commit with all decisions up to it, and never past
-// a message whose settlements are not in billing's journal yet. A replica that begins at the checkpoint comes to the same
-// decisions, and answers and settles them once more; billing and the edges skip the repetitions. So two replicas of one
-// partition are never wrong, and one of them is only late. Of these two, at most one shows what it has decided: see lease.
+// A decision depends on the journal alone. The checkpoint moves in one commit with all decisions up to it, and never past a
+// message whose settlements are not in billing's journal yet. A replica that begins at the checkpoint reaches the same
+// decisions, and answers and settles them again; billing and the edges skip the repeats. So two replicas of one partition are
+// never wrong, only one of them late. At most one of them shows its decisions: see lease.
 package document
 
 import (
@@ -37,59 +37,58 @@ import (
 // Config describes an engine.
 type Config struct {
 	Policy fold.Policy
-	// Assigned tells Run which partitions to fold: each set it gives replaces the one before, and Run folds none until
-	// the first. nil: all, and no other process folds any.
+	// Assigned delivers the partitions for Run to fold. Each set replaces the previous one, and Run folds none until the first.
+	// nil: all partitions, and no other process folds any.
 	Assigned <-chan []int
-	// Served, where it is not nil, is told that a partition is served from now on, or is no longer served. It is called
-	// by several goroutines, in order for each partition, and must not block.
+	// Served, if not nil, is called when a partition starts or stops being served. Calls come from several goroutines, in order
+	// for each partition, and must not block.
 	Served func(partition int, serving bool)
-	// Instance is the name of this instance, another one for each process. Drawn at random where it is empty.
+	// Instance is the name of this instance, unique per process; random if empty.
 	Instance string
-	// Live names the instances of the service that are alive, this one included, and must not block. nil: this one alone where
-	// Assigned is nil too, else none, which says that they are not known.
+	// Live returns the live instances of the service, including this one, and must not block. An empty result means unknown.
+	// nil: only this instance if Assigned is nil too, else unknown.
 	Live func() []string
 	// PartitionCount is the number of partitions of every domain, billing included.
 	PartitionCount int
-	// Offset is added to the clock (QUIRE_CLOCK_OFFSET), 0 outside development.
+	// Offset is added to the clock (QUIRE_CLOCK_OFFSET); 0 outside development.
 	Offset time.Duration
 	Bounds Bounds
 }
 
-// Bounds are the limits of an engine and the intervals of its background jobs. Zero fields take the default given beside
-// them.
+// Bounds are the limits of an engine and the intervals of its background jobs. Zero fields take the default given beside them.
 type Bounds struct {
-	CacheBytes       int           // of the documents cached for readers, all partitions; 64 MiB
-	OverlayBytes     int           // of the decisions of a partition that are not projected yet; 64 MiB
-	OverlayMessages  int           // likewise in journal messages; 8,192
-	CommitBytes      int           // of one commit to the read model; 6 MiB
-	CommitMessages   int           // likewise in journal messages; 512
+	CacheBytes       int           // documents cached for readers, all partitions; 64 MiB
+	OverlayBytes     int           // decisions of a partition not projected yet; 64 MiB
+	OverlayMessages  int           // the same in journal messages; 8,192
+	CommitBytes      int           // one commit to the read model; 6 MiB
+	CommitMessages   int           // the same in journal messages; 512
 	CommitDelay      time.Duration // how long a commit waits for more messages; 100 ms
-	SettleDelay      time.Duration // how long settlements that no answer waits for wait for others; 20 ms
-	AnswerBytes      int           // of one message of answers; 512 KiB
-	ReadWorkers      int           // of a partition, which read from the read model; 8
-	ReadQueue        int           // batches of reads that wait for a worker; 256
-	ListWorkers      int           // of a partition; 4
-	ListScan         int           // documents looked at for one page; 5,000
-	ViewWait         time.Duration // limit of one call of the read model or blob store; 5 s
-	ReadWait         time.Duration // limit of one batch of reads or one list; 4 s
+	SettleDelay      time.Duration // how long settlements without a waiting answer are batched; 20 ms
+	AnswerBytes      int           // one message of answers; 512 KiB
+	ReadWorkers      int           // workers per partition that query the read model; 8
+	ReadQueue        int           // batches of reads waiting for a worker; 256
+	ListWorkers      int           // per partition; 4
+	ListScan         int           // documents scanned for one page; 5,000
+	ViewWait         time.Duration // one call of the read model or blob store; 5 s
+	ReadWait         time.Duration // one batch of reads or one list; 4 s
 	BurnGrace        time.Duration // how long the blob of a burned document can still be fetched; 1 min
-	ExpiryEvery      time.Duration // between two sweeps of expired documents; 10 s
-	OutcomesEvery    time.Duration // between two sweeps of old outcomes; 10 min
-	OrphansEvery     time.Duration // from the start to the first sweep of orphaned blobs, and between two; 1 h
-	OrphanAge        time.Duration // of a blob that may be an orphan; 1 h
+	ExpiryEvery      time.Duration // interval between sweeps of expired documents; 10 s
+	OutcomesEvery    time.Duration // interval between sweeps of old outcomes; 10 min
+	OrphansEvery     time.Duration // delay of the first sweep of orphaned blobs, and interval after it; 1 h
+	OrphanAge        time.Duration // minimum age of an orphaned blob; 1 h
 	TrashRetention   time.Duration // how long orphaned blobs stay in the trash; 7 days
-	KeepOrphans      bool          // no sweep of orphaned blobs, nor of the trash
-	PurgeEvery       time.Duration // between two purges of the journal; 10 min
+	KeepOrphans      bool          // disables the sweep of orphaned blobs and of the trash
+	PurgeEvery       time.Duration // interval between purges of the journal; 10 min
 	ContentRetention time.Duration // how long requests stay in the journal; 7 days
-	SweepPoll        time.Duration // how often the clock is read for the sweeps; 1 s
+	SweepPoll        time.Duration // how often the sweeps read the clock; 1 s
 }
 
-// Pauses between two attempts at a call that failed, and between two runs of a partition. Two replicas that project one
-// partition end each other's runs: the pauses let one of them finish.
+// Pauses between attempts at a failed call, and between two runs of a partition. Two replicas that project one partition end
+// each other's runs: the pauses let one of them finish.
 const (
 	firstPause = 10 * time.Millisecond
 	mostPause  = time.Second
-	// mostPatience bounds the time that one call of a store may take once shorter ones were not enough.
+	// mostPatience is the longest timeout of one call to a store, reached after shorter ones have failed.
 	mostPatience = time.Minute
 )
 
@@ -151,12 +150,12 @@ func (c *Config) setInstance() {
 	c.Live = func() []string { return live }
 }
 
-// Deps are the connections and stores of an engine. They stay the caller's.
+// Deps are the connections and stores of an engine, owned by the caller.
 type Deps struct {
 	NC    *nats.Conn
 	Views views.Store // opened with Collections of the domain
 	Blobs blob.Store
-	// Clock is the time of day without Config.Offset; time.Now where it is nil.
+	// Clock is the time of day without Config.Offset; nil: time.Now.
 	Clock   func() time.Time
 	Logger  *slog.Logger       // nil: silent
 	Metrics *telemetry.Metrics // nil: none
@@ -169,13 +168,13 @@ type Engine struct {
 	metrics *metrics
 	cache   *otter.Cache[cacheKey, *entry]
 
-	instance string // drawn at the start; the readers of this process are named by it
+	instance string // random; names the readers of this process
 	replicas *replica.Set
-	runs     atomic.Uint64            // of partitions, begun so far; see cacheKey
-	readers  []atomic.Pointer[reader] // by partition; nil while it is not served
+	runs     atomic.Uint64            // number of partition runs begun; see cacheKey
+	readers  []atomic.Pointer[reader] // by partition; nil while not served
 }
 
-// New checks the configuration. Nothing is contacted before Run.
+// New checks the configuration. It contacts nothing before Run.
 func New(cfg Config, deps Deps) (*Engine, error) {
 	cfg.Bounds.setDefaults()
 	var faults []error
@@ -214,8 +213,8 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 	return e, nil
 }
 
-// Run serves the assigned partitions until ctx ends, then returns nil. It returns an error if going on would be wrong: the
-// journal was made for another number of partitions, has lost messages, or is configured so that it could.
+// Run serves the assigned partitions until ctx ends, then returns nil. It returns an error if it must not continue: the journal
+// was created for another number of partitions, has lost messages, or is configured so that it could.
 func (e *Engine) Run(ctx context.Context) error {
 	server, err := rpc.Serve(e.deps.NC, e.cfg.Policy.Domain.InstancesSubject(), e.cfg.Instance, instanceWorkers, e.describe, rpc.WithLogger(e.deps.Logger))
 	if err != nil {
@@ -225,7 +224,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return e.replicas.Run(ctx)
 }
 
-// instanceWorkers answer questions about this instance. One about its health may wait for journals for a second.
+// instanceWorkers answer queries about this instance. A health query may wait a second for journals.
 const instanceWorkers = 4
 
 // describe answers with the name and partitions of this instance. Every instance of the service answers.
@@ -237,19 +236,18 @@ func (e *Engine) describe(ctx context.Context, asked []byte) ([]byte, error) {
 	return json.Marshal(is)
 }
 
-// Ready is closed as soon as every assigned partition has caught up with its journal for the first time; at once where
-// none is assigned.
+// Ready is closed once every assigned partition has caught up with its journal for the first time; at once if none is assigned.
 func (e *Engine) Ready() <-chan struct{} { return e.replicas.Ready() }
 
-// Serving tells whether all assigned partitions are served now. It is true where none is assigned.
+// Serving reports whether all assigned partitions are served. It is true if none is assigned.
 func (e *Engine) Serving() bool { return e.replicas.Serving() }
 
-// Unready tells operators why the assigned partitions are not served as they should be; nil where they are.
+// Unready is the reason for operators why assigned partitions are not served properly, or nil.
 func (e *Engine) Unready() error { return e.replicas.Unready() }
 
-// ReadNow answers a read of an edge in the same process, as a ReadBatch of that one read with the same NowMs and AfterSequence. It
-// returns nil where the answer is not in memory, or the partition is not served: the read is then asked for in a message. The
-// document is shared and must not be changed. It never blocks, and may be called by many goroutines.
+// ReadNow answers a read of an edge in the same process, like a ReadBatch of that one read with the same NowMs and
+// AfterSequence. It returns nil if the answer is not in memory or the partition is not served: the edge then sends a message.
+// The document is shared and must not be changed. It never blocks. Safe for concurrent use.
 func (e *Engine) ReadNow(partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer {
 	if r := e.readers[partition].Load(); r != nil {
 		return r.readNow(read, after, nowMS)
@@ -257,10 +255,10 @@ func (e *Engine) ReadNow(partition int, read *event.Read, after uint64, nowMS in
 	return nil
 }
 
-// fold folds and serves one partition until ctx ends. After an error that is not fatal it is called again, and begins at
-// the checkpoint.
+// fold folds and serves one partition until ctx ends. After an error that is not fatal it is called again, and begins at the
+// checkpoint.
 func (e *Engine) fold(ctx context.Context, partition int) error {
-	// The first stream holds the number of partitions. A process with a larger number learns it there, and does not wait for
+	// The first stream holds the number of partitions. A process with a larger number learns it there, instead of waiting for
 	// streams that will never exist.
 	streams := []journal.Stream{installation.Stream(e.cfg.Policy.Domain, 0)}
 	if partition != 0 {

@@ -10,10 +10,10 @@ import (
 )
 
 // folding folds the journal of a partition. Its decisions are shown to readers at once, answered, settled with billing and
-// projected. All fields but position are owned by the goroutine that follows the journal.
+// projected. All fields but position belong to the goroutine that follows the journal.
 type folding struct {
 	*scope
-	subject    string // of the messages that it folds
+	subject    string // of the messages to fold
 	model      *readModel
 	memory     *memory
 	projection *projection
@@ -31,19 +31,19 @@ func newFolding(s *scope, model *readModel, memory *memory, projection *projecti
 	return f
 }
 
-// handle folds one message: it shows the decisions to readers, sends the answers that are safe already, and leaves the
-// rest to the settler and the projection. After an error the partition begins again.
+// handle folds one message: it shows the decisions to readers, sends the answers that are already safe, and leaves the rest to
+// the settler and the projection. After an error the partition begins again.
 func (f *folding) handle(ctx context.Context, m journal.Message) error {
 	if err := f.projection.waitRoom(ctx); err != nil {
 		return err
 	}
 	batch := &event.RequestBatch{}
 	if m.Subject != f.subject {
-		// NATS lets whoever may make a consumer name any subject for it to deliver to, that of a journal included. The message
-		// then keeps the subject that it was published with, for which its sender had the right.
+		// NATS lets a user who may create a consumer have it deliver to any subject, including a journal's. The message then
+		// keeps its original subject, to which its sender was allowed to publish.
 		f.log.Error("a message with the subject of another journal is passed over", "sequence", m.Sequence, "subject", m.Subject)
 	} else if err := event.DecodeRequests(m.Data, batch); err != nil {
-		// The message stays in the journal, no source can be answered, and another attempt would fail as well.
+		// The message stays in the journal, its source is unknown, and a retry would fail too.
 		f.log.Error("message can't be read and is passed over", "sequence", m.Sequence, "error", err)
 		batch = &event.RequestBatch{}
 	}
@@ -78,7 +78,7 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 	return f.finish(ctx, folded, groups)
 }
 
-// finish gives the message to the projection and its settlements to billing.
+// finish passes the message to the projection and its settlements to billing.
 func (f *folding) finish(ctx context.Context, m *message, groups []settlements) error {
 	m.state = f.state.Snapshot()
 	m.unsettled.Store(int32(len(groups)))
@@ -95,19 +95,19 @@ func (f *folding) finish(ctx context.Context, m *message, groups []settlements) 
 	return nil
 }
 
-// decision is what becomes of one request. Those of a message are made at once, and end with it.
+// decision is the result of one request. The decisions of a message are allocated together and live as long as it.
 type decision struct {
 	outcome    event.Outcome
 	settlement event.Settlement
 }
 
-// decide folds the requests of a batch in order and fills m. It returns the settlements, by partition of billing.
+// decide folds the requests of a batch in order and fills m. It returns the settlements by partition of billing.
 func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, stored int64) []settlements {
 	var groups []settlements
 	decisions := make([]decision, len(batch.Requests))
 	m.answers = make([]*event.Outcome, 0, len(batch.Requests))
 	m.writes = make([]write, 0, len(batch.Requests))
-	final := make(map[string]int, len(batch.Requests)) // the last write of each id
+	final := make(map[string]int, len(batch.Requests)) // index of the last write of each id
 	put := func(w write) {
 		if i, ok := final[w.id]; ok {
 			if w.deletion == nil {
@@ -127,7 +127,7 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 		outcome := &decisions[i].outcome
 		if fold.IsKept(r) {
 			kept = k.outcomes[event.IdempotencyID(r.IdempotencyId)]
-			outcome = &event.Outcome{} // it outlives the message
+			outcome = &event.Outcome{} // outlives the message
 		}
 		change := fold.Decide(f.cfg.Policy, k.documents[r.Item], kept, r, at, outcome)
 		apply(k, r.Item, change, put)
@@ -155,7 +155,7 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 	return groups
 }
 
-// apply shows a change to the rest of the batch, and puts it among the writes.
+// apply shows a change to the rest of the batch, and appends it to the writes.
 func apply(k known, item string, c fold.Change, put func(write)) {
 	if c.Version != nil {
 		put(write{id: versionID(item, c.Version.Version), entry: k.entryOf(item, c.Version)})

@@ -16,67 +16,66 @@ import (
 )
 
 const (
-	// leaseLength is how long a reader answers without asking the journal. It counts from before the lease was sent. It is
-	// short, since after a crash the next reader waits for its end.
+	// leaseLength is how long a reader answers without asking the journal, counted from before the lease was sent. It is short,
+	// since after a crash the next reader waits for its end.
 	leaseLength = 1500 * time.Millisecond
-	// leaseWait is how long the other replicas take a lease for valid, from when they fold it. A second may be 5 % longer
-	// by one machine's clock than by another's.
+	// leaseWait is how long other replicas take a lease for valid, counted from when they fold it. It allows for clocks that
+	// differ by 5 % in speed.
 	leaseWait = leaseLength * 21 / 20
-	// renewWithin is the rest of a lease that the next read renews.
+	// renewWithin is the remaining time below which a read renews the lease.
 	renewWithin = leaseLength / 2
-	// confirmQueue bounds the batches of reads that wait for an answer of the journal.
+	// confirmQueue bounds the batches of reads waiting for the journal.
 	confirmQueue = 4096
 )
 
-// errLate: the journal did not tell in time how far it is, so nothing can be answered that may be older than a write that
-// was acknowledged.
+// errLate: the journal did not report its end in time, so an answer might be older than an acknowledged write.
 var errLate = errors.New("the journal does not confirm that this replica is up to date")
 
 // errBarred: another replica answers the partition's reads.
 var errBarred = errors.New("another replica answers the reads")
 
-// lease keeps reads from going back while several replicas of a partition live, of which one may be late, cut off or
-// paused. It holds two rules (docs/adr/0009-read-leases-in-the-journal.md):
+// lease keeps reads from going back while several replicas of a partition live, one of which may be late, cut off or paused. It
+// enforces two rules (docs/adr/0009-read-leases-in-the-journal.md):
 //
 //   - A replica reads its state for a request after the request has come, and only once it has folded a message that it
-//     appended to the journal after that. Such a message is a lease: it does for all reads of leaseLength.
+//     appended to the journal after that. Such a message is a lease: it serves all reads of leaseLength.
 //   - A replica shows a decision, in the answer to a write or to a read, only once no other replica's lease from before
 //     that decision can be valid. A reader whose lease comes later in the journal knows the decision.
 //
-// The journal orders the leases. The fold grants one only to the reader who had the last one, or who knew of it and has
-// waited for its end.
+// The journal orders the leases. The fold grants one only to the reader who had the last one, or who knew of it and has waited
+// for its end.
 //
 // The goroutine that follows the journal calls opened and entered. The other methods are safe for concurrent use.
 type lease struct {
 	*scope
-	alone    bool // there is no other replica: nothing is asked, and nobody is waited for
+	alone    bool // no other replica exists, so the lease is never needed
 	reader   reading
 	elapsed  func() time.Duration // monotonic
 	appender *journal.Appender[*confirmation]
 
-	until    atomic.Int64 // elapsed until which the lease is valid
-	barred   atomic.Int64 // elapsed until which leases of other readers may be valid
+	until    atomic.Int64 // elapsed time until which the lease is valid
+	barred   atomic.Int64 // elapsed time until which other readers' leases may be valid
 	moved    wait.Changes // of barred
-	renewing atomic.Bool  // a renewal waits for the journal
+	renewing atomic.Bool  // a renewal is in progress
 
 	mu     sync.Mutex
 	ended  bool
-	last   *event.DomainLease        // as the fold knows it
-	sent   map[uint64]time.Duration  // when leases were made that are not folded yet, by number
-	others map[reading]time.Duration // elapsed until which their leases may be valid
+	last   *event.DomainLease        // last lease known to the fold
+	sent   map[uint64]time.Duration  // creation times of leases not folded yet, by number
+	others map[reading]time.Duration // elapsed time until which their leases may be valid
 }
 
-// reading names a reader: one run of a partition.
+// reading identifies a reader: one run of a partition.
 type reading struct {
 	instance string
 	run      uint64
 }
 
-// confirmation is a place in the journal after everything that was stored before it was asked for.
+// confirmation is a request for a journal position after everything stored before it.
 type confirmation struct {
 	stored func(sequence uint64)
 	failed func(error)
-	ends   bool // it is the end of the lease
+	ends   bool // ends the lease
 }
 
 func newLease(s *scope, reader reading, alone bool) (*lease, error) {
@@ -112,8 +111,8 @@ func newLease(s *scope, reader reading, alone bool) (*lease, error) {
 	return l, err
 }
 
-// message makes the journal message for some confirmations: a lease, unless another reader may have one, or this one's last
-// lease is not folded yet. A replica that folds no more so lets the others go on.
+// message builds the journal message for some confirmations: a lease, unless another reader may have one, or this one's last
+// lease is not folded yet. A replica that no longer folds so lets others go on.
 func (l *lease) message(number uint64, asked []*confirmation) *event.RequestBatch {
 	l.metrics.leases.Inc()
 	now := l.elapsed()
@@ -138,8 +137,7 @@ func (l *lease) forget(number uint64) {
 	delete(l.sent, number)
 }
 
-// held tells whether a request that has come may be answered from the state as it is from now on. Otherwise confirm tells
-// from when it may.
+// held reports whether a request that has arrived may be answered from the state as of now. Otherwise call confirm.
 func (l *lease) held() bool {
 	if l.alone {
 		return true
@@ -162,16 +160,16 @@ func (l *lease) renew() {
 	}
 }
 
-// confirm has the journal tell how far it is. A state that comes to the sequence that stored is called with may answer all
-// requests that came before the call. failed is called instead where the journal does not answer in time. Both are called
-// on a goroutine of the lease, and must not block.
+// confirm asks the journal for its end. A state that has reached the sequence passed to stored may answer all requests that
+// came before the call. failed is called instead if the journal does not respond in time. Both run on the lease's goroutine and
+// must not block.
 func (l *lease) confirm(stored func(sequence uint64), failed func(error)) {
 	if err := l.appender.Add(&confirmation{stored: stored, failed: failed}); err != nil {
 		failed(fmt.Errorf("%w: %w", errLate, err))
 	}
 }
 
-// wait waits for the sequence from which a request that has come may be answered; 0 where that is now.
+// wait waits for the sequence from which a request that has arrived may be answered; 0 means now.
 func (l *lease) wait(ctx context.Context) (sequence uint64, err error) {
 	if l.held() {
 		return 0, nil
@@ -190,8 +188,7 @@ func (l *lease) wait(ctx context.Context) (sequence uint64, err error) {
 	}
 }
 
-// isBarred tells whether another reader's lease may be valid. It is asked after the state was read, and before that is
-// shown.
+// isBarred reports whether another reader's lease may be valid. Call it after reading the state and before showing it.
 func (l *lease) isBarred() bool {
 	return !l.alone && int64(l.elapsed()) < l.barred.Load()
 }
@@ -222,7 +219,7 @@ func (l *lease) untilBarred(ctx context.Context) {
 	_ = l.moved.Until(ctx, l.isBarred) // the only error is ctx's
 }
 
-// opened takes the state that the partition begins with. Nobody knows how long ago its lease was granted.
+// opened sets the state that the partition begins with. The age of its lease is unknown.
 func (l *lease) opened(last *event.DomainLease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +229,7 @@ func (l *lease) opened(last *event.DomainLease) {
 	}
 }
 
-// entered takes a lease that was folded. granted and last are what the fold made of it.
+// entered handles a folded lease. granted and last are the fold's result.
 func (l *lease) entered(e *event.ReadLease, granted bool, last *event.DomainLease) {
 	if l.alone {
 		return
@@ -255,7 +252,7 @@ func (l *lease) entered(e *event.ReadLease, granted bool, last *event.DomainLeas
 	}
 }
 
-// bar notes another reader's lease. An earlier run of this process has ended with its reads. mu is held.
+// bar records another reader's lease. An earlier run of this process has ended with its reads. mu is held.
 func (l *lease) bar(reader reading) {
 	if reader.instance != l.reader.instance {
 		l.others[reader] = l.elapsed() + leaseWait
@@ -263,7 +260,7 @@ func (l *lease) bar(reader reading) {
 	l.lift()
 }
 
-// lift works out barred. mu is held.
+// lift recomputes barred. mu is held.
 func (l *lease) lift() {
 	now, barred := l.elapsed(), time.Duration(0)
 	maps.DeleteFunc(l.others, func(_ reading, until time.Duration) bool { return until <= now })
@@ -280,11 +277,11 @@ func (l *lease) run(ctx context.Context) {
 		return
 	}
 	if err := l.appender.Run(ctx); err != nil {
-		l.log.Debug("confirmations were not written", "error", err) // whoever waited for them was told
+		l.log.Debug("confirmations were not written", "error", err) // the waiting callers got the error
 	}
 }
 
-// release gives the lease back, so that the next reader need not wait for its end. It follows the last answer.
+// release returns the lease after the last answer, so that the next reader need not wait for its end.
 func (l *lease) release() {
 	l.mu.Lock()
 	has := l.last != nil && l.reader == reading{l.last.Instance, l.last.Run} || len(l.sent) > 0

@@ -16,10 +16,10 @@ import (
 
 const (
 	maxListLimit = 100 // docs/api.md, Lists
-	listPage     = 200 // heads asked of the read model at once
+	listPage     = 200 // heads per query of the read model
 )
 
-// lister answers lists of an account's documents, from the read model.
+// lister answers lists of an account's documents from the read model.
 type lister struct {
 	*scope
 	model      *readModel
@@ -28,7 +28,7 @@ type lister struct {
 	lease      *lease
 }
 
-// list answers one ListRequest. It shows every decision that was made before the request came.
+// list answers one ListRequest. It shows every decision made before the request came.
 func (l *lister) list(ctx context.Context, payload []byte) ([]byte, error) {
 	request := &event.ListRequest{}
 	if err := event.Decode(payload, request); err != nil {
@@ -73,9 +73,8 @@ func (l *lister) answer(ctx context.Context, request *event.ListRequest) (*event
 	return answer, nil
 }
 
-// scan looks through an account's documents for a page of those that match, and for one more, which tells whether there
-// are more pages. It stops after ListScan documents and answers how far it came. newest is the sequence of the last change
-// that it has seen.
+// scan searches an account's documents for a page of matches and one more, which tells whether there are more pages. It stops
+// after ListScan documents and returns how far it got. newest is the sequence of the last change it has seen.
 func (l *lister) scan(ctx context.Context, request *event.ListRequest) (answer *event.ListAnswer, newest uint64, err error) {
 	limit := min(max(int(request.Limit), 1), maxListLimit)
 	wanted := newFilter(request)
@@ -133,7 +132,7 @@ func (l *lister) scan(ctx context.Context, request *event.ListRequest) (answer *
 // filter selects the documents of a list.
 type filter struct {
 	nowMS      int64
-	title      string // by foldCase
+	title      string // after foldCase
 	tag        string
 	language   string
 	visibility *uint32
@@ -157,7 +156,7 @@ func (f filter) matches(d *event.Document) bool {
 	return f.title == "" || strings.Contains(foldCase(d.Title), f.title)
 }
 
-// foldCase replaces each letter by one that stands for all its cases, by Unicode's simple case folding.
+// foldCase maps all cases of a letter to one, by Unicode's simple case folding.
 func foldCase(s string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

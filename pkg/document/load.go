@@ -10,10 +10,10 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// known holds the documents and kept outcomes that a batch touches, as they are before the next request of it.
+// known holds the documents and kept outcomes touched by a batch, as of its next request.
 type known struct {
-	documents map[string]*event.Document // nil values: there is none
-	damaged   map[string]*event.Content  // of the documents whose content is not what was stored
+	documents map[string]*event.Document // nil: does not exist
+	damaged   map[string]*event.Content  // content that does not match its hash, by document
 	outcomes  map[event.IdempotencyID]*event.Outcome
 }
 
@@ -24,11 +24,11 @@ func (k known) take(item string, e *entry) {
 	}
 }
 
-// load looks in memory and asks the read model for the rest: in one query for documents, one for heads where no more is
-// needed, and one for outcomes.
+// load looks in memory and queries the read model for the rest: once for documents, once for heads where those suffice, and
+// once for outcomes.
 //
-// The document of a create is looked for in memory only. Its id is 71 random bits that were drawn for this create, so it
-// is not taken, and asking would make every create wait for the read model.
+// A create's document is looked up in memory only. Its id is 71 random bits drawn for this create, so it is not taken, and a
+// query would make every create wait for the read model.
 func (f *folding) load(ctx context.Context, sequence uint64, batch *event.RequestBatch) (known, error) {
 	k := known{documents: make(map[string]*event.Document, len(batch.Requests)), damaged: map[string]*event.Content{}, outcomes: map[event.IdempotencyID]*event.Outcome{}}
 	var full, heads, kept []string
@@ -74,7 +74,7 @@ func (f *folding) load(ctx context.Context, sequence uint64, batch *event.Reques
 	return k, f.model.read(ctx, func(ctx context.Context) error { return f.loadMissing(ctx, k, m) })
 }
 
-// missing lists the ids that a message touches and memory does not have.
+// missing lists the ids touched by a message that are not in memory.
 type missing struct {
 	sequence          uint64 // of the message
 	full, heads, kept []string
@@ -126,6 +126,6 @@ func (f *folding) loadMissing(ctx context.Context, k known, m missing) error {
 	case found == len(m.full)+len(m.heads)+len(m.kept):
 		return nil
 	}
-	// A document that is missing may have been deleted by a later message, and no sequence shows that.
+	// A missing document may have been deleted by a later message, which no sequence reveals.
 	return f.model.checkAlone(ctx)
 }

@@ -12,11 +12,11 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// entry is a document, or an earlier version of one, as readers see it. It is never changed.
+// entry is a document, or an earlier version of one, as readers see it. It is immutable.
 type entry struct {
-	doc   *event.Document // nil: there is none
-	bytes int             // that it takes in memory, roughly
-	// damaged: the content of doc is not what was stored. It is kept, and never shown.
+	doc   *event.Document // nil: does not exist
+	bytes int             // approximate memory
+	// damaged: the content of doc does not match its hash. It is kept, but never shown.
 	damaged bool
 }
 
@@ -27,14 +27,14 @@ func newEntry(doc *event.Document) *entry {
 	return &entry{doc: doc, bytes: entryBytes + doc.SizeVT()}
 }
 
-// head is doc without the bytes of its content. It is made for each reader, which are few.
+// head returns doc without the bytes of its content. Callers are few, so it is not cached.
 func (e *entry) head() *event.Document { return fold.Head(e.doc) }
 
 // entryBytes is the memory of an entry without its document: map and cache nodes, headers, the id twice.
 const entryBytes = 512
 
-// cacheKey tells the documents that one run of a partition cached from those of the next: a run that ended because
-// another replica projects the partition must not leave stale documents to it.
+// cacheKey separates the documents cached by different runs of a partition: a run that ended because another replica projects
+// the partition must not leave stale documents behind.
 type cacheKey struct {
 	run uint64
 	id  string
@@ -53,9 +53,9 @@ func newCache(maxBytes int) (*otter.Cache[cacheKey, *entry], error) {
 
 const memoryShards = 64
 
-// memory holds the documents that a partition knows without the read model: an overlay of those that are decided and not
-// yet projected, and a cache of others. The folding writes the overlay; any goroutine may read. A reader holds a lock for
-// one look-up in a map only, so that the folding and the readers don't hold each other up.
+// memory holds the documents that a partition knows without the read model: an overlay of those decided and not yet projected,
+// and a cache of others. The folding writes the overlay; any goroutine may read. A reader holds a lock only for one map lookup,
+// so that the folding and the readers don't delay each other.
 type memory struct {
 	run    uint64
 	cache  *otter.Cache[cacheKey, *entry]
@@ -69,10 +69,10 @@ type memory struct {
 type memoryShard struct {
 	mu      sync.RWMutex
 	overlay map[string]*entry
-	// projected counts the entries that have left the overlay. A document that was loaded from the read model before
-	// the count grew may be older than that commit, and must not go into the cache.
+	// projected counts the entries that have left the overlay. A document loaded from the read model before the count grew may
+	// be older than that commit, and must not enter the cache.
 	projected atomic.Uint64
-	_         [24]byte // a cache line each
+	_         [24]byte // pads to one cache line
 }
 
 func newMemory(run uint64, cache *otter.Cache[cacheKey, *entry]) *memory {
@@ -87,7 +87,7 @@ func (m *memory) shard(id string) *memoryShard {
 	return &m.shards[maphash.String(m.seed, id)%memoryShards]
 }
 
-// get returns the entry of id, or nil if it is not known and a mark to give to fill after loading it.
+// get returns the entry of id, or nil if it is unknown, and a mark for fill after loading it.
 func (m *memory) get(id string) (e *entry, mark uint64) {
 	s := m.shard(id)
 	mark = s.projected.Load()
@@ -108,8 +108,7 @@ func (m *memory) publish(id string, e *entry) {
 	s.mu.Unlock()
 }
 
-// projected moves an entry that the read model holds now from the overlay to the cache, unless the document was changed
-// again.
+// projected moves an entry now held by the read model from the overlay to the cache, unless the document has changed again.
 func (m *memory) projected(id string, e *entry) {
 	s := m.shard(id)
 	s.mu.Lock()
@@ -126,7 +125,7 @@ func (m *memory) projected(id string, e *entry) {
 	}
 }
 
-// fill caches an entry that was loaded after get gave the mark, unless the document may have changed meanwhile.
+// fill caches an entry loaded after get returned the mark, unless the document may have changed meanwhile.
 func (m *memory) fill(id string, e *entry, mark uint64) {
 	s := m.shard(id)
 	s.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// message is one journal message that has been folded.
+// message is one folded journal message.
 type message struct {
 	sequence uint64
 	source   string
@@ -14,18 +14,18 @@ type message struct {
 	writes   []write
 	outcomes []keptOutcome
 	state    *event.DomainState // after it
-	bytes    int                // roughly, of writes and outcomes
-	quiet    bool               // it decides nothing
+	bytes    int                // approximate size of writes and outcomes
+	quiet    bool               // decides nothing
 
 	answers     []*event.Outcome // safe to send as soon as the message is folded
 	lateAnswers []*event.Outcome // safe to send once it is settled
 
-	unsettled atomic.Int32 // groups of settlements that billing's journal does not hold yet
+	unsettled atomic.Int32 // groups of settlements not in billing's journal yet
 }
 
 func (m *message) settled() bool { return m.unsettled.Load() == 0 }
 
-// write is a document, or an earlier version of one, that has to be projected.
+// write is a document, or an earlier version of one, to project.
 type write struct {
 	id       string
 	entry    *entry
@@ -33,7 +33,7 @@ type write struct {
 	created  bool      // the read model has never held it
 }
 
-// deletion names the other things of a deleted document that have to go.
+// deletion names what must be deleted together with a document.
 type deletion struct {
 	firstVersion, lastVersion uint64
 	blob                      string

@@ -14,32 +14,32 @@ import (
 )
 
 var (
-	// errAhead: another replica has projected this partition further than this one. The read model then holds states
-	// that this replica has not come to, so it has to begin again from there.
+	// errAhead: another replica has projected this partition further. The read model then holds later states than this
+	// replica's, so it has to restart from there.
 	errAhead = errors.New("another instance projects this partition")
-	// errBehind: the read model does not show a state that this replica found or wrote there.
+	// errBehind: the read model lacks a state that this replica found or wrote there.
 	errBehind = errors.New("the read model is older than it was")
 )
 
-// loadChunk is how many documents are loaded at once with their contents, which have to fit into memory.
+// loadChunk bounds the documents loaded at once with their contents, which have to fit into memory.
 const loadChunk = 500
 
-// readModel is the read model as one partition may use it: never older than the partition's own commits. A server of
-// MongoDB that was just elected may show an older state for a moment.
+// readModel is the read model as seen by one partition: never older than the partition's own commits. A newly elected MongoDB
+// server may show an older state for a moment.
 type readModel struct {
 	*scope
-	projected  atomic.Uint64 // the checkpoint, as moved by the partition's commits
-	committing atomic.Uint64 // the checkpoint that a commit under way moves to
+	projected  atomic.Uint64 // checkpoint after the partition's last commit
+	committing atomic.Uint64 // checkpoint after the commit in progress
 }
 
-// read repeats a call that reads until the store answers.
+// read retries a read until the store answers.
 func (m *readModel) read(ctx context.Context, call func(context.Context) error) error {
 	return m.attempt(ctx, m.cfg.Bounds.ViewWait, "load", call)
 }
 
-// attempt repeats a call until the store answers. The first attempt has a timeout, and each of the others twice as long, since
-// a store that is slow needs more time and not more attempts. It returns ctx's error if ctx ends first, and at once an error
-// that a repetition can't cure.
+// attempt retries a call until the store answers. The first attempt has a timeout, which doubles for each further one, since a
+// slow store needs more time and not more attempts. It returns ctx's error if ctx ends first, and immediately an error that no
+// retry can cure.
 func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name string, call func(context.Context) error) error {
 	patience := wait.Backoff{First: timeout, Most: max(timeout, mostPatience)}
 	failed := false
@@ -49,7 +49,7 @@ func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name str
 		cancel()
 		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||
 			errors.Is(err, views.ErrConflict) || errors.Is(err, errAhead) || errors.Is(err, errBehind) {
-			if failed { // the store answers again, whatever it says: a commit of unknown outcome was done
+			if failed { // the store answers again, with any result: a commit of unknown outcome was done
 				m.trouble(nil)
 			}
 			return err
@@ -73,7 +73,7 @@ func (m *readModel) checkpoint(ctx context.Context) (uint64, error) {
 	return checkpoint, nil
 }
 
-// loadState returns nil if nothing was ever committed.
+// loadState returns nil before the first commit.
 func (m *readModel) loadState(ctx context.Context) (*event.DomainState, error) {
 	docs, err := m.deps.Views.Load(ctx, m.names.states, []string{m.stream}, views.Heads)
 	if err != nil {
@@ -89,9 +89,9 @@ func (m *readModel) loadState(ctx context.Context) (*event.DomainState, error) {
 	return state, nil
 }
 
-// waitCurrent waits until the read model shows all commits of this partition, whose documents memory may have dropped.
-// It fails with errBehind if ctx ends first: the read model has lost a commit, and the partition has to begin again from
-// the state that is left. It comes before the reads, since one server never shows an older state than before.
+// waitCurrent waits until the read model shows all commits of this partition, whose documents memory may have dropped. It fails
+// with errBehind if ctx ends first: the read model has lost a commit, and the partition has to restart from the remaining
+// state. Call it before reading, since one server's state never goes back.
 func (m *readModel) waitCurrent(ctx context.Context) error {
 	projected := m.projected.Load()
 	for retry := newRetry(); ; {
@@ -105,7 +105,7 @@ func (m *readModel) waitCurrent(ctx context.Context) error {
 	}
 }
 
-// loadCurrent calls take with each of the documents that exists, as of the partition's last commit or later.
+// loadCurrent calls take for each existing document, as of the partition's last commit or later.
 func (m *readModel) loadCurrent(ctx context.Context, collection string, ids []string, parts views.Parts, take func(views.Doc) error) error {
 	if len(ids) == 0 {
 		return nil
@@ -136,22 +136,22 @@ func (m *readModel) load(ctx context.Context, collection string, ids []string, p
 	return nil
 }
 
-// checkAlone fails with errAhead if the documents that were just loaded may come from another replica's commit of
-// messages that this one has not folded: such a commit has moved the checkpoint.
+// checkAlone fails with errAhead if the documents just loaded may come from another replica's commit of messages not folded
+// here: such a commit has moved the checkpoint.
 func (m *readModel) checkAlone(ctx context.Context) error {
 	checkpoint, err := m.checkpoint(ctx)
 	if err != nil {
 		return err
 	}
-	// committing is read first, since its commit may become the projected one in between. Each commit of this partition
-	// found the checkpoint where the last one left it, so all commits up to both are its own.
+	// committing is read first, since its commit may become the projected one in between. Each commit of this partition found
+	// the checkpoint where the last one left it, so all commits up to both are its own.
 	if checkpoint != m.committing.Load() && checkpoint > m.projected.Load() {
 		return fmt.Errorf("%w: to %d", errAhead, checkpoint)
 	}
 	return nil
 }
 
-// write commits b. A large batch has the time of one call for every 12 MB, which is how MongoDB stores it.
+// write commits b. The timeout of a large batch grows with every 12 MB, the size in which MongoDB stores it.
 func (m *readModel) write(ctx context.Context, b views.Batch) error {
 	timeout := m.cfg.Bounds.ViewWait * time.Duration(1+b.SizeBytes()/views.MaxDocBytes)
 	return m.attempt(ctx, timeout, "commit", func(ctx context.Context) error { return m.deps.Views.Commit(ctx, b) })
@@ -164,8 +164,8 @@ func (m *readModel) commit(ctx context.Context, b views.Batch) error {
 	if !errors.Is(err, views.ErrConflict) {
 		return err
 	}
-	// Either an attempt of unknown outcome was committed, or another replica is projecting. A replica that came to the
-	// same checkpoint has committed the same.
+	// Either an attempt of unknown outcome was committed, or another replica is projecting. A replica that reached the same
+	// checkpoint has committed the same.
 	var checkpoint uint64
 	err = m.read(ctx, func(ctx context.Context) (err error) {
 		checkpoint, err = m.checkpoint(ctx)
@@ -177,7 +177,7 @@ func (m *readModel) commit(ctx context.Context, b views.Batch) error {
 	return err
 }
 
-// failBehind makes the partition begin again if err is errBehind.
+// failBehind restarts the partition if err is errBehind.
 func (m *readModel) failBehind(err error) {
 	if errors.Is(err, errBehind) {
 		m.fail(err)

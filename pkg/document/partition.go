@@ -18,7 +18,7 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// scope is one partition as all of its parts know it.
+// scope is what all parts of a partition share.
 type scope struct {
 	cfg     *Config
 	deps    *Deps
@@ -27,27 +27,27 @@ type scope struct {
 	stream  string
 	names   names
 	log     *slog.Logger
-	failed  chan error        // holds one
-	trouble func(cause error) // tells operators what the partition waits for; nil: for nothing
+	failed  chan error        // capacity 1
+	trouble func(cause error) // reports to operators what the partition waits for; nil: nothing
 }
 
 // now is the service's time of day in Unix milliseconds, with the offset.
 func (s *scope) now() int64 { return s.deps.Clock().Add(s.cfg.Offset).UnixMilli() }
 
-// fail makes the partition begin again, from a callback that can't return an error.
+// fail restarts the partition, from a callback that can't return an error.
 func (s *scope) fail(err error) {
 	select {
 	case s.failed <- err:
-	default: // it begins again already
+	default: // it is restarting already
 	}
 }
 
-// newRetry paces the attempts at a call that fails.
+// newRetry paces retries of a failing call.
 func newRetry() wait.Backoff { return wait.Backoff{First: firstPause, Most: mostPause} }
 
-// partition is one partition from its checkpoint until something makes it begin again. It starts and stops the parts:
-// the folding, which decides; the projection, which writes the decisions into the read model; and the reader, lister and
-// sweeper, which use both.
+// partition is one run of a partition from its checkpoint until it must restart. It starts and stops the parts: the folding,
+// which decides; the projection, which writes the decisions into the read model; and the reader, lister and sweeper, which use
+// both.
 type partition struct {
 	*scope
 	replicas   *replica.Set
@@ -95,22 +95,22 @@ func (e *Engine) newPartition(number int) (*partition, error) {
 	return p, nil
 }
 
-// run folds and serves until ctx ends, then returns nil. An error means that the partition has to begin again.
+// run folds and serves until ctx ends, then returns nil. An error restarts the partition.
 func (p *partition) run(ctx context.Context) error {
 	checkpoint, err := p.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.replicas.Tell(p.number, replica.Folding{Position: p.folding.position.Get, End: p.journal.LastSequence})()
-	// The lease outlives the group, so that it can be given back after the last answer.
+	// The lease outlives the group, so that it can be released after the last answer.
 	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx))
 	var leases sync.WaitGroup
 	leases.Go(func() { p.lease.run(leasing) })
 	defer leases.Wait()
 	defer stopLeasing()
 	defer p.lease.release()
-	// When ctx ends, the reads that were taken are answered first. They wait for the folding and the projection, which
-	// therefore end after them. After an error all end at once.
+	// When ctx ends, accepted reads are answered first. They wait for the folding and the projection, which therefore end after
+	// them. After an error all end at once.
 	stopping := ctx
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -150,7 +150,7 @@ func (p *partition) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// open reads the state at the checkpoint and gives it to the parts.
+// open loads the state at the checkpoint into the parts.
 func (p *partition) open(ctx context.Context) (checkpoint uint64, err error) {
 	var state *event.DomainState
 	err = p.model.read(ctx, func(ctx context.Context) error {
@@ -183,15 +183,15 @@ func (p *partition) open(ctx context.Context) (checkpoint uint64, err error) {
 }
 
 const (
-	// replicaQueue is the queue group that the replicas of a partition share: each request is answered by one of them.
+	// replicaQueue is the queue group shared by the replicas of a partition: one of them answers each request.
 	replicaQueue = "replicas"
-	// drainWait bounds how long a partition that stops still answers, for each of its subscriptions, and still settles.
-	// Another replica answers and settles the rest.
+	// drainWait bounds how long a stopping partition still answers, for each of its subscriptions, and still settles. Another
+	// replica answers and settles the rest.
 	drainWait = time.Second
 )
 
-// serve answers reads and lists, and sweeps, until ctx ends, except while another replica may do so. It begins once the
-// folding has caught up. The reads that were taken when ctx ends are answered within answering.
+// serve answers reads and lists, and sweeps, until ctx ends, except while another replica may do so. It begins once the folding
+// has caught up. Reads accepted before ctx ends are answered within answering.
 func (p *partition) serve(ctx, answering context.Context) error {
 	for ctx.Err() == nil {
 		if p.lease.isBarred() && !p.await(ctx) {
@@ -204,8 +204,8 @@ func (p *partition) serve(ctx, answering context.Context) error {
 	return nil
 }
 
-// await waits until no other replica can hold the lease, which it does not give back before it hears that this one has
-// caught up. It returns false if ctx ends first.
+// await waits until no other replica can hold the lease, which is released only once its holder knows that this one has caught
+// up. It returns false if ctx ends first.
 func (p *partition) await(ctx context.Context) bool {
 	defer p.replicas.Offer(ctx, p.number)()
 	p.trouble(errBarred)

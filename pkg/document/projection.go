@@ -9,8 +9,8 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// projection commits the folded messages to the read model, in order and behind the folding. Its queue is bounded: the
-// folding waits if the read model does not keep up.
+// projection commits the folded messages to the read model, in order and behind the folding. Its queue is bounded: the folding
+// waits if the read model does not keep up.
 type projection struct {
 	*scope
 	model  *readModel
@@ -21,11 +21,11 @@ type projection struct {
 	queue  []*message // folded and not projected
 	bytes  int        // of the queue
 	timeMS int64      // the fold's time at the last message projected
-	last   uint64     // sequence of the last message that decides something
+	last   uint64     // sequence of the last message that decides anything
 
 	moved     wait.Changes   // of the head of the queue
 	ready     chan struct{}  // receives when the head of the queue may be ready
-	gathering wait.Gathering // of a commit's messages
+	gathering wait.Gathering // collects a commit's messages
 }
 
 func newProjection(s *scope, model *readModel, memory *memory, blobs *blobDeleter) *projection {
@@ -48,7 +48,7 @@ func (p *projection) waitRoom(ctx context.Context) error {
 	})
 }
 
-// push queues a message that was folded.
+// push queues a folded message.
 func (p *projection) push(m *message) {
 	p.mu.Lock()
 	p.queue = append(p.queue, m)
@@ -64,18 +64,18 @@ func (p *projection) push(m *message) {
 	}
 }
 
-// quietMessages is how many messages that decide nothing make a commit of their own. Until then they wait for one that
-// decides something, so that a partition that is only read writes nothing into the read model.
+// quietMessages is how many messages without decisions make a commit. Fewer wait for one with a decision, so that a partition
+// that is only read does not write to the read model.
 const quietMessages = 256
 
-// decided is the sequence of the last message folded that decides something.
+// decided is the sequence of the last folded message that decides anything.
 func (p *projection) decided() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
 }
 
-// wake tells that a queued message has become settled.
+// wake signals that a queued message is settled.
 func (p *projection) wake() { signal(p.ready) }
 
 // show sets the gauges. mu is held.
@@ -84,8 +84,8 @@ func (p *projection) show() {
 	p.metrics.unprojected.Set(float64(len(p.queue)))
 }
 
-// next returns the settled messages at the head of the queue that fit into one commit, at least one if there is any.
-// They stay in the queue until drop.
+// next returns the settled messages at the head of the queue that fit into one commit, at least one if any is settled. They
+// stay in the queue until drop.
 func (p *projection) next() []*message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *projection) next() []*message {
 	return p.queue[:n:n]
 }
 
-// drop removes the messages that next returned and that were projected.
+// drop removes the messages that next returned, once projected.
 func (p *projection) drop(batch []*message) {
 	p.mu.Lock()
 	for _, m := range batch {
@@ -115,7 +115,7 @@ func (p *projection) drop(batch []*message) {
 	p.moved.Notify()
 }
 
-// time is the fold's time at the last message projected, in Unix milliseconds.
+// time is the fold's time at the last projected message, in Unix milliseconds.
 func (p *projection) time() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *projection) wait(ctx context.Context, sequence uint64) error {
 	return p.until(ctx, func() bool { return p.model.projected.Load() >= sequence })
 }
 
-// waitTime waits until the fold's time at the last message projected is no less than timeMS.
+// waitTime waits until the fold's time at the last projected message is at least timeMS.
 func (p *projection) waitTime(ctx context.Context, timeMS int64) error {
 	return p.until(ctx, func() bool { return p.time() >= timeMS })
 }
@@ -183,7 +183,7 @@ func (p *projection) project(ctx context.Context, batch []*message) error {
 	return nil
 }
 
-// release hands the projected documents from the overlay to the cache, and their blobs to the deleter. It moves the
+// release moves the projected documents from the overlay to the cache, and their dropped blobs to the deleter. It advances the
 // projected checkpoint first: a reader that then misses a document in memory waits for a read model that holds it.
 func (p *projection) release(batch []*message, c *changes) {
 	p.model.projected.Store(batch[len(batch)-1].sequence)
@@ -204,11 +204,11 @@ func (p *projection) release(batch []*message, c *changes) {
 // versionChunk is how many earlier versions of a deleted document are looked up and deleted at once.
 const versionChunk = 1000
 
-// deleteVersions deletes the earlier versions of the deleted documents, from the changes and from the read model, and
-// notes their blobs.
+// deleteVersions deletes the earlier versions of deleted documents, from the changes and from the read model, and collects
+// their blobs.
 //
-// It goes ahead of the commit, which is bounded, since a document may have any number of versions. That is safe: the
-// deletion is decided, nobody can read a version without its document, and after a crash in between it is done again.
+// It precedes the commit, which is bounded, since a document may have any number of versions. That is safe: the deletion is
+// decided, nobody can read a version without its document, and after a crash in between it is repeated.
 func (p *projection) deleteVersions(ctx context.Context, c *changes) error {
 	for _, w := range c.deleted {
 		c.dropBlob(w.deletion.blob, w.deletion.burned)
@@ -231,7 +231,7 @@ func (p *projection) deleteVersions(ctx context.Context, c *changes) error {
 	return nil
 }
 
-// deleteProjected deletes the versions that the read model holds.
+// deleteProjected deletes the versions held by the read model.
 func (p *projection) deleteProjected(ctx context.Context, c *changes, ids []string, sequence uint64) error {
 	var docs []views.Doc
 	err := p.model.read(ctx, func(ctx context.Context) error {

@@ -16,8 +16,8 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// reader answers ReadBatch requests. The goroutine that receives them answers from memory, and workers answer the other
-// reads, so that a slow look-up holds up no other batch.
+// reader answers ReadBatch requests. The receiving goroutine answers from memory, and workers answer the other reads, so that a
+// slow lookup delays no other batch.
 type reader struct {
 	*scope
 	model    *readModel
@@ -25,19 +25,19 @@ type reader struct {
 	position *wait.Position
 	lease    *lease
 	queue    chan *readJob
-	asking   atomic.Int64 // jobs that wait for a confirmation of the lease
+	asking   atomic.Int64 // jobs waiting for a confirmation of the lease
 	asked    wait.Changes // of asking
-	idle     atomic.Bool  // the workers have ended: what is queued from then on is refused
+	idle     atomic.Bool  // the workers have ended: jobs are refused
 	buffers  sync.Pool    // of *[]byte
 }
 
-// readJob is the rest of a batch.
+// readJob is the part of a batch not answered from memory.
 type readJob struct {
 	request *rpc.Request
 	batch   *event.ReadBatch
 	indexes []int // not answered yet
 
-	newest uint64 // sequence of the last change that was read from the read model
+	newest uint64 // sequence of the last change found in the read model
 	missed bool   // a document was not found there
 }
 
@@ -47,12 +47,12 @@ func newReader(s *scope, model *readModel, memory *memory, position *wait.Positi
 	return r
 }
 
-// start begins the workers. stop, which must follow the last receive, waits until they have answered the jobs that were
-// taken; those that drainWait does not suffice for are refused, and all jobs once ctx has ended.
+// start begins the workers. stop, which must follow the last receive, waits until they have answered the accepted jobs; it
+// refuses the jobs left after drainWait, and all jobs once ctx has ended.
 func (r *reader) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	r.idle.Store(false)
-	closing := make(chan struct{}) // closed when no more jobs come
+	closing := make(chan struct{}) // closed once no more jobs come
 	var workers sync.WaitGroup
 	for range r.cfg.Bounds.ReadWorkers {
 		workers.Go(func() { r.work(ctx, closing) })
@@ -70,7 +70,7 @@ func (r *reader) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// receive runs on the goroutine of the subscription and must not block.
+// receive runs on the subscription's goroutine and must not block.
 func (r *reader) receive(request *rpc.Request) {
 	batch := &event.ReadBatch{}
 	if err := event.Decode(request.Payload, batch); err != nil {
@@ -110,7 +110,7 @@ func (r *reader) readNow(read *event.Read, after uint64, nowMS int64) *event.Rea
 	if !r.lease.held() || after > r.position.Get() {
 		return nil
 	}
-	var one struct { // allocated at once
+	var one struct { // one allocation
 		space [1]event.ReadAnswer
 		list  [1]*event.ReadAnswer
 	}
@@ -122,9 +122,8 @@ func (r *reader) readNow(read *event.Read, after uint64, nowMS int64) *event.Rea
 	return &one.space[0]
 }
 
-// confirm queues a job once the journal has told how far the state has to be for it. Where the journal does not tell, it
-// leaves the job unanswered, as an instance does that has lost its connection: the edge asks for longer than it would
-// after a refusal.
+// confirm queues a job once the journal has confirmed how far the state must be for it. Without a confirmation it leaves the
+// job unanswered, like an instance that has lost its connection: the edge then retries for longer than after a refusal.
 func (r *reader) confirm(job *readJob) {
 	r.asking.Add(1)
 	done := func() {
@@ -144,7 +143,7 @@ func (r *reader) confirm(job *readJob) {
 	)
 }
 
-// enqueue gives a job to the workers. Once they have ended it refuses the job: a confirmation may be late.
+// enqueue passes a job to the workers. After they have ended it refuses the job: a confirmation may be late.
 func (r *reader) enqueue(job *readJob) {
 	select {
 	case r.queue <- job:
@@ -167,7 +166,7 @@ func (r *reader) refuseQueued() {
 	}
 }
 
-// refuse answers that the reads can't be answered now.
+// refuse answers that the reads are unavailable.
 func (r *reader) refuse(job *readJob) {
 	r.metrics.unavailable.Add(float64(len(job.indexes)))
 	answers := r.newAnswers(job.request, len(job.indexes))
@@ -215,7 +214,7 @@ func (r *reader) fromMemory(answers *answers, nowMS int64, index uint32, read *e
 	return true
 }
 
-// earlier tells whether the read asks for an earlier version that the reader may see.
+// earlier reports whether the read asks for an earlier version that the reader may see.
 func earlier(current *event.Document, read *event.Read, nowMS int64) bool {
 	return current != nil && read.Version != 0 && read.Version != current.Version &&
 		fold.MayRead(current, fold.Reader{Account: read.Requester, Version: read.Version, NowMS: nowMS})
@@ -228,8 +227,8 @@ func idempotencyID(b []byte) (id event.IdempotencyID, ok bool) {
 	return event.IdempotencyID(b), true
 }
 
-// work answers jobs until closing is closed and the queue is empty. The queue itself is never closed: a receive that the
-// drain of the server did not wait for may still send to it.
+// work answers jobs until closing is closed and the queue is empty. The queue itself is never closed: a receive that outlasts
+// the server's drain may still send to it.
 func (r *reader) work(ctx context.Context, closing <-chan struct{}) {
 	for {
 		select {
@@ -262,8 +261,8 @@ func (r *reader) do(ctx context.Context, job *readJob) {
 	}
 }
 
-// load answers a job with one query each for documents, earlier versions, lists of versions and outcomes, as far as they
-// are asked for. It answers all reads, or none and returns an error.
+// load answers a job with one query each for documents, earlier versions, lists of versions and outcomes, as needed. It answers
+// all reads, or none and returns an error.
 func (r *reader) load(ctx context.Context, job *readJob) error {
 	for {
 		if err := r.position.Until(ctx, job.batch.AfterSequence); err != nil {
@@ -284,12 +283,12 @@ func (r *reader) load(ctx context.Context, job *readJob) error {
 	}
 }
 
-// ahead tells whether the job has read the work of a replica that projects ahead of this one. Later reads would then show
-// an older state from memory. So the job waits until this one has come as far, and reads again.
+// ahead reports whether the job has read the work of a replica that projects ahead of this one. Later reads would then show an
+// older state from memory. So the job waits until this one has caught up, and reads again.
 func (r *reader) ahead(ctx context.Context, job *readJob) (bool, error) {
 	newest := job.newest
 	if job.missed && !r.lease.alone {
-		checkpoint, err := r.model.checkpoint(ctx) // what is missing may be deleted, which no sequence shows
+		checkpoint, err := r.model.checkpoint(ctx) // a missing document may be deleted, which no sequence reveals
 		if err != nil {
 			return false, err
 		}
@@ -303,11 +302,11 @@ func (r *reader) ahead(ctx context.Context, job *readJob) (bool, error) {
 	return true, nil
 }
 
-// found is what a job asks for, as far as it exists.
+// found holds the existing objects requested by a job.
 type found struct {
 	documents map[string]*entry
 	versions  map[string]*entry
-	heads     map[string]*event.Document // of earlier versions that are listed
+	heads     map[string]*event.Document // of the earlier versions to list
 	outcomes  map[event.IdempotencyID]*event.Outcome
 }
 
@@ -325,7 +324,7 @@ func (r *reader) find(ctx context.Context, job *readJob) (f found, err error) {
 	return f, err
 }
 
-// loadCurrent is readModel.loadCurrent, and notes in the job what it has met.
+// loadCurrent is readModel.loadCurrent, and records its findings in the job.
 func (r *reader) loadCurrent(ctx context.Context, job *readJob, collection string, ids []string, parts views.Parts, take func(views.Doc) error) error {
 	missing := len(ids)
 	err := r.model.loadCurrent(ctx, collection, ids, parts, func(d views.Doc) error {
@@ -469,7 +468,7 @@ func (r *reader) newAnswers(request *rpc.Request, count int) *answers {
 	}
 }
 
-// next returns the place of one more answer, which will have about so many bytes.
+// next returns space for one more answer of about the given size.
 func (a *answers) next(index uint32, bytes int) *event.ReadAnswer {
 	if len(a.batch.Answers) > 0 && a.bytes+bytes > a.r.cfg.Bounds.AnswerBytes {
 		a.flush()
@@ -482,15 +481,15 @@ func (a *answers) next(index uint32, bytes int) *event.ReadAnswer {
 	return answer
 }
 
-// document answers with the parts of e that the reader may see. A document that this read would burn is answered without
-// its content, which the outcome of the burn holds.
+// document answers with the parts of e that the reader may see. A document that this read would burn is answered without its
+// content, which the outcome of the burn holds.
 func (a *answers) document(index uint32, e *entry, read *event.Read, nowMS int64) {
 	if !fold.MayRead(e.doc, fold.Reader{Account: read.Requester, Version: read.Version, NowMS: nowMS, ByLink: read.ByLink}) {
 		a.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
 		return
 	}
 	if e.damaged && !read.WithoutContent {
-		a.next(index, 0).Unavailable = true // before a burn too, which would lose what can still be restored
+		a.next(index, 0).Unavailable = true // before a burn too, which would lose content that can still be restored
 		return
 	}
 	doc, bytes := e.doc, e.bytes
@@ -527,8 +526,8 @@ func (a *answers) outcome(index uint32, o *event.Outcome, nowMS int64) {
 	answer.Status, answer.Outcome = event.OutcomeStatus_OK, o
 }
 
-// flush sends the collected answers, or refusals if another replica has begun to answer: the state that they come from may
-// hold decisions that the other one does not know yet.
+// flush sends the collected answers, or refusals if another replica has begun to answer: the state behind them may hold
+// decisions not yet known to that one.
 func (a *answers) flush() {
 	if len(a.batch.Answers) == 0 {
 		return

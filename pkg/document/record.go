@@ -12,10 +12,10 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// names of the collections and indexes of one domain.
+// names are the collections and indexes of one domain.
 type names struct {
 	documents string // by document id; head and, as body, the inline content
-	versions  string // by versionID: earlier versions, likewise
+	versions  string // by versionID: earlier versions, in the same form
 	outcomes  string // by idempotency id in hex
 	states    string // by stream: event.DomainState
 }
@@ -37,7 +37,7 @@ const (
 	indexDecided = "decided"
 )
 
-// Collections returns the collections that a domain's engine needs in its read model.
+// Collections returns the read model's collections for a domain's engine.
 func Collections(d event.Domain) []views.Collection {
 	n := namesOf(d)
 	return []views.Collection{
@@ -59,23 +59,22 @@ func versionID(item string, version uint64) string {
 
 func isVersionID(id string) bool { return strings.IndexByte(id, '/') >= 0 }
 
-// encoder makes the puts of one commit. Their heads lie in shared buffers and their keys in one list, since a commit has
-// thousands of both.
+// encoder builds the puts of one commit. Heads share buffers and keys one list, since a commit has thousands of both.
 type encoder struct {
 	names     names
 	partition views.Value
 	heads     []byte
 	keys      []views.Key
 	accounts  map[uint64]views.Value
-	space     fold.Space // of one head
+	space     fold.Space // for one head
 }
 
 const (
 	headBytes = 160 // of most documents
-	mostKeys  = 4   // of one document
+	mostKeys  = 4   // per document
 )
 
-// newEncoder makes the encoder of a commit of about so many puts.
+// newEncoder returns the encoder of a commit of about as many puts.
 func newEncoder(n names, partition, puts int) *encoder {
 	return &encoder{
 		names: n, partition: views.Int(int64(partition)),
@@ -83,7 +82,7 @@ func newEncoder(n names, partition, puts int) *encoder {
 	}
 }
 
-// record is a message that a head is made of.
+// record is a message encoded as a head.
 type record interface {
 	SizeVT() int
 	MarshalToSizedBufferVT(data []byte) (int, error)
@@ -92,7 +91,7 @@ type record interface {
 // encode is event.Encode into the commit's buffer.
 func (e *encoder) encode(r record) ([]byte, error) {
 	from, size := len(e.heads), r.SizeVT()
-	if size > cap(e.heads)-from { // the puts before refer to the old buffer
+	if size > cap(e.heads)-from { // earlier puts keep the old buffer
 		e.heads, from = make([]byte, 0, max(size, cap(e.heads))), 0
 	}
 	to := from + size
@@ -131,7 +130,7 @@ func (e *encoder) keysOf(d *event.Document) views.Keys {
 	return e.keys[from:len(e.keys):len(e.keys)]
 }
 
-// accountValue is made once for an account, which often has many documents of a commit.
+// accountValue is cached for an account, which often owns many documents of a commit.
 func (e *encoder) accountValue(account uint64) views.Value {
 	v, ok := e.accounts[account]
 	if !ok {
@@ -143,7 +142,7 @@ func (e *encoder) accountValue(account uint64) views.Value {
 
 func accountValue(account uint64) views.Value { return views.String(event.AccountID(account).String()) }
 
-// readDocument is the inverse of encoder.put. The document refers to d's body.
+// readDocument is the inverse of encoder.put. The document aliases d's body.
 func readDocument(d views.Doc) (*event.Document, error) {
 	head := &event.Document{}
 	if err := event.Decode(d.Head, head); err != nil {

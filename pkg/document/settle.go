@@ -9,8 +9,8 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// settlements are all that one message tells one partition of billing. They must not be split: billing takes a settlement
-// with a sequence that it has seen in an earlier batch for a repetition.
+// settlements are everything that one message tells one partition of billing. They must not be split: billing skips a
+// settlement whose sequence it has seen in an earlier batch.
 type settlements struct {
 	partition int
 	list      []*event.Settlement
@@ -25,12 +25,12 @@ func addSettlement(groups []settlements, partition int, t *event.Settlement, mos
 			return groups
 		}
 	}
-	list := make([]*event.Settlement, 0, min(most, 64)) // there may be many groups
+	list := make([]*event.Settlement, 0, min(most, 64)) // groups may be many
 	return append(groups, settlements{partition: partition, list: append(list, t)})
 }
 
-// size bounds the bytes of the list in a UsageBatch. It is always less than the message it comes from, in which every
-// request is longer than its settlement.
+// size bounds the bytes of the list in a UsageBatch. It is always smaller than its source message, in which every request is
+// longer than its settlement.
 func (g *settlements) size() int {
 	n := 0
 	for _, t := range g.list {
@@ -44,12 +44,12 @@ type settler struct {
 	*scope
 	answerer   *answerer
 	projection *projection
-	start      func(func(context.Context) error)       // runs it beside the folding
+	start      func(func(context.Context) error)       // runs a function beside the folding
 	appenders  map[int]*journal.Appender[*settlements] // by partition of billing
 }
 
-// settle queues a group behind those of earlier messages. Where no answer waits for it, it waits for others: each batch to billing
-// is a sync, and documents are decided in many small messages.
+// settle queues a group after those of earlier messages. A group without a waiting answer lingers for others: each batch to
+// billing is a sync, and documents are decided in many small messages.
 func (s *settler) settle(ctx context.Context, g *settlements) error {
 	appender := s.appenders[g.partition]
 	if appender == nil {
@@ -66,7 +66,7 @@ func (s *settler) settle(ctx context.Context, g *settlements) error {
 	return add(ctx, appender.AddPatient, g)
 }
 
-// add adds an item to an appender. It waits while the queue is full.
+// add adds an item to an appender, waiting while the queue is full.
 func add[T any](ctx context.Context, add func(T) error, item T) error {
 	for retry := newRetry(); ; {
 		err := add(item)

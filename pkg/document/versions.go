@@ -8,10 +8,10 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// A list of versions is a read, so that it follows all messages that its edge has seen. The numbers of a document's
-// versions have no gaps. A page is therefore a look-up of ids, and needs no index.
+// A list of versions is a read, so that it follows all messages that its edge has seen. Version numbers have no gaps, so a page
+// is a lookup of ids and needs no index.
 
-// listed are the numbers of the versions that a read asks for, the newest first. more tells whether there are lower ones.
+// listed returns the version numbers requested by a read, newest first. more reports whether lower ones remain.
 func listed(current *event.Document, read *event.Read) (numbers []uint64, more bool) {
 	first, next := max(current.FirstVersionKept, 1), current.Version
 	if read.BelowVersion != 0 && read.BelowVersion <= next {
@@ -23,12 +23,12 @@ func listed(current *event.Document, read *event.Read) (numbers []uint64, more b
 	return numbers, next >= first
 }
 
-// mayList returns OK where the reader may list the versions of the document, and otherwise the refusal.
+// mayList returns OK if the reader may list the document's versions, and otherwise the refusal.
 func mayList(current *event.Document, read *event.Read, nowMS int64) event.OutcomeStatus {
 	return fold.MayOwn(current, fold.Reader{Account: read.Requester, NowMS: nowMS})
 }
 
-// loadListed returns the heads of the earlier versions that reads of the job list, by versionID.
+// loadListed returns the heads of the earlier versions listed by the job's reads, by versionID.
 func (r *reader) loadListed(ctx context.Context, job *readJob, documents map[string]*entry) (map[string]*event.Document, error) {
 	heads := map[string]*event.Document{}
 	wanted := map[string]bool{}
@@ -60,7 +60,7 @@ func (r *reader) loadListed(ctx context.Context, job *readJob, documents map[str
 	return heads, err
 }
 
-// versions answers with a list of versions. One that is missing was deleted with its document since that was read.
+// versions answers with a list of versions. A missing one was deleted with its document after that was read.
 func (a *answers) versions(index uint32, current *event.Document, heads map[string]*event.Document, read *event.Read, nowMS int64) {
 	if refusal := mayList(current, read, nowMS); refusal != event.OutcomeStatus_OK {
 		a.next(index, 0).Status = refusal

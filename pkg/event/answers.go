@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The fields that DecodeVerdicts and DecodeOutcomes look into, by the messages that they are in.
+// Fields that DecodeVerdicts and DecodeOutcomes decode themselves, by message.
 const (
 	batchVerdicts = 5
 	batchOutcomes = 4
@@ -15,7 +15,7 @@ const (
 	outcomeRequestID = 12
 )
 
-// DecodeVerdicts is Decode for a VerdictBatch. The verdicts share one allocation: whoever keeps one of them keeps them all. See
+// DecodeVerdicts is Decode for a VerdictBatch. The verdicts share one allocation, so keeping one keeps them all; see
 // Verdict.Clone.
 func DecodeVerdicts(data []byte, batch *VerdictBatch) error {
 	space, err := spaceFor[Verdict](data, batchVerdicts)
@@ -35,13 +35,13 @@ func DecodeVerdicts(data []byte, batch *VerdictBatch) error {
 		return nil
 	}
 	batch.Reset()
-	return Decode(data, batch) // it is this that decides what is wrong
+	return Decode(data, batch) // reports what is wrong
 }
 
-// Clone is a verdict that may be kept.
+// Clone returns a copy that may be kept.
 func (v *Verdict) Clone() *Verdict { return proto.Clone(v).(*Verdict) }
 
-// DecodeOutcomes is Decode for an OutcomeBatch. The outcomes share their memory: whoever keeps one of them keeps them all.
+// DecodeOutcomes is Decode for an OutcomeBatch. The outcomes share memory, so keeping one keeps them all.
 func DecodeOutcomes(data []byte, batch *OutcomeBatch) error {
 	space, err := spaceFor[Outcome](data, batchOutcomes)
 	if err == nil {
@@ -67,7 +67,7 @@ func DecodeOutcomes(data []byte, batch *OutcomeBatch) error {
 	return Decode(data, batch)
 }
 
-// decode adds the item to items, of which the outcome's is a part.
+// decode decodes the outcome and appends its item to items, which the outcome's item will share.
 func (o *Outcome) decode(data []byte, items *strings.Builder) error {
 	seen := false
 	err := eachField(data, func(number int32, value, whole []byte) error {
@@ -88,7 +88,7 @@ func (o *Outcome) decode(data []byte, items *strings.Builder) error {
 	return err
 }
 
-// spaceFor makes a message for each element of a batch's list, which is the field of that number.
+// spaceFor allocates a message for each element of a batch's list, by the list's field number.
 func spaceFor[M any](data []byte, list int32) ([]M, error) {
 	count, err := countOf(data, list)
 	if err != nil || count == 0 {

@@ -36,7 +36,7 @@ func Decode(data []byte, m Message) error {
 // Visibility decides which callers may read a document.
 type Visibility uint32
 
-// The visibilities, by their number on the bus. Unlisted is the default of the API.
+// Visibilities, by their number on the bus. Unlisted is the API's default.
 const (
 	VisibilityUnspecified Visibility = iota
 	Public
@@ -57,7 +57,7 @@ func (v Visibility) String() string {
 	return fmt.Sprintf("visibility(%d)", uint32(v))
 }
 
-// ParseVisibility reads a name of the API; false for any other text.
+// ParseVisibility parses a name of the API.
 func ParseVisibility(s string) (Visibility, bool) {
 	for v := Public; v <= Private; v++ {
 		if v.String() == s {
@@ -67,16 +67,16 @@ func ParseVisibility(s string) (Visibility, bool) {
 	return VisibilityUnspecified, false
 }
 
-// positionBits is the number of bits of a list position that tell documents of one millisecond apart:
-// the low bits of their order in the journal, 12 for the place in a message and 8 for the message.
+// positionBits is the number of low bits of a list position that order documents of one millisecond as the journal does: 12 for
+// the offset in a message and 8 for the message.
 const positionBits = 20
 
-// ListPosition is the first key by which lists are sorted; the second one is the id. It is the time of
-// the creation and, within a millisecond, the order in the partition's journal. It fits until the year
-// 2248. Beyond 256 messages of one partition in one millisecond the order is another one, but stable.
+// ListPosition is the primary sort key of lists; the id is the secondary one. It is the creation time and, within a
+// millisecond, the order in the partition's journal. It fits until the year 2248. Beyond 256 messages of one partition in one
+// millisecond the order differs, but stays stable.
 func (d *Document) ListPosition() int64 {
 	return d.GetCreatedMs()<<positionBits | d.GetCreatedOrder()&(1<<positionBits-1)
 }
 
-// InlineContentBytes is the largest content that an event carries. Larger content is a blob.
+// InlineContentBytes is the largest content in an event. Larger content is a blob.
 const InlineContentBytes = 64 << 10

@@ -12,16 +12,16 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// ErrBadID is returned for text that is no id of the kind that was asked for.
+// ErrBadID means that text is not an id of the requested kind.
 var ErrBadID = errors.New("bad id")
 
-// AccountID names an account, or, as a pseudo-account, the network of a keyless caller. Zero names none.
+// AccountID identifies an account or, as a pseudo-account, the network of an anonymous caller. Zero is neither.
 type AccountID uint64
 
-// RequestID names one HTTP request: a UUIDv7, so that its time is in it.
+// RequestID identifies one HTTP request. It is a UUIDv7 and so holds the time.
 type RequestID [16]byte
 
-// IdempotencyID stands for (scope, method and path, Idempotency-Key).
+// IdempotencyID is a hash of (scope, method and path, Idempotency-Key).
 type IdempotencyID [16]byte
 
 // NewAccountID draws a random account id.
@@ -56,8 +56,8 @@ func ParseAccountID(s string) (AccountID, error) {
 	return AccountID(v), nil
 }
 
-// NewRequestID makes an id with the present time: 48 bits of milliseconds, 74 random bits (RFC 9562,
-// version 7). A UUID library would bring context and database/sql into every fold.
+// NewRequestID returns an id with the present time: 48 bits of milliseconds, 74 random bits (RFC 9562, version 7). A UUID
+// library would bring context and database/sql into every fold.
 func NewRequestID() RequestID {
 	var id RequestID
 	rand.Read(id[6:])
@@ -69,7 +69,7 @@ func NewRequestID() RequestID {
 	return id
 }
 
-// String is the id in the form of a UUID.
+// String is the id as a UUID.
 func (r RequestID) String() string {
 	var out [36]byte
 	at := 0
@@ -84,7 +84,7 @@ func (r RequestID) String() string {
 	return string(out[:])
 }
 
-// UnixMilli is when the id was made, by the clock of the edge that made it.
+// UnixMilli is the time of creation, by the clock of the edge that created the id.
 func (r RequestID) UnixMilli() int64 {
 	return int64(binary.BigEndian.Uint64(r[:8]) >> 16)
 }
@@ -93,7 +93,7 @@ func (r RequestID) UnixMilli() int64 {
 func ParseRequestID(s string) (RequestID, error) {
 	var id RequestID
 	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
-		digits := append(make([]byte, 0, 32), s[:8]...) // does not leave the stack: the edge does this on every request
+		digits := append(make([]byte, 0, 32), s[:8]...) // stays on the stack: the edge does this on every request
 		digits = append(append(append(append(digits, s[9:13]...), s[14:18]...), s[19:23]...), s[24:]...)
 		if _, err := hex.Decode(id[:], digits); err == nil {
 			return id, nil
@@ -102,7 +102,7 @@ func ParseRequestID(s string) (RequestID, error) {
 	return RequestID{}, fmt.Errorf("request id %q: %w", s, ErrBadID)
 }
 
-// RequestIDFrom converts the bytes of a message's field. ErrBadID: there are not 16 of them.
+// RequestIDFrom converts the bytes of a message's field, or returns ErrBadID unless there are 16.
 func RequestIDFrom(b []byte) (RequestID, error) {
 	if len(b) != 16 {
 		return RequestID{}, fmt.Errorf("request id of %d bytes: %w", len(b), ErrBadID)
@@ -110,7 +110,7 @@ func RequestIDFrom(b []byte) (RequestID, error) {
 	return RequestID(b), nil
 }
 
-// NewIdempotencyID derives the id of an Idempotency-Key. scope is the account, the network or "admin".
+// NewIdempotencyID derives an id from an Idempotency-Key. scope is the account, the network or "admin".
 func NewIdempotencyID(scope []byte, method, path, key string) IdempotencyID {
 	h := sha256.New()
 	h.Write(scope)
@@ -118,7 +118,7 @@ func NewIdempotencyID(scope []byte, method, path, key string) IdempotencyID {
 	return IdempotencyID(h.Sum(nil)[:16])
 }
 
-// BodyHash is the hash by which two requests under one Idempotency-Key are compared.
+// BodyHash compares two requests under one Idempotency-Key.
 func BodyHash(parts ...[]byte) uint64 {
 	h := sha256.New()
 	var n [8]byte
@@ -154,7 +154,7 @@ func NewItemID() string {
 	for len(out) < ItemIDLength {
 		rand.Read(buf[:])
 		for _, b := range buf {
-			// 248 is the largest multiple of 62 in a byte. With larger values the digits would not be equally likely.
+			// 248 is the largest multiple of 62 in a byte. Larger values would bias the digits.
 			if b < 248 && len(out) < ItemIDLength {
 				out = append(out, base62[b%62])
 			}
@@ -163,7 +163,7 @@ func NewItemID() string {
 	return string(out)
 }
 
-// ValidItemID tells whether s has the form of a document's id.
+// ValidItemID reports whether s has the form of a document's id.
 func ValidItemID(s string) bool {
 	if len(s) != ItemIDLength {
 		return false
@@ -176,7 +176,7 @@ func ValidItemID(s string) bool {
 	return true
 }
 
-// Partition is the partition, of count, that key belongs to.
+// Partition maps a key to one of count partitions.
 func Partition(key []byte, count int) int {
 	if count <= 1 {
 		return 0
@@ -209,7 +209,7 @@ func AppendBase62(dst []byte, v uint64, digits int) []byte {
 	return dst
 }
 
-// ParseBase62 reads exactly digits characters; false for other lengths, characters or an overflow.
+// ParseBase62 parses exactly digits characters; false for other lengths, characters or an overflow.
 func ParseBase62(s string, digits int) (uint64, bool) {
 	if len(s) != digits {
 		return 0, false
@@ -225,7 +225,7 @@ func ParseBase62(s string, digits int) (uint64, bool) {
 	return v, true
 }
 
-// base62Safe is how many digits always fit a uint64.
+// base62Safe is the number of digits that always fit a uint64.
 const base62Safe = 10
 
 // base62Values has the value of each digit by its byte, and 62 for all other bytes.

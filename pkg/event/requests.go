@@ -8,7 +8,7 @@ import (
 	"github.com/planetscale/vtprotobuf/protohelpers"
 )
 
-// The fields that DecodeRequests looks into, by the messages that they are in.
+// Fields that DecodeRequests decodes itself, by message.
 const (
 	batchRequests = 5
 
@@ -26,27 +26,27 @@ const (
 	contentSHA256 = 4
 )
 
-// DecodeRequests is Decode for a RequestBatch, in far fewer allocations. The requests share one, with their charges and with
-// the documents and contents of creates: whoever keeps one of these messages keeps them all. Their strings and bytes are not
-// shared, so that one may be kept without the rest. Only the request ids are one piece, of 16 bytes each.
+// DecodeRequests is Decode for a RequestBatch with far fewer allocations. The requests share one, with their charges and the
+// documents and contents of creates, so keeping one of these messages keeps them all. Strings and bytes are separate and may be
+// kept alone, except request ids, which share one allocation of 16 bytes each.
 func DecodeRequests(data []byte, batch *RequestBatch) error {
 	d := requestDecoder{batch: batch}
 	if d.decode(data) == nil {
 		return nil
 	}
 	batch.Reset()
-	return Decode(data, batch) // it is this that decides what is wrong
+	return Decode(data, batch) // reports what is wrong
 }
 
-// requestDecoder hands all fields but a few on to the generated code, which adds to what a message holds already.
+// requestDecoder passes all but a few fields to the generated code, which merges into a message.
 type requestDecoder struct {
 	batch    *RequestBatch
 	spaces   []requestSpace
 	ids      []byte
-	language string // of the last document: the next one mostly has the same
+	language string // of the last document, for reuse: the next one mostly has the same
 }
 
-// leastRequest bounds the memory that a message can ask for. A create has more bytes.
+// leastRequest bounds the memory that a message can claim. A create has more bytes.
 const leastRequest = 32
 
 var errTiny = errors.New("requests are too small to be creates")
@@ -61,8 +61,8 @@ type requestSpace struct {
 	content  Content
 }
 
-// eachField calls take with each field of an encoded message. number is 0 where the field has no length before its value;
-// whole is the field with its tag.
+// eachField calls take for each field of an encoded message. number is 0 for fields that are not length-delimited; whole
+// includes the tag.
 func eachField(data []byte, take func(number int32, value, whole []byte) error) error {
 	for len(data) > 0 {
 		n, err := protohelpers.Skip(data)
@@ -82,7 +82,7 @@ func eachField(data []byte, take func(number int32, value, whole []byte) error) 
 	return nil
 }
 
-// countOf is how often a message has a field with a length before its value: the elements of a list.
+// countOf counts the occurrences of a length-delimited field: the elements of a list.
 func countOf(data []byte, field int32) (count int, err error) {
 	err = eachField(data, func(number int32, _, _ []byte) error {
 		if number == field {
@@ -93,7 +93,7 @@ func countOf(data []byte, field int32) (count int, err error) {
 	return count, err
 }
 
-// delimited cuts the value out of a field that has a length before it. For any other field number is 0.
+// delimited returns the number and value of a length-delimited field, and number 0 for any other.
 func delimited(whole []byte) (number int32, value []byte) {
 	const lengthDelimited = 2 // wire type
 	tag, n := binary.Uvarint(whole)
@@ -104,7 +104,7 @@ func delimited(whole []byte) (number int32, value []byte) {
 	if m <= 0 || length != uint64(len(whole)-n-m) {
 		return 0, nil
 	}
-	return int32(tag >> 3), whole[n+m:] // the generated code cuts a number that is too large too
+	return int32(tag >> 3), whole[n+m:] // the generated code truncates an oversized number too
 }
 
 func (d *requestDecoder) decode(data []byte) error {
@@ -194,7 +194,7 @@ func (d *requestDecoder) document(s *requestSpace, data []byte) error {
 	})
 }
 
-// mostTogether bounds the contents that share an allocation with their hash. Those of 64 KiB, say, would take 8 KiB more.
+// mostTogether bounds the contents that share an allocation with their hash. A content of 64 KiB, say, would take 8 KiB more.
 const mostTogether = 4 << 10
 
 func (c *Content) decode(data []byte) error {

@@ -8,7 +8,7 @@ import (
 // Domain names a journal: billing, or one of the document services.
 type Domain string
 
-// The domains.
+// Domains.
 const (
 	Billing Domain = "billing"
 	Paste   Domain = "paste"
@@ -16,17 +16,17 @@ const (
 	File    Domain = "file"
 )
 
-// Documents lists the domains that hold documents.
+// Documents lists the document services.
 func Documents() []Domain { return []Domain{Paste, Lite, File} }
 
-// Stream is the JetStream name of one partition's journal: BILLING_0.
+// Stream is the name of one partition's JetStream stream: BILLING_0.
 func (d Domain) Stream(partition int) string {
 	return fmt.Sprintf("%s_%d", strings.ToUpper(string(d)), partition)
 }
 
 // Subjects of the billing journal.
 
-// UsageSubject takes UsageBatch events of the edges, and ticks.
+// UsageSubject takes UsageBatch events of edges, and ticks.
 func UsageSubject(partition int) string { return fmt.Sprintf("billing.%d.usage", partition) }
 
 // AccountSubject takes CommandBatch events.
@@ -35,7 +35,7 @@ func AccountSubject(partition int) string { return fmt.Sprintf("billing.%d.accou
 // PricesSubject takes PriceBook events.
 func PricesSubject(partition int) string { return fmt.Sprintf("billing.%d.prices", partition) }
 
-// SettleSubject takes UsageBatch events of the domain's settlements with billing.
+// SettleSubject takes UsageBatch events with the domain's settlements.
 func (d Domain) SettleSubject(partition int) string {
 	return fmt.Sprintf("billing.%d.settle.%s", partition, d)
 }
@@ -45,7 +45,7 @@ func (d Domain) RequestSubject(partition int) string {
 	return fmt.Sprintf("%s.%d.request", d, partition)
 }
 
-// Subjects lists what one partition's stream of the domain stores.
+// Subjects lists the subjects of one partition's stream.
 func (d Domain) Subjects(partition int) []string {
 	if d == Billing {
 		subjects := []string{UsageSubject(partition), AccountSubject(partition), PricesSubject(partition)}
@@ -57,7 +57,7 @@ func (d Domain) Subjects(partition int) []string {
 	return []string{d.RequestSubject(partition)}
 }
 
-// Subjects outside the journals, by core NATS.
+// Subjects outside the journals, over core NATS.
 
 // ReadSubject takes ReadBatch requests.
 func (d Domain) ReadSubject(partition int) string { return fmt.Sprintf("%s.%d.read", d, partition) }
@@ -65,7 +65,7 @@ func (d Domain) ReadSubject(partition int) string { return fmt.Sprintf("%s.%d.re
 // ListSubject takes ListRequest requests.
 func (d Domain) ListSubject(partition int) string { return fmt.Sprintf("%s.%d.list", d, partition) }
 
-// EraseSubject takes EraseRequest requests, which billing alone may send.
+// EraseSubject takes EraseRequest requests, which only billing may send.
 func (d Domain) EraseSubject(partition int) string { return fmt.Sprintf("%s.%d.erase", d, partition) }
 
 // QuerySubject takes Query requests to billing.
@@ -80,7 +80,7 @@ const AnnounceSubject = "billing.announce"
 // SourcesSubject carries SourceCounts messages between the edges.
 const SourcesSubject = "edges.sources"
 
-// Answers to an edge's batches go to subjects of its own, in the order in which they were decided.
+// Answers to an edge's batches go to its own subjects, in the order of decision.
 
 // VerdictSubject carries VerdictBatch messages to the source.
 func VerdictSubject(source string) string { return "edge." + source + ".verdict" }
@@ -93,5 +93,5 @@ func (d Domain) OutcomeSubject(source string) string {
 	return "edge." + source + ".outcome." + string(d)
 }
 
-// AnswerSubjects matches every subject that answers the source.
+// AnswerSubjects matches every subject with answers to the source.
 func AnswerSubjects(source string) string { return "edge." + source + ".>" }

@@ -2,12 +2,12 @@ package event
 
 import "time"
 
-// FormatTime writes Unix milliseconds by RFC 3339, in UTC with milliseconds, as the API and webhooks write each time.
+// FormatTime formats Unix milliseconds by RFC 3339, in UTC with milliseconds, as in the API and webhooks.
 func FormatTime(ms int64) string {
 	return string(AppendTime(make([]byte, 0, len("2006-01-02T15:04:05.000Z")), ms))
 }
 
-// AppendTime appends what FormatTime writes. The standard library is quick with whole seconds alone.
+// AppendTime is FormatTime that appends. The standard library is fast only for whole seconds.
 func AppendTime(to []byte, ms int64) []byte {
 	t := time.UnixMilli(ms).UTC()
 	to = t.AppendFormat(to, time.RFC3339)

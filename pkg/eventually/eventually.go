@@ -1,5 +1,5 @@
-// Package eventually is how a test waits: it looks at a condition again and again, and ends the test if the condition
-// never comes. No other test code may pause.
+// Package eventually lets tests wait: it polls a condition, and fails the test if the condition never holds. No other test code
+// may sleep.
 package eventually
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// limit is for many processes on two cores that others use too. Only a test that fails waits as long.
+	// limit allows for many processes on two shared cores. Only a failing test waits that long.
 	limit    = 2 * time.Minute
 	minPause = time.Millisecond
 	maxPause = 20 * time.Millisecond
@@ -28,7 +28,7 @@ func True(t testing.TB, name string, condition func() bool) {
 	})
 }
 
-// NoError repeats step until it returns nil. Its last error ends the test.
+// NoError repeats step until it returns nil. Its last error fails the test.
 func NoError(t testing.TB, name string, step func() error) {
 	t.Helper()
 	deadline := time.Now().Add(limit)

@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Documents returns the function that adds a document service to its process: paste, lite or file.
+// Documents returns a function that adds a document service to its process: paste, lite or file.
 func Documents(
 	collections []views.Collection, newService func(document.Config, document.Deps) (*document.Engine, error),
 ) func(context.Context, *Process) error {

@@ -1,6 +1,6 @@
-// Package host runs services as a process: settings, connections to the stores, the operators' listener, health,
-// membership, and an orderly start and stop. The binaries of the services use Main; the process with all services in it
-// embeds its stores and uses New.
+// Package host runs services as a process: settings, connections to the stores, the operators' listener, health, membership,
+// and an orderly start and stop. The services' binaries use Main; the process that holds all services embeds its stores and
+// uses New.
 package host
 
 import (
@@ -29,13 +29,13 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Process is one process and its parts. It is set up by one goroutine, and Run is called once.
+// Process is a process and its parts. One goroutine sets it up and calls Run once.
 type Process struct {
 	Settings
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 	Health  *telemetry.Health
-	// Grace bounds the time that each part may take to stop. A part that takes longer is left behind with an error.
+	// Grace bounds the stop of each part. A part that takes longer is abandoned with an error.
 	Grace time.Duration
 
 	// Set by Main only.
@@ -55,8 +55,8 @@ func New(settings Settings, log *slog.Logger) *Process {
 	}
 }
 
-// Main is the main function of a service's binary; its result is the exit status. It reads the settings and connects to
-// the journal server and the bucket, has wire add the service, and runs until a signal.
+// Main is the main function of a service's binary; its result is the exit status. It reads the settings and connects to the
+// journal server and the bucket, calls wire to add the service, and runs until a signal.
 func Main(program Program, wire func(context.Context, *Process) error) int {
 	return lifecycle.Main(func(ctx context.Context) error { return run(ctx, program, wire) })
 }
@@ -76,7 +76,7 @@ func run(ctx context.Context, program Program, wire func(context.Context, *Proce
 	})
 }
 
-// connect connects to the journal server, which may come later, and to the bucket.
+// connect connects to the journal server, which may start later, and to the bucket.
 func (p *Process) connect(ctx context.Context) (err error) {
 	if p.NC, err = rpc.Connect(p.NATSURL, p.Program.String(), p.Log); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (p *Process) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// OpenBucket opens the bucket of the blobs. It waits while the server does not answer.
+// OpenBucket opens the bucket of blobs. It waits for an unresponsive server.
 func (p *Process) OpenBucket(ctx context.Context) (store blob.Store, err error) {
 	err = p.await(ctx, "bucket", func(ctx context.Context) (err error) {
 		store, err = s3.Open(ctx, s3.Config{URL: p.S3URL})
@@ -95,8 +95,7 @@ func (p *Process) OpenBucket(ctx context.Context) (store blob.Store, err error) 
 	return store, err
 }
 
-// OpenViews opens the read model of a service in MongoDB, and makes it a part of the process. It waits while the server does
-// not answer.
+// OpenViews opens a service's read model in MongoDB and closes it with the process. It waits for an unresponsive server.
 func (p *Process) OpenViews(ctx context.Context, service string, collections []views.Collection) (views.Store, error) {
 	var store *mongo.Store
 	name := "read model of " + service
@@ -112,7 +111,7 @@ func (p *Process) OpenViews(ctx context.Context, service string, collections []v
 	return store, nil
 }
 
-// Pauses between two attempts to open a store, and the time that one may take. An attempt may have to make an index of a large
+// Bounds of the pauses between attempts to open a store, and of one attempt, which may have to create an index on a large
 // collection.
 const (
 	firstPause    = 100 * time.Millisecond
@@ -121,8 +120,8 @@ const (
 	mostPatience  = 30 * time.Minute
 )
 
-// await opens a store, again while it does not answer. Ending the process would have it started again in a circle, which
-// makes a slow store slower. Operators see what it waits for. Other errors, and the end of ctx, are returned.
+// await retries opening a store while it does not answer: ending the process would only restart it in a loop and slow the store
+// further. Operators see what it waits for. Other errors, and the end of ctx, are returned.
 func (p *Process) await(ctx context.Context, name string, open func(context.Context) error) error {
 	check := p.Health.Register(name)
 	defer check.Remove()
@@ -137,7 +136,7 @@ func (p *Process) await(ctx context.Context, name string, open func(context.Cont
 		}
 		err = fmt.Errorf("open the %s: %w", name, err)
 		if ctx.Err() != nil {
-			return errors.Join(ctx.Err(), err) // the attempt was cut off, in whatever words a driver says so
+			return errors.Join(ctx.Err(), err) // the attempt was cut off, however the driver words it
 		}
 		if !unanswered(err) {
 			return err
@@ -154,7 +153,7 @@ func unanswered(err error) bool {
 	return errors.Is(err, views.ErrUnavailable) || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Belong has the parts that are added later start only once these stores belong to the installation of the service's journals.
+// Belong delays parts added later until these stores are known to belong to the installation of the service's journals.
 func (p *Process) Belong(stores ...installation.Place) *installation.Gate {
 	journals := installation.Journals(p.NC, event.Domain(p.Program.String()).Stream(0))
 	gate := installation.NewGate(p.Log, journals, func() []installation.Place { return stores })
@@ -162,8 +161,8 @@ func (p *Process) Belong(stores ...installation.Place) *installation.Gate {
 	return gate
 }
 
-// Join makes the process a member of its service: the members share the partitions. Service, Partitions and Logger of cfg come
-// from the process. The membership begins when the service that AddShared is given runs.
+// Join makes the process a member of its service, whose members share the partitions. Service, Partitions and Logger of cfg
+// come from the process. The membership begins when the service passed to AddShared runs.
 func (p *Process) Join(cfg members.Config) *members.Member {
 	cfg.Service, cfg.Partitions, cfg.Logger = p.Program.String(), p.Partitions, p.Log
 	membership := members.New(p.NC, cfg)
@@ -171,21 +170,20 @@ func (p *Process) Join(cfg members.Config) *members.Member {
 	return membership
 }
 
-// Service is a part that others wait for.
+// Service is a part that other parts wait for.
 type Service interface {
 	lifecycle.Component
 	lifecycle.Readier
 }
 
-// Add adds a part. The parts start in the order in which they were added, each once those before it are ready, and
-// stop in reverse. A part with a method Unready is ready for operators while that returns nil, and else it says why not.
+// Add adds a part. Parts start in the order in which they were added, each once the previous ones are ready, and stop in
+// reverse. A part's optional method Unready returns nil while it is ready, and else the reason for operators.
 func (p *Process) Add(name string, part lifecycle.Component) {
 	p.watch(name, part)
 	p.group.Add(name, part)
 }
 
-// AddShared adds a service that works on the partitions that its membership assigns, and hands them over before it
-// stops.
+// AddShared adds a service that works on the partitions assigned by its membership, and hands them over before it stops.
 func (p *Process) AddShared(name string, service Service, membership *members.Member) {
 	p.watch(name, service)
 	p.group.Add(name, shared{service, membership})
@@ -205,10 +203,10 @@ func (p *Process) watch(name string, part any) {
 	}
 }
 
-// OnClose has close called when the process ends, after all that was opened later is closed.
+// OnClose registers a function to call when the process ends, after everything opened later is closed.
 func (p *Process) OnClose(close func() error) { p.closers = append(p.closers, close) }
 
-// Close closes everything that was opened. Only a process that is not run needs it.
+// Close closes everything that was opened. Only a process that never ran needs it.
 func (p *Process) Close() error {
 	var err error
 	for _, close := range slices.Backward(p.closers) {
@@ -217,15 +215,14 @@ func (p *Process) Close() error {
 	return err
 }
 
-// Run works until ctx ends or a part fails, stops all parts and closes everything. It returns nil after an orderly stop. Each
-// part has all the time that it needs to be ready: a service folds all that no snapshot or checkpoint covers, as fast as its
-// stores are.
+// Run works until ctx ends or a part fails, stops all parts and closes everything. It returns nil after an orderly stop.
+// Starting has no time limit: a service folds everything not covered by a snapshot or checkpoint, as fast as its stores allow.
 func (p *Process) Run(ctx context.Context) error {
 	return p.RunAfter(ctx, func(context.Context) error { return nil })
 }
 
-// RunAfter is Run for parts that wire adds, which may have to wait for stores. Operators are answered meanwhile, until all has
-// stopped.
+// RunAfter is Run for parts that wire adds, possibly after waiting for stores. Operators get answers from the beginning to the
+// end.
 func (p *Process) RunAfter(ctx context.Context, wire func(context.Context) error) error {
 	work := func(ctx context.Context) error {
 		if err := wire(ctx); err != nil {
@@ -250,7 +247,7 @@ func (p *Process) RunAfter(ctx context.Context, wire func(context.Context) error
 	return errors.Join(<-served, err, p.Close())
 }
 
-// OpsOnAPI serves operators on the API's listener, without profiles. It is nil where they have a listener of their own.
+// OpsOnAPI serves operators on the API's listener, without profiles. It is nil if they have their own listener.
 func (p *Process) OpsOnAPI() http.Handler {
 	if p.OpsListen != "" {
 		return nil
@@ -260,7 +257,7 @@ func (p *Process) OpsOnAPI() http.Handler {
 
 const (
 	opsTimeout = 10 * time.Second // for one request of an operator
-	opsGrace   = time.Second      // for those under way at a stop
+	opsGrace   = time.Second      // for requests in flight at a stop
 )
 
 // serveOperators serves liveness, readiness, metrics and profiles.

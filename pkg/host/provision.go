@@ -10,8 +10,8 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// MainProvision is the main function of the job that makes the journals of all services and the bucket of their members, and
-// brings those of earlier versions up to date. It waits for the NATS servers, and ends. Its result is the exit status.
+// MainProvision is the main function of the job that creates and upgrades the journals of all services and the bucket of their
+// members. It waits for the NATS servers, and ends. Its result is the exit status.
 func MainProvision() int {
 	return lifecycle.Main(func(ctx context.Context) error {
 		p, err := ReadSettings(Provision, os.Environ())

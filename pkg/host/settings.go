@@ -16,7 +16,7 @@ import (
 // Program is one of the project's programs, or a set of them.
 type Program uint8
 
-// The programs.
+// Programs.
 const (
 	Edge Program = 1 << iota
 	Billing
@@ -24,31 +24,30 @@ const (
 	Lite
 	File
 	Quire     // all services in one process
-	Provision // makes the journals, and ends
+	Provision // creates the journals, and ends
 
 	documents  = Paste | Lite | File
 	services   = Edge | Billing | documents
-	everything = services | Quire // that serve
+	everything = services | Quire // all that serve requests
 )
 
-// String is the program's name in logs and documents, and that of its user in the journal server.
+// String is the name of the program in logs and documents, and of its user in the journal server.
 func (p Program) String() string {
 	return map[Program]string{Edge: "edge", Billing: "billing", Paste: "paste", Lite: "lite", File: "file", Quire: "quire", Provision: "provision"}[p]
 }
 
-// Settings are the values of a program's settings: table says which program reads which. One that a program does not
-// read is zero.
+// Settings are the values of a program's settings. table says which program reads which; others are zero.
 type Settings struct {
 	Listen         string
 	PublicURL      string // empty: http://<listener>
 	UpgradeURL     string // empty: <PublicURL>/console
 	ContentURL     string // empty: PublicURL
-	OpsListen      string // empty: operators are served on Listen
+	OpsListen      string // empty: operators use Listen
 	Data           string
 	Secret         config.Secret
 	SecretPrevious config.Secrets
 	AdminToken     config.Secret
-	AdminListen    string // empty: admins are served on Listen
+	AdminListen    string // empty: admins use Listen
 	TrustedProxies []netip.Prefix
 
 	MaxConns          int
@@ -57,7 +56,7 @@ type Settings struct {
 	StopGrace         time.Duration
 
 	Partitions        int
-	BillingPartitions []int // nil: the instance's share of all
+	BillingPartitions []int // nil: the instance's share
 	Replicas          int
 	AnonymousLimit    int
 	RegisterLimit     int
@@ -74,7 +73,7 @@ type Settings struct {
 	CacheBytes       int64
 	OverlayBytes     int64
 
-	NATSURL       string // empty means embedded, as for MongoURL and S3URL
+	NATSURL       string // empty means embedded, as in MongoURL and S3URL
 	MongoURL      string
 	MongoDatabase string
 	S3URL         string
@@ -90,17 +89,17 @@ type setting struct {
 	name     string
 	value    config.Value
 	readers  Program
-	fallback string             // default, in the form of a value; empty: none
-	except   map[Program]string // readers that have another default
-	needed   Program            // readers that do not start without it
+	fallback string             // default, as text; empty: none
+	except   map[Program]string // readers with another default
+	needed   Program            // readers that require it
 	why      string             // completes "it must be set, since"
-	secret   bool               // it is a secret, or holds a password
+	secret   bool               // is or contains a secret
 	meaning  string             // in Markdown
 }
 
 const maxPartitions = 256
 
-// table lists all settings. docs/settings.md is made from it: after a change run `go test ./pkg/host -update`.
+// table lists all settings. docs/settings.md is generated from it: after a change run `go test ./pkg/host -update`.
 func (s *Settings) table() []setting {
 	const (
 		alone  = "a service of its own has nothing embedded"
@@ -281,7 +280,7 @@ func (s *Settings) table() []setting {
 	}
 }
 
-// defaultOf is the setting's default for one of its readers.
+// defaultOf returns the setting's default for one of its readers.
 func (s setting) defaultOf(program Program) string {
 	if other, ok := s.except[program]; ok {
 		return other
@@ -289,13 +288,13 @@ func (s setting) defaultOf(program Program) string {
 	return s.fallback
 }
 
-// clientVariables are those of the commands for users (docs/guides/command-line.md). An operator may use both.
+// clientVariables are read by the commands for users (docs/guides/command-line.md), which operators may use too.
 func clientVariables() []string {
 	return []string{"QUIRE_URL", "QUIRE_API_KEY", "QUIRE_PROFILE", "QUIRE_PASSWORD", "QUIRE_MANAGE_TOKEN", "QUIRE_WEBHOOK_SECRET"}
 }
 
-// ReadSettings reads the settings of a program from variables in the form of os.Environ. Settings that only other
-// programs read may be there too, so that programs can share an environment. The error names all faults.
+// ReadSettings reads the settings of a program from variables in the form of os.Environ. It allows settings of other programs,
+// so that programs can share an environment. The error lists all faults.
 func ReadSettings(program Program, environ []string) (Settings, error) {
 	var s Settings
 	r := config.New(environ)
@@ -323,7 +322,7 @@ func ReadSettings(program Program, environ []string) (Settings, error) {
 	return s, r.Err()
 }
 
-// Logger makes a program's log.
+// Logger returns the program's logger.
 func (s Settings) Logger(program Program, w io.Writer) *slog.Logger {
 	return telemetry.NewLogger(w, telemetry.LogConfig{Service: program.String(), Level: s.LogLevel, Text: s.LogFormat == "text"})
 }

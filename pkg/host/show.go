@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// programs returns the programs of a set, in the order of their constants.
+// programs returns the elements of a set, in the order of their constants.
 func (p Program) programs() (all []Program) {
 	for one := Edge; one <= Provision; one <<= 1 {
 		if p&one != 0 {
@@ -61,7 +61,7 @@ func (s setting) defaults() string {
 	return strings.Join(order, "; ")
 }
 
-// ShowSettings writes all settings, for people at a terminal.
+// ShowSettings prints all settings for people at a terminal.
 func ShowSettings(w io.Writer) error {
 	var text strings.Builder
 	text.WriteString("Settings are environment variables. One that is wrong or misspelled stops the start. A program ignores those of others.\n")

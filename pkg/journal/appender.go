@@ -15,38 +15,40 @@ import (
 )
 
 // Config describes an appender. Except for Size, its functions run on the
-// goroutine of Appender.Run: while one runs, no batch leaves.
+// goroutine of Appender.Run: while one runs, no batch is sent.
 type Config[T any] struct {
 	Subject       string // of the stream
 	MaxItems      int    // of one batch; 0: 4,096
 	MaxQueue      int    // items that may wait; 0: 65,536
 	MaxQueueBytes int    // sum of their sizes; 0: 64 MiB
-	// MaxWait is the time from the first publish of a batch until it fails: with
-	// ErrUnavailable if it was surely not stored, with ErrUnknown otherwise. Items
-	// that find no connection for as long fail with ErrUnavailable and no number. A
-	// refusal (ErrFull, ErrTooLarge, ErrUnavailable) fails it at once. 0: batches
-	// are published for ever, after refusals too.
+	// MaxWait is the time from the first publish of a batch until it fails:
+	// with ErrUnavailable if it was certainly not stored, with ErrUnknown
+	// otherwise. Items that find no connection for as long fail with
+	// ErrUnavailable and no number. A refusal (ErrFull, ErrTooLarge,
+	// ErrUnavailable) fails it at once. 0: batches are retried without limit,
+	// even after refusals.
 	MaxWait time.Duration
-	// AckWait is the time until a batch is published again. It doubles each time,
-	// up to eightfold. 0: 1 s.
+	// AckWait is the time until a batch is published again. It doubles each
+	// time, up to eightfold. 0: 1 s.
 	AckWait time.Duration
-	// Patience is how long an item of AddPatient waits for a batch that leaves anyway. 0: not at all.
+	// Patience is how long an item of AddPatient lingers for other items to be batched with. 0: not at all.
 	Patience time.Duration
 	// DrainWait bounds how long Run goes on after its context has ended. 0: 10 s.
 	DrainWait time.Duration
 
-	// Encode makes the message of a batch. number counts 1, 2, 3, …; Encode may be
-	// called again with the same number and fewer items. The slice of items is
-	// the appender's. The bytes must not change before the call with number+2.
+	// Encode encodes a batch as a message. number counts 1, 2, 3, …; Encode may
+	// be called again with the same number and fewer items. The slice of items
+	// belongs to the appender. The bytes must not change before the call with
+	// number+2.
 	Encode func(number uint64, items []T) ([]byte, error)
-	// Size of an item as encoded, in bytes, rounded up. It runs in Add.
+	// Size returns the encoded size of an item in bytes, rounded up. Add calls it.
 	Size func(item T) int
-	// Acked is called when the batch is stored. sequence is 0 if that was learned
-	// by Confirm. items must not be kept. Acked may be nil.
+	// Acked is called when the batch is stored. sequence is 0 if Confirm
+	// reported that. items must not be kept. Acked may be nil.
 	Acked func(items []T, number, sequence uint64)
-	// Failed is called when the batch was not stored; with ErrUnknown, when it may
-	// have been stored or may be stored later. number is 0 if the items were never
-	// published. items must not be kept.
+	// Failed is called when the batch was not stored; with ErrUnknown, when it
+	// may have been stored or may be stored later. number is 0 if the items
+	// were never published. items must not be kept.
 	Failed func(items []T, number uint64, err error)
 
 	Logger *slog.Logger // for retries; may be nil
@@ -76,28 +78,29 @@ func orDefault[N int | time.Duration](value *N, otherwise N) {
 	}
 }
 
-// Appender is a group commit to one subject. All items that wait go into one
-// message, and the next batch leaves as soon as the last one is known to be
-// stored. There is no timer, but for items that nobody waits for; batches grow
-// with load. Items are never split, reordered, or left out between two others.
+// Appender is a group commit to one subject. All waiting items go into one
+// message, and the next batch is sent as soon as the previous one is known to
+// be stored. Only items that nobody waits for have a timer; batches grow with
+// load. Items are never split or reordered, and none is skipped between two
+// others.
 //
 // A batch of unknown outcome is published again, byte for byte, so the same
-// message may be stored twice: folds skip a number that is not greater than the
-// last of its source.
+// message may be stored twice: folds skip numbers not greater than the last one
+// of their source.
 type Appender[T any] struct {
 	nc       *nats.Conn
 	cfg      Config[T]
 	files    *Files // nil: the server is not in this process
 	maxBytes int    // sum of the sizes in one batch: seven eighths of the server's limit
 
-	mu         sync.Mutex // short: never held over a call
+	mu         sync.Mutex // short: not held during calls
 	queue      []T
 	sizes      []int
 	queueBytes int
 	urgent     int       // queued items of Add
-	due        time.Time // when the first queued item of AddPatient has waited for Patience; zero: there is none
+	due        time.Time // when the first queued item of AddPatient has waited for Patience; zero: none is queued
 	closed     bool
-	wake       chan struct{} // receives when the first item, or the first item of Add, was queued
+	wake       chan struct{} // receives when the first item, or the first item of Add, is queued
 
 	// Owned by the goroutine of Run.
 	items   []T
@@ -105,11 +108,11 @@ type Appender[T any] struct {
 	number  uint64
 	timer   *time.Timer
 
-	inbox string // acknowledgements come to <inbox>.<number>.<attempt>
+	inbox string // acknowledgments come to <inbox>.<number>.<attempt>
 
-	answerMu sync.Mutex    // short: never held over a call
-	current  atomic.Uint64 // number of the batch in flight, 0 between two; changes with answerMu held
-	answers  chan answer   // to the batch in flight alone
+	answerMu sync.Mutex    // short: not held during calls
+	current  atomic.Uint64 // number of the batch in flight, 0 if none; changes with answerMu held
+	answers  chan answer   // to the batch in flight only
 
 	keepMu sync.Mutex
 	kept   []keptBatch // oldest first
@@ -137,17 +140,17 @@ func NewAppender[T any](nc *nats.Conn, cfg Config[T]) (*Appender[T], error) {
 	}, nil
 }
 
-// To sends the batches to another subject than Config's. It must be called before
-// Run, and items may be added before it.
+// To replaces the subject of Config. It must be called before Run; items may be
+// added earlier.
 func (a *Appender[T]) To(subject string) { a.cfg.Subject = subject }
 
-// Add queues an item. It does not block. Errors: ErrBusy if the queue is full,
-// ErrTooLarge if the item alone is too large for a message, ErrClosed. After nil
-// the item comes back exactly once, in Acked or in Failed, if Run is called. Safe
+// Add queues an item without blocking. Errors: ErrBusy if the queue is full,
+// ErrTooLarge if the item alone exceeds a message, ErrClosed. After nil the
+// item comes back exactly once, in Acked or in Failed, if Run is called. Safe
 // for concurrent use; items of one goroutine stay in order.
 func (a *Appender[T]) Add(item T) error { return a.add(item, false) }
 
-// AddPatient is Add for an item that nobody waits for. It leaves with the next item of Add, or once Patience is over.
+// AddPatient is Add for an item that nobody waits for. It is sent with the next item of Add, or once Patience has passed.
 func (a *Appender[T]) AddPatient(item T) error { return a.add(item, a.cfg.Patience > 0) }
 
 func (a *Appender[T]) add(item T, patient bool) error {
@@ -186,17 +189,18 @@ func (a *Appender[T]) add(item T, patient bool) error {
 	return nil
 }
 
-// Confirm ends the wait for a batch's acknowledgement, once its fold has answered:
-// a fold sees stored batches only. It does not block. Safe for concurrent use.
+// Confirm ends the wait for a batch's acknowledgment once its fold has
+// answered, since a fold sees only stored batches. It does not block. Safe for
+// concurrent use.
 func (a *Appender[T]) Confirm(number uint64) {
 	if a.current.Load() == number {
 		a.deliver(answer{number: number, kind: stored})
 	}
 }
 
-// Resend publishes the bytes of the batch in flight, or of the one acknowledged
-// last, once more, so that its fold answers again. ErrForgotten for any other
-// batch. Safe for concurrent use.
+// Resend publishes the batch in flight or the last acknowledged one again, so
+// that its fold answers again. ErrForgotten for any other batch. Safe for
+// concurrent use.
 func (a *Appender[T]) Resend(number uint64) error {
 	a.keepMu.Lock()
 	defer a.keepMu.Unlock() // after the publish, since Encode may reuse the bytes
@@ -211,11 +215,11 @@ func (a *Appender[T]) Resend(number uint64) error {
 	return nil
 }
 
-// Run appends until ctx ends. Then it takes no more items, writes those that wait,
-// and returns nil. Items that are not written DrainWait later fail, with
-// ErrUnknown if they may have been stored and with ErrClosed otherwise; all items
-// fail so when the connection is closed. Run then returns an error. It must be
-// called once.
+// Run appends until ctx ends. Then it accepts no more items, writes the queued
+// ones, and returns nil. Items not written within DrainWait fail, with
+// ErrUnknown if they may have been stored and with ErrClosed otherwise, as do
+// all items when the connection is closed. Run then returns an error. It must
+// be called once.
 func (a *Appender[T]) Run(ctx context.Context) error {
 	sub, err := a.nc.Subscribe(a.inbox+".*.*", a.receive)
 	if err != nil {
@@ -223,7 +227,7 @@ func (a *Appender[T]) Run(ctx context.Context) error {
 		a.failRest()
 		return fmt.Errorf("subscribe to acknowledgements of %s: %w", a.cfg.Subject, err)
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only where the connection is closed
+	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is closed
 	status := a.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer a.nc.RemoveStatusListener(status)
 
@@ -238,7 +242,7 @@ func (a *Appender[T]) Run(ctx context.Context) error {
 	defer a.timer.Stop()
 
 	for {
-		// Senders that the last batch has woken add their items first: with 512
+		// Senders woken by the last batch add their items first: with 512
 		// senders batches grow from 300 to 440 items. Costs nothing when idle.
 		runtime.Gosched()
 		taken, due := a.take()
@@ -282,9 +286,9 @@ func (a *Appender[T]) drained() bool {
 	return a.closed && len(a.queue) == 0
 }
 
-// take moves the queue behind the items that an earlier batch has left over. It
-// reports whether there are any. If there are only items that may wait, it takes
-// none and returns how long.
+// take moves the queue behind the items left over from an earlier batch. It
+// reports whether there are any items. If all of them may linger, it takes none
+// and returns for how long.
 func (a *Appender[T]) take() (taken bool, due time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -308,7 +312,7 @@ func (a *Appender[T]) take() (taken bool, due time.Duration) {
 	return len(a.items) > 0, 0
 }
 
-// cut returns how many of the taken items fit into one batch.
+// cut returns the number of taken items that fit into one batch.
 func (a *Appender[T]) cut() int {
 	n, total := 0, 0
 	for n < len(a.items) && n < a.cfg.MaxItems {
@@ -344,12 +348,12 @@ func (a *Appender[T]) fail(n int, number uint64, err error) {
 	a.drop(n)
 }
 
-// write appends one batch of the taken items and reports its outcome. It makes none while there is no connection: whoever knows
-// that an item is in a batch takes it for one that may have been sent.
+// write appends one batch of the taken items and reports its outcome. Without a connection it makes no batch, since an item in
+// a batch counts as possibly sent.
 func (a *Appender[T]) write(ctx context.Context, status <-chan nats.Status) {
 	n := a.cut()
 	if !a.connected(ctx, status) {
-		if ctx.Err() == nil && !a.nc.IsClosed() { // otherwise Run fails all that is left
+		if ctx.Err() == nil && !a.nc.IsClosed() { // otherwise Run fails all remaining items
 			a.fail(n, 0, fmt.Errorf("%w: %w", ErrUnavailable, nats.ErrDisconnected))
 		}
 		return
@@ -394,7 +398,7 @@ func (a *Appender[T]) connected(ctx context.Context, status <-chan nats.Status) 
 	}
 	for !a.nc.IsConnected() {
 		select {
-		case <-status: // of a connection that is there again, or closed
+		case <-status: // of a connection restored or closed
 		case <-late:
 			return false
 		case <-ctx.Done():
@@ -407,14 +411,14 @@ func (a *Appender[T]) connected(ctx context.Context, status <-chan nats.Status) 
 	return true
 }
 
-// keep remembers the batch that is about to leave.
+// keep remembers the batch about to be sent.
 func (a *Appender[T]) keep(data []byte) {
 	a.keepMu.Lock()
 	defer a.keepMu.Unlock()
 	a.kept = append(a.kept, keptBatch{number: a.number, data: data})
 }
 
-// forgetOld keeps the batch that was acknowledged last.
+// forgetOld keeps only the last acknowledged batch.
 func (a *Appender[T]) forgetOld() {
 	a.keepMu.Lock()
 	defer a.keepMu.Unlock()
@@ -423,8 +427,8 @@ func (a *Appender[T]) forgetOld() {
 	}
 }
 
-// forget prevents that a batch that fails is sent again. It reports whether Resend
-// has sent it: then it may be stored although publish could not store it.
+// forget prevents a failed batch from being resent. It reports whether Resend
+// has sent it: then it may be stored although publish failed.
 func (a *Appender[T]) forget(number uint64) (resent bool) {
 	a.keepMu.Lock()
 	defer a.keepMu.Unlock()

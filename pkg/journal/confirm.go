@@ -11,53 +11,52 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// confirmAgain is how long a Confirmer waits for one answer.
+// confirmAgain is how long a Confirmer waits for a response before it retries.
 const confirmAgain = time.Second
 
-// ConfirmEvery is the shortest time between two messages of a Confirmer. Callers
-// that come in between share the next one. The messages stay in the journal, some
-// of which are kept for ever: without a bound one caller who repeats a question
-// adds gigabytes a day.
+// ConfirmEvery is the minimum interval between two messages of a Confirmer.
+// Callers in between share the next one. The messages stay in the journal, in
+// some of them permanently: without a limit one caller who repeats a query adds
+// gigabytes a day.
 const ConfirmEvery = 50 * time.Millisecond
 
 // Confirmer finds the end of a stream for readers that must see every message
-// that was acknowledged before they asked.
+// acknowledged before they asked.
 //
-// The leader of a replicated stream can't tell that by itself: its peers may
-// have elected another one a moment ago. Only what a majority stores proves
-// that it still leads. So one message is appended for all readers that wait, and
-// its sequence is the answer. A stream of one replica has one server that knows
+// The leader of a replicated stream can't know it alone: its peers may have
+// elected another one a moment ago. Only a message stored by a majority proves
+// that it still leads. So one message is appended for all waiting readers, and
+// its sequence is the answer. The single server of an unreplicated stream knows
 // its end, and nothing is appended. Messages are at least ConfirmEvery apart.
 //
-// It is safe for concurrent use.
+// Safe for concurrent use.
 type Confirmer struct {
 	journal    *Journal
 	subject    string
 	message    func() ([]byte, error)
-	replicated atomic.Bool   // as of the last answer
-	turn       chan struct{} // held by the caller that asks for all of a round
-	appended   time.Time     // when the last message was; of the caller that has the turn
+	replicated atomic.Bool   // as of the last response
+	turn       chan struct{} // held by the caller that leads a round
+	appended   time.Time     // time of the last message; owned by the holder of turn
 
 	mu   sync.Mutex
-	next *round // that callers join
+	next *round // that new callers join
 }
 
-// round is one question, for all callers that came before it left.
+// round is one query for all callers that came before it was sent.
 type round struct {
-	done chan struct{} // closed once the rest is set
+	done chan struct{} // closed once the other fields are set
 	last uint64
 	err  error
 }
 
-// NewConfirmer makes a Confirmer of j. message makes the message that is
-// appended to the subject. It must change nothing that a fold decides.
+// NewConfirmer returns a Confirmer of j. It appends the result of message to
+// the subject, which must not influence any decision of a fold.
 func (j *Journal) NewConfirmer(subject string, message func() ([]byte, error)) *Confirmer {
 	return &Confirmer{journal: j, subject: subject, message: message, turn: make(chan struct{}, 1)}
 }
 
-// LastSequence returns a sequence at or after that of every message that was
-// acknowledged before the call. ErrUnavailable if no majority of the stream's
-// servers can be reached.
+// LastSequence returns a sequence at or after every message acknowledged before
+// the call. ErrUnavailable if no majority of the stream's servers is reachable.
 func (c *Confirmer) LastSequence(ctx context.Context) (uint64, error) {
 	c.mu.Lock()
 	if c.next == nil {
@@ -76,7 +75,7 @@ func (c *Confirmer) LastSequence(ctx context.Context) (uint64, error) {
 	return r.last, r.err
 }
 
-// lead asks for all callers of the round, unless one of them has done so before.
+// lead runs the query for all callers of the round, unless another caller has.
 func (c *Confirmer) lead(ctx context.Context, r *round) {
 	c.mu.Lock()
 	mine := c.next == r
@@ -84,10 +83,10 @@ func (c *Confirmer) lead(ctx context.Context, r *round) {
 	if !mine {
 		return
 	}
-	// The others of the round wait too: they don't fail with this caller.
+	// The other callers of the round wait too and must not fail with this one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiWait)
 	defer cancel()
-	wait.For(ctx, time.Until(c.appended.Add(ConfirmEvery))) // those who come meanwhile join
+	wait.For(ctx, time.Until(c.appended.Add(ConfirmEvery))) // callers that come meanwhile join
 	c.mu.Lock()
 	c.next = nil
 	c.mu.Unlock()
@@ -107,7 +106,7 @@ func (c *Confirmer) ask(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("confirm the end of %s: %w", c.journal.stream, err)
 	}
-	// A question may be lost with its connection, and a stream without a leader does not answer. So it is asked again soon.
+	// A query may be lost with its connection, and a stream without a leader does not respond. So retry soon.
 	for {
 		last, err := c.append(ctx, data)
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
@@ -116,7 +115,7 @@ func (c *Confirmer) ask(ctx context.Context) (uint64, error) {
 	}
 }
 
-// append appends the message once. If that fails it has taken confirmAgain, or all of ctx.
+// append appends the message once. A failed attempt takes confirmAgain, or the rest of ctx.
 func (c *Confirmer) append(ctx context.Context, data []byte) (uint64, error) {
 	attempt, cancel := context.WithTimeout(ctx, confirmAgain)
 	defer cancel()

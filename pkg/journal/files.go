@@ -12,10 +12,11 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Files are the files of a NATS server in this process. A follower reads the messages there, in place of a consumer that delivers
-// them: a server keeps each block that consumers read in memory for ten seconds, which is 1.2 KB for each creation of 1 KiB.
+// Files are the files of a NATS server in this process. A follower reads messages from them instead of having a consumer
+// deliver them: a server keeps each block read by consumers in memory for ten seconds, which is 1.2 KB for each creation of 1
+// KiB.
 //
-// A message is read once the server has said that it is stored: to an appender, or in a State. Safe for concurrent use.
+// A message is read once the server is known to have stored it, from an appender or a State. Safe for concurrent use.
 type Files struct {
 	folder string // of the server
 
@@ -23,13 +24,13 @@ type Files struct {
 	stored map[string]*wait.Position // by stream
 }
 
-// NewFiles names the folder of the server. Nothing is opened.
+// NewFiles names the server's folder without opening anything.
 func NewFiles(folder string) *Files {
 	return &Files{folder: folder, stored: map[string]*wait.Position{}}
 }
 
-// FilesOf returns the files of the server that nc is connected to, nil unless that server is in this process: then the
-// provider of the connection (nats.InProcessServer) has a method Files.
+// FilesOf returns the files of the server that nc is connected to, if that server is in this process and its connection
+// provider (nats.InProcessServer) has a method Files; else nil.
 func FilesOf(nc *nats.Conn) *Files {
 	if provider, ok := nc.Opts.InProcessServer.(interface{ Files() *Files }); ok {
 		return provider.Files()
@@ -37,7 +38,7 @@ func FilesOf(nc *nats.Conn) *Files {
 	return nil
 }
 
-// storedIn is the last message of a stream that is known to be stored.
+// storedIn is the position of the last message of a stream known to be stored.
 func (f *Files) storedIn(stream string) *wait.Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,7 +55,7 @@ func (f *Files) position(stream string) *wait.Position {
 	return p
 }
 
-// learn says that the stream has stored all messages up to that sequence. It does nothing for nil files.
+// learn records that the stream has stored all messages up to a sequence. It does nothing for nil files.
 func (f *Files) learn(stream string, sequence uint64) {
 	if f == nil || stream == "" {
 		return
@@ -66,7 +67,7 @@ func (f *Files) learn(stream string, sequence uint64) {
 	}
 }
 
-// lookAgain is how often a follower asks for the end of its stream where nobody has told it of a message.
+// lookAgain is how often a follower that gets no notifications polls the end of its stream.
 const lookAgain = time.Second
 
 // readFiles follows the stream in its files until something ends it.
@@ -85,7 +86,7 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 			}
 			m, err := reader.Read(f.next)
 			if err != nil {
-				f.unreadable = true // a consumer tells whether the message is gone
+				f.unreadable = true // a consumer finds out whether the message is gone
 				return reattach(fmt.Errorf("read message %d of %s: %w", f.next, j.stream, err))
 			}
 			if err := f.handle(ctx, Message(m)); err != nil {
@@ -103,7 +104,7 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 			return j.renewed(s)
 		case <-look.C:
 			asking, cancel := context.WithTimeout(ctx, f.patience.Next())
-			state, err := j.State(asking) // it tells stored
+			state, err := j.State(asking) // which learns the end
 			cancel()
 			if err == nil && state.Last+1 < f.next {
 				err = ErrTruncated

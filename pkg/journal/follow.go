@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// confirmations is how often, 200 ms apart, a stream must be seen too short or
-	// missing before that is an error: a server that was just elected may still
-	// be applying the messages that its quorum holds.
+	// confirmations is how often, 200 ms apart, a stream must be seen too short
+	// or missing before that is an error: a newly elected server may still be
+	// applying the messages of its quorum.
 	confirmations = 6
-	// confirmationsReplicated is the same for a stream of several replicas: a
-	// leader that was cut off from them notices it after 10 s.
+	// confirmationsReplicated is confirmations for a replicated stream: a
+	// leader cut off from the others notices after 10 s.
 	confirmationsReplicated = 60
 	confirmWait             = 200 * time.Millisecond
-	// progressEvery is how many messages lie between two reports.
+	// progressEvery is the number of messages between two reports.
 	progressEvery = 1024
 )
 
-// doubts is how often a stream of so many replicas must be seen too short.
+// doubts is how often a stream with so many replicas must be seen too short.
 func doubts(replicas int) int {
 	if replicas > 1 {
 		return confirmationsReplicated
@@ -36,10 +36,10 @@ func doubts(replicas int) int {
 	return confirmations
 }
 
-// FollowOptions are the optional reports of Follow.
+// FollowOptions are the optional callbacks of Follow.
 type FollowOptions struct {
-	// CaughtUp is called once, when all messages that the stream held at the start
-	// of Follow have been handled; at once if there were none.
+	// CaughtUp is called once, when all messages that the stream held at the
+	// start of Follow have been handled; at once if there were none.
 	CaughtUp func()
 	// Progress is called every 1,024 messages while catching up, and at the end of it.
 	Progress func(done, total uint64)
@@ -47,20 +47,20 @@ type FollowOptions struct {
 
 // Follow calls handle with every message after the sequence from, in order,
 // without gap or repeat, until ctx ends or handle fails; it returns that error.
-// One call of handle runs at a time, and none after Follow has returned. A slow
-// handler slows the server down.
+// Calls of handle never overlap, and none runs after Follow has returned. A
+// slow handler slows the server down.
 //
-// Follow goes on after a lost connection, a restart of the server and the loss
-// of its consumer. Errors: ErrGap if messages that should follow are gone,
-// ErrTruncated if the stream ends before from, ErrNoStream, and ErrClosed if the
-// connection was closed for good.
+// Follow survives a lost connection, a restart of the server and the loss of
+// its consumer. Errors: ErrGap if the next messages are gone, ErrTruncated if
+// the stream ends before from, ErrNoStream, and ErrClosed if the connection was
+// closed permanently.
 func (j *Journal) Follow(ctx context.Context, from uint64, handle func(context.Context, Message) error, opts FollowOptions) error {
 	f := &follower{journal: j, handle: handle, next: from + 1, progress: opts.Progress, caughtUp: opts.CaughtUp}
 	return f.run(ctx)
 }
 
 // Replay calls handle with the messages after from up to and including to, in
-// order, and returns. progress may be nil. Errors are those of Follow, and
+// order, and returns. progress may be nil. It returns Follow's errors, and
 // ErrTruncated if the stream ends before to.
 func (j *Journal) Replay(ctx context.Context, from, to uint64, handle func(Message) error, progress func(done, total uint64)) error {
 	if to <= from {
@@ -76,29 +76,29 @@ func (j *Journal) Replay(ctx context.Context, from, to uint64, handle func(Messa
 	return f.run(ctx)
 }
 
-// errReplayed ends a replay that has come to its last message.
+// errReplayed ends a replay after its last message.
 var errReplayed = errors.New("replayed")
 
-// follower is one Follow or Replay. Its position belongs to the goroutine of the
-// subscription while a consumer delivers, and to run otherwise.
+// follower is one call of Follow or Replay. Its position belongs to the
+// subscription's goroutine while a consumer delivers, and to run otherwise.
 type follower struct {
 	journal  *Journal
 	handle   func(context.Context, Message) error
 	progress func(done, total uint64)
 	caughtUp func()
 
-	next  uint64 // sequence of the message to be handled next
+	next  uint64 // sequence of the next message to handle
 	last  uint64 // sequence to stop after, 0: never
 	start uint64 // next at the start
 	goal  uint64 // the stream's last sequence at the start, or last
 	ready bool   // goal has been set
 
-	unreadable bool // its files do not have a message that they should have
+	unreadable bool // the files lack a message that they should have
 
-	replicas int // of the stream, as its leader said last; 0: not known
+	replicas int // of the stream, as last reported by its leader; 0: unknown
 
-	// patience is how long to wait for the server when attaching. It is short at
-	// first, since a question that was lost with its connection is never answered.
+	// patience is the timeout of the server's response when attaching. It
+	// starts short, since a query lost with its connection is never answered.
 	patience wait.Backoff
 }
 
@@ -139,12 +139,12 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// errReattach asks run to attach once more; the cause is wrapped beside it.
+// errReattach tells run to attach again; it is wrapped together with the cause.
 var errReattach = errors.New("attach again")
 
 func reattach(cause error) error { return fmt.Errorf("%w: %w", errReattach, cause) }
 
-// once attaches to the stream and delivers until something ends it.
+// once attaches to the stream and delivers until an error.
 func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	j := f.journal
 	if j.nc.IsClosed() {
@@ -154,7 +154,7 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	state, err := j.State(asking)
 	cancel()
 	if err == nil {
-		f.replicas = state.Replicas // a server that does not answer takes nothing back of what it said
+		f.replicas = state.Replicas // unchanged while the server does not respond
 	}
 	switch {
 	case errors.Is(err, ErrNoStream):
@@ -177,12 +177,12 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 			f.reached()
 		}
 	}
-	// The files still have messages that were deleted. Our streams refuse that, but for purges.
+	// The files still hold deleted messages. Our streams allow deletion only by purges.
 	whole := state.Messages == 0 || state.Messages == state.Last+1-state.First
 	if j.files != nil && whole && !f.unreadable {
 		return f.readFiles(ctx, status)
 	}
-	f.unreadable = false // they are tried again after this consumer
+	f.unreadable = false // retry the files after this consumer
 	return f.consume(ctx, status)
 }
 
@@ -213,21 +213,21 @@ func (f *follower) handled() error {
 }
 
 const (
-	// heartbeat is how often the server sends a sign of life where it has no messages to send: the shortest that the client takes.
-	// The consumer is given up after two without one.
+	// heartbeat is the interval of idle heartbeats from the server: the client's minimum. The consumer is abandoned after two
+	// missed ones.
 	heartbeat = 500 * time.Millisecond
-	// inactive is after how long the server deletes a consumer that nobody asks for messages, as while a handler is slow.
+	// inactive is the time after which the server deletes a consumer without requests for messages, as while a handler is slow.
 	inactive = time.Minute
-	// windowMessages and windowBytes bound one request for messages. One more is under way at most.
+	// windowMessages and windowBytes bound one request for messages. At most one more is in flight.
 	windowMessages = 4096
 	windowBytes    = 16 << 20
-	// overheadBytes is what a message may have beside its payload.
+	// overheadBytes is the maximum size of a message beyond its payload.
 	overheadBytes = 64 << 10
 )
 
-// consume follows by a consumer until something ends it: an ephemeral one in the server's memory, which is asked for messages as
-// they are handled. It is what the ordered consumer of nats.go uses, without its resets: that makes a new consumer by itself after
-// a fault, so it would go on in a stream that has become shorter, and its stop waits up to 10 s for a server that does not answer.
+// consume follows by a consumer until an error: an ephemeral one in the server's memory, which is pulled as messages are
+// handled. It works like the ordered consumer of nats.go, without its resets: that one recreates its consumer itself after a
+// fault, so it would continue in a stream that has become shorter, and its stop waits up to 10 s for an unresponsive server.
 // Here run asks for the state of the stream first.
 func (f *follower) consume(ctx context.Context, status <-chan nats.Status) (err error) {
 	j := f.journal
@@ -235,19 +235,19 @@ func (f *follower) consume(ctx context.Context, status <-chan nats.Status) (err 
 	if err != nil {
 		return reattach(err)
 	}
-	// No answer is awaited: the server deletes an idle consumer by itself.
+	// Without waiting for a response: the server deletes an idle consumer by itself.
 	defer func() { _ = j.nc.Publish(apiPrefix+"CONSUMER.DELETE."+j.stream+"."+consumer.CachedInfo().Name, nil) }()
 	var (
 		ended    = make(chan error, 1)
 		handling sync.Mutex // held while a message is handled
 		over     bool       // no further message is handled
-		failed   error      // what the last message has failed with
+		failed   error      // error of the last message
 		consumed uint64
 	)
 	end := func(err error) {
 		select {
 		case ended <- err:
-		default: // it has ended
+		default: // canceled
 		}
 	}
 	messages, err := consumer.Consume(func(m jetstream.Msg) {
@@ -282,11 +282,11 @@ func (f *follower) consume(ctx context.Context, status <-chan nats.Status) (err 
 	case <-ctx.Done():
 		return ctx.Err()
 	case s := <-status:
-		return j.renewed(s) // messages sent while there was no connection are lost
+		return j.renewed(s) // messages sent during the disconnect are lost
 	}
 }
 
-// deliver handles a message of a consumer, which has delivered consumed messages with it.
+// deliver handles a message of a consumer, its consumed-th.
 func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64) error {
 	at, err := m.Metadata()
 	switch {
@@ -304,7 +304,7 @@ func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64
 	return f.handled()
 }
 
-// makeConsumer makes a consumer that begins with the next message.
+// makeConsumer creates a consumer that begins with the next message.
 func (f *follower) makeConsumer(ctx context.Context) (jetstream.Consumer, error) {
 	j := f.journal
 	js, err := jetstream.New(j.nc)
@@ -325,7 +325,7 @@ func (f *follower) makeConsumer(ctx context.Context) (jetstream.Consumer, error)
 	})
 }
 
-// hostname is the name of the machine, which is that of the pod in Kubernetes.
+// hostname is the name of the machine, or of the pod in Kubernetes.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -334,7 +334,7 @@ func hostname() string {
 	return name
 }
 
-// renewed is why a follower ends where its connection was renewed, or closed for good.
+// renewed is the error that ends a follower after a reconnect or a permanent close.
 func (j *Journal) renewed(s nats.Status) error {
 	if s == nats.CLOSED {
 		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)

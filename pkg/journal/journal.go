@@ -1,10 +1,10 @@
 // Package journal appends batches to partitioned JetStream streams and folds
 // them in order. It is the only package of the project that knows JetStream.
 //
-// Its promises need servers that are run with sync_interval "always" and file
-// storage, and three replicas in a cluster. Such a server delivers and
-// acknowledges a message only once it is stored for good, so that a fold may
-// answer as soon as it was given the message.
+// Its guarantees require servers with sync_interval "always" and file storage,
+// and three replicas in a cluster. Such a server delivers and acknowledges a
+// message only once it is stored durably, so that a fold may answer as soon as
+// it receives the message.
 package journal
 
 import (
@@ -23,22 +23,21 @@ import (
 
 // Errors to branch on with errors.Is.
 var (
-	// ErrPartitions: a stream was made for another number of partitions.
+	// ErrPartitions: the stream was created for another number of partitions.
 	ErrPartitions = errors.New("stream belongs to another number of partitions")
-	// ErrStreamConfig: a stream exists whose configuration could lose messages,
-	// or which belongs to another partition.
+	// ErrStreamConfig: the stream exists with a configuration that could lose
+	// messages, or belongs to another partition.
 	ErrStreamConfig = errors.New("stream is configured unsafely")
 	// ErrNoStream: the stream does not exist.
 	ErrNoStream = errors.New("stream does not exist")
-	// ErrNoMessage: no message has that sequence, or none was stored at or after
-	// that time.
+	// ErrNoMessage: no message has that sequence, or none was stored at or
+	// after that time.
 	ErrNoMessage = errors.New("message does not exist")
 
-	// ErrGap: the messages that should follow were purged or deleted before they
-	// were folded.
+	// ErrGap: the next messages were purged or deleted before they were folded.
 	ErrGap = errors.New("messages are missing from the stream")
-	// ErrTruncated: the stream ends before the sequence that was already folded.
-	// It is another stream, or it has lost its newest messages.
+	// ErrTruncated: the stream ends before the sequence already folded. It is
+	// another stream, or has lost its newest messages.
 	ErrTruncated = errors.New("stream is shorter than what was folded")
 
 	// ErrBusy: the queue of an appender is full. The item was not queued.
@@ -49,11 +48,11 @@ var (
 	ErrUnknown = errors.New("outcome of the append is unknown")
 	// ErrFull: the stream is at its limit. The batch was not stored.
 	ErrFull = errors.New("stream is full")
-	// ErrTooLarge: an item, or its batch, is larger than the server takes in one
-	// message. It was not stored.
+	// ErrTooLarge: an item, or its batch, exceeds the server's message limit.
+	// It was not stored.
 	ErrTooLarge = errors.New("message is too large")
-	// ErrUnavailable: no server took the batch, which was not stored, or none
-	// answered a question. A later attempt may succeed.
+	// ErrUnavailable: no server accepted the batch, which was not stored, or
+	// none responded. A later attempt may succeed.
 	ErrUnavailable = errors.New("journal is unavailable")
 	// ErrForgotten: the bytes of a batch are no longer kept.
 	ErrForgotten = errors.New("batch is no longer kept")
@@ -61,8 +60,8 @@ var (
 
 const (
 	apiPrefix = "$JS.API."
-	// apiWait bounds one question to the server if the caller's context allows
-	// longer. Callers then ask again.
+	// apiWait bounds one request to the server if the caller's context allows
+	// more. Callers then retry.
 	apiWait = 5 * time.Second
 
 	codeStreamNotFound  = 10059
@@ -71,38 +70,38 @@ const (
 	codeServiceUnavailable = 503 // as in HTTP
 )
 
-// Journal reads one stream. It is safe for concurrent use and needs no close.
-// The connection stays the caller's.
+// Journal reads one stream. Safe for concurrent use. It needs no close; the
+// caller owns the connection.
 type Journal struct {
 	nc     *nats.Conn
 	stream string
 	files  *Files // nil: the server is not in this process
 }
 
-// Open makes a Journal of a stream by its name. It does not talk to the server.
+// Open returns the Journal of a stream without contacting the server.
 func Open(nc *nats.Conn, stream string) *Journal {
 	return &Journal{nc: nc, stream: stream, files: FilesOf(nc)}
 }
 
-// Message is one message of a stream. The data of one that is given to a handler is good until the handler returns.
+// Message is one message of a stream. A handler may use Data until it returns.
 type Message struct {
 	Sequence uint64
-	Time     time.Time // when the stream's leader took it, UTC
+	Time     time.Time // when the stream's leader received it, UTC
 	Subject  string
 	Data     []byte
 }
 
-// State is the extent of a stream, as its leader says.
+// State is the extent of a stream, as reported by its leader.
 type State struct {
 	Messages uint64 `json:"messages"`
-	First    uint64 `json:"first_seq"` // Last+1 in a stream whose messages were all purged
+	First    uint64 `json:"first_seq"` // Last+1 in a stream that was purged completely
 	Last     uint64 `json:"last_seq"`
 
-	// Replicas is how many servers hold the stream.
+	// Replicas is the number of servers that hold the stream.
 	Replicas int `json:"-"`
 }
 
-// apiError is a refusal by the JetStream API.
+// apiError is an error response of the JetStream API.
 type apiError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
@@ -113,10 +112,10 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("%s (%d/%d)", e.Description, e.Code, e.ErrCode)
 }
 
-// State asks the stream's leader. A message that was acknowledged before the
-// question is counted in the answer, unless other servers have elected another
+// State asks the stream's leader. The response includes every message
+// acknowledged before the query, unless other servers have elected another
 // leader since and this one has not noticed: see Confirmer. A member that knows
-// no leader answers from its own store, which may be old. That answer is
+// no leader responds from its own, possibly stale store. Such a response is
 // ErrUnavailable.
 func (j *Journal) State(ctx context.Context) (State, error) {
 	var answer struct {
@@ -143,13 +142,13 @@ func (j *Journal) State(ctx context.Context) (State, error) {
 	return answer.State, nil
 }
 
-// Metadata asks for the metadata of the stream, such as InstallationKey.
+// Metadata returns the metadata of the stream, such as InstallationKey.
 func (j *Journal) Metadata(ctx context.Context) (map[string]string, error) {
 	metadata, _, err := j.Made(ctx)
 	return metadata, err
 }
 
-// Made asks for the metadata of the stream, and when it was made.
+// Made returns the metadata of the stream and its creation time.
 func (j *Journal) Made(ctx context.Context) (metadata map[string]string, created time.Time, err error) {
 	var answer struct {
 		Error   *apiError `json:"error"`
@@ -167,10 +166,10 @@ func (j *Journal) Made(ctx context.Context) (metadata map[string]string, created
 	return answer.Config.Metadata, answer.Created, nil
 }
 
-// StateFrom is State of a stream that has once reached the sequence least. A
-// leader that was just elected may still be applying what its quorum holds, and
-// one that was replaced answers until it notices. So an answer that is too short
-// is asked for again, for some seconds.
+// StateFrom is State of a stream known to have reached the sequence least. A
+// newly elected leader may still be applying the messages of its quorum, and a
+// replaced one responds until it notices. So a response that is too short is
+// retried for some seconds.
 func (j *Journal) StateFrom(ctx context.Context, least uint64) (State, error) {
 	for asked := 1; ; asked++ {
 		state, err := j.State(ctx)
@@ -183,22 +182,22 @@ func (j *Journal) StateFrom(ctx context.Context, least uint64) (State, error) {
 	}
 }
 
-// LastSequence asks the stream's leader for the sequence of the last message.
-// A fold that has come to it has folded every message that was acknowledged
-// before the question, with the exception that State names.
+// LastSequence asks the stream's leader for the sequence of the last message. A
+// fold that has reached it has folded every message acknowledged before the
+// query, with the exception described at State.
 func (j *Journal) LastSequence(ctx context.Context) (uint64, error) {
 	state, err := j.State(ctx)
 	return state.Last, err
 }
 
 // Purge removes the messages up to and including the sequence upTo. A stream
-// that is kept for ever refuses it.
+// with KeepForever refuses it.
 func (j *Journal) Purge(ctx context.Context, upTo uint64) error {
 	var answer struct {
 		Error *apiError `json:"error"`
 	}
 	request := struct {
-		Sequence uint64 `json:"seq"` // the first to be kept
+		Sequence uint64 `json:"seq"` // the first to keep
 	}{upTo + 1}
 	if err := j.ask(ctx, "STREAM.PURGE."+j.stream, request, &answer); err != nil {
 		return err
@@ -209,14 +208,14 @@ func (j *Journal) Purge(ctx context.Context, upTo uint64) error {
 	return nil
 }
 
-// Get reads one message. ErrNoMessage if there is none.
+// Get reads one message. ErrNoMessage if it does not exist.
 func (j *Journal) Get(ctx context.Context, sequence uint64) (Message, error) {
 	return j.get(ctx, map[string]any{"seq": sequence})
 }
 
-// LastOf reads the last message of a subject. Any server that holds the stream
-// answers, so the message may be an earlier one for a moment. ErrNoMessage if
-// there is none.
+// LastOf reads the last message of a subject, or returns ErrNoMessage. Any
+// server that holds the stream responds, so the message may be stale for a
+// moment.
 func (j *Journal) LastOf(ctx context.Context, subject string) (Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiWait)
 	defer cancel()
@@ -245,8 +244,8 @@ func (j *Journal) LastOf(ctx context.Context, subject string) (Message, error) {
 	return Message{Sequence: sequence, Time: stored.UTC(), Subject: m.Header.Get("Nats-Subject"), Data: m.Data}, nil
 }
 
-// SeekTime returns the sequence of the first message at or after t, or the
-// sequence that the next message will have.
+// SeekTime returns the sequence of the first message at or after t, or else the
+// next sequence.
 func (j *Journal) SeekTime(ctx context.Context, t time.Time) (uint64, error) {
 	state, err := j.State(ctx)
 	if err != nil {
@@ -316,7 +315,7 @@ func (j *Journal) ask(ctx context.Context, api string, request, answer any) erro
 	return nil
 }
 
-// unreached reports whether no server has answered the question.
+// unreached reports whether no server responded.
 func unreached(err error) bool {
 	for _, known := range []error{
 		nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,

@@ -15,27 +15,27 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// answerKind is the news of an answer about its batch.
+// answerKind is what a response says about its batch.
 type answerKind uint8
 
 const (
 	stored  answerKind = iota
 	refused            // by the stream or by JetStream: this attempt was not stored
 	nobody             // no server listens: this attempt reached no stream
-	unclear            // an error that does not tell whether this attempt was stored
+	unclear            // an error that leaves open whether this attempt was stored
 )
 
 // answer is one message to an appender's inbox.
 type answer struct {
 	number   uint64
-	sequence uint64 // of a stored batch; 0: not known
-	stream   string // that has stored it; empty: not known
+	sequence uint64 // of a stored batch; 0: unknown
+	stream   string // that stored it; empty: unknown
 	kind     answerKind
 	err      error // nil for a stored batch
-	extra    bool  // it answers Resend, not an attempt of publish
+	extra    bool  // answers Resend, not an attempt of publish
 }
 
-// reply is the subject on which an attempt is acknowledged.
+// reply is the subject for the acknowledgment of an attempt.
 func (a *Appender[T]) reply(number uint64, attempt int) string {
 	b := make([]byte, 0, len(a.inbox)+24)
 	b = append(b, a.inbox...)
@@ -46,7 +46,7 @@ func (a *Appender[T]) reply(number uint64, attempt int) string {
 	return string(b)
 }
 
-// receive runs on the goroutine of the subscription to acknowledgements.
+// receive runs on the goroutine of the acknowledgments' subscription.
 func (a *Appender[T]) receive(m *nats.Msg) {
 	number, attempt, ok := strings.Cut(m.Subject[min(len(a.inbox)+1, len(m.Subject)):], ".")
 	n, err := strconv.ParseUint(number, 10, 64)
@@ -68,15 +68,15 @@ func (a *Appender[T]) receive(m *nats.Msg) {
 	a.deliver(ans)
 }
 
-// begin has the answers to a batch taken from now on, until end.
+// begin starts accepting answers to a batch, until end.
 func (a *Appender[T]) begin(number uint64) {
 	a.answerMu.Lock()
 	defer a.answerMu.Unlock()
 	a.current.Store(number)
 }
 
-// end drops the answers that are left. A batch has as many confirmations as items, and in the room of those the
-// acknowledgement of the next batch could be lost, which would cost it AckWait.
+// end drops the remaining answers. A batch has as many confirmations as items; if they filled the channel, the acknowledgment
+// of the next batch could be lost and cost it AckWait.
 func (a *Appender[T]) end() {
 	a.answerMu.Lock()
 	defer a.answerMu.Unlock()
@@ -90,8 +90,8 @@ func (a *Appender[T]) end() {
 	}
 }
 
-// deliver never blocks. An answer to another batch than the one in flight is of no use. One that finds no room is one of many to
-// the same batch, and a lost one only costs another attempt.
+// deliver never blocks. It drops answers to batches not in flight. An answer that finds the channel full is one of many to the
+// same batch, and losing it only costs another attempt.
 func (a *Appender[T]) deliver(ans answer) {
 	a.answerMu.Lock()
 	defer a.answerMu.Unlock()
@@ -104,9 +104,9 @@ func (a *Appender[T]) deliver(ans answer) {
 	}
 }
 
-// lastAttempt is how much of MaxWait must be left for another attempt at a batch
-// that is surely not stored. An attempt that is cut off would make its outcome
-// unknown.
+// lastAttempt is the part of MaxWait that must be left for another attempt at a
+// batch that is certainly not stored. An attempt cut short would make its
+// outcome unknown.
 const lastAttempt = 20 * time.Millisecond
 
 // attempts counts the attempts at one batch.
@@ -119,8 +119,8 @@ type attempts struct {
 // unknown reports whether any attempt may have been stored.
 func (t *attempts) unknown() bool { return t.sent > t.unstored }
 
-// publish sends the batch until it is known to be stored, is refused for good, or
-// is out of time.
+// publish sends the batch until it is known to be stored, is permanently
+// refused, or is out of time.
 func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan nats.Status) (sequence uint64, err error) {
 	var (
 		t       attempts
@@ -159,7 +159,7 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 				}
 				most = pause.Next()
 			case s := <-status:
-				// An acknowledgement that was sent to the lost connection never comes.
+				// An acknowledgment sent to the lost connection never arrives.
 				again = s == nats.CONNECTED
 				if s == nats.CLOSED {
 					return 0, a.gaveUp(&t)
@@ -180,7 +180,7 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 	}
 }
 
-// send reports whether the batch was given to a connection that is up.
+// send reports whether the batch was handed to a live connection.
 func (a *Appender[T]) send(t *attempts, data []byte) bool {
 	if !a.nc.IsConnected() {
 		t.cause = nats.ErrDisconnected
@@ -191,12 +191,12 @@ func (a *Appender[T]) send(t *attempts, data []byte) bool {
 		return false
 	}
 	t.sent++
-	t.cause = nats.ErrTimeout // if no answer comes
+	t.cause = nats.ErrTimeout // unless a response comes
 	return true
 }
 
-// judge takes an answer that is not an acknowledgement. It returns an error if
-// the batch is refused for good.
+// judge handles an answer other than an acknowledgment. It returns an error if
+// the batch is permanently refused.
 func (a *Appender[T]) judge(t *attempts, ans answer) error {
 	t.cause = ans.err
 	if ans.kind != unclear {
@@ -208,7 +208,7 @@ func (a *Appender[T]) judge(t *attempts, ans answer) error {
 	return nil
 }
 
-// gaveUp is the error of a batch that is out of time.
+// gaveUp is the error of a batch that ran out of time.
 func (a *Appender[T]) gaveUp(t *attempts) error {
 	if a.forget(a.number) || t.unknown() {
 		return fmt.Errorf("%w: %w", ErrUnknown, t.cause)
@@ -221,8 +221,8 @@ func (a *Appender[T]) gaveUp(t *attempts) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, t.cause)
 }
 
-// parseAck reads a stream's answer to a publish. The common answer,
-// {"stream":"BILLING_0","seq":12}, is read without a JSON decoder.
+// parseAck parses a stream's response to a publish. The common one,
+// {"stream":"BILLING_0","seq":12}, needs no JSON decoder.
 func parseAck(m *nats.Msg) answer {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		return answer{kind: nobody, err: fmt.Errorf("%w: %w", ErrUnavailable, nats.ErrNoResponders)}
@@ -248,7 +248,7 @@ func parseAck(m *nats.Msg) answer {
 	return refusal(ack.Error)
 }
 
-// ackStream is the name of the stream, which has no characters that JSON would escape.
+// ackStream is the name of the stream, which contains no characters escaped by JSON.
 func ackStream(data []byte) string {
 	_, rest, _ := bytes.Cut(data, []byte(`"stream":"`))
 	name, _, _ := bytes.Cut(rest, []byte{'"'})
@@ -266,10 +266,10 @@ func ackSequence(data []byte) (sequence uint64) {
 			return sequence
 		}
 	}
-	return 0 // the number is cut off
+	return 0 // the number is truncated
 }
 
-// Numbers of the errors after which the server has not stored a message
+// Codes of errors after which the server has not stored the message
 // (nats-server's errors.json).
 const (
 	codeInsufficientResources = 10023
@@ -288,9 +288,10 @@ const (
 func refusal(e *apiError) answer {
 	switch e.ErrCode {
 	case codeStoreFailed:
-		// The number stands for a limit, which is checked before anything is
-		// written, and for a failed write. Only the description tells them apart:
-		// ErrMaxBytes, ErrMaxMsgs, ErrMaxMsgsPerSubject of nats-server's store.go.
+		// The code covers both a limit, which is checked before anything is
+		// written, and a failed write. Only the description tells them apart:
+		// ErrMaxBytes, ErrMaxMsgs, ErrMaxMsgsPerSubject of nats-server's
+		// store.go.
 		if strings.HasPrefix(e.Description, "maximum ") {
 			return answer{kind: refused, err: fmt.Errorf("%w: %w", ErrFull, e)}
 		}

@@ -17,23 +17,23 @@ import (
 
 // Keys of a stream's metadata.
 const (
-	// partitionsKey has the number of partitions that the stream was made for.
-	// Accounts and items would move to other partitions with another number, so a
-	// process with another number must not start.
+	// partitionsKey holds the number of partitions that the stream was created
+	// for. Another number would move accounts and items to other partitions, so
+	// a process with another number must not start.
 	partitionsKey = "quire-partitions"
-	// domainKey has the service that the stream belongs to.
+	// domainKey holds the service that owns the stream.
 	domainKey    = "quire-domain"
 	partitionKey = "quire-partition"
-	// InstallationKey has the id of the installation that the stream belongs to.
+	// InstallationKey holds the id of the installation that the stream belongs to.
 	InstallationKey = "quire-installation"
 )
 
-// dedupeWindow is the shortest that the server takes. Messages carry no message
-// id, so that the window stays empty: the folds skip repeated batches themselves.
+// dedupeWindow is the server's minimum. Messages carry no message id, so the
+// window stays empty: the folds skip repeated batches themselves.
 const dedupeWindow = 100 * time.Millisecond
 
-// codeNoPeers is the refusal of a cluster with too few servers for the replicas,
-// or with too few of them up.
+// codeNoPeers means that a cluster has too few servers for the replicas, or too
+// few of them up.
 const codeNoPeers = 10005
 
 // Stream describes the stream of one partition of one domain.
@@ -42,40 +42,39 @@ type Stream struct {
 	Partition int      // counted from 0
 	Name      string   // "BILLING_0"
 	Subjects  []string // of all its messages
-	// KeepForever refuses purges too.
+	// KeepForever forbids purges too.
 	KeepForever bool
-	// Replicas defaults to 1. An existing stream with fewer is given more; one
+	// Replicas defaults to 1. An existing stream with fewer is scaled up; one
 	// with more keeps them.
 	Replicas int
-	// MaxBytes bounds the stream. A full stream refuses new messages (ErrFull).
-	// 0: no bound. An existing stream is given this bound.
+	// MaxBytes bounds the stream, also an existing one. A full stream refuses
+	// new messages (ErrFull). 0: no bound.
 	MaxBytes int64
 	// Installation is the id of the installation that the stream belongs to. An
-	// existing stream without an id is given it. Empty: none is given.
+	// existing stream without an id gets this one. Empty: none is set.
 	Installation string
 }
 
-// Ensure makes the streams that do not exist, brings those that do up to date and
-// checks them. It waits for servers that are not ready yet, until ctx ends.
-// Errors: ErrPartitions for a stream that was made for another number of
-// partitions, ErrStreamConfig for one that could lose messages in a way that a
-// new one could not, or that belongs to another installation.
+// Ensure creates missing streams, and upgrades and checks existing ones. It
+// waits for servers that are not ready yet, until ctx ends. Errors:
+// ErrPartitions for a stream created for another number of partitions,
+// ErrStreamConfig for one that is less safe against loss than a new one, or
+// that belongs to another installation.
 //
-// Only the provisioning user may do this: whoever may change a stream could have
-// it publish to any subject. Services call Await.
+// Only the provisioning user may do this: with the right to change a stream
+// comes the right to make it publish to any subject. Services call Await.
 func Ensure(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int) error {
 	return each(ctx, nc, streams, "ensure", notReady, func(ctx context.Context, js jetstream.JetStream, s Stream) error {
 		return ensure(ctx, js, s, partitions)
 	})
 }
 
-// errOutdated: an older version has made the stream, and no newer one has brought
-// it up to date yet.
+// errOutdated: the stream was created by an older version and not upgraded yet.
 var errOutdated = errors.New("stream is not up to date")
 
 // Await waits until the streams exist and are up to date, and checks them as
-// Ensure does. It changes nothing. waiting is told every 10 s why it still waits;
-// it may be nil.
+// Ensure does. It changes nothing. It calls waiting, unless nil, every 10 s
+// with the reason of the wait.
 func Await(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int, waiting func(error)) error {
 	if waiting == nil {
 		waiting = func(error) {}
@@ -107,10 +106,10 @@ func Await(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int,
 	})
 }
 
-// tellEvery is how often Await says why it waits.
+// tellEvery is how often Await reports why it waits.
 const tellEvery = 10 * time.Second
 
-// each calls do for every stream, and again while its error is temporary.
+// each calls do for every stream, and retries temporary errors.
 func each(
 	ctx context.Context, nc *nats.Conn, streams []Stream, what string,
 	temporary func(error) bool, do func(context.Context, jetstream.JetStream, Stream) error,
@@ -144,7 +143,7 @@ func hasAll(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(have, s) })
 }
 
-// notReady reports whether waiting may cure an error.
+// notReady reports whether an error may go away by itself.
 func notReady(err error) bool {
 	var api *jetstream.APIError
 	switch {
@@ -166,7 +165,7 @@ func ensure(ctx context.Context, js jetstream.JetStream, s Stream, partitions in
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return err
 		}
-		// Another process was faster; its stream is checked like any other.
+		// Another process was faster; check its stream like any other.
 		existing, err = js.Stream(ctx, s.Name)
 	}
 	if err != nil {
@@ -185,8 +184,8 @@ func ensure(ctx context.Context, js jetstream.JetStream, s Stream, partitions in
 	return nil
 }
 
-// renew brings the settings of an existing stream up to date and reports whether
-// there was anything to change. It takes nothing away.
+// renew upgrades the settings of an existing stream and reports whether
+// anything changed. It removes nothing.
 func renew(have *jetstream.StreamConfig, want jetstream.StreamConfig) bool {
 	before := *have
 	have.MaxBytes = want.MaxBytes
@@ -237,8 +236,8 @@ func (s Stream) config(partitions int) jetstream.StreamConfig {
 	}
 }
 
-// check compares the settings that keep messages safe and those that say which
-// partition the stream belongs to.
+// check compares the settings that keep messages safe and those that identify
+// the stream's partition.
 func check(have, want jetstream.StreamConfig) error {
 	if made := have.Metadata[partitionsKey]; made != want.Metadata[partitionsKey] {
 		return fmt.Errorf("%w: made for %q, started with %q", ErrPartitions, made, want.Metadata[partitionsKey])
@@ -277,7 +276,7 @@ func check(have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-// otherInstallation reports whether both have an id, and different ones.
+// otherInstallation reports whether both have ids, and the ids differ.
 func otherInstallation(have, want jetstream.StreamConfig) bool {
 	a, b := have.Metadata[InstallationKey], want.Metadata[InstallationKey]
 	return a != "" && b != "" && a != b

@@ -1,5 +1,5 @@
-// Package lifecycle runs the components of a process: it starts them in order, waits for each to be ready, and stops
-// them in the reverse order once one fails or the process is told to end.
+// Package lifecycle runs the components of a process: it starts them in order, waits for each to be ready, and stops them in
+// reverse order once one fails or the process is asked to end.
 package lifecycle
 
 import (
@@ -17,12 +17,12 @@ type Component interface {
 	Run(ctx context.Context) error
 }
 
-// Readier is a Component that others depend on: those after it in a Group start when its channel is closed.
+// Readier is a Component that others depend on: those added later start once its channel is closed.
 type Readier interface {
 	Ready() <-chan struct{}
 }
 
-// Func makes a Component of a function.
+// Func adapts a function to a Component.
 type Func func(ctx context.Context) error
 
 // Run implements Component.
@@ -30,9 +30,9 @@ func (f Func) Run(ctx context.Context) error { return f(ctx) }
 
 // Errors that Group.Run wraps.
 var (
-	// ErrEnded says that a component returned without an error while it should have worked on.
+	// ErrEnded means that a component returned early without an error.
 	ErrEnded = errors.New("ended by itself")
-	// ErrGrace says that a component did not stop in time, and was left behind.
+	// ErrGrace means that a component did not stop in time and was abandoned.
 	ErrGrace = errors.New("did not stop in time")
 )
 
@@ -42,10 +42,10 @@ type PanicError struct {
 	Stack []byte
 }
 
-// Error implements error. It holds the stack.
+// Error implements error. It includes the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
 
-// Unwrap gives the value of the panic where that is an error.
+// Unwrap returns the value of the panic if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
@@ -54,15 +54,15 @@ func (e *PanicError) Unwrap() error {
 // DefaultGrace is the default of Group.Grace.
 const DefaultGrace = 10 * time.Second
 
-// Group runs components as one, and is a Component and a Readier itself. A component has all the time that it needs to be
-// ready: one that is slow would be as slow after another start. Run is called once; Grace and Add are for use before that.
+// Group runs components as one, and is a Component and a Readier itself. Becoming ready has no time limit: a slow component
+// would be as slow after a restart. Set Grace and call Add before Run, which is called once.
 type Group struct {
-	Grace time.Duration // bounds the time that each component takes to stop; DefaultGrace
+	Grace time.Duration // bounds the stop of each component; DefaultGrace
 
 	log        *slog.Logger
 	components []*running
 	ready      chan struct{}
-	ended      chan *running // has room for all, so that no send waits
+	ended      chan *running // has room for all, so that no send blocks
 }
 
 // running is the state of a component.
@@ -72,7 +72,7 @@ type running struct {
 	cancel    context.CancelFunc
 	done      chan struct{} // closed when Run has returned err
 	err       error
-	first     bool // its end is the failure that stops the group
+	first     bool // its failure stopped the group
 }
 
 // New returns an empty Group.
@@ -80,7 +80,7 @@ func New(log *slog.Logger) *Group {
 	return &Group{Grace: DefaultGrace, log: log, ready: make(chan struct{})}
 }
 
-// Add puts a component at the end of the order in which they start.
+// Add appends a component to the starting order.
 func (g *Group) Add(name string, component Component) {
 	g.components = append(g.components, &running{name: name, component: component, done: make(chan struct{})})
 }
@@ -88,9 +88,9 @@ func (g *Group) Add(name string, component Component) {
 // Ready is closed once all components are ready.
 func (g *Group) Ready() <-chan struct{} { return g.ready }
 
-// Run starts the components one after the other and works until ctx ends or one of them fails, panics or ends by
-// itself. It then stops them in reverse, each only after those started after it have stopped. It returns the first
-// failure, and nil where there was none; later ones are logged.
+// Run starts the components one by one and works until ctx ends or one of them fails, panics or returns early. It then stops
+// them in reverse, each only after those started later have stopped. It returns the first failure, or nil; later ones are
+// logged.
 func (g *Group) Run(ctx context.Context) error {
 	g.ended = make(chan *running, len(g.components))
 	started, failure := g.start(ctx)
@@ -111,13 +111,13 @@ func (g *Group) Run(ctx context.Context) error {
 	return g.stop(started, failure)
 }
 
-// start returns the components that were started, with the failure that ended it early.
+// start returns the components it started and the failure that interrupted it.
 func (g *Group) start(ctx context.Context) ([]*running, error) {
 	for i, c := range g.components {
 		if ctx.Err() != nil {
 			return g.components[:i], nil
 		}
-		// A component's context ends when it is its turn to stop, not when ctx does.
+		// A component's context ends when its turn to stop comes, not with ctx.
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		c.cancel = cancel
 		go c.run(own, g.ended)
@@ -139,7 +139,7 @@ func (g *Group) awaitReady(ctx context.Context, c *running) error {
 		return nil
 	case <-ctx.Done():
 		return nil
-	case failed := <-g.ended: // c or one before it
+	case failed := <-g.ended: // c or an earlier one
 		return failed.failure()
 	}
 }
@@ -156,7 +156,7 @@ func (c *running) run(ctx context.Context, ended chan<- *running) {
 	c.err = c.component.Run(ctx)
 }
 
-// failure is the error of a component that ended before it was told to.
+// failure is the error of a component that ended early.
 func (c *running) failure() error {
 	c.first = true
 	if c.err == nil {
@@ -165,7 +165,7 @@ func (c *running) failure() error {
 	return fmt.Errorf("%s: %w", c.name, c.err)
 }
 
-// stop ends the components from the last to the first and returns the first failure of all.
+// stop stops the components from last to first and returns the first failure of all.
 func (g *Group) stop(started []*running, failure error) error {
 	for i := len(started) - 1; i >= 0; i-- {
 		c := started[i]

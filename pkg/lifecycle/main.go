@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// signalledStatus is added to a signal's number to make an exit status, as shells do.
+// signalledStatus plus a signal's number is the exit status, as in shells.
 const signalledStatus = 128
 
-// Main calls run with the context of Signals and returns the exit status of the process: 0 after success or an orderly
-// stop, 1 after an error or a panic, which it prints to standard error. It is for a main function only:
+// Main calls run with the context of Signals and returns the exit status of the process: 0 after success or an orderly stop, 1
+// after an error or a panic, which it prints to standard error. It is for main functions only:
 //
 //	func main() { os.Exit(lifecycle.Main(run)) }
 func Main(run func(ctx context.Context) error) int {
@@ -28,8 +28,8 @@ func Main(run func(ctx context.Context) error) int {
 	return 1
 }
 
-// Signals returns a context that the first SIGINT or SIGTERM ends. A second one ends the process at once. stop ends
-// both, and leaves later signals to the runtime.
+// Signals returns a context canceled by the first SIGINT or SIGTERM. A second one ends the process immediately. stop ends both,
+// and leaves later signals to the runtime.
 func Signals() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

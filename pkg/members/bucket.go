@@ -12,16 +12,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Bucket is the key-value bucket that the members of all services share. A member's key in it is
-// <service>.<instance>.
+// Bucket is the key-value bucket shared by the members of all services. A member's key is <service>.<instance>.
 const Bucket = "QUIRE_MEMBERS"
 
-// bucket is one member's access to the bucket. Each request to the server takes callTimeout at most. Not safe for
-// concurrent use.
+// bucket is one member's access to the bucket. Each request to the server takes callTimeout at most. Not safe for concurrent
+// use.
 type bucket struct {
 	cfg Config
 	js  jetstream.JetStream
-	kv  jetstream.KeyValue // nil until it was found
+	kv  jetstream.KeyValue // nil until find succeeds
 }
 
 func newBucket(nc *nats.Conn, cfg Config) (*bucket, error) {
@@ -32,25 +31,25 @@ func newBucket(nc *nats.Conn, cfg Config) (*bucket, error) {
 	return &bucket{cfg: cfg, js: js}, nil
 }
 
-// callTimeout bounds one request to the server. It is about a heartbeat, because the next heartbeat tries again.
+// callTimeout bounds one request to the server to about a heartbeat, because the next heartbeat tries again.
 func callTimeout(cfg Config) time.Duration {
 	return min(max(cfg.Heartbeat, 500*time.Millisecond), 2*time.Second)
 }
 
 func (b *bucket) key() string { return b.cfg.Service + "." + b.cfg.Instance }
 
-// call is a list of steps, done in this order up to the first that fails.
+// call is a list of steps, done in this order until one fails.
 type call struct {
-	find     bool // find the bucket once more
+	find     bool // look the bucket up again
 	watch    bool // begin a new watch
 	announce *announcement
 }
 
 // result is the outcome of a call.
 type result struct {
-	watch    *watch // a new one, also if a later step failed; nil if none was begun
-	beat     uint64 // of the announcement that the bucket took
-	revision uint64 // of its entry; 0 if the bucket took none
+	watch    *watch // the new one, even if a later step failed; nil if none was begun
+	beat     uint64 // beat of the announcement stored
+	revision uint64 // revision of its entry; 0: nothing was stored
 	err      error
 }
 
@@ -86,10 +85,10 @@ func (b *bucket) do(ctx context.Context, c call) result {
 	return result
 }
 
-// errNoBucket: the bucket is not made by members, which have no right to.
+// errNoBucket: members may not create the bucket.
 var errNoBucket = errors.New("the bucket is missing; the provisioning job makes it")
 
-// find opens the bucket. found is true where it was not open before.
+// find opens the bucket. found reports whether it was not open before.
 func (b *bucket) find(ctx context.Context) (found bool, err error) {
 	kv, err := b.js.KeyValue(ctx, Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -103,12 +102,12 @@ func (b *bucket) find(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// Ensure makes the bucket if there is none, and raises its replicas and TTL if they are lower than a member needs. It lowers
-// neither, because the services share the bucket. A longer TTL harms nobody: each member judges silence by its own. The
-// bucket is kept in memory, because an announcement is worth nothing after a TTL. With three replicas the loss of one server
-// leaves it whole; if its content is lost all the same, the members announce themselves anew.
+// Ensure creates the bucket if needed, and raises its replicas and TTL to what a member needs. It lowers neither, because the
+// services share the bucket. A longer TTL is harmless: each member judges silence by its own. The bucket lives in memory,
+// because an announcement is worthless after a TTL. With three replicas it survives the loss of one server; if its content is
+// lost anyway, members announce themselves again.
 //
-// Only the provisioning user may do this: whoever may change a stream could have it publish to any subject.
+// Only the provisioning user may do this: with the right to change a stream comes the right to make it publish to any subject.
 func Ensure(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	cfg = cfg.withDefaults()
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(callTimeout(cfg)))
@@ -132,7 +131,7 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 		if !errors.Is(err, jetstream.ErrBucketExists) {
 			return err
 		}
-		kv, err = js.KeyValue(ctx, Bucket) // another process made it first, with other settings
+		kv, err = js.KeyValue(ctx, Bucket) // another process created it first, with other settings
 	}
 	if err != nil {
 		return err
@@ -151,7 +150,7 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 	return err
 }
 
-// leave deletes the member's key, from which the others learn at once that it is gone.
+// leave deletes the member's key, which tells the others immediately that it is gone.
 func (b *bucket) leave(ctx context.Context) error {
 	if b.kv == nil {
 		return nil
@@ -159,7 +158,7 @@ func (b *bucket) leave(ctx context.Context) error {
 	return b.kv.Delete(ctx, b.key())
 }
 
-// entry reads an entry of the bucket.
+// entry decodes an entry of the bucket.
 func (b *bucket) entry(e jetstream.KeyValueEntry) (entry, error) {
 	read := entry{
 		instance: strings.TrimPrefix(e.Key(), b.cfg.Service+"."), revision: e.Revision(), created: e.Created(),
@@ -174,20 +173,20 @@ func (b *bucket) entry(e jetstream.KeyValueEntry) (entry, error) {
 	return read, nil
 }
 
-// watch is a subscription to the keys of a service. It goes on until stop is called or the connection is closed.
+// watch is a subscription to the keys of a service until stop is called or the connection is closed.
 type watch struct {
 	jetstream.KeyWatcher
 	cancel context.CancelFunc
 }
 
-// watch begins one, which first gives the last entry of each key and then nil. It does not end with ctx.
+// watch begins a watch, which first delivers the last entry of each key and then nil. It does not end with ctx.
 func (b *bucket) watch(ctx context.Context) (*watch, error) {
-	// A watch lives no longer than the context that it is begun with. So a timer, and no deadline, bounds the call.
+	// A watch ends with the context it was begun with. So a timer, instead of a deadline, bounds the call.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	timeout := time.AfterFunc(callTimeout(b.cfg), cancel)
 	watcher, err := b.kv.Watch(ctx, b.cfg.Service+".*")
 	if !timeout.Stop() {
-		return nil, context.DeadlineExceeded // the timer has ended the watch, if there is one
+		return nil, context.DeadlineExceeded // the timer has ended any watch
 	}
 	if err != nil {
 		cancel()
@@ -196,8 +195,8 @@ func (b *bucket) watch(ctx context.Context) (*watch, error) {
 	return &watch{watcher, cancel}, nil
 }
 
-// stop ends the watch, and reads the updates that are left: the subscription blocks on each until it is read. It does
-// not wait until the server has deleted the consumer, as KeyWatcher.Stop would.
+// stop ends the watch, and reads the remaining updates: the subscription blocks until each is read. Unlike KeyWatcher.Stop it
+// does not wait for the server to delete the consumer.
 func (w *watch) stop() {
 	w.cancel()
 	for range w.Updates() {

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Member is this process as one of the instances of its service. It joins when Host is called, so a service that follows
-// its assignments can be made, and operators can be answered, while no server is there yet.
+// Member is this process as one instance of its service. It joins when Host is called, so that a service that follows its
+// assignments can be built, and operators can get answers, before any server is available.
 type Member struct {
 	cfg    Config
 	nc     *nats.Conn
@@ -21,7 +21,7 @@ type Member struct {
 
 	out  chan []int
 	wake chan struct{} // serving or leaving has changed
-	left chan struct{} // closed once nothing is assigned any more after leave
+	left chan struct{} // closed once nothing is assigned after leave
 	done chan struct{} // closed when run has returned
 
 	mu      sync.Mutex
@@ -29,17 +29,17 @@ type Member struct {
 	leaving bool
 	live    []string
 
-	// These belong to the goroutine of join, and then to that of run.
+	// Owned by the goroutine of join, and then by run's.
 	table   *table
-	watch   *watch // nil while there is none
-	beat    uint64 // of the last announcement
+	watch   *watch // may be nil
+	beat    uint64 // beat of the last announcement
 	since   uint64 // revision of the first announcement
-	acked   uint64 // beat of the last announcement that the bucket took
+	acked   uint64 // beat of the last announcement stored in the bucket
 	ackedAt time.Time
 	failing bool // the last call failed
 }
 
-// New contacts no server.
+// New returns a Member without contacting a server.
 func New(nc *nats.Conn, cfg Config) *Member {
 	cfg = cfg.withDefaults()
 	cfg.Logger = cfg.Logger.With("service", cfg.Service, "instance", cfg.Instance)
@@ -53,21 +53,21 @@ func New(nc *nats.Conn, cfg Config) *Member {
 // Instance is the member's name.
 func (m *Member) Instance() string { return m.cfg.Instance }
 
-// Live are the names of the instances that are alive as far as this one knows, itself included, sorted; none before it
-// has joined. Safe for concurrent use.
+// Live returns the names of live instances as far as this one knows, including itself, sorted; none before it has joined. Safe
+// for concurrent use.
 func (m *Member) Live() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.live)
 }
 
-// Assigned gives the partitions to fold, sorted: first those at the start, then the whole set each time that it has
-// changed. There can be one receiver; a slow one gets the newest set only. The channel is closed before Host returns.
-// The receiver may fold the last set on then, because folding twice does no harm.
+// Assigned delivers the partitions to fold, sorted: first the initial ones, then the whole set after each change. It has one
+// receiver; a slow one gets only the newest set. The channel is closed before Host returns. The receiver may then keep folding
+// the last set, because folding twice is harmless.
 func (m *Member) Assigned() <-chan []int { return m.out }
 
-// Serving tells the others that this instance has caught up with a partition's journal and serves it, or that it
-// serves it no more. Former replicas give the partition up after that. It does not block. Safe for concurrent use.
+// Serving announces that this instance has caught up with a partition's journal and serves it, or no longer does. Former
+// replicas give the partition up after that. It does not block. Safe for concurrent use.
 func (m *Member) Serving(partition int, serving bool) {
 	m.mu.Lock()
 	changed := m.serving[partition] != serving
@@ -82,11 +82,10 @@ func (m *Member) Serving(partition int, serving bool) {
 	}
 }
 
-// Host joins, which takes as long as there is no server, and then runs the member and beside it work, which folds the
-// assigned partitions. When ctx ends, Host hands the partitions over while work goes on. Then it ends work's context,
-// and once work has returned it ends the member. If work returns before, the others take over at once. Host returns the
-// errors of both; ErrPartitions if the others have another number of partitions; and nil if ctx ends before it has
-// joined. It is called once.
+// Host joins, waiting for a server if needed, and then runs the member beside work, which folds the assigned partitions. When
+// ctx ends, Host hands the partitions over while work goes on; then it cancels work's context, and once work has returned it
+// ends the member. If work returns earlier, the others take over at once. Host returns the errors of both; ErrPartitions if the
+// others have another number of partitions; and nil if ctx ends before it has joined. Call it once.
 func (m *Member) Host(ctx context.Context, work func(ctx context.Context) error) error {
 	if err := m.join(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -127,13 +126,13 @@ func (m *Member) Host(ctx context.Context, work func(ctx context.Context) error)
 	return errors.Join(workErr, runErr)
 }
 
-// StopTime bounds the time that Host takes to stop, besides that of work.
+// StopTime bounds the stop of Host, not counting work's own.
 func (m *Member) StopTime() time.Duration {
 	return m.cfg.Handover + m.cfg.Heartbeat + 2*callTimeout(m.cfg)
 }
 
-// join announces this process in the bucket and reads the other members. It waits for servers and a bucket that are not
-// there yet until ctx ends. After nil, run has to be called.
+// join announces this process in the bucket and reads the other members. It waits for missing servers and a missing bucket
+// until ctx ends. After nil, call run.
 func (m *Member) join(ctx context.Context) error {
 	if err := m.cfg.validate(); err != nil {
 		return fmt.Errorf("configure members: %w", err)
@@ -148,7 +147,7 @@ func (m *Member) join(ctx context.Context) error {
 	return nil
 }
 
-// keepJoining tries until it succeeds, ctx ends, or the connection is closed for good. ErrPartitions ends it only after a
+// keepJoining tries until it succeeds, ctx ends, or the connection is closed permanently. ErrPartitions ends it only after a
 // TTL: the member with the other number may have been killed, and is forgotten by then.
 func (m *Member) keepJoining(ctx context.Context) error {
 	pause := time.NewTicker(min(m.cfg.Heartbeat, time.Second))
@@ -174,10 +173,9 @@ func (m *Member) keepJoining(ctx context.Context) error {
 	}
 }
 
-// tryJoin reads the bucket, announces the member, and reads on up to that announcement. By then it has read all that
-// announced themselves earlier.
+// tryJoin reads the bucket, announces the member, and reads up to its own announcement, and so all earlier ones.
 func (m *Member) tryJoin(ctx context.Context) error {
-	initial := func(e jetstream.KeyValueEntry) bool { return e == nil } // ends the entries that a watch begins with
+	initial := func(e jetstream.KeyValueEntry) bool { return e == nil } // ends a watch's initial entries
 	if err := m.callAndRead(ctx, call{find: true, watch: true}, initial); err != nil {
 		return err
 	}
@@ -219,9 +217,8 @@ func (m *Member) callAndRead(ctx context.Context, c call, last func(jetstream.Ke
 	}
 }
 
-// leave tells the others to take over. Each partition goes from Assigned once they serve it. leave returns nil when none
-// is left, which takes Config.Handover at most, or ctx's error if that ends first. run goes on until its own context
-// ends.
+// leave asks the others to take over. Each partition leaves Assigned once they serve it. leave returns nil when none is left,
+// after Config.Handover at most, or ctx's error if that ends first. run goes on until its own context ends.
 func (m *Member) leave(ctx context.Context) error {
 	m.mu.Lock()
 	m.leaving = true

@@ -33,30 +33,30 @@ import (
 	"time"
 )
 
-// ErrPartitions means that members who joined earlier have another number of partitions.
+// ErrPartitions means that earlier members have another number of partitions.
 var ErrPartitions = errors.New("another number of partitions than the members that are there")
 
-// Config describes a member. Zero fields take the default given beside them. Service and Partitions have none.
+// Config describes a member. Zero fields take the default given beside them; Service and Partitions are required.
 type Config struct {
-	Service      string // whose partitions are shared: "billing"
-	Instance     string // the member's name, another one for each start of each process; drawn at random
+	Service      string // that shares the partitions: "billing"
+	Instance     string // the member's name, unique for each start of each process; random
 	Partitions   int    // the same for all members: Host refuses another number
 	PerPartition int    // replicas of each partition; 1
 
-	TTL       time.Duration // silence after which a member is dead; 3 s
+	TTL       time.Duration // silence after which a member counts as dead; 3 s
 	Heartbeat time.Duration // between two announcements, at most half the TTL; 1 s
-	Handover  time.Duration // bounds how long a partition is folded for owners that don't serve it yet; 10 s
-	// BucketReplicas is for Ensure: how many servers hold the bucket; 1. In a cluster it is 3, so that the bucket outlives
-	// the loss of a server.
+	Handover  time.Duration // how long a partition is folded at most for new owners that don't serve it yet; 10 s
+	// BucketReplicas is for Ensure: the number of servers that hold the bucket; 1. In a cluster it is 3, so that the bucket
+	// outlives the loss of a server.
 	BucketReplicas int
 
-	Logger *slog.Logger // silent if it is nil
+	Logger *slog.Logger // nil: silent
 }
 
 // name fits into one token of a key.
 var name = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// minTTL is the shortest that the server allows.
+// minTTL is the server's minimum.
 const minTTL = 100 * time.Millisecond
 
 func (c Config) withDefaults() Config {
@@ -74,7 +74,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate reports all faults of a configuration with its defaults at once.
+// validate reports all faults of a configuration at once, after defaults are applied.
 func (c Config) validate() error {
 	var faults []error
 	for _, rule := range []struct {

@@ -7,9 +7,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Owners gives the members that fold a partition: the number asked for with the highest scores, highest first, or all
-// if there are fewer. Their order in the list does not matter. A member that comes or goes moves only partitions that
-// it will own or has owned.
+// Owners returns the members that fold a partition: the requested number with the highest scores, highest first, or all if
+// there are fewer. Their order in the list does not matter. A member that joins or leaves moves only partitions that it will
+// own or has owned.
 func Owners(members []string, partition, replicas int) []string {
 	type ranked struct {
 		member string
@@ -30,13 +30,13 @@ func Owners(members []string, partition, replicas int) []string {
 	return owners
 }
 
-// score must be the same in every process and version. Members that computed different scores would both fold a
-// partition, or neither would.
+// score must be the same in every process and version. Members with different scores would both fold a partition, or neither
+// would.
 func score(member string, partition int) uint64 {
 	return mix(xxhash.Sum64String(member) ^ mix(uint64(partition)))
 }
 
-// mix spreads neighbouring numbers over all 64 bits: the finaliser of SplitMix64.
+// mix spreads neighboring numbers over all 64 bits: the finalizer of SplitMix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

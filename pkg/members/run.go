@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// run announces the member and follows the others until ctx ends. Then it deletes the member's key, so that the others
-// take over at once, and returns nil. While the connection, the server or the bucket is lost the assignment stays as it
-// is. run returns an error if the connection is closed for good, and ErrPartitions if it reads of a member that joined
-// earlier with another number of partitions. It is called once.
+// run announces the member and follows the others until ctx ends. Then it deletes the member's key, so that the others take
+// over at once, and returns nil. While the connection, the server or the bucket is lost the assignment stays unchanged. run
+// returns an error if the connection is closed permanently, and ErrPartitions if it reads of an earlier member with another
+// number of partitions. It is called once.
 func (m *Member) run(ctx context.Context) error {
 	status := m.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer m.nc.RemoveStatusListener(status)
@@ -27,11 +27,11 @@ func (m *Member) run(ctx context.Context) error {
 	return err
 }
 
-// loop is one run. All fields belong to its goroutine.
+// loop is the state of one run. All fields belong to its goroutine.
 type loop struct {
 	*Member
-	results chan result    // of the call under way
-	calling bool           // a call of the bucket is under way; there is one at most
+	results chan result    // of the call in progress
+	calling bool           // a call of the bucket is in progress; one at most
 	stops   sync.WaitGroup // of old watches
 
 	announce bool // an announcement is due
@@ -84,7 +84,7 @@ func (l *loop) run(ctx context.Context, status <-chan nats.Status) error {
 	}
 }
 
-// receiver is the channel of the assignments, nil if the current one was delivered.
+// receiver returns the channel of assignments, or nil if the current one was delivered.
 func (l *loop) receiver() chan<- []int {
 	if l.any && slices.Equal(l.current, l.delivered) {
 		return nil
@@ -92,8 +92,8 @@ func (l *loop) receiver() chan<- []int {
 	return l.out
 }
 
-// deliver notes that the current assignment was received. Partitions that are missing from it are being stopped, even
-// if they were served: Serving has to be called again when they come back.
+// deliver records that the current assignment was received. Partitions missing from it are being stopped, even if they were
+// served: call Serving again when they come back.
 func (l *loop) deliver() {
 	l.delivered, l.any = l.current, true
 	l.mu.Lock()
@@ -108,7 +108,7 @@ func (l *loop) updates() <-chan jetstream.KeyValueEntry {
 	return l.watch.Updates()
 }
 
-// decide makes the assignment from what is known now.
+// decide computes the assignment from the present knowledge.
 func (l *loop) decide(now time.Time) {
 	live := l.table.live()
 	l.mu.Lock()
@@ -130,21 +130,21 @@ func (l *loop) decide(now time.Time) {
 	}
 }
 
-// call does the steps that are due with the bucket. It does not wait for them, because a server may be away.
+// call starts the bucket operations that are due. It does not wait for them, because a server may be unreachable.
 func (l *loop) call(ctx context.Context) {
 	if l.calling || !l.announce && !l.rewatch {
 		return
 	}
 	l.announce = false
 	if !l.nc.IsConnected() {
-		return // the client would keep the announcements, and send all of them later
+		return // the client would buffer the announcements and send all of them later
 	}
 	c := call{find: l.find, watch: l.rewatch, announce: new(l.nextAnnouncement())}
 	l.calling, l.rewatch, l.find = true, false, false
 	go func() { l.results <- l.bucket.do(ctx, c) }()
 }
 
-// finish takes the result of a call. The next heartbeat tries a failed one again.
+// finish handles the result of a call. The next heartbeat retries a failed one.
 func (l *loop) finish(r result, now time.Time) {
 	l.calling = false
 	if r.watch != nil {
@@ -175,21 +175,20 @@ func (l *loop) update(e jetstream.KeyValueEntry, ok bool) {
 	}
 }
 
-// checkWatch finds a watch that has gone silent: the bucket took an announcement a heartbeat ago, and the watch has
-// not given it.
+// checkWatch detects a silent watch: the bucket stored an announcement a heartbeat ago, and the watch has not delivered it.
 func (l *loop) checkWatch(now time.Time) {
 	lost := l.acked > l.table.own.Beat && now.Sub(l.ackedAt) >= l.cfg.Heartbeat
 	l.rewatch = l.rewatch || lost || l.watch == nil
 }
 
-// replaceWatch stops the old watch beside the loop.
+// replaceWatch stops the old watch in the background.
 func (l *loop) replaceWatch() {
 	if old := l.watch; old != nil {
 		l.stops.Go(old.stop)
 	}
 }
 
-// close waits for a call under way and deletes the key if the server can be reached.
+// close waits for a call in progress and deletes the key if the server is reachable.
 func (l *loop) close(ctx context.Context) {
 	if l.calling {
 		if r := <-l.results; r.watch != nil {
@@ -206,7 +205,7 @@ func (l *loop) close(ctx context.Context) {
 	l.stops.Wait()
 }
 
-// keep notes the outcome of a call.
+// keep records the outcome of a call.
 func (m *Member) keep(r result, now time.Time) {
 	if r.watch != nil {
 		m.watch = r.watch
@@ -215,13 +214,13 @@ func (m *Member) keep(r result, now time.Time) {
 		return
 	}
 	m.acked, m.ackedAt = r.beat, now
-	if m.since == 0 || r.revision < m.since { // lower: the bucket was lost and made anew
+	if m.since == 0 || r.revision < m.since { // lower: the bucket was lost and recreated
 		m.since = r.revision
 	}
 }
 
-// read takes an entry of the bucket and tells whether the member has to announce itself before its next heartbeat:
-// its key was deleted, or partitions move, and their former replicas wait for the owners to announce that they know.
+// read handles an entry of the bucket and reports whether the member must announce itself before its next heartbeat: its key
+// was deleted, or partitions move and their former replicas wait for the owners to confirm.
 func (m *Member) read(e jetstream.KeyValueEntry, now time.Time) bool {
 	read, err := m.bucket.entry(e)
 	switch {

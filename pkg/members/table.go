@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// announcement is the value of a member's key. Members of older versions read it too: its JSON names stay.
+// announcement is the value of a member's key. Members of older versions read it too, so its JSON names never change.
 type announcement struct {
 	Partitions int    `json:"partitions"`
 	Beat       uint64 `json:"beat"`              // number of the announcement, counted by the member
 	Since      uint64 `json:"since,omitempty"`   // revision of the member's first announcement; 0 in that one
-	Leaving    bool   `json:"leaving,omitempty"` // the member owns nothing any more and hands over what it folds
-	Heard      uint64 `json:"heard,omitempty"`   // revision of the last entry that the member has read
+	Leaving    bool   `json:"leaving,omitempty"` // the member owns nothing now and hands over what it folds
+	Heard      uint64 `json:"heard,omitempty"`   // revision of the last entry read by the member
 	Serving    []int  `json:"serving,omitempty"` // partitions that the member folds and has caught up with
 }
 
@@ -23,11 +23,11 @@ type entry struct {
 	instance string
 	revision uint64
 	created  time.Time // by the server's clock
-	deleted  bool      // the key was deleted; there is no announcement
+	deleted  bool      // the key was deleted; no announcement
 }
 
-// joined orders the members by when they joined. A Since later than the entry counts revisions of a bucket that was
-// lost, so the entry's own revision stands for it.
+// joined orders the members by when they joined. A Since later than the entry counts revisions of a lost bucket, so the entry's
+// own revision replaces it.
 func (e entry) joined() uint64 {
 	if e.Since != 0 && e.Since < e.revision {
 		return e.Since
@@ -41,25 +41,24 @@ type peer struct {
 	seen time.Time // when its last announcement was read, by the local clock
 }
 
-// table is what one member knows about the others, and the rules that make an assignment of it. It does no I/O and
-// reads no clock.
+// table is one member's knowledge about the others, and the rules that turn it into an assignment. It does no I/O and reads no
+// clock.
 //
-// A peer is dead once the member reads an announcement of its own that comes a TTL after the peer's last one. Both
-// come through the same watch: a member that is cut off or was paused reads nothing of its own and forgets nobody.
+// A peer is dead once the member reads its own announcement made a TTL after the peer's last one. Both come through the same
+// watch: a member that is cut off or was paused reads no own announcements and forgets nobody.
 type table struct {
 	self                 string
 	partitions, replicas int
 	ttl, handover        time.Duration
-	gap                  time.Duration // a longer time between two announcements of one's own means that the bus was away
+	gap                  time.Duration // a longer time between two own announcements means that the bus was unreachable
 
-	own     entry     // the member's last announcement as the watch gave it
-	ownSeen time.Time // when
+	own     entry     // the member's last announcement as delivered by the watch
+	ownSeen time.Time // when own was read
 	leaving bool
 	peers   map[string]*peer
 	heard   uint64 // revision of the last entry read
-	changed uint64 // revision of the last entry that may have given partitions of this member to others
-	// assigned has the partitions that are folded, each with the time since which it belongs to others: zero for
-	// those that the member owns.
+	changed uint64 // revision of the last entry that may have moved partitions of this member
+	// assigned holds the partitions being folded, each with the time since which others own it: zero for the member's own.
 	assigned map[int]time.Time
 }
 
@@ -71,8 +70,8 @@ func newTable(cfg Config) *table {
 	}
 }
 
-// readPeer takes an entry of another member and tells whether it may change who owns what. An entry that was read
-// before is no sign of life: a new watch repeats the last entry of each key.
+// readPeer handles an entry of another member and reports whether ownership may change. An entry read before is no sign of
+// life: a new watch repeats the last entry of each key.
 func (t *table) readPeer(e entry, now time.Time) (moves bool) {
 	t.heard = max(t.heard, e.revision)
 	known := t.peers[e.instance]
@@ -91,14 +90,14 @@ func (t *table) readPeer(e entry, now time.Time) (moves bool) {
 	return known.last.Leaving != e.Leaving
 }
 
-// readOwn takes an announcement of the member itself. All that others announced before it has been read by then, so
-// peers that were silent for a TTL are dead.
+// readOwn handles an announcement of the member itself. All earlier announcements of others have been read by then, so peers
+// silent for a TTL are dead.
 func (t *table) readOwn(e entry, now time.Time) {
 	if e.Beat <= t.own.Beat {
 		return
 	}
 	if now.Sub(t.ownSeen) > t.gap {
-		// The bus was away, perhaps for the peers too. They have another TTL to announce themselves.
+		// The bus was unreachable, perhaps for the peers too. They get another TTL to announce themselves.
 		for _, p := range t.peers {
 			p.seen = now
 		}
@@ -114,8 +113,8 @@ func (t *table) readOwn(e entry, now time.Time) {
 	t.forgetSilent(now)
 }
 
-// backdate ends the joining. The local clock can't know how old the entries were that the member found, so the
-// server's clock says it. Otherwise a peer that just died would count for up to a TTL longer here than elsewhere.
+// backdate ends the joining. The local clock can't know the age of the entries found, so the server's clock supplies it.
+// Otherwise a peer that just died would count for up to a TTL longer here than elsewhere.
 func (t *table) backdate(now time.Time) {
 	for _, p := range t.peers {
 		age := t.own.created.Sub(p.last.created)
@@ -128,8 +127,8 @@ func (t *table) forgetSilent(now time.Time) {
 	maps.DeleteFunc(t.peers, func(_ string, p *peer) bool { return now.Sub(p.seen) >= t.ttl })
 }
 
-// conflict is ErrPartitions if a member that joined earlier has another number of partitions. The bucket orders two
-// that join at the same time, so that exactly one of them is refused.
+// conflict returns ErrPartitions if an earlier member has another number of partitions. The bucket orders concurrent joins, so
+// that exactly one of two is refused.
 func (t *table) conflict() error {
 	for name, p := range t.peers {
 		if p.last.Partitions != t.partitions && p.last.joined() < t.own.joined() {
@@ -139,7 +138,7 @@ func (t *table) conflict() error {
 	return nil
 }
 
-// ignored are the members with another number of partitions that joined later, sorted. They own nothing.
+// ignored returns later members with another number of partitions, sorted. They own nothing.
 func (t *table) ignored() []string {
 	var names []string
 	for name, p := range t.peers {
@@ -151,7 +150,7 @@ func (t *table) ignored() []string {
 	return names
 }
 
-// sharers are the members among which the partitions are shared, sorted.
+// sharers returns the members that share the partitions, sorted.
 func (t *table) sharers() []string {
 	var names []string
 	if !t.leaving {
@@ -166,8 +165,8 @@ func (t *table) sharers() []string {
 	return names
 }
 
-// reassign gives the partitions to fold from now on, sorted: those that the member owns, and those that it owned
-// before until their new owners serve them, or until the handover has taken too long.
+// reassign returns the partitions to fold from now on, sorted: the member's own, and former ones until their new owners serve
+// them or the handover has taken too long.
 func (t *table) reassign(now time.Time) []int {
 	sharers := t.sharers()
 	for p := range t.partitions {
@@ -188,8 +187,8 @@ func (t *table) reassign(now time.Time) []int {
 	return slices.Sorted(maps.Keys(t.assigned))
 }
 
-// handedOver tells whether all owners of a partition serve it and have read why they own it. An owner that has not
-// read that yet may be about to give the partition up. Without owners there is nobody to wait for: it is true.
+// handedOver reports whether all owners of a partition serve it and have read why they own it. An owner that has not read that
+// yet may be about to give the partition up. Without owners it is true.
 func (t *table) handedOver(owners []string, partition int) bool {
 	if len(owners) > 0 && t.leaving && !t.own.Leaving {
 		return false // the others can't know yet that this member leaves
@@ -203,8 +202,8 @@ func (t *table) handedOver(owners []string, partition int) bool {
 	return true
 }
 
-// due is the next time at which a peer will have been silent for a TTL, or a handover will have taken too long.
-// Zero: there is none. A peer whose silence is longer already waits for the member's own announcement.
+// due is the next time at which a peer will have been silent for a TTL or a handover will have taken too long; zero if neither
+// is pending. A peer with a longer silence already waits for the member's own announcement.
 func (t *table) due(now time.Time) time.Time {
 	var due time.Time
 	earlier := func(at time.Time) {
@@ -223,7 +222,7 @@ func (t *table) due(now time.Time) time.Time {
 	return due
 }
 
-// live are all members, this one and those that leave included, sorted.
+// live returns all members, including this one and those leaving, sorted.
 func (t *table) live() []string {
 	names := append(slices.Collect(maps.Keys(t.peers)), t.self)
 	slices.Sort(names)

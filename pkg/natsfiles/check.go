@@ -14,40 +14,40 @@ import (
 	"time"
 )
 
-// ErrDamaged is wrapped by each error about stored messages that are missing or changed.
+// ErrDamaged is wrapped by every error about missing or changed messages.
 var ErrDamaged = errors.New("journal is damaged")
 
 // Options are the expectations of a check.
 type Options struct {
 	// Expected names the streams that must exist.
 	Expected []string
-	// Clean says that the last stop was in order, so that no record may be incomplete.
+	// Clean means that the last shutdown was orderly, so that no record may be incomplete.
 	Clean bool
 	// Forever reports whether a stream keeps every message. nil: no stream does.
 	Forever func(stream string) bool
-	// Gapless reports whether a stream loses messages at its beginning only. nil: only those that keep every message.
+	// Gapless reports whether a stream loses messages only at its beginning. nil: only those that keep every message.
 	Gapless func(stream string) bool
-	// AtOnce is how many bytes all blocks may have together to be read by Check. Where they have more, the blocks of gapless streams
-	// that the server takes from its index are left to Report.CheckRest. 0: none is left.
+	// AtOnce bounds the total size of blocks that Check reads in full. Above it, the blocks of gapless streams that the server
+	// takes from its index are left to Report.CheckRest. 0: none is left.
 	AtOnce int64
-	// Budget bounds the time for reading records. Of the blocks that are left, the oldest ones, only the names are read; but
-	// the first of a stream that keeps every message is read always. 0: no bound.
+	// Budget bounds the time for reading records. Of the remaining, oldest blocks only the names are read, except the first
+	// block of a stream that keeps every message. 0: no bound.
 	Budget time.Duration
-	// Progress, unless it is nil, is called after each block with the bytes read so far and the bytes of all blocks.
+	// Progress, if not nil, is called after each block with the bytes read so far and the bytes of all blocks.
 	Progress func(done, total int64)
 }
 
 // Tail is an unacknowledged end of a stream's last file.
 type Tail struct {
 	File   string
-	Offset int64 // where the last complete record ends
+	Offset int64 // end of the last complete record
 	Bytes  int64
 }
 
 // Stream is the result for one stream.
 type Stream struct {
 	Name        string
-	First, Last uint64 // sequences; both 0: it is empty
+	First, Last uint64 // sequences; both 0 if the stream is empty
 	Torn        *Tail
 }
 
@@ -62,14 +62,14 @@ type Report struct {
 	indexes []newIndex
 }
 
-// newIndex is an index that the server would write.
+// newIndex is an index to write on behalf of the server.
 type newIndex struct {
 	file string
 	data []byte
 }
 
-// Check reads the streams below folder, which is the server's StoreDir. An error about the content wraps ErrDamaged. Other
-// errors come from the operating system or from ctx.
+// Check reads the streams below folder, which is the server's StoreDir. Errors about the content wrap ErrDamaged. Others come
+// from the operating system or from ctx.
 func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	never := func(string) bool { return false }
 	if opts.Forever == nil {
@@ -113,7 +113,7 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	return c.report, nil
 }
 
-// streamFolders returns the folder of each stream, without those that the server has marked as deleted.
+// streamFolders returns the folder of each stream, except those marked as deleted by the server.
 func streamFolders(folder string) ([]string, error) {
 	names, err := fs.Glob(os.DirFS(folder), "jetstream/*/streams/*")
 	if err != nil {
@@ -153,7 +153,7 @@ type checker struct {
 	buf      []byte
 }
 
-// plan lists the blocks of a stream and checks its description. It is nil if nothing was ever stored in the stream.
+// plan lists the blocks of a stream and checks its description. It is nil if the stream has never stored anything.
 func (c *checker) plan(dir string) (*plan, error) {
 	name := filepath.Base(dir)
 	blocks, err := listBlocks(dir)
@@ -166,7 +166,7 @@ func (c *checker) plan(dir string) (*plan, error) {
 	}
 	if err := checkMeta(dir, name); err != nil {
 		if size == 0 && !slices.Contains(c.opts.Expected, name) {
-			return nil, nil // the process was killed while it made the stream
+			return nil, nil // the process was killed while creating the stream
 		}
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (c *checker) plan(dir string) (*plan, error) {
 	return &plan{name: name, dir: dir, blocks: blocks}, nil
 }
 
-// checkMeta compares the stream's description with its checksum.
+// checkMeta verifies the checksum of the stream's description.
 func checkMeta(dir, name string) error {
 	file := filepath.Join(dir, "meta.inf")
 	meta, err := os.ReadFile(file)
@@ -193,7 +193,7 @@ func checkMeta(dir, name string) error {
 	return nil
 }
 
-// stream reads the blocks, the newest first, and then compares them with each other.
+// stream reads the blocks, newest first, and then compares them with each other.
 func (c *checker) stream(p *plan) (Stream, error) {
 	s := Stream{Name: p.name}
 	known := readIndex(p)
@@ -220,7 +220,7 @@ func (c *checker) stream(p *plan) (Stream, error) {
 	return s, c.join(&s, p, spans, known.last)
 }
 
-// leave is the number of blocks, from the oldest one on, that are left to CheckRest.
+// leave returns how many of the oldest blocks are left to CheckRest.
 func (c *checker) leave(p *plan, known index) int {
 	last := len(known.blocks) - 1
 	switch {
@@ -234,9 +234,9 @@ func (c *checker) leave(p *plan, known index) int {
 	return 0
 }
 
-// blocks reads the blocks from one to before another, the newest first.
+// blocks reads the blocks in [from, to), newest first.
 func (c *checker) blocks(p *plan, spans []span, from, to int, known index) error {
-	begin := -1 // the block that must begin with the first message
+	begin := -1 // index of the block that must begin with the first message
 	if c.opts.Forever(p.name) {
 		begin = slices.IndexFunc(p.blocks, func(b blockFile) bool { return b.Size > 0 })
 	}
@@ -264,7 +264,7 @@ func (c *checker) blocks(p *plan, spans []span, from, to int, known index) error
 	return nil
 }
 
-// join checks that the blocks of a stream follow each other, and sets the result.
+// join checks that the blocks of a stream are contiguous, and sets the result.
 func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 	unread, skipped := false, false
 	var top uint64
@@ -289,12 +289,12 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 		s.Last, unread = sp.last, false
 	}
 	forever := c.opts.Forever(p.name)
-	// The number of the first block tells nothing: if the process is killed before the first message, the server begins with another
-	// block at its next start.
+	// The number of the first block is meaningless: after a kill before the first message, the server begins another block at
+	// its next start.
 	if forever && s.First > 1 {
 		return damaged(p.dir, 0, "journal %s does not begin with its first message", p.name)
 	}
-	// A journal whose messages are all purged may have no record left that names the last sequence.
+	// A fully purged journal may have no record left that names the last sequence.
 	if top < indexed && (forever || top > 0) {
 		return damaged(p.dir, 0, "journal %s ends at sequence %d, but had %d", p.name, s.Last, indexed)
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// A record has: its length (4 bytes, the top bit: it has headers), sequence (8, the top bits: erased, tombstone), time (8),
-// length of the subject (2), subject, [length of the headers (4), headers,] message, checksum (8). The checksum is over
-// sequence, time, subject, headers and message, but not over the lengths.
+// Layout of a record: its length (4 bytes; top bit: it has headers), sequence (8; top bits: erased, tombstone), time (8),
+// length of the subject (2), subject, [length of the headers (4), headers,] message, checksum (8). The checksum covers
+// sequence, time, subject, headers and message, but not the lengths.
 const (
 	headerBytes   = 22 // before the subject
 	checksumBytes = 8
@@ -28,23 +28,23 @@ const (
 	tombstoneBit  = 1 << 62
 	mostRecord    = 32 << 20
 
-	// messagesFolder is the folder of the blocks, within that of the stream.
+	// messagesFolder is the folder of blocks inside the stream's folder.
 	messagesFolder = "msgs"
 )
 
-// record is one record. Its slices are parts of what it was parsed from.
+// record is one record. Its slices alias the parsed buffer.
 type record struct {
 	Length    int64
-	Sequence  uint64 // without the bits of Erased and Tombstone
+	Sequence  uint64 // without the Erased and Tombstone bits
 	Time      int64  // Unix nanoseconds
 	Subject   []byte
-	Message   []byte // without its headers
+	Message   []byte // without headers
 	Checksum  []byte
-	Erased    bool // the message was deleted, and its bytes are overwritten
-	Tombstone bool // the record says that a message was deleted
+	Erased    bool // the message was deleted, and its bytes overwritten
+	Tombstone bool // marks the deletion of a message
 }
 
-// parse reads the record of that length at the beginning of buf. It returns false if there is no valid record.
+// parse parses a record of the given length at the start of buf. It returns false for an invalid record.
 func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 	if length < headerBytes+checksumBytes || length > int64(len(buf)) || length > mostRecord {
 		return record{}, false
@@ -81,27 +81,27 @@ func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 	}, true
 }
 
-// statedLength is the length of the record that begins with buf, which has headerBytes at least, as it says itself.
+// statedLength returns the length field of the record at the start of buf, which has at least headerBytes.
 func statedLength(buf []byte) int64 {
 	return int64(binary.LittleEndian.Uint32(buf) &^ headersBit)
 }
 
-// statedSequence is the sequence of the record that begins with buf, as it says itself.
+// statedSequence returns the sequence field of the record at the start of buf.
 func statedSequence(buf []byte) uint64 {
 	return binary.LittleEndian.Uint64(buf[4:]) &^ (erasedBit | tombstoneBit)
 }
 
-// checksum is the checksum over the parts, one after the other.
+// checksum returns the checksum of the concatenated parts.
 func checksum(h *highwayhash.Digest64, parts ...[]byte) []byte { return sum(h, nil, parts...) }
 
 func sum(h *highwayhash.Digest64, b []byte, parts ...[]byte) []byte {
 	for _, part := range parts {
-		_, _ = h.Write(part) // it never fails
+		_, _ = h.Write(part) // never fails
 	}
 	return h.Sum(b)
 }
 
-// nameHash makes the checksums of what has that name: of a stream, or of a block as blockHash has it.
+// nameHash returns a hash keyed by a name, of a stream or as in blockHash.
 func nameHash(name string) *highwayhash.Digest64 {
 	key := sha256.Sum256([]byte(name))
 	h, err := highwayhash.NewDigest64(key[:])
@@ -111,7 +111,7 @@ func nameHash(name string) *highwayhash.Digest64 {
 	return h
 }
 
-// blockHash makes the checksums of the records of a block.
+// blockHash returns the hash for the records of a block.
 func blockHash(stream string, index uint32) *highwayhash.Digest64 {
 	return nameHash(fmt.Sprintf("%s-%d", stream, index))
 }
@@ -125,12 +125,12 @@ type blockFile struct {
 
 const extension = ".blk"
 
-// next is the block that the server begins once f is full. Its size is not known.
+// next is the block that the server begins once f is full. Its size is unknown.
 func (f blockFile) next() blockFile {
 	return blockFile{Index: f.Index + 1, Path: filepath.Join(filepath.Dir(f.Path), fmt.Sprint(f.Index+1)+extension)}
 }
 
-// listBlocks returns the blocks of the stream of that folder in order. They are in messagesFolder, or in another one during a purge.
+// listBlocks returns the blocks of a stream's folder in order. They are in messagesFolder, or in another folder during a purge.
 func listBlocks(dir string) ([]blockFile, error) {
 	for _, name := range []string{"__new_msgs__", messagesFolder} {
 		entries, err := os.ReadDir(filepath.Join(dir, name))

@@ -12,20 +12,21 @@ import (
 const (
 	indexFile    = "index.db"
 	indexMagic   = 11
-	indexVersion = 4 // of which all is read; the last sequence is at the same place in all versions
+	indexVersion = 4 // the only one read in full; the last sequence has the same position in all versions
 	leastIndex   = 32
 )
 
-// index is what the server writes about a stream when it stops, and at times before. The file has: magic, version, state, subjects,
-// blocks, number and last checksum of the last block, checksum of the whole. All numbers but the first two bytes are varints.
+// index is the summary of a stream that the server writes when it stops, and now and then before. Layout of the file: magic,
+// version, state, subjects, blocks, number and last checksum of the last block, checksum of the whole. All numbers but the
+// first two bytes are varints.
 type index struct {
 	messages, bytes     uint64
 	first, last         uint64 // sequences
-	firstTime, lastTime int64  // Unix nanoseconds, as all times
+	firstTime, lastTime int64  // Unix nanoseconds, like all times
 	subjects            []indexedSubject
 	blocks              []indexedBlock
 	end                 []byte // last checksum of the last block
-	whole               bool   // otherwise only last is known
+	whole               bool   // otherwise only last is set
 }
 
 type indexedSubject struct {
@@ -41,7 +42,7 @@ type indexedBlock struct {
 	firstTime, lastTime int64
 }
 
-// readIndex reads the index of a stream. The file is only a cache of the server's, so the index is empty if it can't be read.
+// readIndex reads the index of a stream. The file is only a cache of the server's, so an unreadable index is treated as empty.
 func readIndex(p *plan) index {
 	data, err := os.ReadFile(p.indexFile())
 	if err != nil || len(data) < leastIndex {
@@ -62,8 +63,8 @@ func readIndex(p *plan) index {
 	return x
 }
 
-// readParts reads what follows the last sequence. The index is whole then, unless messages between others were deleted, or some
-// have a lifetime or a schedule: no journal of Quire has such.
+// readParts reads everything after the last sequence. The index is then whole, unless messages in between were deleted, or some
+// have a lifetime or a schedule, which no journal of Quire has.
 func (x *index) readParts(f *fields) {
 	x.lastTime = f.time()
 	for range f.count() {
@@ -86,7 +87,7 @@ func (x *index) readParts(f *fields) {
 	x.whole = !f.bad && len(x.end) == checksumBytes && len(x.blocks) > 0 && last == uint64(x.blocks[len(x.blocks)-1].number)
 }
 
-// encode is the inverse of readIndex, for an index that is whole.
+// encode is the inverse of readIndex for a whole index.
 func (x index) encode(stream string) []byte {
 	b := []byte{indexMagic, indexVersion}
 	b = binary.AppendUvarint(b, x.messages)
@@ -117,7 +118,7 @@ func (x index) encode(stream string) []byte {
 	return append(b, checksum(nameHash(stream), b)...)
 }
 
-// describes tells whether the first n blocks are those of the index, so that none of them is cut off.
+// describes reports whether the first n blocks are those in the index, so that none of them is truncated.
 func (x index) describes(blocks []blockFile, n int) bool {
 	if len(blocks) < n || len(x.blocks) < n {
 		return false
@@ -131,8 +132,8 @@ func (x index) describes(blocks []blockFile, n int) bool {
 	return true
 }
 
-// isLast tells whether the index is of the blocks as they are: the last one ends with the record that the index names. The server
-// takes all from the index then, and otherwise reads all blocks.
+// isLast reports whether the index is current: the last block ends with the record that the index names. The server then trusts
+// the index, and otherwise reads all blocks.
 func (x index) isLast(blocks []blockFile) bool {
 	if len(blocks) != len(x.blocks) || !x.describes(blocks, len(blocks)) {
 		return false
@@ -152,7 +153,7 @@ func lastChecksum(b blockFile) ([]byte, error) {
 	return end, err
 }
 
-// endOf is the last checksum of a block, nil for those that are not the last one of the index.
+// endOf returns the last checksum of the index's last block, and nil for other blocks.
 func (x index) endOf(b blockFile) []byte {
 	if x.whole && b.Index == x.blocks[len(x.blocks)-1].number {
 		return x.end
@@ -160,9 +161,9 @@ func (x index) endOf(b blockFile) []byte {
 	return nil
 }
 
-// extended returns the index that the server would write if it stopped now: of a stream without gaps, to whose last block in the
-// index messages were appended, and blocks after it. spans are those of the blocks, as far as they were read: from the last one in
-// the index on. It returns false where anything else has happened, a deletion for example.
+// extended returns the index that the server would write if it stopped now. The stream must have no gaps, and only appends
+// since the index was written. spans holds the blocks that were read, from the index's last one on. It returns false if
+// anything else has happened, a deletion for example.
 func (x index) extended(blocks []blockFile, spans []span) (index, bool) {
 	grown := len(x.blocks) - 1
 	if !spans[grown].indexed || x.blocks[grown].last != x.last {
@@ -190,7 +191,7 @@ func (x index) extended(blocks []blockFile, spans []span) (index, bool) {
 	return next, err == nil && next.messages-x.messages == next.last-x.last
 }
 
-// count adds messages of a block by subject, and returns how many.
+// count adds the messages of a block by subject, and returns their number.
 func (x *index) count(messages map[string]uint64, block uint64) (sum uint64) {
 	for name, n := range messages {
 		sum += n
@@ -205,7 +206,7 @@ func (x *index) count(messages map[string]uint64, block uint64) (sum uint64) {
 	return sum
 }
 
-// fields reads varints. After the end all are 0, and bad is set.
+// fields reads varints. Past the end it returns 0 and sets bad.
 type fields struct {
 	rest []byte
 	bad  bool
@@ -231,7 +232,7 @@ func (f *fields) move(n int) {
 	f.rest = f.rest[n:]
 }
 
-// count is number for parts that follow, each of which has a byte at least.
+// count reads the number of following elements, each of at least one byte.
 func (f *fields) count() uint64 {
 	n := f.number()
 	if n > uint64(len(f.rest)) {

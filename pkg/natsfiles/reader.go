@@ -13,7 +13,7 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// ErrNoRecord says that the files have no valid record of a message.
+// ErrNoRecord means that the files have no valid record of a message.
 var ErrNoRecord = errors.New("the files of the journal do not have the message")
 
 // Message is one message of a stream.
@@ -24,12 +24,12 @@ type Message struct {
 	Data     []byte
 }
 
-// Reader reads the messages of a stream one after the other. It is for one goroutine, and must be closed.
+// Reader reads the messages of a stream one by one. Not safe for concurrent use. It must be closed.
 type Reader struct {
-	dirs   string // pattern that the folder of the stream matches
+	dirs   string // glob pattern of the stream's folder
 	stream string
 
-	file   *os.File // nil: the next message is to be looked for
+	file   *os.File // nil: the next message must be located
 	block  blockFile
 	offset int64 // of its next record
 	hash   *highwayhash.Digest64
@@ -39,25 +39,25 @@ type Reader struct {
 
 const (
 	readAhead = 16 << 10
-	// keptBuffer bounds the memory that a reader keeps after a large message.
+	// keptBuffer bounds the buffer that a reader keeps after a large message.
 	keptBuffer = 256 << 10
 )
 
-// NewReader reads a stream of the server whose StoreDir is folder. Nothing is opened.
+// NewReader returns a Reader of a stream of the server whose StoreDir is folder. It opens nothing.
 func NewReader(folder, stream string) *Reader {
 	return &Reader{dirs: filepath.Join(folder, "jetstream", "*", "streams", stream), stream: stream}
 }
 
-// Close closes the file that is open.
+// Close closes the open file, if any.
 func (r *Reader) Close() {
 	if r.file != nil {
-		_ = r.file.Close() // it was only read
+		_ = r.file.Close() // read only
 		r.file = nil
 	}
 }
 
-// Read returns the message of that sequence, which is stored. Messages are to be read in order. The data of a message is good
-// until the next one is read.
+// Read returns the message with that sequence, which must be stored. Messages must be read in order. The data of a message is
+// valid until the next one is read.
 func (r *Reader) Read(sequence uint64) (Message, error) {
 	for searched := false; ; {
 		if r.file == nil {
@@ -72,7 +72,7 @@ func (r *Reader) Read(sequence uint64) (Message, error) {
 		record, err := r.record()
 		switch {
 		case errors.Is(err, ErrNoRecord):
-			// The block is full, or the server has written it anew.
+			// The block is full, or the server has rewritten it.
 			if err := r.open(r.block.next()); errors.Is(err, fs.ErrNotExist) {
 				r.Close()
 			} else if err != nil {
@@ -92,7 +92,7 @@ func (r *Reader) Read(sequence uint64) (Message, error) {
 	}
 }
 
-// open goes to the beginning of a block.
+// open moves to the beginning of a block.
 func (r *Reader) open(b blockFile) error {
 	file, err := os.Open(b.Path)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Reader) open(b blockFile) error {
 	return nil
 }
 
-// find opens the block that has the message: the last one that begins with it or with an earlier one.
+// find opens the block that contains the message: the last one that begins at or before it.
 func (r *Reader) find(sequence uint64) error {
 	dirs, err := filepath.Glob(r.dirs)
 	if err != nil || len(dirs) != 1 {
@@ -132,7 +132,7 @@ func (r *Reader) find(sequence uint64) error {
 	return ErrNoRecord
 }
 
-// first is the sequence of the first message of the block.
+// first returns the sequence of the first message of the block.
 func (r *Reader) first() (uint64, error) {
 	for {
 		record, err := r.record()
@@ -142,10 +142,10 @@ func (r *Reader) first() (uint64, error) {
 	}
 }
 
-// record reads the next record and goes behind it. ErrNoRecord where the block has no valid one there. The record is good until
+// record reads the next record and advances past it. ErrNoRecord if the block has no valid one there. The record is valid until
 // the next one is read.
 func (r *Reader) record() (record, error) {
-	for _, fresh := range []bool{false, true} { // what was read ahead may have been written since
+	for _, fresh := range []bool{false, true} { // the buffer may be stale
 		rest := r.rest()
 		if fresh || len(rest) < headerBytes {
 			if err := r.fill(readAhead); err != nil {
@@ -177,7 +177,7 @@ func (r *Reader) record() (record, error) {
 	return record{}, ErrNoRecord
 }
 
-// rest is what was read ahead from the offset on.
+// rest returns the buffered bytes from the offset on.
 func (r *Reader) rest() []byte {
 	if skip := r.offset - r.bufAt; skip >= 0 && skip < int64(len(r.buf)) {
 		return r.buf[skip:]
@@ -185,7 +185,7 @@ func (r *Reader) rest() []byte {
 	return nil
 }
 
-// fill reads ahead from the offset on, least bytes where there are so many.
+// fill reads ahead from the offset on, at least least bytes if the file has them.
 func (r *Reader) fill(least int64) error {
 	if room := int64(cap(r.buf)); room < least || room > keptBuffer && least <= keptBuffer {
 		r.buf = make([]byte, max(readAhead, 1<<bits.Len64(uint64(least-1))))

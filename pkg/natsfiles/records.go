@@ -19,19 +19,19 @@ type span struct {
 	unread      bool // its records were not read
 
 	firstTime, lastTime int64 // of first and last, in Unix nanoseconds
-	since               added // its beginning, or the record that the index names as the last one
-	indexed             bool  // it has that record
+	since               added // records since its beginning, or since the last one named by the index
+	indexed             bool  // it contains that record
 }
 
-// added are the records after another one.
+// added summarizes the records after another one.
 type added struct {
 	bytes    uint64            // of messages
 	messages map[string]uint64 // by subject
-	others   bool              // there are records that are no messages, or of deleted ones
+	others   bool              // some records are no messages, or of deleted ones
 }
 
-// block reads the records of one file. last says that it is the last file of the stream. known is the checksum of the
-// last record of this block in the stream's index; nil: the index has another last block.
+// block reads the records of one file. last marks the last file of the stream. known is the checksum of this block's last
+// record in the index; nil unless this is the index's last block.
 func (c *checker) block(stream string, b blockFile, last bool, known []byte) (span, error) {
 	buf, err := c.read(b)
 	if err != nil {
@@ -86,8 +86,8 @@ func (a *added) take(r record) {
 	a.messages[string(r.Subject)]++
 }
 
-// notTorn says why rest can't be the incomplete last record of a killed process. It is "" if rest can be that. No valid
-// record is at the beginning of rest.
+// notTorn explains why rest can't be the incomplete last record of a killed process, or returns "" if it can. rest does not
+// begin with a valid record.
 func (c *checker) notTorn(h *highwayhash.Digest64, rest []byte, last bool) string {
 	switch {
 	case !last:
@@ -109,7 +109,7 @@ func (c *checker) notTorn(h *highwayhash.Digest64, rest []byte, last bool) strin
 	return ""
 }
 
-// nextRecord returns the offset in rest of a valid record that is not at its beginning, 0 if there is none.
+// nextRecord returns the offset of the next valid record in rest, not counting its beginning, or 0.
 func nextRecord(h *highwayhash.Digest64, rest []byte) int {
 	for at := 1; at+headerBytes+checksumBytes <= len(rest); at++ {
 		n := statedLength(rest[at:])
@@ -144,7 +144,7 @@ func (c *checker) read(b blockFile) ([]byte, error) {
 	return buf, nil
 }
 
-// KeepTorn copies the torn ends to folder, before the server cuts them off. It returns the names of the copies.
+// KeepTorn copies the torn ends to folder, before the server truncates them. It returns the names of the copies.
 func (r *Report) KeepTorn(folder string) ([]string, error) {
 	var kept []string
 	for _, s := range r.Streams {
@@ -160,7 +160,7 @@ func (r *Report) KeepTorn(folder string) ([]string, error) {
 	return kept, nil
 }
 
-// mostTorn bounds the copy of one end. A message has 8 MB at most.
+// mostTorn bounds the copy of one torn end. A message has 8 MB at most.
 const mostTorn = 16 << 20
 
 func (s Stream) keep(folder string) (string, error) {

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// left is a block that Check has left to CheckRest, and what the index says about it.
+// left is a block that Check has left to CheckRest, with its description in the index.
 type left struct {
 	stream string
 	blockFile
 	span span
 }
 
-// Left is the number of blocks that Check has left to CheckRest.
+// Left is the number of blocks left to CheckRest.
 func (r *Report) Left() int { return len(r.rest) }
 
-// Replace replaces the content of a file, or makes the file. Once it returns nil the content is on the disk.
+// Replace replaces the content of a file, or creates the file. Once it returns nil the content is on the disk.
 type Replace func(file string, data []byte) error
 
-// RenewIndexes writes the indexes that were brought up to the last record, in place of older ones. The server must not run. If this
-// fails, the server would read the blocks that were left, and cut damaged ones off: it must not be started.
+// RenewIndexes replaces outdated indexes by ones brought up to the last record. The server must not run. If this fails, the
+// server must not be started: it would read the unchecked blocks and truncate damaged ones.
 func (r *Report) RenewIndexes(replace Replace) error {
 	for _, x := range r.indexes {
 		if err := replace(x.file, x.data); err != nil {
@@ -33,8 +33,8 @@ func (r *Report) RenewIndexes(replace Replace) error {
 	return nil
 }
 
-// DropIndexes removes all indexes, so that the server reads all blocks when it starts. The server must not run. It is for files that
-// a server has used while one was damaged: the index leaves out what was cut off, also where the file was replaced by a whole one.
+// DropIndexes removes all indexes, so that the server reads all blocks when it starts. The server must not run. It is needed
+// for files that a server has used while one was damaged: the index omits what was truncated, even after the file was restored.
 func (r *Report) DropIndexes() error {
 	for _, p := range r.plans {
 		if err := os.Remove(p.indexFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -44,15 +44,14 @@ func (r *Report) DropIndexes() error {
 	return nil
 }
 
-// rereads is how often a block that the server rewrites is read again.
+// rereads is how often a block being rewritten by the server is read again.
 const rereads = 10
 
-// CheckRest reads the blocks that Check has left, while the server works, and takes half of the time at most. The server appends
-// to none of them. In a purge it may remove or rewrite those of a stream that does not keep every message. It returns nil if ctx
-// ends first. It is called once.
+// CheckRest reads the blocks left by Check while the server works, for half of the time at most. The server never appends to
+// them. A purge may remove or rewrite those of a stream that does not keep every message. It returns nil if ctx ends first. It
+// is called once.
 //
-// A damaged block that the server has read before it is checked is cut off by then. That is found as well, since the index knows
-// what the block had.
+// If the server reads a damaged block first, it truncates it. CheckRest detects that too, since the index describes the block.
 func (r *Report) CheckRest(ctx context.Context) error {
 	c := r.checker
 	r.checker = nil // its buffer is as large as a block
@@ -100,7 +99,7 @@ func (c *checker) checkLeft(l left) error {
 	}
 }
 
-// sameBlock compares a block that was left with what the index says about it. A purge may have taken its first messages.
+// sameBlock compares a block with its description in the index. A purge may have removed its first messages.
 func (c *checker) sameBlock(l left, b blockFile) error {
 	sp, err := c.block(l.stream, b, false, nil)
 	if errors.Is(err, ErrDamaged) {
@@ -115,7 +114,7 @@ func (c *checker) sameBlock(l left, b blockFile) error {
 	return nil
 }
 
-// inUse is damaged for files that the server uses.
+// inUse is damaged for files that the server is using.
 func inUse(file, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s. The journal server was using it, and may have cut it off; restore the data folder from a backup",
 		ErrDamaged, file, fmt.Sprintf(format, args...))

@@ -10,17 +10,17 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// endWait bounds the question for the end of a journal: a person waits for the answer.
+// endWait bounds the query for a journal's end: a person is waiting.
 const endWait = time.Second
 
-// Folding is what the replica of a partition tells about itself. Several goroutines call the functions.
+// Folding describes a partition's replica. Its functions are called by several goroutines.
 type Folding struct {
-	Position func() uint64                             // sequence of the last message that is folded
+	Position func() uint64                             // sequence of the last message folded
 	End      func(ctx context.Context) (uint64, error) // sequence of the last message in the journal
-	Holds    func() int                                // open holds; nil: the partition can have none
+	Holds    func() int                                // open holds; nil: not applicable
 }
 
-// Tell registers what Health asks about a partition. withdraw ends that. It must be called before Config.Start returns.
+// Tell registers a partition's replica for Health. withdraw removes it. Call it before Config.Start returns.
 func (s *Set) Tell(partition int, f Folding) (withdraw func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,8 +32,8 @@ func (s *Set) Tell(partition int, f Folding) (withdraw func()) {
 	}
 }
 
-// Health tells the state of each partition that is assigned or served, sorted by number. It asks their journals at the same
-// time, and takes a second at most. It may be called at any time, by several goroutines.
+// Health returns the state of each partition that is assigned or served, sorted by number. It queries their journals in
+// parallel, for a second at most. Safe for concurrent use.
 func (s *Set) Health(ctx context.Context) []event.Fold {
 	ctx, cancel := context.WithTimeout(ctx, endWait)
 	defer cancel()
@@ -53,7 +53,7 @@ func (s *Set) Health(ctx context.Context) []event.Fold {
 			if err != nil {
 				return
 			}
-			lag := end - min(end, f.Position()) // messages may have come and been folded since End answered
+			lag := end - min(end, f.Position()) // the fold may have passed end since
 			out[i].Lag = &lag
 		})
 	}
@@ -61,7 +61,7 @@ func (s *Set) Health(ctx context.Context) []event.Fold {
 	return out
 }
 
-// folds has what is known without asking a journal.
+// folds returns what is known without querying a journal.
 func (s *Set) folds() ([]event.Fold, map[int]Folding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

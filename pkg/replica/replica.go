@@ -1,5 +1,5 @@
-// Package replica runs a service's replicas of partitions in one process: it starts and stops them as partitions are
-// assigned, starts those that fail again, and knows which of them serve.
+// Package replica runs a service's replicas of partitions in one process: it starts and stops them as partitions are assigned,
+// restarts failed ones, and knows which of them serve.
 package replica
 
 import (
@@ -20,7 +20,7 @@ import (
 // ErrEnded means that a replica returned without an error although its partition was still assigned.
 var ErrEnded = errors.New("ended by itself")
 
-// Fatal marks an error of Config.Start after which going on would be wrong: Run stops all replicas and returns it.
+// Fatal marks an error of Config.Start that makes Run stop all replicas and return it.
 func Fatal(err error) error { return fatal{err} }
 
 type fatal struct{ error }
@@ -29,24 +29,24 @@ func (f fatal) Unwrap() error { return f.error }
 
 // Config describes a Set. Zero durations take the defaults given beside them.
 type Config struct {
-	Count int // of the partitions that exist; others that are assigned are left out
-	// Partitions are those that the process works on for good where Assigned is nil. nil: all of them.
+	Count int // number of partitions; assigned ones beyond it are ignored
+	// Partitions is the fixed set to work on if Assigned is nil. nil: all partitions.
 	Partitions []int
-	// Assigned gives the partitions to work on: each set replaces the one before, and the last one stays after it is
-	// closed. Run starts none before the first.
+	// Assigned delivers the partitions to work on. Each set replaces the previous one, and the last one stays after the channel
+	// is closed. Run starts none before the first.
 	Assigned <-chan []int
-	// Served, where it is not nil, is told that a partition is served from now on, or is no longer served. It is
-	// called by several goroutines, in order for each partition, and must not block.
+	// Served, if not nil, is called when a partition starts or stops being served. Calls come from several goroutines, in order
+	// for each partition, and must not block.
 	Served func(partition int, serving bool)
 
-	// Start folds and serves one partition until ctx ends. It is called again after an error that is not Fatal, with
-	// doubling pauses between.
+	// Start folds and serves one partition until ctx ends. After an error that is not Fatal it is called again, with
+	// exponential backoff.
 	Start      func(ctx context.Context, partition int) error
 	FirstPause time.Duration // 100 ms
 	MostPause  time.Duration // 10 s
-	Steady     time.Duration // how long a replica has to work for the pauses to begin again at FirstPause; 10 s
+	Steady     time.Duration // running time after which the backoff restarts at FirstPause; 10 s
 
-	NC     *nats.Conn // of the replicas' subscriptions
+	NC     *nats.Conn // carries the replicas' subscriptions
 	Logger *slog.Logger
 }
 
@@ -56,25 +56,25 @@ type Set struct {
 	ready chan struct{} // closed once all assigned partitions are served
 
 	mu       sync.Mutex
-	assigned bool         // a set was given
+	assigned bool         // a set was delivered
 	wanted   []int        // the newest set
-	serving  map[int]bool // partitions that are served now
+	serving  map[int]bool // partitions being served
 	troubles map[int]error
 	folding  map[int]Folding
 
-	// Of the goroutine of Run.
+	// Owned by the goroutine of Run.
 	all     sync.WaitGroup
 	ended   chan end
 	running map[int]context.CancelFunc // until the replica has stopped
 }
 
-// end of a replica; the error is nil where it was stopped.
+// end reports the end of a replica; the error is nil if it was stopped.
 type end struct {
 	partition int
 	err       error
 }
 
-// NewSet starts nothing before Run.
+// NewSet returns a Set that starts nothing before Run.
 func NewSet(cfg Config) *Set {
 	for _, d := range []struct {
 		value     *time.Duration
@@ -98,19 +98,19 @@ func NewSet(cfg Config) *Set {
 	}
 }
 
-// Ready is closed as soon as all assigned partitions are served for the first time; at once where none is assigned.
+// Ready is closed once all assigned partitions are served for the first time; at once if none is assigned.
 func (s *Set) Ready() <-chan struct{} { return s.ready }
 
-// Serving tells whether all assigned partitions are served now. It is true where none is assigned, and false before the
-// first assignment.
+// Serving reports whether all assigned partitions are served. It is true if none is assigned, and false before the first
+// assignment.
 func (s *Set) Serving() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.allServing()
 }
 
-// Unready tells operators why not all assigned partitions are served as they should be: which are not served, and what any
-// of them waits for. nil: all is well.
+// Unready is the reason for operators why assigned partitions are not served properly: which are not served, and what each
+// waits for. nil: none.
 func (s *Set) Unready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Set) Unready() error {
 
 var errUnassigned = errors.New("no partitions are assigned yet")
 
-// Trouble notes what a partition waits for, which Unready tells; nil: it does not wait any more.
+// Trouble records what a partition waits for, for Unready; nil clears it.
 func (s *Set) Trouble(partition int, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,20 +144,19 @@ func (s *Set) Trouble(partition int, cause error) {
 	s.troubles[partition] = cause
 }
 
-// Served lists the partitions that are served now, sorted.
+// Served lists the partitions being served, sorted.
 func (s *Set) Served() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.serving))
 }
 
-// allServing is called with mu held.
+// allServing requires mu.
 func (s *Set) allServing() bool {
 	return s.assigned && !slices.ContainsFunc(s.wanted, func(p int) bool { return !s.serving[p] })
 }
 
-// noteReady is called with mu held. A partition that is assigned later does not make the service unready: the replica
-// that had it before serves it until then.
+// noteReady requires mu. A partition assigned later does not make the service unready: its former replica serves it until then.
 func (s *Set) noteReady() {
 	if !s.allServing() {
 		return
@@ -170,13 +169,13 @@ func (s *Set) noteReady() {
 }
 
 const (
-	flushWait  = 5 * time.Second // for one answer of the server
-	flushPause = time.Second     // before it is asked again
+	flushWait  = 5 * time.Second // for one response of the server
+	flushPause = time.Second     // between attempts
 )
 
-// Announce tells that a partition is served, once the server knows the subscriptions made before the call: the members
-// that are told ask at once. It is called by the partition's replica, and waits until the server answers or ctx ends.
-// The partition counts as served until ctx ends or withdraw is called, which must be called before Start returns.
+// Announce marks a partition as served, once the server knows the subscriptions made before the call: notified members send
+// requests at once. The partition's replica calls it; it waits until the server responds or ctx ends. The partition counts as
+// served until ctx ends or withdraw is called, which must happen before Start returns.
 func (s *Set) Announce(ctx context.Context, partition int) (withdraw func()) {
 	for !s.flush(ctx, partition) {
 		if !wait.For(ctx, flushPause) {
@@ -188,12 +187,12 @@ func (s *Set) Announce(ctx context.Context, partition int) (withdraw func()) {
 	stop := context.AfterFunc(ctx, once)
 	return func() {
 		stop()
-		once() // waits where AfterFunc has begun it
+		once() // waits if AfterFunc has already started it
 	}
 }
 
-// Offer tells the members that a partition could be served, so that the replica that serves it lets it go. It does not
-// count as served. Like Announce it holds until ctx ends or withdraw is called.
+// Offer tells the members that a partition is ready to be served, so that its present replica lets it go. The partition does
+// not count as served. Like Announce it holds until ctx ends or withdraw is called.
 func (s *Set) Offer(ctx context.Context, partition int) (withdraw func()) {
 	s.cfg.Served(partition, true)
 	once := sync.OnceFunc(func() { s.cfg.Served(partition, false) })
@@ -227,10 +226,10 @@ func (s *Set) tell(partition int, serving bool) {
 	s.cfg.Served(partition, serving)
 }
 
-// Run works on the assigned partitions, each in a goroutine of its own, until ctx ends; it then waits for them and
-// returns nil, or the first error that is Fatal. One partition never has two replicas here, even if it is assigned
-// again while its replica is stopping. A replica need not overlap its successor in another process: a members.Member
-// keeps a partition assigned until its new owners serve it.
+// Run works on the assigned partitions, each in its own goroutine, until ctx ends; it then waits for them and returns nil, or
+// the first Fatal error. A partition never has two replicas here, even if it is assigned again while its replica is stopping. A
+// replica need not overlap its successor in another process: a members.Member keeps a partition assigned until its new owners
+// serve it.
 func (s *Set) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	err := s.run(ctx)
@@ -273,7 +272,7 @@ func (s *Set) run(ctx context.Context) error {
 	}
 }
 
-// assign notes a set before any of its replicas starts. Otherwise the first one to serve would make the set ready.
+// assign records a set before any of its replicas starts. Otherwise the first one to serve would make the set ready.
 func (s *Set) assign(set []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +281,7 @@ func (s *Set) assign(set []int) {
 	s.noteReady()
 }
 
-// adjust stops the replicas that are not wanted and starts those that are missing.
+// adjust stops unwanted replicas and starts missing ones.
 func (s *Set) adjust(ctx context.Context) {
 	for p, stop := range s.running {
 		if !slices.Contains(s.wanted, p) {
@@ -291,7 +290,7 @@ func (s *Set) adjust(ctx context.Context) {
 	}
 	for _, p := range s.wanted {
 		if s.running[p] != nil {
-			continue // or it is still stopping: adjust is called again when it has stopped
+			continue // running, or stopping: then adjust is called again once it has stopped
 		}
 		replica, stop := context.WithCancel(ctx)
 		s.running[p] = stop

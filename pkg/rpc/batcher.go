@@ -15,23 +15,23 @@ import (
 
 // Config describes a batcher. Zero numbers take the default given beside them.
 type Config[Req, Resp any] struct {
-	// Subject that the batches are sent to.
+	// Subject is where the batches are sent.
 	Subject  string
-	MaxItems int // bounds the requests of one batch; 1,024
+	MaxItems int // requests of one batch; 1,024
 	// MaxBytes bounds the sum of Size over one batch; seven eighths of the largest message, and never more.
 	MaxBytes int
-	MaxQueue int           // bounds the requests that wait to be sent; 65,536
-	InFlight int           // batches that may wait for their answers; 4
+	MaxQueue int           // requests waiting to be sent; 65,536
+	InFlight int           // batches waiting for answers; 4
 	Timeout  time.Duration // for the answers to a batch; DefaultTimeout
 
-	// Encode makes the message of a batch. It must not keep the requests, and the bytes must not change until the
-	// batch is answered.
+	// Encode encodes a batch as a message. It must not keep the requests, and the bytes must not change until the batch is
+	// answered.
 	Encode func(requests []Req) ([]byte, error)
-	// Size of an encoded request in bytes, rounded up. If it is nil, MaxBytes bounds nothing.
+	// Size returns the encoded size of a request in bytes, rounded up. If it is nil, MaxBytes has no effect.
 	Size func(request Req) int
-	// Decode reads one message of answers. indexes are the positions in the batch of the requests that they answer;
-	// nil: 0, 1, 2 and so on. A batch is finished when all its requests are answered, by one message or several.
-	// Decode runs on the goroutine that receives. An error fails the batch.
+	// Decode decodes one message of answers. indexes are the positions in the batch of the requests they answer; nil: 0, 1, 2
+	// and so on. A batch is finished when all its requests are answered, by one message or several. Decode runs on the
+	// receiving goroutine. An error fails the batch.
 	Decode func(data []byte) (answers []Resp, indexes []int, err error)
 }
 
@@ -58,9 +58,9 @@ func orDefault[N int | time.Duration](value *N, otherwise N) {
 	}
 }
 
-// Batcher merges the requests that wait for one subject. While fewer than InFlight batches are out a request leaves at
-// once. Otherwise it waits, and leaves with all others when a batch is answered. A batcher has no goroutine of its own:
-// callers send, and the goroutine that receives an answer sends the next batch. Safe for concurrent use.
+// Batcher merges concurrent requests to one subject. While fewer than InFlight batches are in flight a request is sent at once.
+// Otherwise it is queued, and sent with all others when a batch is answered. A batcher has no goroutine: callers send, and the
+// goroutine that receives an answer sends the next batch. Safe for concurrent use.
 type Batcher[Req, Resp any] struct {
 	nc    *nats.Conn
 	cfg   Config[Req, Resp]
@@ -68,17 +68,17 @@ type Batcher[Req, Resp any] struct {
 	sub   *nats.Subscription
 	pool  sync.Pool // of *pending[Resp]
 
-	mu      sync.Mutex // never held during a call or a send
+	mu      sync.Mutex // not held during a call or a send
 	queue   []waiting[Req, Resp]
-	slots   int // batches that may still leave
+	slots   int // batches that may still be sent
 	last    uint64
 	flights map[uint64]*flight[Req, Resp]
 	closed  bool
 }
 
-// pending gets the answer to one request, exactly once.
+// pending receives the answer to one request, exactly once.
 type pending[Resp any] struct {
-	done      chan struct{} // holds one
+	done      chan struct{} // capacity 1
 	abandoned atomic.Bool
 	answer    Resp
 	err       error
@@ -90,7 +90,7 @@ type waiting[Req, Resp any] struct {
 	p       *pending[Resp]
 }
 
-// flight is a batch that is out.
+// flight is a batch in flight.
 type flight[Req, Resp any] struct {
 	id       uint64
 	requests []Req
@@ -100,18 +100,18 @@ type flight[Req, Resp any] struct {
 	places []*pending[Resp] // nil: answered
 	left   int
 	data   []byte
-	out    bool          // sent, and NATS has not said that no server got it
+	out    bool          // sent, and not known to be without a receiver
 	pause  time.Duration // before the next attempt
 	timer  *time.Timer   // at the deadline, or at the next attempt
 }
 
-// Future is a request under way.
+// Future is a request in progress.
 type Future[Resp any] struct {
 	p    *pending[Resp]
 	pool *sync.Pool
 }
 
-// NewBatcher subscribes to the answers; Close ends that.
+// NewBatcher subscribes to the answers, until Close.
 func NewBatcher[Req, Resp any](nc *nats.Conn, cfg Config[Req, Resp]) (*Batcher[Req, Resp], error) {
 	if err := cfg.setDefaults(int(nc.MaxPayload())); err != nil {
 		return nil, fmt.Errorf("new batcher to %q: %w", cfg.Subject, err)
@@ -128,7 +128,7 @@ func NewBatcher[Req, Resp any](nc *nats.Conn, cfg Config[Req, Resp]) (*Batcher[R
 	if err != nil {
 		return nil, fmt.Errorf("new batcher to %s: %w", cfg.Subject, err)
 	}
-	// Answers are bounded by what is in flight.
+	// Batches in flight bound the answers.
 	if err := sub.SetPendingLimits(-1, -1); err != nil {
 		return nil, fmt.Errorf("new batcher to %s: %w", cfg.Subject, err)
 	}
@@ -163,9 +163,8 @@ func (b *Batcher[Req, Resp]) Start(request Req) Future[Resp] {
 	return call
 }
 
-// Wait waits for the answer until ctx ends. It must be called at most once. Errors: *Error from the server,
-// ErrUnavailable, ErrTimeout (also if the deadline of ctx has passed), ErrBusy, ErrTooLarge, ErrClosed, and ctx.Err() if
-// ctx was cancelled.
+// Wait waits for the answer until ctx ends. It must be called at most once. Errors: *Error from the server, ErrUnavailable,
+// ErrTimeout (also if the deadline of ctx has passed), ErrBusy, ErrTooLarge, ErrClosed, and ctx.Err() if ctx was canceled.
 func (c Future[Resp]) Wait(ctx context.Context) (Resp, error) {
 	p := c.p
 	select {
@@ -174,7 +173,7 @@ func (c Future[Resp]) Wait(ctx context.Context) (Resp, error) {
 		select {
 		case <-p.done:
 		case <-ctx.Done():
-			p.abandoned.Store(true) // it is not sent any more if it is still queued
+			p.abandoned.Store(true) // skipped if still queued
 			var none Resp
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return none, fmt.Errorf("%w: %w", ErrTimeout, ctx.Err())
@@ -194,7 +193,7 @@ func (p *pending[Resp]) fail(err error) {
 	p.done <- struct{}{}
 }
 
-// Close fails all requests that wait with ErrClosed.
+// Close fails all pending requests with ErrClosed.
 func (b *Batcher[Req, Resp]) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -216,7 +215,7 @@ func (b *Batcher[Req, Resp]) Close() error {
 	return nil
 }
 
-// depart makes a flight of queued requests. It is nil if none is queued or all slots are taken. The caller holds b.mu.
+// depart makes a flight of queued requests, or returns nil if the queue is empty or all slots are taken. The caller holds b.mu.
 func (b *Batcher[Req, Resp]) depart() *flight[Req, Resp] {
 	if b.slots == 0 || len(b.queue) == 0 {
 		return nil
@@ -249,7 +248,7 @@ func (b *Batcher[Req, Resp]) depart() *flight[Req, Resp] {
 	return f
 }
 
-// send encodes and publishes a new flight, if f is not nil.
+// send encodes and publishes a new flight; nil is ignored.
 func (b *Batcher[Req, Resp]) send(f *flight[Req, Resp]) {
 	if f == nil {
 		return
@@ -275,10 +274,10 @@ func (b *Batcher[Req, Resp]) send(f *flight[Req, Resp]) {
 	b.publish(f)
 }
 
-// payload is the most bytes of a batch beside its header.
+// payload is the maximum size of a batch without its header.
 func (b *Batcher[Req, Resp]) payload() int { return int(b.nc.MaxPayload()) - 64 }
 
-// halve puts the second half of a flight that is not sent yet back at the head of the queue.
+// halve returns the second half of an unsent flight to the head of the queue.
 func (b *Batcher[Req, Resp]) halve(f *flight[Req, Resp]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -296,7 +295,7 @@ func (b *Batcher[Req, Resp]) halve(f *flight[Req, Resp]) {
 	f.requests, f.places, f.left = f.requests[:n], f.places[:n], n
 }
 
-// publish sends a flight. While no server serves the subject it is sent again.
+// publish sends a flight, and retries while no server serves the subject.
 func (b *Batcher[Req, Resp]) publish(f *flight[Req, Resp]) {
 	f.mu.Lock()
 	f.out = true // before an answer can come
@@ -322,7 +321,7 @@ func (b *Batcher[Req, Resp]) publish(f *flight[Req, Resp]) {
 	}
 }
 
-// later sends the batch again after a pause. No server has got it.
+// later sends the batch again after a pause. No server has received it.
 func (b *Batcher[Req, Resp]) later(f *flight[Req, Resp]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -335,7 +334,7 @@ func (b *Batcher[Req, Resp]) later(f *flight[Req, Resp]) {
 	f.timer = time.AfterFunc(min(f.pause, max(time.Until(f.deadline), 0)), func() { b.due(f) })
 }
 
-// due runs at the deadline of a flight and when its next attempt is due.
+// due runs at a flight's deadline and when its next attempt is due.
 func (b *Batcher[Req, Resp]) due(f *flight[Req, Resp]) {
 	f.mu.Lock()
 	out, left, done := f.out, time.Until(f.deadline), f.left == 0
@@ -355,7 +354,7 @@ func (b *Batcher[Req, Resp]) due(f *flight[Req, Resp]) {
 	}
 }
 
-// receive takes one message of answers.
+// receive handles one message of answers.
 func (b *Batcher[Req, Resp]) receive(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[min(len(b.inbox)+1, len(m.Subject)):], 10, 64)
 	if err != nil {
@@ -365,7 +364,7 @@ func (b *Batcher[Req, Resp]) receive(m *nats.Msg) {
 	f := b.flights[id]
 	b.mu.Unlock()
 	if f == nil {
-		return // out of time, or answered twice
+		return // timed out, or a duplicate
 	}
 	if noResponders(m) {
 		b.later(f)
@@ -391,7 +390,7 @@ func (b *Batcher[Req, Resp]) receive(m *nats.Msg) {
 	}
 }
 
-// land gives answers to the requests that wait for them.
+// land delivers answers to the waiting requests.
 func (f *flight[Req, Resp]) land(answers []Resp, indexes []int) error {
 	if indexes != nil && len(indexes) != len(answers) {
 		return fmt.Errorf("%d answers with %d indexes", len(answers), len(indexes))
@@ -408,7 +407,7 @@ func (f *flight[Req, Resp]) land(answers []Resp, indexes []int) error {
 		}
 		p := f.places[at]
 		if p == nil {
-			continue // answered twice
+			continue // a duplicate
 		}
 		f.places[at] = nil
 		f.left--
@@ -418,7 +417,7 @@ func (f *flight[Req, Resp]) land(answers []Resp, indexes []int) error {
 	return nil
 }
 
-// fail fails all requests that are not answered.
+// fail fails all unanswered requests.
 func (f *flight[Req, Resp]) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

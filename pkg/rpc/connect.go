@@ -11,32 +11,30 @@ import (
 	"quire.dev/pkg/config"
 )
 
-// These decide how soon a server that is cut off is given up. No packet tells it, and the operating system would wait
-// for a quarter of an hour.
+// How soon an unreachable server is abandoned. No packet reports the loss, and the operating system would wait for a quarter of
+// an hour.
 const (
-	// A server that has not answered pings for 3 to 4 s is left.
+	// A server is abandoned after 3 to 4 s without an answer to pings.
 	pingEvery = time.Second
 	mostPings = 3
-	// writeWait bounds a write. All that publish wait for it.
+	// writeWait bounds a write. All publishers wait for it.
 	writeWait = 2 * time.Second
-	// dialWait bounds a new connection: TLS and a slow hash of the password included, on a busy machine.
+	// dialWait bounds a new connection, including TLS and a slow password hash on a busy machine.
 	dialWait = 2 * time.Second
-	// Pause between two rounds through all servers. The jitter spreads clients that lost a server together.
+	// Pause between two rounds through all servers. The jitter spreads clients that lost a server at the same time.
 	roundWait   = 100 * time.Millisecond
 	roundJitter = 150 * time.Millisecond
-	// unreachableEvery is the least time between two log lines about servers that can't be reached.
+	// unreachableEvery is the minimum interval between log lines about unreachable servers.
 	unreachableEvery = 10 * time.Second
 )
 
-// Connect connects a service to one of the servers in url, which are separated by commas. It returns at once, connected
-// or not, and the connection goes on trying until Close. Replies come to _INBOX_<service>.>, the only inbox that the
-// service's user may subscribe to.
+// Connect connects a service to one of the servers in url, which are separated by commas. It returns at once, connected or not,
+// and keeps trying until Close. Replies come to _INBOX_<service>.>, the only inbox that the service's user may subscribe to.
 //
-// A server that is lost, cut off or about to stop is left for another one. Messages that are on their way may be lost
-// then, in both directions. While there is no connection Publish fails, and the client keeps nothing to send later.
-// Otherwise a batch that was reported as failed could still be stored seconds later, when its client was told to try
-// again. Every publisher decides itself about sending again: appenders do until an acknowledgement, sources until an
-// answer, readers until their deadline.
+// If the server is lost, unreachable or about to stop, the connection fails over to another one. Messages in transit may then
+// be lost in both directions. While disconnected Publish fails, and the client buffers nothing. Otherwise a batch reported as
+// failed could still be stored seconds later, after its caller had been asked to retry. Every publisher decides itself about
+// retries: appenders retry until an acknowledgment, sources until an answer, readers until their deadline.
 func Connect(url, service string, log *slog.Logger) (*nats.Conn, error) {
 	watch := &watcher{log: log}
 	nc, err := nats.Connect(url,
@@ -55,8 +53,7 @@ func Connect(url, service string, log *slog.Logger) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// WaitConnected returns nil once there is a connection, ErrClosed if there will be none, and ctx.Err() if ctx ends
-// first.
+// WaitConnected returns nil once connected, ErrClosed if the connection is closed, and ctx.Err() if ctx ends first.
 func WaitConnected(ctx context.Context, nc *nats.Conn) error {
 	status := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer nc.RemoveStatusListener(status)
@@ -78,7 +75,7 @@ func WaitConnected(ctx context.Context, nc *nats.Conn) error {
 // watcher logs the events of a connection. The connection calls its methods one at a time, on one goroutine.
 type watcher struct {
 	log   *slog.Logger
-	quiet time.Time // until then no line is logged about servers that can't be reached
+	quiet time.Time // end of the silence about unreachable servers
 }
 
 func (w *watcher) connected(nc *nats.Conn) {
@@ -99,8 +96,8 @@ func (w *watcher) unreachable(_ *nats.Conn, err error) {
 	}
 }
 
-// lameDuck only logs. The server ends its connections one by one and answers the requests that it has taken until then.
-// To leave at once would fail those.
+// lameDuck only logs. The server closes its connections one by one and first answers the requests it has received. Leaving at
+// once would fail those.
 func (w *watcher) lameDuck(nc *nats.Conn) {
 	w.log.Info("NATS server is about to stop", "server", nc.ConnectedUrlRedacted())
 }

@@ -1,6 +1,5 @@
-// Package rpc sends requests over NATS and answers them: single calls, and batches that merge all requests that wait
-// for one subject. A request carries the time that its caller still waits. An answer carries a payload, or an error
-// with a code and a message.
+// Package rpc sends requests over NATS and answers them: single calls, and batches that merge all requests waiting for one
+// subject. A request carries its caller's remaining time. An answer carries a payload, or an error with a code and a message.
 package rpc
 
 import (
@@ -26,17 +25,17 @@ var (
 	ErrBusy = errors.New("too many requests are waiting")
 	// ErrTooLarge: the request does not fit into one message. It was not sent.
 	ErrTooLarge = errors.New("request is too large")
-	// ErrClosed: the batcher or its connection is closed. A request that was sent may have been executed.
+	// ErrClosed: the batcher or its connection is closed. A request already sent may have been executed.
 	ErrClosed = errors.New("rpc is closed")
 )
 
-// Codes of errors.
+// Error codes.
 const (
 	// CodeInternal: the handler panicked, or its error was not an *Error.
 	CodeInternal = "internal"
 	// CodeBusy: the server's queue was full. The request was not executed.
 	CodeBusy = "busy"
-	// CodeUnavailable: a store of the service, or its fold, does not let it answer now. Handlers answer with it.
+	// CodeUnavailable: a store of the service, or its fold, is unavailable for now. Handlers return it.
 	CodeUnavailable = "unavailable"
 )
 
@@ -49,26 +48,25 @@ type Error struct {
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 const (
-	// DefaultTimeout bounds a call if neither its context nor its request has a deadline.
+	// DefaultTimeout bounds a call if neither its context nor its config has a deadline.
 	DefaultTimeout = 5 * time.Second
 
-	// timeoutHeader has the milliseconds that the caller still waits. A duration needs no agreement between the
-	// clocks of two machines.
+	// timeoutHeader holds the caller's remaining milliseconds. A duration needs no synchronized clocks.
 	timeoutHeader = "Quire-Timeout"
-	// errorHeader has the code of an error. The error's message is the payload.
+	// errorHeader holds the code of an error, whose message is the payload.
 	errorHeader = "Quire-Error"
 
 	// Pauses between two attempts while no server serves the subject.
 	firstPause = 5 * time.Millisecond
 	mostPause  = 250 * time.Millisecond
-	// lastAttempt is the time that must be left for another attempt. An attempt that the deadline cuts off would
-	// turn ErrUnavailable into ErrTimeout.
+	// lastAttempt is the time that must be left for another attempt. An attempt cut short by the deadline would turn
+	// ErrUnavailable into ErrTimeout.
 	lastAttempt = 20 * time.Millisecond
 )
 
-// Call sends one request and waits for its answer until ctx ends, or for DefaultTimeout if ctx has no deadline. While
-// no server serves the subject it tries again. Errors: *Error from the handler, ErrUnavailable, ErrTimeout,
-// ErrTooLarge, ErrClosed, and ctx.Err() if ctx was cancelled; the request may have been executed then.
+// Call sends one request and waits for its answer until ctx ends, or for DefaultTimeout if ctx has no deadline. While no server
+// serves the subject it retries. Errors: *Error from the handler, ErrUnavailable, ErrTimeout, ErrTooLarge, ErrClosed, and
+// ctx.Err() if ctx was canceled, when the request may have been executed.
 func Call(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([]byte, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -132,8 +130,8 @@ func attempt(ctx context.Context, nc *nats.Conn, subject string, payload []byte)
 	return nil, fmt.Errorf("call %s: %w", subject, err)
 }
 
-// unwritten tells whether a write to the connection failed. The request was the last part of that write, so the server
-// has not got the whole of it.
+// unwritten reports whether a write to the connection failed. The request was the last part of that write, so the server has
+// not received all of it.
 func unwritten(err error) bool {
 	var failed *net.OpError
 	return errors.As(err, &failed)
@@ -143,7 +141,7 @@ func timeoutIn(d time.Duration) nats.Header {
 	return nats.Header{timeoutHeader: {strconv.FormatInt(max(d.Milliseconds(), 1), 10)}}
 }
 
-// failure is the error that an answer carries, or nil.
+// failure returns the error of an answer, or nil.
 func failure(m *nats.Msg) error {
 	if m.Header == nil {
 		return nil
@@ -154,19 +152,19 @@ func failure(m *nats.Msg) error {
 	return nil
 }
 
-// noResponders tells whether m is the server's notice that no one is subscribed to the request's subject.
+// noResponders reports whether m is the server's notice that the request's subject has no subscribers.
 func noResponders(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header != nil && m.Header.Get("Status") == "503"
 }
 
-// Gather sends one request to all servers of subject, which have a queue group each, and returns the answers that come
-// until ctx ends, or within DefaultTimeout if ctx has no deadline. Servers that answer later, or with an error, are left
-// out. Errors: ErrUnavailable if no answer came or there is no connection, ErrTooLarge, ErrClosed.
+// Gather sends one request to all servers of subject, each in its own queue group, and returns the answers that come until ctx
+// ends, or within DefaultTimeout if ctx has no deadline. Later answers and errors are left out. Errors: ErrUnavailable if no
+// answer came or there is no connection, ErrTooLarge, ErrClosed.
 func Gather(ctx context.Context, nc *nats.Conn, subject string, payload []byte) (answers [][]byte, err error) {
 	return GatherUntil(ctx, nc, subject, payload, func([]byte) bool { return false })
 }
 
-// GatherUntil is Gather that does not wait for more answers once enough, which is given each of them, returns true.
+// GatherUntil is Gather that stops early once enough, called with each answer, returns true.
 func GatherUntil(ctx context.Context, nc *nats.Conn, subject string, payload []byte, enough func(answer []byte) bool) (answers [][]byte, err error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()

@@ -14,17 +14,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of the requests that wait.
+// Bounds of waiting requests.
 const (
-	// queuePerWorker is how many wait in Serve for each of its handlers.
+	// queuePerWorker is the length of Serve's queue per handler.
 	queuePerWorker = 64
-	// Bounds of requests in the connection that the server has not read yet. More are lost, and their callers wait
-	// until their deadline.
+	// Bounds of requests that the server has not read from the connection yet. More are lost, and their callers time out.
 	pendingMessages = 8192
 	pendingBytes    = 128 << 20
 )
 
-// Option changes how a server runs.
+// Option configures a server.
 type Option func(*Server)
 
 // WithLogger logs panics and answers that could not be sent.
@@ -37,9 +36,9 @@ type Server struct {
 	nc      *nats.Conn
 	logger  *slog.Logger
 	sub     *nats.Subscription
-	closed  chan struct{} // closed when the subscription has delivered its last request
+	closed  chan struct{} // closed once the subscription has delivered its last request
 	queue   chan *Request // nil for ServeBatch
-	stop    chan struct{} // closed: the workers end when the queue is empty
+	stop    chan struct{} // closed: workers end once the queue is empty
 	workers sync.WaitGroup
 	base    context.Context // of all handlers
 	cancel  context.CancelFunc
@@ -56,8 +55,8 @@ type Request struct {
 	reply string
 }
 
-// Reply answers. A batch may be answered in several messages. The payload may be used again once Reply has returned.
-// Safe for concurrent use, even after the handler has returned. An error means that the answer was not sent.
+// Reply answers. A batch may be answered in several messages. The payload may be reused once Reply has returned. Safe for
+// concurrent use, even after the handler has returned. An error means that the answer was not sent.
 func (r *Request) Reply(payload []byte) error {
 	if err := r.nc.Publish(r.reply, payload); err != nil {
 		return fmt.Errorf("answer: %w", err)
@@ -65,7 +64,7 @@ func (r *Request) Reply(payload []byte) error {
 	return nil
 }
 
-// Fail answers with an error: an *Error as it is, and any other with CodeInternal.
+// Fail answers with an error: an *Error unchanged, and any other with CodeInternal.
 func (r *Request) Fail(err error) error {
 	e := &Error{Code: CodeInternal, Message: err.Error()}
 	errors.As(err, &e)
@@ -76,9 +75,9 @@ func (r *Request) Fail(err error) error {
 	return nil
 }
 
-// Serve answers calls on subject with up to concurrency handlers at a time. Servers with the same queue share the
-// calls. A handler's context ends at the caller's deadline. A panic is answered with CodeInternal. Requests that are
-// past their deadline are dropped, and CodeBusy answers those that come while the queue is full.
+// Serve answers calls on subject with up to concurrency handlers at a time. Servers with the same queue share the calls. A
+// handler's context ends at the caller's deadline. A panic is answered with CodeInternal. Expired requests are dropped, and
+// requests that find the queue full are answered with CodeBusy.
 func Serve(nc *nats.Conn, subject, queue string, concurrency int, handle func(ctx context.Context, payload []byte) ([]byte, error), options ...Option) (*Server, error) {
 	concurrency = max(concurrency, 1)
 	s := newServer(nc, options)
@@ -94,7 +93,7 @@ func Serve(nc *nats.Conn, subject, queue string, concurrency int, handle func(ct
 		select {
 		case s.queue <- r:
 		default:
-			_ = r.Fail(&Error{Code: CodeBusy, Message: "the server's queue is full"}) // an answer that is not sent times out
+			_ = r.Fail(&Error{Code: CodeBusy, Message: "the server's queue is full"}) // an unsent answer times out
 		}
 	})
 	if err != nil {
@@ -105,9 +104,8 @@ func Serve(nc *nats.Conn, subject, queue string, concurrency int, handle func(ct
 	return s, nil
 }
 
-// ServeBatch calls handle with each request on subject, one after another, on the goroutine that receives them. So
-// handle must not block for long: it may keep the request and answer it from another goroutine. A panic is answered
-// with CodeInternal.
+// ServeBatch calls handle with each request on subject, one after another, on the receiving goroutine. So handle must not block
+// for long: it may keep the request and answer it from another goroutine. A panic is answered with CodeInternal.
 func ServeBatch(nc *nats.Conn, subject, queue string, handle func(*Request), options ...Option) (*Server, error) {
 	s := newServer(nc, options)
 	err := s.subscribe(subject, queue, func(r *Request) {
@@ -132,7 +130,7 @@ func newServer(nc *nats.Conn, options []Option) *Server {
 func (s *Server) subscribe(subject, queue string, take func(*Request)) error {
 	receive := func(m *nats.Msg) {
 		if m.Reply == "" || Redirected(m) {
-			return // no answer is wanted, or nobody asks
+			return // no reply wanted, or not sent by a client
 		}
 		take(&Request{Payload: m.Data, Deadline: time.Now().Add(timeoutOf(m)), nc: s.nc, reply: m.Reply})
 	}
@@ -143,15 +141,15 @@ func (s *Server) subscribe(subject, queue string, take func(*Request)) error {
 	s.sub = sub
 	sub.SetClosedHandler(func(string) { close(s.closed) })
 	if err := sub.SetPendingLimits(pendingMessages, pendingBytes); err != nil {
-		_ = sub.Unsubscribe() // fails only if it is closed already
+		_ = sub.Unsubscribe() // fails only if already closed
 		return fmt.Errorf("serve %s: %w", subject, err)
 	}
 	return nil
 }
 
-// Redirected tells whether a consumer of a stream has delivered the message, and no client has published it. Who may make a
-// consumer can have it deliver to any subject, also to those that its user may not publish to. NATS refuses messages of clients
-// with such a reply subject, so the mark can't be left out.
+// Redirected reports whether the message was delivered by a stream's consumer instead of published by a client. With the right
+// to create a consumer comes the right to make it deliver to any subject, even to ones that its user may not publish to. NATS
+// refuses clients' messages with such a reply subject, so the mark can't be omitted.
 func Redirected(m *nats.Msg) bool { return strings.HasPrefix(m.Reply, "$JS.ACK.") }
 
 func timeoutOf(m *nats.Msg) time.Duration {
@@ -186,17 +184,17 @@ func (s *Server) answer(r *Request, handle func(context.Context, []byte) ([]byte
 	}
 }
 
-// recovered answers a panic of a handler. It concerns one request and must not end the process.
+// recovered answers a panic of a handler, which concerns one request and must not end the process.
 func (s *Server) recovered(r *Request) {
 	v := recover()
 	if v == nil {
 		return
 	}
 	s.logger.Error("handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	_ = r.Fail(&Error{Code: CodeInternal, Message: "the handler panicked"}) // an answer that is not sent times out
+	_ = r.Fail(&Error{Code: CodeInternal, Message: "the handler panicked"}) // an unsent answer times out
 }
 
-// Drain takes no more requests and waits until those taken are answered. If ctx ends first, Drain cancels the contexts
+// Drain accepts no more requests and waits until the accepted ones are answered. If ctx ends first, Drain cancels the contexts
 // of the handlers, still waits for them, and returns ctx.Err(). It must be called once.
 func (s *Server) Drain(ctx context.Context) error {
 	defer s.cancel()
@@ -208,7 +206,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Stop drains the servers one after the other, all of them within the time. A server logs if its requests are cut off.
+// Stop drains the servers one after the other, within a time limit for all. A server logs requests that are cut off.
 func Stop(within time.Duration, servers ...*Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -219,9 +217,9 @@ func Stop(within time.Duration, servers ...*Server) {
 	}
 }
 
-// drain ends the subscription once all requests that NATS has sent are taken. If the connection is lost meanwhile, no
-// more will come, and the subscription ends at once: the client would subscribe again when it comes back, without a
-// goroutine that reads, and requests would be lost there for as long as the process lives.
+// drain ends the subscription once all requests that NATS has sent are received. If the connection is lost meanwhile, the
+// subscription ends at once: after a reconnect the client would subscribe again without a goroutine that reads, and lose
+// requests for the rest of the process.
 func (s *Server) drain(ctx context.Context) {
 	lost := s.nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer s.nc.RemoveStatusListener(lost)
@@ -233,10 +231,10 @@ func (s *Server) drain(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	_ = s.sub.Unsubscribe() // fails only if it is closed already
+	_ = s.sub.Unsubscribe() // fails only if already closed
 }
 
-// next waits for a request; nil ends a worker.
+// next returns the next request, or nil when a worker must end.
 func (s *Server) next() *Request {
 	select {
 	case r := <-s.queue:

@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// readyRetrySeconds is the Retry-After of an answer that the process is not ready.
+// readyRetrySeconds is the Retry-After of a failed readiness check.
 const readyRetrySeconds = "1"
 
-// answer has the shape of all answers (docs/api.md, Shape of every answer).
+// answer has the shape of all responses (docs/api.md, Shape of every answer).
 type answer struct {
 	Success   bool      `json:"success"`
 	Remaining *int      `json:"remaining,omitempty"`
@@ -23,8 +23,8 @@ type answer struct {
 	Failing   []Failing `json:"failing,omitempty"`
 }
 
-// Handler serves the paths for operators: /livez is 200 as long as the process answers at all, /readyz is 503 with the
-// checks that fail until all are ready, /metrics is the metrics in Prometheus' format.
+// Handler serves the paths for operators: /livez is 200 while the process responds, /readyz is 503 with the failing checks
+// until all are ready, /metrics is in Prometheus' format.
 func Handler(metrics *Metrics, health *Health) http.Handler {
 	registry := prometheus.NewRegistry()
 	if metrics != nil {
@@ -40,9 +40,9 @@ func Handler(metrics *Metrics, health *Health) http.Handler {
 	return onlyReads(mux)
 }
 
-// HandlerWithProfiles is Handler with the profiles of net/http/pprof under /debug/pprof/. They show how the process works,
-// and making one takes CPU time of it, so they belong on a listener that only operators reach. A profile may take longer than
-// the server's time-outs: those then begin anew for it.
+// HandlerWithProfiles is Handler plus the profiles of net/http/pprof under /debug/pprof/. They reveal how the process works and
+// cost CPU time, so they belong on a listener that only operators reach. A profile may take longer than the server's timeouts,
+// which restart for it.
 func HandlerWithProfiles(metrics *Metrics, health *Health) http.Handler {
 	profiles := http.NewServeMux()
 	profiles.HandleFunc("/debug/pprof/", pprof.Index)
@@ -53,8 +53,8 @@ func HandlerWithProfiles(metrics *Metrics, health *Health) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", Handler(metrics, health))
 	mux.Handle("/debug/pprof/", onlyReads(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The request is read. A read time-out that passes now would end its context, and with it the profile. pprof itself
-		// moves the deadline of the answer.
+		// The request has been read. A read timeout now would end its context, and with it the profile. pprof itself moves the
+		// deadline of the response.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		profiles.ServeHTTP(w, r)
 	})))
@@ -98,6 +98,6 @@ func write(w http.ResponseWriter, status int, body answer) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// A client that has gone can't be told so.
+	// The client may be gone.
 	_ = json.NewEncoder(w).Encode(body)
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Health holds the readiness of the parts of a process. It may be used concurrently.
+// Health holds the readiness of the parts of a process. Safe for concurrent use.
 type Health struct {
 	mu     sync.Mutex
 	checks map[*Check]struct{}
@@ -15,7 +15,7 @@ type Health struct {
 // NewHealth returns a Health without checks, which is not ready: see Failing.
 func NewHealth() *Health { return &Health{checks: make(map[*Check]struct{})} }
 
-// Failing is a check that is not ready, as /readyz shows it.
+// Failing is a check that is not ready, as shown by /readyz.
 type Failing struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
@@ -26,7 +26,7 @@ type Check struct {
 	health  *Health
 	failing Failing
 	ready   bool
-	ask     func() error // of a check made by Watch
+	ask     func() error // set by Watch
 }
 
 // Register adds a check, which is not ready until Ready is called. On a nil *Health it returns a nil *Check.
@@ -37,8 +37,8 @@ func (h *Health) Register(name string) *Check {
 	return h.add(&Check{health: h, failing: Failing{Name: name, Reason: "starting"}})
 }
 
-// Watch adds a check that is ready while ask returns nil; its error is the reason, for operators. ask is called whenever
-// readiness is asked for: it must be safe for concurrent use and quick.
+// Watch adds a check that is ready while ask returns nil; its error is the reason, for operators. Every readiness request calls
+// ask: it must be fast and safe for concurrent use.
 func (h *Health) Watch(name string, ask func() error) {
 	h.add(&Check{health: h, failing: Failing{Name: name}, ask: ask})
 }
@@ -50,13 +50,13 @@ func (h *Health) add(c *Check) *Check {
 	return c
 }
 
-// Ready says that the part works.
+// Ready marks the part as working.
 func (c *Check) Ready() { c.set(true, "") }
 
-// Fail says that the part does not work for now, and why, for operators. The reason holds no secret.
+// Fail marks the part as failing, with a reason for operators that holds no secret.
 func (c *Check) Fail(reason string) { c.set(false, reason) }
 
-// Remove takes the check away once the part has ended.
+// Remove removes the check once the part has ended.
 func (c *Check) Remove() {
 	if c == nil {
 		return
@@ -75,8 +75,8 @@ func (c *Check) set(ready bool, reason string) {
 	c.ready, c.failing.Reason = ready, reason
 }
 
-// Failing lists the checks that are not ready, by name; a nil *Health has none. While there is no check, no part has
-// begun or all have ended, and that is not ready either.
+// Failing lists the checks that are not ready, by name; a nil *Health has none. Without any check, no part has begun or all
+// have ended, which is not ready either.
 func (h *Health) Failing() []Failing {
 	if h == nil {
 		return nil
@@ -97,7 +97,7 @@ func (h *Health) Failing() []Failing {
 	if none {
 		return []Failing{{Name: "process", Reason: "nothing runs"}}
 	}
-	for _, c := range watched { // without the lock, since ask may take one of its own
+	for _, c := range watched { // without the lock: ask may take another
 		if err := c.ask(); err != nil {
 			failing = append(failing, Failing{Name: c.failing.Name, Reason: err.Error()})
 		}

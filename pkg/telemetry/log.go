@@ -1,4 +1,4 @@
-// Package telemetry gives a process its logger, its metrics and the HTTP paths by which operators look at it.
+// Package telemetry gives a process its logger, its metrics and the HTTP paths for operators.
 package telemetry
 
 import (
@@ -11,9 +11,9 @@ import (
 	"quire.dev/pkg/config"
 )
 
-// LogConfig says what is logged and how. The zero value logs JSON from level info on.
+// LogConfig configures a logger. The zero value logs JSON from level info up.
 type LogConfig struct {
-	Service string // the value of the attribute "service"; left out where empty
+	Service string // value of the attribute "service"; omitted if empty
 	Level   slog.Level
 	Text    bool // key=value lines, for people
 }
@@ -33,10 +33,10 @@ func NewLogger(w io.Writer, c LogConfig) *slog.Logger {
 }
 
 // Mask is a slog.HandlerOptions.ReplaceAttr. It hides the values of attributes and groups with a secret's name
-// (config.IsSecretName), and the credentials of URLs in texts, errors and messages. It does not look into other values,
-// such as structs: secrets there should be of the type config.Secret.
+// (config.IsSecretName), and the credentials of URLs in texts, errors and messages. It does not look into other values, such as
+// structs: secrets there should be of type config.Secret.
 func Mask(groups []string, attr slog.Attr) slog.Attr {
-	// "password": true says that there is a password, and is no secret.
+	// "password": true only says that a password is set.
 	secret := config.IsSecretName(attr.Key) || slices.ContainsFunc(groups, config.IsSecretName)
 	if secret && attr.Value.Kind() != slog.KindBool {
 		return slog.String(attr.Key, config.Hidden)

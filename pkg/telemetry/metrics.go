@@ -10,16 +10,16 @@ import (
 // Namespace begins the name of every metric.
 const Namespace = "quire"
 
-// Metrics makes and holds the metrics of one process. Asking twice for one metric returns the same one, so that several
-// instances of a service in one process share it. Asking for another kind, help or label under the same name panics. On
-// a nil *Metrics everything works and nothing is shown. Safe for concurrent use.
+// Metrics creates and holds the metrics of one process. Requesting a metric twice returns the same one, so that several
+// instances of a service in one process share it. Requesting another kind, help or label under the same name panics. On a nil
+// *Metrics everything works and nothing is shown. Safe for concurrent use.
 //
-// docs/metrics.md lists all metrics. A scenario test writes it and holds the product to it.
+// docs/metrics.md lists all metrics. A scenario test writes it and verifies the product against it.
 type Metrics struct {
 	registry *prometheus.Registry
 }
 
-// NewMetrics returns metrics with those of the Go runtime, the process and the build.
+// NewMetrics returns metrics that include the Go runtime, the process and the build.
 func NewMetrics() *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -30,10 +30,10 @@ func NewMetrics() *Metrics {
 	return &Metrics{registry: registry}
 }
 
-// Desc names a metric: {"billing", "admissions_total", "…"} is quire_billing_admissions_total. Names end in the unit,
-// those of counters in _total.
+// Desc names a metric: {"billing", "admissions_total", "…"} is quire_billing_admissions_total. Names end in the unit, counters
+// in _total.
 type Desc struct {
-	Service string // the part of the process that the metric belongs to
+	Service string // part of the process that the metric belongs to
 	Name    string
 	Help    string
 }
@@ -43,8 +43,8 @@ func (m *Metrics) Counter(d Desc) prometheus.Counter {
 	return register[prometheus.Counter](m, prometheus.NewCounter(prometheus.CounterOpts(d.opts())))
 }
 
-// CounterVec returns a counter for each value of a label. All values are shown from the start, so that Prometheus sees
-// the first increment as one, and so that docs/metrics.md has them.
+// CounterVec returns a counter for each value of a label. All values appear from the start, so that Prometheus sees the first
+// increment as one, and docs/metrics.md lists them.
 func (m *Metrics) CounterVec(d Desc, label string, values ...string) *prometheus.CounterVec {
 	vec := register(m, prometheus.NewCounterVec(prometheus.CounterOpts(d.opts()), []string{label}))
 	for _, value := range values {
@@ -68,7 +68,7 @@ func (m *Metrics) Histogram(d Desc, buckets []float64) prometheus.Histogram {
 	return register[prometheus.Histogram](m, prometheus.NewHistogram(d.histogram(buckets)))
 }
 
-// HistogramVec returns a histogram for each value of a label. All values are shown from the start, as by CounterVec.
+// HistogramVec returns a histogram for each value of a label. All values appear from the start, as in CounterVec.
 func (m *Metrics) HistogramVec(d Desc, buckets []float64, label string, values ...string) *prometheus.HistogramVec {
 	vec := register(m, prometheus.NewHistogramVec(d.histogram(buckets), []string{label}))
 	for _, value := range values {
@@ -97,14 +97,13 @@ func register[C prometheus.Collector](m *Metrics, c C) C {
 		}
 	}
 	if err != nil {
-		panic(err) // a mistake in the program: two metrics with one name
+		panic(err) // a bug: two metrics with one name
 	}
 	return c
 }
 
-// Durations are buckets for the seconds that a request or a step of one takes: 100 µs to 26 s, each double the one
-// before.
+// Durations are buckets for the seconds taken by a request or one of its steps: 100 µs to 26 s, each double the previous one.
 func Durations() []float64 { return prometheus.ExponentialBuckets(0.0001, 2, 19) }
 
-// Counts are buckets for the items of a batch or a queue: 1 to 8192, each double the one before.
+// Counts are buckets for the items of a batch or a queue: 1 to 8192, each double the previous one.
 func Counts() []float64 { return prometheus.ExponentialBuckets(1, 2, 14) }

@@ -11,8 +11,8 @@ import (
 
 const maxNameBytes = 48
 
-// Schema is a checked set of collections. A store builds one when it is opened
-// and checks every request against it. It never changes.
+// Schema is a validated set of collections. A store builds one when it is
+// opened and checks every request against it. It is immutable.
 type Schema struct {
 	collections map[string]Collection
 	keys        map[string][]string
@@ -49,8 +49,7 @@ func NewSchema(collections []Collection) (Schema, error) {
 	return s, nil
 }
 
-// checkName takes no upper-case letters, since SQLite does not tell them from
-// lower-case ones.
+// checkName refuses upper-case letters, since SQLite ignores case.
 func checkName(what, name string, seen map[string]bool) error {
 	if seen[name] {
 		return fmt.Errorf("%s: %q is declared twice", what, name)
@@ -128,7 +127,7 @@ func (s Schema) CheckQuery(collection string, q Query) (Index, error) {
 	return index, nil
 }
 
-// CheckDoc checks a document that is about to be written.
+// CheckDoc checks a document before it is written.
 func (s Schema) CheckDoc(collection string, d Doc) error {
 	if _, ok := s.collections[collection]; !ok {
 		return fmt.Errorf("%w: write to unknown collection %q", ErrInvalid, collection)
@@ -219,7 +218,7 @@ func checkSeq(seq uint64) error {
 // the contents.
 const (
 	changeOverheadBytes = 160 // a change: names and types of the fields, name of the collection
-	keyOverheadBytes    = 16  // a key of it
+	keyOverheadBytes    = 16  // a key of a change
 )
 
 // SizeBytes returns an upper bound of the encoded size of the batch, which
@@ -236,7 +235,7 @@ func (b Batch) SizeBytes() int {
 }
 
 // SizeBytes returns how much a put of the document adds to Batch.SizeBytes. A
-// Delete adds as much as a document that has only an id.
+// Delete adds as much as a document with only an id.
 func (d Doc) SizeBytes() int {
 	size := changeOverheadBytes + len(d.ID) + len(d.Head) + len(d.Body)
 	for _, key := range d.Keys {

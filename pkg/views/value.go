@@ -14,13 +14,13 @@ type Value struct {
 	isInt  bool
 }
 
-// String makes a Value of a string: valid UTF-8, at most MaxValueBytes.
+// String returns the Value of a string: valid UTF-8, at most MaxValueBytes.
 func String(s string) Value { return Value{text: s} }
 
-// Int makes a Value of an integer.
+// Int returns the Value of an integer.
 func Int(n int64) Value { return Value{number: n, isInt: true} }
 
-// Int64 returns the integer, 0 for a string.
+// Int64 returns the integer, or 0 for a string.
 func (v Value) Int64() int64 { return v.number }
 
 // Any returns the string or the int64.

@@ -3,11 +3,11 @@
 //
 // Two stores implement it, [quire.dev/pkg/views/sqlite] inside the process and
 // [quire.dev/pkg/views/mongo] for a deployment; quire.dev/pkg/views/viewstest
-// holds both to the same guarantees.
+// verifies the same guarantees for both.
 //
 // Everything here is safe for concurrent use. The caller owns the results of a
-// call. It must not change the arguments later, since a store may go on with a
-// write after the caller's deadline has passed.
+// call. It must not change the arguments later, since a write may continue
+// after the caller's deadline.
 package views
 
 import (
@@ -25,10 +25,10 @@ const (
 	MaxLoad = 10_000
 	// MaxDocBytes bounds Doc.SizeBytes: MongoDB takes no document above 16 MB.
 	MaxDocBytes = 12 << 20
-	// MaxBatchBytes bounds Batch.SizeBytes. It is above what one journal
-	// message can change, which has to be one batch: 4,096 requests, each of
-	// which replaces a document of 64 KiB and keeps the version before,
-	// make 560 MB.
+	// MaxBatchBytes bounds Batch.SizeBytes. It exceeds the changes of one
+	// journal message, which have to be one batch: 4,096 requests, each of
+	// which replaces a document of 64 KiB and keeps the previous version, make
+	// 560 MB.
 	MaxBatchBytes = 1 << 30
 	// MaxIDBytes is the longest document id and stream name.
 	MaxIDBytes = 512
@@ -37,20 +37,20 @@ const (
 )
 
 var (
-	// ErrExists says that Insert found the id taken.
+	// ErrExists means that Insert found the id taken.
 	ErrExists = errors.New("views: document exists")
-	// ErrConflict says that the checkpoint of the stream is not Batch.From:
+	// ErrConflict means that the checkpoint of the stream is not Batch.From:
 	// another process projects this stream, or an earlier attempt at the same
 	// commit, whose outcome was unknown, has succeeded. Nothing was changed.
-	// Read the checkpoint and go on from there.
+	// Read the checkpoint and continue from there.
 	ErrConflict = errors.New("views: checkpoint has moved")
 	// ErrUnavailable is wrapped, together with the cause, by every error of a
 	// store that fails, hangs or runs out of time. The outcome of a write that
 	// returns it is unknown: all of it happened, or nothing did.
 	ErrUnavailable = errors.New("views: store unavailable")
-	// ErrInvalid is wrapped by errors about a request that every store
-	// refuses, such as an unknown collection: a mistake of the caller, not
-	// worth a retry. Nothing was changed.
+	// ErrInvalid is wrapped by errors about a request that every store refuses,
+	// such as an unknown collection: a bug of the caller, not worth a retry.
+	// Nothing was changed.
 	ErrInvalid = errors.New("views: invalid request")
 	// ErrTooLarge is wrapped by the error for a document above MaxDocBytes or
 	// a batch above MaxBatchBytes. Nothing was changed.
@@ -61,16 +61,16 @@ var (
 // owns it, when it opens the store.
 //
 // Indexes may be added later: the store builds them when it opens. A document
-// enters an index over a key it was not written with only once it is written
-// again.
+// that was written without a key enters an index over that key only when it is
+// written again.
 type Collection struct {
 	Name    string // a letter from a to z, then such letters, digits and underscores; 48 at most
 	Indexes []Index
 }
 
 // Index orders the documents of a collection by some of their keys, in the
-// given order, and by id where those are equal. Only documents that have every
-// one of these keys are in it.
+// given order, and then by id. It contains only documents that have all of
+// these keys.
 type Index struct {
 	Name string   // named like a Collection
 	Keys []string // names in Doc.Keys; named like a Collection
@@ -82,20 +82,20 @@ type Doc struct {
 	// Seq is the journal sequence of the last event that touched the document.
 	// A write with a smaller Seq than the stored one is ignored, one with an
 	// equal Seq rewrites the document. A deletion counts as newer than a Put of
-	// the same Seq, so that a repeated Put can't bring a deleted document back.
-	// Documents that no journal is behind may all have 0.
+	// the same Seq, so that a repeated Put can't resurrect a deleted document.
+	// Documents without a journal may all have 0.
 	Seq uint64
 	// Keys are the index values, in any order; only keys of declared indexes
 	// are allowed, each once. Within a collection, one key is always a string
-	// or always an integer. Where a key is absent, the document is not in the
-	// indexes that need it.
+	// or always an integer. A document without a key is not in the indexes that
+	// need it.
 	Keys Keys
-	Head []byte // returned by lists too; nil and empty are the same
-	Body []byte // the heavy part, returned on request; nil and empty are the same
+	Head []byte // returned by lists too; nil and empty are equivalent
+	Body []byte // the large part, returned on request; nil and empty are equivalent
 }
 
-// Keys is a list rather than a map, since every write makes one and it has a few
-// keys at most.
+// Keys is a list rather than a map, since every write creates one and it has a
+// few keys at most.
 type Keys []Key
 
 // Key is one index value of a document.
@@ -104,7 +104,7 @@ type Key struct {
 	Value Value
 }
 
-// Find returns the value of the key, and false if there is none.
+// Find returns the value of the key, or false.
 func (k Keys) Find(name string) (Value, bool) {
 	for i := range k {
 		if k[i].Name == name {
@@ -114,40 +114,40 @@ func (k Keys) Find(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// Get returns the value of the key, and the zero Value if there is none.
+// Get returns the value of the key, or the zero Value.
 func (k Keys) Get(name string) Value {
 	v, _ := k.Find(name)
 	return v
 }
 
-// Parts says how much of a document Load returns.
+// Parts selects how much of a document Load returns.
 type Parts int
 
 const (
-	// Heads leaves Body out.
+	// Heads omits Body.
 	Heads Parts = iota
 	// Full is the whole document.
 	Full
 )
 
-// Query asks for a page of one index.
+// Query requests a page of one index.
 //
 // The documents whose first index keys equal Equal are sorted by the remaining
-// keys, then by id, all in the same direction; strings by their bytes. A query
-// has no end of its range: a caller that needs one stops reading.
+// keys, then by id, all in the same direction; strings by their bytes. A
+// query's range has no end: a caller that needs one stops reading.
 type Query struct {
 	Index string
 	Equal []Value // values of the first keys of the index; may be empty
-	// After and AfterID are an exclusive position in that order: values for
-	// all keys that remain after Equal, then an id. Both empty: from the
-	// beginning. An empty AfterID sorts before every id.
+	// After and AfterID are an exclusive position in that order: values of all
+	// keys after Equal, then an id. Both empty: from the beginning. An empty
+	// AfterID sorts before every id.
 	After   []Value
 	AfterID string
 	Desc    bool
 	Limit   int // 1 to MaxList
 }
 
-// NextAfter returns q moved behind d, the last document of its page.
+// NextAfter returns q advanced past d, the last document of its page.
 func (q Query) NextAfter(index Index, d Doc) Query {
 	q.After = nil
 	for _, key := range index.Keys[len(q.Equal):] {
@@ -161,52 +161,51 @@ func (q Query) NextAfter(index Index, d Doc) Query {
 type Put struct {
 	Collection string
 	Doc        Doc
-	// New: the caller knows that no document ever had this id, so that a store
-	// need not look for one. Where that is wrong, the id may have two documents
-	// afterwards. Insert is for callers that don't know.
+	// New promises that no document ever had this id, so that a store need not
+	// look for one. A wrong promise can leave two documents under the id.
+	// Insert is for callers that don't know.
 	New bool
 }
 
-// Delete removes a document, known or not. From then on a Put with the same or
-// a smaller Seq is ignored, for an hour at least.
+// Delete removes a document, known or not. For at least an hour, a Put with the
+// same or a smaller Seq is ignored.
 type Delete struct {
 	Collection string
 	ID         string
 	Seq        uint64
 }
 
-// Batch is a set of changes that happen together. Where it names a document
-// more than once, the change with the largest Seq counts, then a Delete, then
-// the later Put.
+// Batch is a set of changes applied together. Among several changes to one
+// document, the largest Seq counts, then a Delete, then the later Put.
 type Batch struct {
 	// Stream names the checkpoint that moves with the batch: the stored one
-	// must be From, and becomes To, which must be larger. A stream never
-	// committed to stands at 0. With Stream empty, no checkpoint is looked at.
+	// must be From, and becomes To, which must be larger. A new stream is at 0.
+	// An empty Stream involves no checkpoint.
 	Stream   string
 	From, To uint64
 	Puts     []Put
 	Deletes  []Delete
 }
 
-// Store holds the collections it was opened with. Errors other than the ones
-// named wrap ErrInvalid or ErrUnavailable.
+// Store holds the collections it was opened with. Errors other than the
+// documented ones wrap ErrInvalid or ErrUnavailable.
 type Store interface {
-	// Load returns those of the documents that exist, in any order.
+	// Load returns the existing documents among ids, in any order.
 	Load(ctx context.Context, collection string, ids []string, parts Parts) ([]Doc, error)
-	// List returns one page of an index, bodies left out. Fewer documents than
-	// Limit: the end was reached.
+	// List returns one page of an index, without bodies. Fewer documents than
+	// Limit mean the end.
 	List(ctx context.Context, collection string, q Query) ([]Doc, error)
-	// Commit applies the batch, all or nothing, also across a crash. It
-	// returns ErrConflict or an error wrapping ErrTooLarge.
+	// Commit applies the batch, all or nothing, also across a crash. It returns
+	// ErrConflict or an error wrapping ErrTooLarge.
 	//
 	// With the MongoDB store a concurrent reader may see part of a batch. A
 	// batch that a crash left half written is completed by the next Checkpoint
 	// or Commit of its stream, in any process, so that a service that reads
-	// Checkpoint before it serves sees whole batches only.
+	// Checkpoint before it serves sees only whole batches.
 	Commit(ctx context.Context, b Batch) error
 	// Insert adds a document unless its id is taken, in which case it returns
-	// ErrExists: of concurrent ones for an id, exactly one succeeds. An id
-	// that was deleted is free, unless it was with a larger Seq.
+	// ErrExists: of concurrent calls for an id, exactly one succeeds. A deleted
+	// id is free, unless it was deleted with a larger Seq.
 	Insert(ctx context.Context, collection string, d Doc) error
 	// Checkpoint returns the position of a stream, 0 for an unknown one.
 	//
@@ -214,7 +213,7 @@ type Store interface {
 	// a moment after an election. Without an election in between, later reads
 	// are no older than the checkpoint.
 	Checkpoint(ctx context.Context, stream string) (uint64, error)
-	// Close releases the store's connections. Calls under way are finished or
+	// Close releases the store's connections. Calls in progress are finished or
 	// fail; later ones fail.
 	Close() error
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Gathering lets a goroutine wait for more work to do at once, unless somebody waits for what it does. NewGathering makes one.
-// Safe for concurrent use.
+// Gathering lets a goroutine wait for more work, unless somebody waits for its result. Create one with NewGathering. Safe for
+// concurrent use.
 type Gathering struct{ hurry chan struct{} }
 
-// NewGathering makes a Gathering that nobody waits for.
+// NewGathering returns a Gathering without waiters.
 func NewGathering() Gathering { return Gathering{make(chan struct{}, 1)} }
 
-// Hurry ends the wait of For: the present one, or the next one.
+// Hurry ends the current or next wait of For.
 func (g Gathering) Hurry() {
 	select {
 	case g.hurry <- struct{}{}:
@@ -33,7 +33,8 @@ func (g Gathering) For(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// Until is Changes.Until for a condition that the work brings about. It hurries the work while the condition does not hold.
+// Until is Changes.Until for a condition that depends on the gathered work. It hurries the work while the condition does not
+// hold.
 func (g Gathering) Until(ctx context.Context, changes *Changes, condition func() bool) error {
 	return changes.Until(ctx, func() bool {
 		if condition() {

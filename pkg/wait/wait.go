@@ -1,6 +1,5 @@
-// Package wait holds the ways in which goroutines wait, each until its context ends: longer after each failure (Backoff),
-// for a change by another goroutine (Changes), for more to do at once (Gathering), and for a fold to come to a sequence
-// (Position).
+// Package wait holds ways for goroutines to wait, each until its context ends: exponential backoff (Backoff), a change by
+// another goroutine (Changes), more work to batch (Gathering), and a fold's progress to a sequence (Position).
 package wait
 
 import (
@@ -29,14 +28,14 @@ type Backoff struct {
 	next time.Duration // 0: First
 }
 
-// Next is how long to wait now. Each call doubles it.
+// Next returns the next delay and doubles it.
 func (b *Backoff) Next() time.Duration {
 	d := max(b.next, b.First)
 	b.next = min(2*d, b.Most)
 	return d
 }
 
-// Reset begins again at First.
+// Reset restarts at First.
 func (b *Backoff) Reset() { b.next = 0 }
 
 // Wait waits for Next. It returns false if ctx ends first.
@@ -49,7 +48,7 @@ type Changes struct {
 	next chan struct{} // closed at the next change; nil while none waits
 }
 
-// Notify wakes the goroutines that wait. Call it after the change.
+// Notify wakes the waiting goroutines. Call it after the change.
 func (c *Changes) Notify() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +58,7 @@ func (c *Changes) Notify() {
 	}
 }
 
-// Next is closed at the next change. Call it before the look at the state that may change, so that no change is missed.
+// Next is closed at the next change. Call it before reading the state that may change, so that no change is missed.
 func (c *Changes) Next() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +68,8 @@ func (c *Changes) Next() <-chan struct{} {
 	return c.next
 }
 
-// Until waits until the condition holds. It checks it at once and after every change, and returns ctx's
-// error if ctx ends first. It holds no lock while it calls condition.
+// Until waits until the condition holds. It checks at once and after every change, and returns ctx's error if ctx ends first.
+// It holds no lock while it calls condition.
 func (c *Changes) Until(ctx context.Context, condition func() bool) error {
 	if condition() {
 		return nil
@@ -88,14 +87,13 @@ func (c *Changes) Until(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// Position is how far a fold has come in its journal. The zero value is before the first message.
-// Safe for concurrent use.
+// Position is a fold's position in its journal. The zero value is before the first message. Safe for concurrent use.
 type Position struct {
 	sequence atomic.Uint64
 	changes  Changes
 }
 
-// Set moves the position to a sequence and wakes the goroutines that wait for it.
+// Set moves the position to a sequence and wakes the goroutines waiting for it.
 func (p *Position) Set(sequence uint64) {
 	p.sequence.Store(sequence)
 	p.changes.Notify()
@@ -104,7 +102,7 @@ func (p *Position) Set(sequence uint64) {
 // Get is the sequence of the last message folded.
 func (p *Position) Get() uint64 { return p.sequence.Load() }
 
-// Next is closed at the next move. Call it before the look at the fold's state, so that no move is missed.
+// Next is closed at the next move. Call it before reading the fold's state, so that no move is missed.
 func (p *Position) Next() <-chan struct{} { return p.changes.Next() }
 
 // Until waits until the sequence is folded. It returns ctx's error if ctx ends first.

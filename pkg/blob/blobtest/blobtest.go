@@ -25,7 +25,7 @@ const (
 	largeAllocBytes = 12 << 20
 )
 
-// Run tests the stores that open returns. Each must be empty, and apart from the others.
+// Run tests the stores that open returns. Each must be empty and independent of the others.
 func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	tests := []struct {
 		guarantee string
@@ -61,7 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	}
 }
 
-// Content gives a reproducible stream of bytes, different for each seed.
+// Content returns a reproducible stream of bytes, different for each seed.
 func Content(seed uint64, size int64) io.Reader {
 	var key [32]byte
 	for i := range 8 {

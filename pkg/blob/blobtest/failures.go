@@ -11,7 +11,7 @@ import (
 	"quire.dev/pkg/blob"
 )
 
-// sizesAround are read before the failure: nothing, less than a buffer, and more than a part of an upload.
+// sizesAround are the bytes read before the failure: none, less than a buffer, and more than a part of an upload.
 func sizesAround() []int64 { return []int64{0, 1000, 11 << 20} }
 
 func failingReader(t *testing.T, store blob.Store) {
@@ -53,7 +53,7 @@ func wrongSize(t *testing.T, store blob.Store) {
 	}
 }
 
-// readerFunc is a reader made of a function.
+// readerFunc is a function as an io.Reader.
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -12,7 +12,7 @@ import (
 	"quire.dev/pkg/blob"
 )
 
-// hashed puts blobs of sizes around those of a store's buffers.
+// hashed puts blobs of sizes around a store's buffer sizes.
 func hashed(t *testing.T, store blob.Store) {
 	const piece = 128 << 10
 	for i, size := range []int64{0, 1, piece - 1, piece, piece + 1, 2 * piece, 5<<20 + 3, 9 << 20} {
@@ -31,11 +31,11 @@ func hashed(t *testing.T, store blob.Store) {
 	}
 }
 
-// lateHash fails the test where something is hashed after the put has returned.
+// lateHash fails the test on a write after the put has returned.
 type lateHash struct {
 	hash.Hash
 	t    *testing.T
-	over bool // written by the goroutine of the put, read by whoever hashes: the race detector sees a hash that is late too
+	over bool // written by the put's goroutine, read by the hashing one: the race detector reports a late write too
 }
 
 func (h *lateHash) Write(p []byte) (int, error) {
@@ -45,7 +45,7 @@ func (h *lateHash) Write(p []byte) (int, error) {
 	return h.Hash.Write(p)
 }
 
-// hashedFailure has puts fail before, between and after pieces.
+// hashedFailure makes puts fail before, between and after pieces.
 func hashedFailure(t *testing.T, store blob.Store) {
 	cause := errors.New("the client went away")
 	for _, before := range sizesAround() {

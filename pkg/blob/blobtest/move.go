@@ -81,7 +81,7 @@ func move(t *testing.T, store blob.Store) {
 		t.Errorf("move of what is not there: %v, want ErrNotFound", err)
 	}
 	wantContent(t, store, "paste-trash/1/item/a", content)
-	// And back, into a folder that there was never anything in.
+	// And back, into a folder that was always empty.
 	if err := store.Move(t.Context(), "paste-trash/1/item/a", "other/2/item/a"); err != nil {
 		t.Fatal(err)
 	}

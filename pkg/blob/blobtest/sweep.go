@@ -53,7 +53,7 @@ func sweep(t *testing.T, store blob.Store) {
 	}
 }
 
-// putLater puts key again and again until the blob is younger than cutoff by the store's clock, which may be coarse.
+// putLater repeats the put until the blob is newer than cutoff by the store's clock, which may be coarse.
 func putLater(t *testing.T, store blob.Store, key string, cutoff time.Time) {
 	t.Helper()
 	later := func() bool {

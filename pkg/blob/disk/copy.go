@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// pieceBytes is what a Put reads before it writes.
+	// pieceBytes is the size of a Put's reads.
 	pieceBytes = 128 << 10
-	// maxSpares bounds the pieces that all Puts hold at a time beside one each: 16 MiB.
+	// maxSpares bounds the extra pieces of all Puts together: 16 MiB.
 	maxSpares = 128
-	// writeAhead and hashAhead are how many pieces a Put reads ahead of a stage. Hashing is the slowest: what it has left at the
-	// end, it does while the file is synced.
+	// writeAhead and hashAhead bound the pieces a Put reads ahead of a stage. Hashing is the slowest: it finishes while the
+	// file is synced.
 	writeAhead = 8
 	hashAhead  = 32
-	// writebackBytes is how much is written before the kernel is told to bring it to the disk. The fsync at the end then finds
-	// little left to do.
+	// writebackBytes are written before the kernel is asked to flush them, which leaves little for the final fsync.
 	writebackBytes = 4 << 20
 )
 
@@ -28,15 +27,15 @@ const (
 type piece struct {
 	bytes [pieceBytes]byte
 	n     int
-	users atomic.Int32 // stages that have not ended with it
+	users atomic.Int32 // stages still using it
 	spare bool         // it counts against maxSpares
 }
 
-// pieces is the memory of all Puts. A Put has one piece of its own, and takes spare ones while its reader is faster than its
-// stages: a slow client holds no more than one or two.
+// pieces is the memory of all Puts. A Put owns one piece, and takes spare ones while its reader is faster than its stages: a
+// slow client holds no more than one or two.
 type pieces struct {
 	pool   sync.Pool     // of *piece
-	spares chan struct{} // as many as there are spare pieces at present
+	spares chan struct{} // one element per spare piece in use
 }
 
 func newPieces() *pieces {
@@ -46,21 +45,21 @@ func newPieces() *pieces {
 func (s *pieces) take() *piece  { return s.pool.Get().(*piece) }
 func (s *pieces) give(p *piece) { s.pool.Put(p) }
 
-// copyTo writes what from holds to the file, syncs it, and writes the same to sum where that is not nil. What is larger than a
-// piece is read, written and hashed by a goroutine each, since each of these takes about as long as the disk does, and meanwhile
-// is called. An error of the reader is from.Err.
+// copyTo writes the content of from to the file, syncs it, and writes the same bytes to sum unless that is nil. Content larger
+// than a piece is read, written and hashed by one goroutine each, since each stage takes about as long as the disk; meanwhile
+// runs beside them. A reader's error is from.Err.
 func (s *pieces) copyTo(file *os.File, from *source.Reader, sum io.Writer, meanwhile func() error) error {
 	first := s.take()
 	more, err := first.fill(from)
 	if err == nil && more {
-		return s.pipeline(first, file, from, sum, meanwhile) // it gives first back
+		return s.pipeline(first, file, from, sum, meanwhile) // which returns first to the pool
 	}
 	defer s.give(first)
 	if err != nil {
 		return err
 	}
 	if sum != nil {
-		_, _ = sum.Write(first.bytes[:first.n]) // a hash, which never fails
+		_, _ = sum.Write(first.bytes[:first.n]) // a hash never fails
 	}
 	if _, err = file.Write(first.bytes[:first.n]); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (s *pieces) copyTo(file *os.File, from *source.Reader, sum io.Writer, meanw
 	return file.Sync()
 }
 
-// fill reads into the piece. It tells whether there may be more to read.
+// fill reads into the piece and reports whether there may be more to read.
 func (p *piece) fill(from *source.Reader) (more bool, err error) {
 	p.n, err = io.ReadFull(from, p.bytes[:])
 	switch {
@@ -80,15 +79,15 @@ func (p *piece) fill(from *source.Reader) (more bool, err error) {
 	return true, err
 }
 
-// pipeline is one blob on its way.
+// pipeline is the copy of one large blob.
 type pipeline struct {
 	pieces *pieces
 	file   *os.File
-	own    chan *piece // the Put's own piece, while no stage has it
+	own    chan *piece // the Put's own piece, while no stage uses it
 	write  chan *piece
-	hash   chan *piece // nil: nothing is hashed
+	hash   chan *piece // nil: no hash
 
-	failed   atomic.Bool // the file is of no use: its reader or a stage has failed
+	failed   atomic.Bool // the reader or a stage has failed: the file is useless
 	writeErr error       // read once the stages have ended
 }
 
@@ -118,7 +117,7 @@ func (s *pieces) pipeline(first *piece, file *os.File, from *source.Reader, sum 
 	return errors.Join(l.writeErr, beside)
 }
 
-// reading gives the pieces to the stages. It ends early where one has failed.
+// reading passes pieces to the stages until the end or until one fails.
 func (l *pipeline) reading(p *piece, from *source.Reader) (err error) {
 	for more := true; ; {
 		l.pass(p)
@@ -134,7 +133,7 @@ func (l *pipeline) reading(p *piece, from *source.Reader) (err error) {
 	}
 }
 
-// next is a piece that no stage has.
+// next returns a free piece.
 func (l *pipeline) next() *piece {
 	select {
 	case p := <-l.own:
@@ -161,7 +160,7 @@ func (l *pipeline) pass(p *piece) {
 	l.write <- p
 }
 
-// end says that a stage is done with the piece.
+// end releases a stage's use of the piece.
 func (l *pipeline) end(p *piece) {
 	if p.users.Add(-1) > 0 {
 		return
@@ -199,7 +198,7 @@ func (l *pipeline) writing() {
 
 func (l *pipeline) hashing(sum io.Writer) {
 	for p := range l.hash {
-		_, _ = sum.Write(p.bytes[:p.n]) // a hash, which never fails
+		_, _ = sum.Write(p.bytes[:p.n]) // a hash never fails
 		l.end(p)
 	}
 }

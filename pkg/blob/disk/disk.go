@@ -31,8 +31,8 @@ type Store struct {
 	pieces *pieces
 }
 
-// Open makes the folder if it is missing, takes its lock and removes files that a crash left half-written. A folder
-// that is open already, in this process or another one, is an error. The caller closes the store.
+// Open creates the folder if it is missing, locks it and removes files that a crash left half-written. It fails if the folder
+// is already open, here or in another process. The caller closes the store.
 func Open(folder string) (*Store, error) {
 	store := &Store{
 		keys:   filepath.Join(folder, "keys"),
@@ -81,7 +81,7 @@ func (s *Store) Create(ctx context.Context, key string, data []byte) error {
 	}
 	from := source.New(ctx, bytes.NewReader(data), int64(len(data)))
 	_, err := s.store(ctx, &content{key: key, from: from}, func(temp, path string) error {
-		// Unlike a rename, a link takes the place of no other file.
+		// Unlike a rename, a link never replaces a file.
 		if err := os.Link(temp, path); err != nil {
 			return err
 		}
@@ -93,14 +93,14 @@ func (s *Store) Create(ctx context.Context, key string, data []byte) error {
 	return err
 }
 
-// content is what becomes a blob.
+// content is the input of a new blob.
 type content struct {
 	key  string
 	from *source.Reader
-	sum  io.Writer // gets the bytes too; nil: none
+	sum  io.Writer // receives the bytes too; may be nil
 }
 
-// store writes a file and has place give it the path of its key.
+// store writes a temporary file and calls place to link it at the key's path.
 func (s *Store) store(ctx context.Context, c *content, place func(temp, path string) error) (blob.Info, error) {
 	file, err := os.CreateTemp(s.temp, "put-*")
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Store) store(ctx context.Context, c *content, place func(temp, path str
 		}
 		err = unavailable("put", c.key, err)
 	}
-	// The first error is the one that matters. The next Open removes the file if this can't.
+	// The first error matters. The next Open removes a file that is left behind.
 	_ = file.Close()
 	_ = os.Remove(file.Name())
 	return blob.Info{}, err
@@ -144,7 +144,7 @@ func (s *Store) Move(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// enter has place make the file of a key, whose folder it makes first if it is missing, and returns once that is durable.
+// enter creates the folder of a key if needed, calls place to create the file, and returns once both are durable.
 func (s *Store) enter(key string, place func(path string) error) error {
 	path := s.path(key)
 	folder := filepath.Dir(path)
@@ -161,7 +161,7 @@ func (s *Store) enter(key string, place func(path string) error) error {
 	return syncFolder(folder)
 }
 
-// write fills the file, durably, and closes it.
+// write fills the file, syncs and closes it.
 func (s *Store) write(ctx context.Context, file *os.File, c *content) (blob.Info, error) {
 	key := c.key
 	err := s.pieces.copyTo(file, c.from, c.sum, func() error { return makeFolder(filepath.Dir(s.path(key))) })
@@ -223,7 +223,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unavailable("delete", key, err)
 	}
-	// Even if there was no file: an earlier delete may have removed it and failed at this very step.
+	// Even without a file: an earlier delete may have removed it and failed at this step.
 	if err := syncFolder(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unavailable("delete", key, err)
 	}
@@ -237,7 +237,7 @@ func (s *Store) prepare() error {
 	return errors.Join(makeFolder(s.temp), makeFolder(s.keys))
 }
 
-// makeFolder makes a folder, and those above it, durably. It leaves existing ones alone.
+// makeFolder creates a folder and its parents durably. Existing ones stay untouched.
 func makeFolder(path string) error {
 	if stat, err := os.Stat(path); err == nil {
 		if !stat.IsDir() {
@@ -280,8 +280,8 @@ func unavailable(what, key string, err error) error {
 	return fmt.Errorf("%s blob %s: %w: %w", what, key, blob.ErrUnavailable, err)
 }
 
-// reader reads a part of a blob until its ctx ends. If the blob is replaced or deleted the file stays readable and whole,
-// because both only change the folder.
+// reader reads a range of a blob until its ctx ends. A replaced or deleted blob stays readable and whole, because both only
+// change the folder.
 type reader struct {
 	ctx     context.Context
 	key     string

@@ -17,9 +17,9 @@ import (
 	"quire.dev/pkg/blob"
 )
 
-// The first folderSegments segments of a key, but never its last one, are folders. In such a folder are folders named "~"
-// and the hash of the key, so that none has too many files. The file's name is the rest of the key with "~" for "/". No key
-// contains "~", so that two keys never have the same path.
+// The first folderSegments segments of a key, but never its last one, are folders. Each holds folders named "~" and the hash of
+// the key, which bounds the files per folder. The file's name is the rest of the key with "~" for "/". No key contains "~", so
+// two keys never share a path.
 const (
 	folderSegments = 2
 	hashMark       = "~"
@@ -52,8 +52,7 @@ func (s *Store) Sweep(ctx context.Context, prefix string, olderThan time.Time, v
 	}, prefix)
 }
 
-// sweepFolder visits the blobs whose keys begin with these segments. Folders that can hold no key with the prefix are left
-// out.
+// sweepFolder visits the blobs whose keys begin with these segments. It skips folders that can hold no key with the prefix.
 func (s *Store) sweepFolder(ctx context.Context, segments []string, visit func(blob.Info) error, prefix string) error {
 	path := filepath.Join(append([]string{s.keys}, segments...)...)
 	return eachEntry(ctx, path, func(entry fs.DirEntry) error {
@@ -91,7 +90,7 @@ func (s *Store) sweepFiles(ctx context.Context, segments []string, path string, 
 	})
 }
 
-// eachEntry calls each with the entries of a folder; with none if there is no such folder.
+// eachEntry calls each with the entries of a folder. A missing folder has none.
 func eachEntry(ctx context.Context, path string, each func(fs.DirEntry) error) error {
 	folder, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +99,7 @@ func eachEntry(ctx context.Context, path string, each func(fs.DirEntry) error) e
 	if err != nil {
 		return unavailable("sweep", path, err)
 	}
-	defer func() { _ = folder.Close() }() // only read
+	defer func() { _ = folder.Close() }() // read only
 	for {
 		entries, err := folder.ReadDir(batch)
 		if err == io.EOF {

@@ -4,5 +4,5 @@ package disk
 
 import "os"
 
-// startWriteback does nothing here: the fsync at the end writes all.
+// startWriteback does nothing here: the final fsync writes everything.
 func startWriteback(*os.File, int64, int64) {}

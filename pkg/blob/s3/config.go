@@ -11,17 +11,16 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Config describes the bucket and its use. Zero fields take their default; URL has none.
+// Config describes the bucket and its use. Zero fields take their defaults; URL has none.
 type Config struct {
 	// URL is http(s)://key:secret@host:port/bucket?region=…; the default region is us-east-1. Without key:secret@ the
-	// credentials are those of the environment (AWS_ACCESS_KEY_ID or MINIO_ROOT_USER and so on), of the file
-	// ~/.aws/credentials or AWS_SHARED_CREDENTIALS_FILE, or of the machine's or pod's IAM role: the first of these that there
-	// is. Those that expire are renewed.
+	// credentials come from the environment (AWS_ACCESS_KEY_ID, MINIO_ROOT_USER and so on), the file ~/.aws/credentials or
+	// AWS_SHARED_CREDENTIALS_FILE, or the IAM role of the machine or pod, in this order. Temporary credentials are renewed.
 	URL string
-	// Timeout bounds every call to the server, one part of a large blob at a time, and how long a read may wait for
-	// bytes. Default 30 s.
+	// Timeout bounds every call to the server, for each part of a large blob, and how long a read may wait for bytes. Default
+	// 30 s.
 	Timeout time.Duration
-	// Uploads bounds the parts that are sent at a time. More of them wait. Default 16.
+	// Uploads bounds the parts sent at a time. More of them wait. Default 16.
 	Uploads int
 }
 
@@ -68,14 +67,14 @@ func parseURL(raw string) (location, error) {
 		unless(u.Scheme == "http" || at.secure, "scheme %q is neither http nor https", u.Scheme),
 		unless(at.endpoint != "", "host is missing"),
 		unless(u.User == nil || at.key != "" && at.secret != "", "key:secret@ has no key or no secret; leave all of it out to use the environment's or a role's"),
-		// The names that S3 allows, less dots, which TLS certificates don't cover.
+		// Names allowed by S3, without dots, which TLS certificates don't cover.
 		unless(regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`).MatchString(at.bucket),
 			"bucket %q is not 3 to 63 characters of [a-z0-9-]", at.bucket),
 		onlyRegion(u.Query()),
 	)
 }
 
-// credentials are those of the URL, or those that the environment, a file or a role gives.
+// credentials come from the URL, or else from the environment, a file or a role.
 func (at location) credentials() *credentials.Credentials {
 	if at.key != "" {
 		return credentials.NewStaticV4(at.key, at.secret, "")

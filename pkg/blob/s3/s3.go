@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// partBytes is the smallest part that S3 allows but for the last one.
+	// partBytes is S3's minimum for all parts but the last.
 	partBytes = 5 << 20
-	// maxParts is how many parts S3 allows, which bounds a blob to 48 GiB.
+	// maxParts is S3's maximum, which bounds a blob to 48 GiB.
 	maxParts   = 10_000
 	maxRetries = 3
 )
@@ -35,12 +35,12 @@ type Store struct {
 	client  *minio.Core
 	bucket  string
 	timeout time.Duration
-	slots   chan struct{} // one for each part that is being sent
+	slots   chan struct{} // one element per part being sent
 	buffers buffers
 }
 
-// Open connects to the configured bucket and creates it if it is missing. It refuses a bucket that keeps versions, because
-// a delete would not delete there.
+// Open connects to the configured bucket and creates it if it is missing. It refuses a versioned bucket, where a delete would
+// not delete.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	config = config.withDefaults()
 	at, err := parseURL(config.URL)
@@ -89,7 +89,7 @@ func (s *Store) prepare(ctx context.Context, region string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	exists, err := s.client.BucketExists(ctx, s.bucket)
-	// S3 refuses to tell that to a user who may list some prefixes only. Such a user may ask whether the bucket keeps versions.
+	// S3 hides this from users who may list only some prefixes. They may still ask whether the bucket is versioned.
 	limited := minio.ToErrorResponse(err).Code == minio.AccessDenied
 	if err != nil && !limited {
 		return err
@@ -97,7 +97,7 @@ func (s *Store) prepare(ctx context.Context, region string) error {
 	if !exists && !limited {
 		err := s.client.MakeBucket(ctx, s.bucket, minio.MakeBucketOptions{Region: region})
 		if err != nil && minio.ToErrorResponse(err).Code == minio.BucketAlreadyOwnedByYou {
-			return nil // another instance has made it meanwhile
+			return nil // another instance has created it meanwhile
 		}
 		return err
 	}
@@ -108,15 +108,14 @@ func (s *Store) prepare(ctx context.Context, region string) error {
 	case limited:
 		return err // the credentials are wrong, or there is no such bucket
 	}
-	return nil // a server that does not tell, or not to this user, is taken
+	return nil // accepted: this server does not say, or not to this user
 }
 
-// PutBytes implements blob.Buffering: a Put holds one part.
+// PutBytes implements blob.Buffering: a Put buffers one part.
 func (s *Store) PutBytes() int64 { return partBytes }
 
-// Put implements blob.Store. It waits with a part that is ready while Config.Uploads others are being sent; how many Puts read at
-// a time is the caller's to bound. Info.Modified is by this process's clock. A Put of a blob of more than one part that fails
-// aborts its upload.
+// Put implements blob.Store. A complete part waits while Config.Uploads others are being sent; bounding concurrent Puts is up
+// to the caller. Info.Modified is by this process's clock. A Put of several parts that fails aborts its upload.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
 	if err := errors.Join(blob.ValidateKey(key), blob.ValidateSize(size), ctx.Err()); err != nil {
 		return blob.Info{}, err
@@ -128,7 +127,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (b
 			part.give()
 			return blob.Info{}, fmt.Errorf("put blob %s: %w", key, from.Err())
 		}
-		// After a failed request the transport may still read from the buffer, so it is not used again.
+		// After a failed request the transport may still read from the buffer, so it is not reused.
 		return blob.Info{}, s.fault(ctx, "put", key, err)
 	}
 	part.give()
@@ -157,7 +156,7 @@ func (s *Store) upload(ctx context.Context, key string, from *source.Reader, par
 	return nil
 }
 
-// send makes a call that sends a part, once there is a slot for it.
+// send calls a function that sends a part, once a slot is free.
 func (s *Store) send(ctx context.Context, call func(ctx context.Context) error) error {
 	select {
 	case s.slots <- struct{}{}:
@@ -213,16 +212,15 @@ func (s *Store) uploadPart(ctx context.Context, key, id string, number int, data
 	return etag, err
 }
 
-// abortUpload frees the parts sent so far, even if ctx has ended. If it fails, the bucket's lifecycle rule frees them. The
-// caller of Put gets the error of the Put.
+// abortUpload frees the parts sent so far, even if ctx has ended. If it fails, the bucket's lifecycle rule frees them. Put
+// returns its own error.
 func (s *Store) abortUpload(ctx context.Context, key, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	defer cancel()
 	_ = s.client.AbortMultipartUpload(ctx, s.bucket, key, id)
 }
 
-// Create implements blob.Store. A server that does not know If-None-Match in a put replaces a blob that comes at the same
-// moment.
+// Create implements blob.Store. A server without support for If-None-Match in a put replaces a blob created at the same moment.
 func (s *Store) Create(ctx context.Context, key string, content []byte) error {
 	if err := blob.ValidateKey(key); err != nil {
 		return err
@@ -240,7 +238,7 @@ func (s *Store) Create(ctx context.Context, key string, content []byte) error {
 	options.SetMatchETagExcept("*")
 	_, err = s.client.PutObject(bounded, s.bucket, key, bytes.NewReader(content), int64(len(content)), "", "", options)
 	switch minio.ToErrorResponse(err).StatusCode {
-	case http.StatusPreconditionFailed, http.StatusConflict: // S3 answers 409 to the slower one of two at a time
+	case http.StatusPreconditionFailed, http.StatusConflict: // S3 answers 409 to the slower of two concurrent puts
 		return fmt.Errorf("create blob %s: %w", key, blob.ErrExists)
 	}
 	if err != nil {
@@ -249,7 +247,7 @@ func (s *Store) Create(ctx context.Context, key string, content []byte) error {
 	return nil
 }
 
-// Move implements blob.Store: the server copies the blob, which may have 5 GiB at most, and deletes it.
+// Move implements blob.Store: the server copies the blob, 5 GiB at most, and deletes the original.
 func (s *Store) Move(ctx context.Context, from, to string) error {
 	if err := errors.Join(blob.ValidateKey(from), blob.ValidateKey(to)); err != nil {
 		return err
@@ -297,7 +295,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.R
 	return &reader{store: s, ctx: ctx, idle: idle, key: key, body: body}, info, nil
 }
 
-// lastByte is the end of a range for SetRange, which takes 0 for the blob's end.
+// lastByte returns the end of a range for SetRange, where 0 means the blob's end.
 func lastByte(offset, length int64) int64 {
 	if length < 0 || offset > math.MaxInt64-length {
 		return 0
@@ -305,7 +303,7 @@ func lastByte(offset, length int64) int64 {
 	return offset + length - 1
 }
 
-// wholeSize is the size of the blob if the answer may be a part of it (RFC 9110, 14.4: "bytes 0-9/100").
+// wholeSize returns the size of the blob from a full or partial response (RFC 9110, 14.4: "bytes 0-9/100").
 func wholeSize(answered int64, header http.Header) (int64, error) {
 	value := header.Get("Content-Range")
 	if value == "" {
@@ -319,7 +317,7 @@ func wholeSize(answered int64, header http.Header) (int64, error) {
 	return size, nil
 }
 
-// getNothing answers a get whose range holds no byte of the blob.
+// getNothing answers a get whose range is empty.
 func (s *Store) getNothing(ctx context.Context, key string) (io.ReadCloser, blob.Info, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -372,7 +370,7 @@ func (s *Store) Sweep(ctx context.Context, prefix string, olderThan time.Time, v
 	return nil
 }
 
-// fault gives an error of the client its kind. ctx is the caller's: if it has ended, its error is the cause.
+// fault classifies an error of the client. ctx is the caller's: if it has ended, its error is the cause.
 func (s *Store) fault(ctx context.Context, what, key string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s blob %s: %w", what, key, ctx.Err())

@@ -11,8 +11,8 @@ import (
 
 var errIdle = errors.New("the server sent nothing for too long")
 
-// idle ends its context when the server is silent for too long. Only the time between start and stop counts, so that a
-// slow caller is not taken for a slow server.
+// idle ends its context when the server is silent for too long. Only the time between start and stop counts, so that a slow
+// caller is not mistaken for a slow server.
 type idle struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -44,7 +44,7 @@ func (i *idle) cause(err error) error {
 	return err
 }
 
-// reader reads the body of an answer.
+// reader reads the body of a response.
 type reader struct {
 	store *Store
 	ctx   context.Context // the caller's
@@ -70,23 +70,23 @@ func (r *reader) Read(p []byte) (int, error) {
 // Close implements io.Closer. It does not wait for the rest of the body.
 func (r *reader) Close() error {
 	r.idle.close()
-	// idle.close has ended the request, so this error says nothing.
+	// idle.close has ended the request, so this error is meaningless.
 	_ = r.body.Close()
 	return nil
 }
 
-// firstBytes is the room for the beginning of a part.
+// firstBytes is the initial size of a part's buffer.
 const firstBytes = 64 << 10
 
-// part holds one part of a blob at a time. Its buffer grows with what has come, so that a slow reader takes little memory: at
-// most 16 times that.
+// part holds one part of a blob at a time. Its buffer grows with the bytes received, to at most 16 times their number, so that
+// a slow reader takes little memory.
 type part struct {
 	buffer []byte
 	spare  buffers
 }
 
-// next reads the next part and tells whether that was the last one. It checks ctx after the last read, so that nothing becomes
-// visible for a caller who has given up.
+// next reads the next part and reports whether it is the last. It checks ctx after the last read, so that nothing becomes
+// visible after the caller has given up.
 func (p *part) next(ctx context.Context, from *source.Reader) (data []byte, last bool, err error) {
 	for n := 0; ; {
 		if n == partBytes {
@@ -112,10 +112,10 @@ func (p *part) grow() {
 	p.buffer = larger
 }
 
-// give lets another part use the buffer.
+// give returns the buffer for reuse.
 func (p *part) give() { p.spare.give(p.buffer) }
 
-// buffers keeps some buffers of whole parts for the next ones.
+// buffers is a free list of full-size part buffers.
 type buffers chan []byte
 
 func (b buffers) take(size int) []byte {

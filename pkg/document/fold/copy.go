@@ -6,16 +6,16 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// copyTo makes to, which is empty, a shallow copy of from: the lists and messages in it are shared, since
-// nothing changes them. It walks the fields, so that one added to the schema is copied too; walking the
-// struct takes about as long as an assignment of each. The copy of nil is an empty message.
+// copyTo makes to, which is empty, a shallow copy of from, sharing its immutable lists and messages. It iterates over the
+// fields, so that fields added to the schema are copied too; this takes about as long as assigning each. The copy of nil is an
+// empty message.
 func copyTo[M event.Document | event.Content | event.Outcome](to, from *M) {
 	if from == nil {
 		return
 	}
 	source, target := reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem()
 	for i := range target.NumField() {
-		if field := target.Field(i); field.CanSet() { // the unexported fields are protobuf's own
+		if field := target.Field(i); field.CanSet() { // unexported fields are protobuf's own
 			field.Set(source.Field(i))
 		}
 	}
@@ -27,13 +27,13 @@ func clone(d *event.Document) *event.Document {
 	return c
 }
 
-// Space is room for a document and its content, made at once.
+// Space is memory for a document and its content in one allocation.
 type Space struct {
 	document event.Document
 	content  event.Content
 }
 
-// clone is the copy of d with a content of its own.
+// clone copies d and its content.
 func (s *Space) clone(d *event.Document) *event.Document {
 	copyTo(&s.document, d)
 	if content := d.GetContent(); content != nil {
@@ -43,7 +43,7 @@ func (s *Space) clone(d *event.Document) *event.Document {
 	return &s.document
 }
 
-// Head is Head(d) for as long as the space is not used again.
+// Head is Head(d), valid until the space is reused.
 func (s *Space) Head(d *event.Document) *event.Document {
 	if len(d.GetContent().GetInline()) == 0 {
 		return d
@@ -53,7 +53,7 @@ func (s *Space) Head(d *event.Document) *event.Document {
 	return h
 }
 
-// Head is d without the bytes of its content.
+// Head returns d without the bytes of its content.
 func Head(d *event.Document) *event.Document {
 	if len(d.GetContent().GetInline()) == 0 {
 		return d
@@ -61,7 +61,7 @@ func Head(d *event.Document) *event.Document {
 	return new(Space).Head(d)
 }
 
-// Whole puts the content's bytes back into what Head left of a document. It takes over both.
+// Whole restores the content's bytes in a document made by Head. It takes ownership of both.
 func Whole(head *event.Document, inline []byte) *event.Document {
 	if len(inline) > 0 && head.Content != nil {
 		head.Content.Inline = inline
@@ -69,7 +69,7 @@ func Whole(head *event.Document, inline []byte) *event.Document {
 	return head
 }
 
-// Earlier is an earlier version as it is read now: with the password and the expiry of the current one.
+// Earlier returns an earlier version as it is read now: with the current password and expiry.
 func Earlier(current, earlier *event.Document) *event.Document {
 	d := clone(earlier)
 	d.PasswordHash, d.ExpiresMs = current.PasswordHash, current.ExpiresMs

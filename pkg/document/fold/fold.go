@@ -1,8 +1,8 @@
 // Package fold decides what a request does to a document: a paste, a quick paste or a file.
 //
-// It is pure: a decision depends on the document, the kept outcome, the request and the fold's time,
-// which all come from the journal, and on nothing else. Two replicas that fold the same journal decide
-// the same. Documents and outcomes are never changed in place: arguments and results may be shared.
+// It is pure: a decision depends only on the document, the kept outcome, the request and the fold's time, which all come from
+// the journal. Two replicas that fold the same journal decide the same. Documents and outcomes are immutable: arguments and
+// results may be shared.
 package fold
 
 import (
@@ -12,20 +12,20 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// KeepOutcomeMillis is for how long an outcome answers for its idempotency id (docs/api.md, Idempotency).
+// KeepOutcomeMillis is how long an outcome is replayed for its idempotency id (docs/api.md, Idempotency).
 const KeepOutcomeMillis = 24 * 60 * 60 * 1000
 
-// Policy is how the rules of one domain differ from another's.
+// Policy holds the differences between the domains' rules.
 type Policy struct {
 	Domain event.Domain
-	// Updates: documents can be updated, and each update makes a version.
+	// Updates: documents can be updated, and each update creates a version.
 	Updates bool
-	// ManageTokens: a document without an owner can be changed by a caller that has its manage token.
+	// ManageTokens: a document without an owner can be changed with its management token.
 	ManageTokens bool
 	// CountsStorage: the content counts towards the owner's storage.
 	CountsStorage bool
-	// OutcomeDocument: the outcome of a create carries the document without its content, since a
-	// replayed answer shows more of it than an outcome has fields for.
+	// OutcomeDocument: the outcome of a create includes the document without its content, since a replayed answer shows more of
+	// it than an outcome has fields for.
 	OutcomeDocument bool
 }
 
@@ -40,33 +40,33 @@ func Files() Policy {
 	return Policy{Domain: event.File, CountsStorage: true, OutcomeDocument: true}
 }
 
-// Position is where in the journal a request stands, and the fold's time there.
+// Position is a request's position in the journal, and the fold's time there.
 type Position struct {
 	Sequence uint64
 	Index    uint32
 	NowMS    int64
-	// StoredMS is when the journal stored the message, plus the clock offset of its source. Deadlines are
-	// compared with it, since the two other times may be wrong: the stamp of a message that was delayed is
-	// too early, and the fold's time may be ahead of every clock.
+	// StoredMS is when the journal stored the message, plus the clock offset of its source. Deadlines are compared with it,
+	// since the two other times may be wrong: the stamp of a delayed message is too early, and the fold's time may be ahead of
+	// every clock.
 	StoredMS int64
 }
 
-// order tells documents apart that were created in the same millisecond.
+// order sorts documents created in the same millisecond.
 func (p Position) order() int64 { return int64(p.Sequence<<12 | uint64(p.Index&0xfff)) }
 
-// Change is the effect of a request beside its outcome. The zero Change has none.
+// Change is the effect of a request besides its outcome. The zero Change has none.
 type Change struct {
 	// Put is the document's new state.
 	Put *event.Document
-	// Version is the state that Put replaces, kept for its owner.
+	// Version is the state replaced by Put, kept for its owner.
 	Version *event.Document
 	// Delete removes the document, Blob and the versions FirstVersion to LastVersion with their blobs.
 	Delete       bool
 	FirstVersion uint64
-	LastVersion  uint64 // below FirstVersion where there are no earlier versions
-	// Blob holds the content of the document that is deleted; empty where that was inline.
+	LastVersion  uint64 // below FirstVersion without earlier versions
+	// Blob holds the content of the deleted document; empty if it was inline.
 	Blob string
-	// Burned: the caller of the burn still has to read Blob, which must outlive the answer.
+	// Burned: the caller of the burn has yet to read Blob, which must outlive the answer.
 	Burned bool
 	// Storage is the change of the owner's storage.
 	Storage Storage
@@ -76,12 +76,11 @@ type Change struct {
 type Storage struct {
 	Account    uint64
 	DeltaBytes int64
-	AtMS       int64 // from when it counts, by the document's own journal: billing may hear of it much later
+	AtMS       int64 // when it takes effect, by the document's own journal; billing may learn of it much later
 }
 
-// Decide folds one request and writes the outcome into o, which is empty. state is the document as it
-// stands, nil where there is none; kept is the outcome under the request's idempotency id, nil where
-// there is none. A document that a create makes has messages of its own, and shares strings and bytes with r.
+// Decide folds one request and writes the outcome into the empty o. state is the current document, or nil; kept is the outcome
+// under the request's idempotency id, or nil. A created document has its own messages, but shares strings and bytes with r.
 func Decide(p Policy, state *event.Document, kept *event.Outcome, r *event.Request, at Position, o *event.Outcome) Change {
 	o.Index, o.Item, o.BodyHash, o.RequestId, o.DecidedMs, o.Remaining = at.Index, r.Item, r.BodyHash, r.RequestId, at.NowMS, -1
 	if r.Charge != nil {
@@ -113,8 +112,8 @@ func Decide(p Policy, state *event.Document, kept *event.Outcome, r *event.Reque
 	return refuse(o, event.OutcomeStatus_NOT_FOUND)
 }
 
-// IsKept tells whether outcomes of the request are kept under its idempotency id. A burn's is not: it
-// holds the content that was read for the last time.
+// IsKept reports whether outcomes of the request are kept under its idempotency id. A burn's is not: it holds the content just
+// read for the last time.
 func IsKept(r *event.Request) bool {
 	switch r.Action.(type) {
 	case *event.Request_Create, *event.Request_Update, *event.Request_Delete:
@@ -123,7 +122,7 @@ func IsKept(r *event.Request) bool {
 	return false
 }
 
-// Keeps tells whether o is the outcome to be kept of r: the first decision about it.
+// Keeps reports whether o is the outcome to keep for r: the first decision about it.
 func Keeps(r *event.Request, o *event.Outcome) bool {
 	decided := o.Status != event.OutcomeStatus_DEADLINE_EXCEEDED && o.Status != event.OutcomeStatus_IDEMPOTENCY_MISMATCH
 	return IsKept(r) && decided && !o.Replayed
@@ -134,7 +133,7 @@ func refuse(o *event.Outcome, status event.OutcomeStatus) Change {
 	return Change{}
 }
 
-// done makes o the outcome of a request that was carried out on d.
+// done makes o the outcome of a request carried out on d.
 func done(o *event.Outcome, d *event.Document) {
 	o.Status = event.OutcomeStatus_OK
 	o.Version, o.CreatedMs, o.UpdatedMs, o.ExpiresMs, o.Owner = d.Version, d.CreatedMs, d.UpdatedMs, d.ExpiresMs, d.Owner
@@ -146,13 +145,11 @@ const (
 	DefaultVisibility = event.Unlisted
 )
 
-// Create makes the event of a new paste: the defaults, into which the draft is merged just as an update
-// is. It takes over made, which has the fields that are not the client's to say: the id, the owner and
-// the manage token.
+// Create builds the event of a new paste: defaults into which the draft is merged, like an update. It takes ownership of made,
+// which has the fields that clients can't set: the id, the owner and the management token.
 //
-// The event carries the whole document instead of the draft. During a roll-out an instance of an
-// earlier version may fold it, and must come to the same document; and later defaults must not change
-// what is in a journal.
+// The event carries the whole document instead of the draft. During a rollout an instance of an earlier version may fold it,
+// and must reach the same document; and later defaults must not change what is in a journal.
 func Create(made *event.Document, draft *event.Update) *event.Create {
 	made.Language, made.Visibility = DefaultLanguage, uint32(DefaultVisibility)
 	merge(made, draft)
@@ -176,7 +173,7 @@ func create(p Policy, state *event.Document, r *event.Request, c *event.Create, 
 	return Change{Put: d, Storage: stored(p, d, 1, at.NowMS)}
 }
 
-// stored is the change of storage by times the size of d: 1 adds it, -1 gives it back.
+// stored is the change of storage by times the size of d: 1 adds it, -1 frees it.
 func stored(p Policy, d *event.Document, times, atMS int64) Storage {
 	size := int64(d.GetContent().GetSizeBytes())
 	if !p.CountsStorage || d.Owner == 0 || size == 0 {
@@ -205,15 +202,15 @@ func update(p Policy, state *event.Document, r *event.Request, u *event.Update, 
 	return Change{Put: d, Version: state}
 }
 
-// expireIn sets the expiry of d to lifetimeMS after the fold's time. A lifetime of 0 leaves it as it is.
+// expireIn sets the expiry of d to lifetimeMS after the fold's time. A lifetime of 0 changes nothing.
 func expireIn(d *event.Document, lifetimeMS int64, at Position) {
 	if lifetimeMS > 0 {
 		d.ExpiresMs = at.NowMS + lifetimeMS
 	}
 }
 
-// limitLifetime cuts the expiry of d to maxMS after its creation, whatever the update says. The expiry that it had before, by
-// an event of a time without this limit, stays possible. A limit of 0 is none.
+// limitLifetime limits the expiry of d to maxMS after its creation, whatever the update says. A later expiry that it already
+// had, from an event before this limit existed, remains allowed. 0 means no limit.
 func limitLifetime(d, before *event.Document, maxMS int64) {
 	latest := max(d.CreatedMs+maxMS, before.ExpiresMs)
 	if maxMS > 0 && (d.ExpiresMs == 0 || d.ExpiresMs > latest) {
@@ -221,8 +218,7 @@ func limitLifetime(d, before *event.Document, maxMS int64) {
 	}
 }
 
-// merge writes the fields that u sets into d. A lifetime is left to expireIn, since it counts from the
-// fold's time.
+// merge writes the fields set in u into d, except the lifetime, which counts from the fold's time: see expireIn.
 func merge(d *event.Document, u *event.Update) {
 	if u.Content != nil {
 		d.Content = u.Content
@@ -271,7 +267,7 @@ func remove(p Policy, state *event.Document, r *event.Request, d *event.Delete, 
 	return gone(p, state, at.NowMS)
 }
 
-// gone is the change that deletes d with all its versions. Its storage ends at atMS.
+// gone is the change that deletes d with all its versions. Its storage is freed at atMS.
 func gone(p Policy, d *event.Document, atMS int64) Change {
 	return Change{
 		Delete: true, FirstVersion: max(d.FirstVersionKept, 1), LastVersion: max(d.Version, 1) - 1,
@@ -279,8 +275,8 @@ func gone(p Policy, d *event.Document, atMS int64) Change {
 	}
 }
 
-// burn makes exactly one read the last. The edge checked the password of one version; another version
-// may have another password, so that the edge has to read again.
+// burn makes exactly one read the last. The edge checked the password of one version; a newer version may have another
+// password, so that the edge has to read again.
 func burn(p Policy, state *event.Document, r *event.Request, b *event.Burn, at Position, o *event.Outcome) Change {
 	if !MayRead(state, Reader{Account: r.Account, NowMS: at.NowMS}) {
 		return refuse(o, event.OutcomeStatus_NOT_FOUND)
@@ -298,7 +294,7 @@ func burn(p Policy, state *event.Document, r *event.Request, b *event.Burn, at P
 	return c
 }
 
-// expire deletes an expired document. Its storage counts up to its expiry, however late the sweep is.
+// expire deletes an expired document. Its storage is freed as of its expiry, however late the sweep is.
 func expire(p Policy, state *event.Document, at Position, o *event.Outcome) Change {
 	if state == nil || !Expired(state, at.NowMS) {
 		return refuse(o, event.OutcomeStatus_NOT_FOUND)
@@ -307,11 +303,11 @@ func expire(p Policy, state *event.Document, at Position, o *event.Outcome) Chan
 	return gone(p, state, state.ExpiresMs)
 }
 
-// mayChange returns OK where the caller may update and delete d, and otherwise the refusal.
+// mayChange returns OK if the caller may update and delete d, and otherwise the refusal.
 func mayChange(p Policy, d *event.Document, account uint64, tokenHash []byte, nowMS int64) event.OutcomeStatus {
 	refusal := MayOwn(d, Reader{Account: account, NowMS: nowMS})
 	if account != 0 || refusal == event.OutcomeStatus_NOT_FOUND {
-		return refusal // a manage token counts for keyless callers only
+		return refusal // a management token is for anonymous callers only
 	}
 	if p.ManageTokens && d.Owner == 0 && len(d.ManageTokenHash) > 0 &&
 		subtle.ConstantTimeCompare(d.ManageTokenHash, tokenHash) == 1 {

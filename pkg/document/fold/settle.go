@@ -2,9 +2,9 @@ package fold
 
 import "quire.dev/pkg/event"
 
-// Settlements appends to list the events that tell billing how a request ended: its admission is served or
-// void, and the owner's storage has changed. There are none for a request that was not metered and changed
-// no storage. The first one is written into t, which is empty.
+// Settlements appends the events that tell billing how a request ended: its admission is served or void, and the owner's
+// storage has changed. A request that was not metered and changed no storage has none. The first one is written into the empty
+// t.
 func Settlements(list []*event.Settlement, t *event.Settlement, r *event.Request, o *event.Outcome, c Change, sequence uint64) []*event.Settlement {
 	if r.Charge != nil {
 		t.RequestId, t.Result, t.Account, t.QuotaKey = r.RequestId, event.Result_SERVED, r.Charge.Account, r.Charge.QuotaKey
@@ -26,12 +26,11 @@ func Settlements(list []*event.Settlement, t *event.Settlement, r *event.Request
 	return list
 }
 
-// Served tells whether the request is paid for: it was carried out, and o is not the replay of an
-// earlier outcome.
+// Served reports whether the request is charged: it was carried out, and o is not a replay.
 func Served(o *event.Outcome) bool { return o.Status == event.OutcomeStatus_OK && !o.Replayed }
 
-// failed tells whether the request counts towards too_many_failures. A replayed success does not, nor
-// does a missed deadline, which is not the caller's fault.
+// failed reports whether the request counts towards too_many_failures. A replayed success does not, nor does a missed deadline,
+// which is not the caller's fault.
 func failed(o *event.Outcome) bool {
 	return o.Status != event.OutcomeStatus_OK && o.Status != event.OutcomeStatus_DEADLINE_EXCEEDED
 }

@@ -7,21 +7,21 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// MaxAheadMillis is how far a stamp may be ahead of the time at which its message was stored, so that
-// one wrong clock can't move the fold's time, and with it every lifetime, into next month.
+// MaxAheadMillis is how far a stamp may be ahead of its message's storage time, so that one wrong clock can't move the fold's
+// time, and with it every lifetime, into next month.
 const MaxAheadMillis = 5_000
 
-// SourceIdleMillis is after how long without a batch a source's mark is forgotten. A process draws a
-// new source at each start, and repeats a batch for much less than an hour.
+// SourceIdleMillis is how long a source must be idle for its watermark to be forgotten. A process draws a new source at each
+// start, and repeats a batch for much less than an hour.
 const SourceIdleMillis = 60 * 60 * 1000
 
-// State is the state of a partition's fold beside its documents: its time and the marks of its sources.
-// Not for concurrent use.
+// State is the state of a partition's fold besides its documents: its time and the watermarks of its sources. Not safe for
+// concurrent use.
 type State struct {
 	sequence uint64
 	timeMS   int64
 	sources  map[string]source
-	lease    *event.DomainLease // never changed in place; nil where there is none
+	lease    *event.DomainLease // immutable; may be nil
 }
 
 type source struct {
@@ -29,7 +29,7 @@ type source struct {
 	seenMS int64
 }
 
-// NewState makes the state of a Snapshot. Nil is the state before the first message.
+// NewState restores the state of a Snapshot. Nil is the state before the first message.
 func NewState(kept *event.DomainState) *State {
 	s := &State{sequence: kept.GetSequence(), timeMS: kept.GetTimeMs(), sources: map[string]source{}, lease: kept.GetLease()}
 	for _, k := range kept.GetSources() {
@@ -38,15 +38,15 @@ func NewState(kept *event.DomainState) *State {
 	return s
 }
 
-// Message is the part of a journal message that the state depends on.
+// Message holds the parts of a journal message that the state depends on.
 type Message struct {
 	Sequence uint64
 	StoredMS int64 // when the journal stored it
 	Batch    *event.RequestBatch
 }
 
-// Enter moves the fold to a message. It returns the fold's time there, and whether the batch repeats
-// one that is already folded, so that it must be passed over.
+// Enter moves the fold to a message. It returns the fold's time there, and whether the batch is a repeat of a folded one and
+// must be skipped.
 func (s *State) Enter(m Message) (nowMS int64, repeat bool) {
 	b := m.Batch
 	s.sequence = m.Sequence
@@ -62,8 +62,8 @@ func (s *State) Enter(m Message) (nowMS int64, repeat bool) {
 	return s.timeMS, false
 }
 
-// Grant folds the lease of the message that was entered last, and tells whether it is granted: its reader had the last
-// lease, or knew of the last one. A reader that did not know of it was overtaken.
+// Grant folds the lease of the last entered message, and reports whether it is granted: its reader had the last lease, or knew
+// of it. A reader that did not know of it was overtaken.
 func (s *State) Grant(l *event.ReadLease) bool {
 	last := s.lease
 	same := last != nil && last.Instance == l.Instance && last.Run == l.Run
@@ -78,13 +78,13 @@ func (s *State) Grant(l *event.ReadLease) bool {
 	return true
 }
 
-// Lease is the last lease that was granted and not ended, nil where there is none. It must not be changed.
+// Lease returns the last lease granted and not ended, or nil. It must not be changed.
 func (s *State) Lease() *event.DomainLease { return s.lease }
 
 // TimeMS is the fold's time.
 func (s *State) TimeMS() int64 { return s.timeMS }
 
-// Snapshot returns the state in the form in which it is kept. Idle sources are forgotten.
+// Snapshot returns the state in its stored form, without idle sources.
 func (s *State) Snapshot() *event.DomainState {
 	kept := &event.DomainState{Sequence: s.sequence, TimeMs: s.timeMS, Lease: s.lease}
 	for name, known := range s.sources {

@@ -14,8 +14,8 @@ import (
 	"quire.dev/pkg/eventually"
 )
 
-// Cluster is several servers that replicate between them, over the loopback
-// interface, each in a temporary folder of its own.
+// Cluster is a set of replicating servers on the loopback interface, each with
+// its own temporary folder.
 type Cluster struct {
 	nodes []*Server
 }
@@ -39,7 +39,7 @@ func StartCluster(t testing.TB, count int, options ...Option) *Cluster {
 		c.nodes = append(c.nodes, node)
 		t.Cleanup(node.Stop)
 	}
-	// Together: none is ready for JetStream before most of them are up.
+	// In parallel: none is ready for JetStream before most of them are up.
 	for _, node := range c.nodes {
 		node.run(t)
 	}
@@ -52,7 +52,7 @@ func StartCluster(t testing.TB, count int, options ...Option) *Cluster {
 	return c
 }
 
-// count returns the number of running servers for which it is true.
+// count returns the number of running servers for which is returns true.
 func (c *Cluster) count(is func(*server.Server) bool) (n int) {
 	for _, node := range c.nodes {
 		if srv := node.server(); srv != nil && is(srv) {
@@ -62,8 +62,8 @@ func (c *Cluster) count(is func(*server.Server) bool) (n int) {
 	return n
 }
 
-// WaitCurrent waits until all servers hold all that the stream does. A server
-// that is stopped before that leaves the others without a quorum for seconds.
+// WaitCurrent waits until all servers hold the whole stream. Stopping a server
+// before that leaves the others without a quorum for seconds.
 func (c *Cluster) WaitCurrent(t testing.TB, stream string) {
 	t.Helper()
 	eventually.True(t, "all replicas of "+stream, func() bool {
@@ -74,7 +74,7 @@ func (c *Cluster) WaitCurrent(t testing.TB, stream string) {
 	})
 }
 
-// Conn connects to any of the servers, and to another one when it is lost.
+// Conn connects to one of the servers, and fails over to the others.
 func (c *Cluster) Conn(t testing.TB, options ...nats.Option) *nats.Conn {
 	t.Helper()
 	var urls []string
@@ -87,7 +87,7 @@ func (c *Cluster) Conn(t testing.TB, options ...nats.Option) *nats.Conn {
 // Node is one of the servers, counted from 0.
 func (c *Cluster) Node(i int) *Server { return c.nodes[i] }
 
-// LeaderOf waits until the stream has a leader, and says which server it is.
+// LeaderOf waits until the stream has a leader, and returns its index.
 func (c *Cluster) LeaderOf(t testing.TB, stream string) int {
 	t.Helper()
 	leader := -1
@@ -103,7 +103,7 @@ func (c *Cluster) LeaderOf(t testing.TB, stream string) int {
 	return leader
 }
 
-// freePorts finds ports that nobody listened on a moment ago.
+// freePorts finds ports that were free a moment ago.
 func freePorts(t testing.TB, count int) []int {
 	t.Helper()
 	ports := make([]int, count)
@@ -112,7 +112,7 @@ func freePorts(t testing.TB, count int) []int {
 		if err != nil {
 			t.Fatalf("find a port: %v", err)
 		}
-		defer l.Close() // all at the end, so that all differ
+		defer l.Close() // all at the end, so that the ports differ
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports
@@ -125,7 +125,7 @@ func connect(t testing.TB, url string, options []nats.Option) *nats.Conn {
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(5 * time.Millisecond),
 		nats.ReconnectJitter(0, 0),
-		// Many tests cut connections on purpose; their errors are not reported.
+		// Many tests cut connections on purpose; ignore their errors.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}, options...)...)
 	if err != nil {

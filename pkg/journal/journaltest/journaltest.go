@@ -13,13 +13,13 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// readyWait bounds how long a server may take to start.
+// readyWait bounds the start of a server.
 const readyWait = 30 * time.Second
 
-// Option changes how a server is run.
+// Option configures a server.
 type Option func(*server.Options)
 
-// WithMaxStore bounds what all streams may store together, in bytes.
+// WithMaxStore bounds the bytes stored by all streams together.
 func WithMaxStore(bytes int64) Option {
 	return func(o *server.Options) { o.JetStreamMaxStore = bytes }
 }
@@ -34,8 +34,8 @@ func WithFolder(dir string) Option {
 	return func(o *server.Options) { o.StoreDir = dir }
 }
 
-// WithListener lets the server listen on a free port of the loopback address,
-// and again on the same one after Restart.
+// WithListener makes the server listen on a free port of the loopback address,
+// and on the same one after Restart.
 func WithListener() Option {
 	return func(o *server.Options) {
 		o.DontListen = false
@@ -43,17 +43,17 @@ func WithListener() Option {
 	}
 }
 
-// Server is a journal server that can be stopped and started again in the
-// same folder; its connections come back by themselves.
+// Server is a journal server that can be stopped and restarted in the same
+// folder; its connections reconnect automatically.
 type Server struct {
 	opts *server.Options
 
 	mu      sync.Mutex
-	running *server.Server // nil while it is stopped
+	running *server.Server // nil while stopped
 }
 
-// Start runs a server until the test ends. Without WithListener it is reached
-// through Conn alone.
+// Start runs a server until the test ends. Without WithListener it is reachable
+// only through Conn.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	s := prepare(t, options)
@@ -99,7 +99,7 @@ func (s *Server) run(t testing.TB) {
 	s.mu.Unlock()
 }
 
-// Stop ends the server, in the orderly way, and all its connections.
+// Stop shuts the server down in an orderly way and closes its connections.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	srv := s.running
@@ -118,7 +118,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.run(t)
 }
 
-// Folder is where the server stores.
+// Folder is the server's storage folder.
 func (s *Server) Folder() string { return s.opts.StoreDir }
 
 // URL is where a server with WithListener listens.
@@ -130,7 +130,7 @@ func (s *Server) URL() string {
 	return srv.ClientURL()
 }
 
-// InProcessConn makes a connection to the server that runs now. It implements
+// InProcessConn connects to the server now running. It implements
 // nats.InProcessConnProvider.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	srv := s.server()
@@ -140,14 +140,14 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return srv.InProcessConn()
 }
 
-// Conn connects inside the process, for as long as the test runs, and
-// reconnects whenever the server is back.
+// Conn connects inside the process until the test ends, and reconnects whenever
+// the server is back.
 func (s *Server) Conn(t testing.TB, options ...nats.Option) *nats.Conn {
 	t.Helper()
 	return connect(t, "", append([]nats.Option{nats.InProcessServer(s)}, options...))
 }
 
-// server is the one that runs now, or nil.
+// server returns the server now running, or nil.
 func (s *Server) server() *server.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,9 +162,9 @@ func (s *Server) Drop() {
 	}
 	conns, err := srv.Connz(&server.ConnzOptions{})
 	if err != nil {
-		return // it is shutting down, and drops them itself
+		return // the server is shutting down and drops them itself
 	}
 	for _, c := range conns.Conns {
-		_ = srv.DisconnectClientByID(c.Cid) // it may have gone meanwhile
+		_ = srv.DisconnectClientByID(c.Cid) // it may be gone already
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Proxy stands before a server and can be cut off from it: packets are then lost
-// in both directions, without a notice to either side.
+// Proxy forwards to a server until it is cut: from then on packets are lost in
+// both directions without notice to either side.
 type Proxy struct {
 	listener net.Listener
 	target   string
@@ -50,13 +50,13 @@ func StartProxies(t testing.TB, c *Cluster) (url string, proxies map[string]*Pro
 // URL is where clients connect to.
 func (p *Proxy) URL() string { return "nats://" + p.listener.Addr().String() }
 
-// Cut loses all packets from now on, of connections that are made later too. It
-// is called once.
+// Cut drops all packets from now on, including those of new connections. It is
+// called once.
 func (p *Proxy) Cut() { close(p.cut) }
 
 func (p *Proxy) stop() {
 	close(p.over)
-	_ = p.listener.Close() // it listens, so that this can't fail
+	_ = p.listener.Close() // can't fail while listening
 	p.mu.Lock()
 	for _, c := range p.open {
 		c.Close()
@@ -91,7 +91,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// pass copies until it is cut off; then it neither reads nor closes.
+// pass copies until the proxy is cut; then it neither reads nor closes.
 func (p *Proxy) pass(from, to net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {

@@ -19,8 +19,8 @@ import (
 // 50.
 const bulkLimit = 32
 
-// checkpointDocument is the position of a stream, and until its documents are
-// written also the batch that moved it there.
+// checkpointDocument is the position of a stream, plus the batch that moved it
+// there until its documents are written.
 type checkpointDocument struct {
 	Stream  string `bson:"_id"`
 	Seq     int64  `bson:"seq"`
@@ -39,9 +39,9 @@ type looseDocument struct {
 // Commit implements views.Store.
 //
 // A batch without a stream that names several documents is completed after a
-// crash by the next Open or Sweep. Writes of the same documents should have
-// growing sequences. Otherwise the late completion undoes a later write of the
-// same sequence.
+// crash by the next Open or Sweep. Writes to the same documents should have
+// increasing sequences. Otherwise the late completion undoes a later write of
+// the same sequence.
 func (s *Store) Commit(ctx context.Context, b views.Batch) error {
 	if err := s.schema.CheckBatch(b); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *Store) move(ctx context.Context, b views.Batch, next checkpointDocument
 		if err != nil || moved {
 			return err
 		}
-		// Perhaps the batch before this one is not written yet.
+		// The previous batch may not be written yet.
 		at, err := s.settled(ctx, b.Stream)
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *Store) move(ctx context.Context, b views.Batch, next checkpointDocument
 
 func (s *Store) checkpoints() *mongo.Collection { return s.db.Collection(checkpointCollection) }
 
-// advance moves the checkpoint. It returns false where the checkpoint is not at
+// advance moves the checkpoint. It returns false if the checkpoint is not at
 // from, or its batch is not written yet.
 func (s *Store) advance(ctx context.Context, from int64, next checkpointDocument) (bool, error) {
 	if from == 0 {
@@ -114,7 +114,7 @@ func (s *Store) advance(ctx context.Context, from int64, next checkpointDocument
 	return result.MatchedCount == 1, nil
 }
 
-// checkpoint returns the document of a stream; the zero one where there is none.
+// checkpoint returns the document of a stream, or the zero document.
 func (s *Store) checkpoint(ctx context.Context, stream string) (found checkpointDocument, err error) {
 	err = s.checkpoints().FindOne(ctx, byID(stream)).Decode(&found)
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -123,8 +123,8 @@ func (s *Store) checkpoint(ctx context.Context, stream string) (found checkpoint
 	return found, err
 }
 
-// settled returns the checkpoint of a stream, after it has written the batch
-// that the checkpoint may still carry.
+// settled returns the checkpoint of a stream, after writing any batch that the
+// checkpoint still carries.
 func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
 	found, err := s.checkpoint(ctx, stream)
 	if err != nil || found.Applied {
@@ -133,17 +133,17 @@ func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
 	return found.Seq, s.complete(ctx, found)
 }
 
-// completion is a batch that its checkpoint still carries. All calls of a process write it together, one after the other:
-// each goes on where the one before it was cut off. Otherwise the calls with a short deadline that wait for a slow server
-// would each begin anew, and keep it slow.
+// completion is a batch that its checkpoint still carries. All calls of a process share it and write in turn, each continuing
+// where the previous one was cut off. Otherwise calls with a short deadline would each start over on a slow server, and keep it
+// slow.
 type completion struct {
 	seq     int64
-	turn    chan struct{} // held by the call that writes
-	written int           // changes, of a batch that is not chunked
+	turn    chan struct{} // held by the writing call
+	written int           // number of changes, if not chunked
 	done    bool
 }
 
-// completion is the one of the batch that the checkpoint carries.
+// completion returns the completion of the checkpoint's batch.
 func (s *Store) completion(at checkpointDocument) *completion {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +155,8 @@ func (s *Store) completion(at checkpointDocument) *completion {
 	return c
 }
 
-// complete writes the batch of a checkpoint and notes that it is written.
-// Several processes may do so at the same time.
+// complete writes the batch of a checkpoint and marks it as written. Several
+// processes may do so at the same time.
 func (s *Store) complete(ctx context.Context, at checkpointDocument) error {
 	c := s.completion(at)
 	select {
@@ -187,9 +187,8 @@ func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	return uint64(at), nil
 }
 
-// apply writes the changes in their order, by commands for one collection each,
-// and adds those that are written to written. Changes that are older than the
-// stored document are left out.
+// apply writes the changes in order, one collection per command, and adds the
+// number written to written. It skips changes older than the stored document.
 func (s *Store) apply(ctx context.Context, changes []change, written *int) error {
 	for len(changes) > 0 {
 		collection := changes[0].Collection
@@ -207,12 +206,11 @@ func (s *Store) apply(ctx context.Context, changes []change, written *int) error
 	return nil
 }
 
-// applyPart writes the changes that one command can take. Where a guard does not
-// match, the upsert tries to add a second document of that id, and the server
-// refuses the duplicate key: a newer document is stored, or another process
-// added one at this moment. In the first case the change is left out. In the
-// second it is tried again, with all others: writing a document twice does no
-// harm.
+// applyPart writes the changes of one command. If a guard does not match, the
+// upsert tries to add a second document with that id, and the server refuses
+// the duplicate key: a newer document is stored, or another process has just
+// added one. In the first case the change is skipped. In the second it is
+// retried with all others: writing a document twice is harmless.
 func (s *Store) applyPart(ctx context.Context, collection string, changes []change) error {
 	for tries := 0; len(changes) > 0; {
 		models := make([]mongo.WriteModel, 0, len(changes))
@@ -291,9 +289,9 @@ func (s *Store) finishLoose(ctx context.Context, loose looseDocument) error {
 	return err
 }
 
-// completeLoose completes the loose batches that were recorded before then.
+// completeLoose completes the loose batches recorded up to until.
 func (s *Store) completeLoose(ctx context.Context, until time.Time) error {
-	// There are few: one for each crash and each Commit under way.
+	// They are few: one for each crash and each Commit in progress.
 	filter := bson.D{{Key: "at", Value: bson.D{{Key: "$lte", Value: until.UTC()}}}}
 	for {
 		var found looseDocument

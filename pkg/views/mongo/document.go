@@ -11,8 +11,9 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// document is a views.Doc as it is stored. One with gone, the time of its
-// deletion, is a tombstone: it has no keys and no contents, and no read finds it.
+// document is the stored form of a views.Doc. With gone, the time of its
+// deletion, it is a tombstone: without keys and contents, and invisible to
+// reads.
 type document struct {
 	ID   string     `bson:"_id"`
 	Seq  int64      `bson:"seq"`
@@ -33,7 +34,7 @@ func newDocument(d views.Doc) document {
 	return stored
 }
 
-// doc returns the document without the keys that are not declared any more.
+// doc returns the document without keys that are no longer declared.
 func (d document) doc(declared []string) (views.Doc, error) {
 	out := views.Doc{ID: d.ID, Seq: uint64(d.Seq), Head: d.Head, Body: d.Body}
 	for _, e := range d.Keys {
@@ -55,14 +56,14 @@ func (d document) doc(declared []string) (views.Doc, error) {
 	return out, nil
 }
 
-// change is a document or a tombstone to be written.
+// change is a document or tombstone to write.
 type change struct {
 	Collection string   `bson:"c"`
 	Document   document `bson:"d"`
-	size       int      // an upper bound of its encoded bytes
+	size       int      // upper bound of its encoded bytes
 }
 
-// redo is a batch, or a chunk of a large one, as it is recorded until it is written.
+// redo is a batch, or a chunk of a large one, as recorded until it is written.
 type redo struct {
 	Changes []change `bson:"changes"`
 }
@@ -84,9 +85,8 @@ func decodeRedo(data []byte) ([]change, error) {
 	return r.Changes, nil
 }
 
-// changesOf returns one change for each document that the batch names, the one
-// that counts, in the order of the batch. No two concern the same document, so
-// that one command can write several.
+// changesOf returns, for each document in the batch, the one change that
+// counts, in the order of the batch, so that one command can write several.
 func changesOf(b views.Batch, now time.Time) []change {
 	type name struct{ collection, id string }
 	at := map[name]int{}
@@ -122,8 +122,8 @@ func byIDs(ids []string) bson.D {
 
 func exists(yes bool) bson.D { return bson.D{{Key: "$exists", Value: yes}} }
 
-// guard matches the stored document where the change may replace it. A
-// deletion wins over a put of the same sequence.
+// guard matches the stored document if the change may replace it. A deletion
+// wins over a put of the same sequence.
 func (d document) guard() bson.D {
 	if d.Gone != nil {
 		return append(byID(d.ID), bson.E{Key: "seq", Value: bson.D{{Key: "$lte", Value: d.Seq}}})
@@ -134,7 +134,7 @@ func (d document) guard() bson.D {
 	}})
 }
 
-// replaces tells whether guard matches the stored document.
+// replaces reports whether guard matches the stored document.
 func (d document) replaces(stored document) bool {
 	if stored.Seq != d.Seq {
 		return stored.Seq < d.Seq
@@ -142,10 +142,10 @@ func (d document) replaces(stored document) bool {
 	return d.Gone != nil || stored.Gone == nil
 }
 
-// listFilter asks for one contiguous range of the index. The remaining keys must
-// be of a type that keys have, which leaves out documents without them. Unlike
-// $exists it also bounds the scan of the index, which would otherwise read those
-// documents one by one.
+// listFilter selects one contiguous range of the index. The remaining keys must
+// be strings or integers, which excludes documents without them. Unlike $exists
+// this also bounds the index scan, which would otherwise read those documents
+// one by one.
 func listFilter(index views.Index, q views.Query) bson.D {
 	filter := bson.D{}
 	for i, v := range q.Equal {
@@ -160,7 +160,7 @@ func listFilter(index views.Index, q views.Query) bson.D {
 	for i, key := range rest {
 		condition := bson.D{{Key: "$type", Value: bson.A{"long", "string"}}}
 		if positioned && i == 0 {
-			// It adds nothing to $or, but lets the scan start there.
+			// Implied by $or, but lets the scan start there.
 			condition = bson.D{{Key: from, Value: q.After[0].Any()}}
 		}
 		filter = append(filter, bson.E{Key: keyField(key), Value: condition})
@@ -194,7 +194,7 @@ func listSort(index views.Index, q views.Query) bson.D {
 	return append(sort, bson.E{Key: "_id", Value: direction})
 }
 
-// chunksOfIDs returns the ids without repetitions, in parts of one find each.
+// chunksOfIDs returns the distinct ids, in chunks for one find each.
 func chunksOfIDs(ids []string) [][]string {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	return slices.Collect(slices.Chunk(ids, loadChunk))

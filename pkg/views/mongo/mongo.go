@@ -1,14 +1,14 @@
 // Package mongo keeps read models in MongoDB.
 //
 // It asks little of the server: documents are replaced by _id, and read by _id
-// or by indexed equality with a sort and a limit. It uses no transactions, change
-// streams, TTL or partial indexes.
+// or by indexed equality with a sort and a limit. It uses no transactions,
+// change streams, TTL or partial indexes.
 //
-// A batch is atomic because its checkpoint, one document, carries it, or names
-// the documents that carry a batch too large for one. So the move of the
+// A batch is atomic because its checkpoint, a single document, carries it, or
+// names the documents that carry a batch too large for one. So moving the
 // checkpoint records the changes, and a process that reads a checkpoint whose
-// batch may not be written yet writes it first. Writing it twice or late does no
-// harm, since a document is never replaced by one of a smaller sequence.
+// batch may not be written yet writes it first. Writing it twice or late is
+// harmless, since a document is never replaced by one with a smaller sequence.
 package mongo
 
 import (
@@ -33,12 +33,12 @@ import (
 const (
 	defaultTimeout = 10 * time.Second
 	// tombstoneAge is how long a deletion is remembered: longer than any commit
-	// that still puts an older state of the document is under way.
+	// in progress with an older state of the document.
 	tombstoneAge  = time.Hour
 	sweepInterval = 5 * time.Minute
 	// loadChunk bounds the ids of one find.
 	loadChunk = 1000
-	// The store's own collections. Names of a views.Collection begin with a
+	// Collections of the store itself. Names of a views.Collection begin with a
 	// letter.
 	checkpointCollection = "_checkpoints"
 	looseCollection      = "_batches"
@@ -50,14 +50,14 @@ type Config struct {
 	URI         string
 	Database    string
 	Collections []views.Collection
-	Timeout     time.Duration    // of a call whose context has no deadline; 0 is 10 s
-	Logger      *slog.Logger     // of the failures of Run; nil discards them
-	Now         func() time.Time // ages deletions; nil is time.Now
+	Timeout     time.Duration    // of a call whose context has no deadline; 0: 10 s
+	Logger      *slog.Logger     // of the failures of Run; nil: silent
+	Now         func() time.Time // ages deletions; nil: time.Now
 
-	monitor *event.CommandMonitor // of tests, which end calls half way
+	monitor *event.CommandMonitor // for tests, which interrupt calls
 }
 
-// Store is a views.Store over one database. Reads and writes go to the primary
+// Store is a views.Store in one database. Reads and writes go to the primary
 // and count once a majority has them.
 type Store struct {
 	schema views.Schema
@@ -76,9 +76,9 @@ type Store struct {
 
 var _ views.Store = (*Store)(nil)
 
-// Open connects, makes the indexes that the database lacks, and completes
-// batches without a stream that a crash left half written. Indexes that are no
-// longer declared stay, since instances of an older version may still use them.
+// Open connects, creates missing indexes, and completes batches without a
+// stream that a crash left half written. Indexes that are no longer declared
+// stay, since instances of an older version may still use them.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	schema, err := views.NewSchema(config.Collections)
 	if err != nil {
@@ -122,8 +122,8 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	return s, nil
 }
 
-// createIndexes puts the keys of an index into its name, so that a change of
-// keys under the same name makes another index.
+// createIndexes puts the keys of an index into its name, so that changed keys
+// under the same name create another index.
 func (s *Store) createIndexes(ctx context.Context) error {
 	for _, c := range s.schema.Collections() {
 		models := []mongo.IndexModel{{
@@ -141,7 +141,7 @@ func (s *Store) createIndexes(ctx context.Context) error {
 				Options: options.Index().SetName(name),
 			})
 		}
-		// One at a time: FerretDB fails on several that exist already.
+		// One at a time: FerretDB fails on several existing ones.
 		for _, model := range models {
 			if _, err := s.db.Collection(c.Name).Indexes().CreateOne(ctx, model); err != nil {
 				return fmt.Errorf("collection %s: %w", c.Name, err)
@@ -159,7 +159,7 @@ func failure(ctx context.Context, what string, err error) error {
 	return views.Unavailable(what, err)
 }
 
-// Close ends the connections. It may be called more than once.
+// Close closes the connections. It may be called more than once.
 func (s *Store) Close() error {
 	if err := s.close(); err != nil {
 		return views.Unavailable("close", err)
@@ -234,8 +234,8 @@ func (s *Store) Insert(ctx context.Context, collection string, d views.Doc) erro
 	}
 	what := "insert into " + collection
 	stored := newDocument(d)
-	// A tombstone may be swept between the two steps. The next round then finds
-	// the id free.
+	// A tombstone may be swept between the two steps. The next iteration then
+	// finds the id free.
 	for range 3 {
 		_, err := s.db.Collection(collection).InsertOne(ctx, stored)
 		if err == nil {

@@ -15,9 +15,9 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// record is the changes of a batch, carried by the document that decides the
-// batch until they are written. A batch too large for that is stored in chunks
-// first, and the document names them.
+// record holds the changes of a batch, in the document that decides the batch,
+// until they are written. A larger batch is first stored in chunks, which the
+// document names.
 type record struct {
 	Redo    []byte   `bson:"redo,omitempty"`
 	Large   *chunked `bson:"large,omitempty"`
@@ -28,10 +28,10 @@ type record struct {
 type chunked struct {
 	ID      string `bson:"id"`
 	Count   int    `bson:"count"`
-	Written int    `bson:"written"` // the first so many
+	Written int    `bson:"written"` // number of chunks written
 }
 
-// chunkDocument is a part of a large batch. It is deleted once all are written.
+// chunkDocument is a part of a large batch. It is deleted once all parts are written.
 type chunkDocument struct {
 	ID     string    `bson:"_id"`
 	Batch  string    `bson:"batch"`
@@ -45,7 +45,7 @@ func chunkID(batch string, n int) string { return batch + "/" + strconv.Itoa(n) 
 
 func (s *Store) chunks() *mongo.Collection { return s.db.Collection(chunkCollection) }
 
-// record makes the record of a batch, and stores the chunks of a large one.
+// record builds the record of a batch, and stores the chunks of a large one.
 func (s *Store) record(ctx context.Context, b views.Batch, changes []change) (record, error) {
 	if b.SizeBytes() <= s.recordBytes {
 		data, err := encodeRedo(changes)
@@ -79,11 +79,11 @@ func chunksOf(changes []change, maxBytes int) [][]change {
 	return append(parts, changes[first:])
 }
 
-// write writes the batch whose record is in the document of that id, from the
-// change written on, which it moves. Of a large batch it moves nothing: each chunk
-// of a large one is noted there when it is written, so that every attempt gets
-// further. Several calls may do so at the same time: one that falls behind may
-// find its chunk deleted, and fails.
+// write writes the batch recorded in the document with that id, from the change
+// written on, which it advances. Instead, the chunks of a large batch are
+// marked in the document when written, so that every attempt gets further.
+// Several calls may do so at the same time: one that falls behind may find its
+// chunk deleted, and fails.
 func (s *Store) write(ctx context.Context, in *mongo.Collection, id string, r record, written *int) error {
 	if r.Large == nil {
 		changes, err := r.changes, error(nil)
@@ -123,7 +123,7 @@ func (s *Store) dropChunks(ctx context.Context, r record) error {
 	return err
 }
 
-// sweepChunks deletes the chunks stored before then of batches that were never
+// sweepChunks deletes chunks, stored up to until, of batches that were never
 // decided.
 func (s *Store) sweepChunks(ctx context.Context, until time.Time) error {
 	old := bson.D{{Key: "at", Value: bson.D{{Key: "$lte", Value: until.UTC()}}}}
@@ -131,7 +131,7 @@ func (s *Store) sweepChunks(ctx context.Context, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	var found []chunkDocument // few: there are none but after a crash
+	var found []chunkDocument // few: only crashes leave any
 	if err := cursor.All(ctx, &found); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *Store) sweepChunks(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// needs tells whether the chunk's batch is decided, or may still be.
+// needs reports whether the chunk's batch is decided, or may still be.
 func (s *Store) needs(ctx context.Context, c chunkDocument) (bool, error) {
 	if c.Stream == "" {
 		err := s.loose().FindOne(ctx, byID(c.Batch)).Err()

@@ -10,15 +10,15 @@ import (
 
 const (
 	// looseAge is the age at which a recorded batch without a stream counts as
-	// left behind.
+	// abandoned.
 	looseAge = time.Minute
-	// chunkAge is the age at which a chunk counts as left behind, unless its
+	// chunkAge is the age at which a chunk counts as abandoned, unless its
 	// batch is decided.
 	chunkAge = time.Hour
 )
 
-// Run sweeps until ctx ends, and then returns nil. It is enough that one
-// instance of a service does so; several do no harm.
+// Run sweeps until ctx ends, and then returns nil. One instance of a service is
+// enough; several do no harm.
 func (s *Store) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

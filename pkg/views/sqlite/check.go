@@ -14,28 +14,28 @@ import (
 
 const (
 	// checkAtOnce is the size in bytes up to which a file that was not closed cleanly is checked before it is opened. A larger
-	// one is checked while it is in use: reading all of it from a cold disk takes a minute for a million documents.
+	// one is checked while in use: reading all of it from a cold disk takes a minute for a million documents.
 	checkAtOnce = 64 << 20
-	// checkRows is how many documents the check of a file in use reads at a time. The write-ahead log can't be emptied
-	// meanwhile.
+	// checkRows is how many documents the check of a file in use reads at a time, during which the write-ahead log can't be
+	// emptied.
 	checkRows = 500
 )
 
-// checkMark is the path of the mark that lies beside a file in use whose check has not ended. It has foundDamage in it once the
-// check has met damage.
+// checkMark is the path of a marker beside a file in use whose check has not ended. It contains foundDamage once the check has
+// found damage.
 func checkMark(path string) string { return path + "-check" }
 
 const foundDamage = "damaged\n"
 
-// checks are those that a file needs.
+// checks are the checks that a file needs.
 type checks struct {
 	first bool // before it is opened for writing
 	later bool // while it is in use
 }
 
-// neededChecks returns the checks that the file at path needs. None is needed after a clean close, which removes the write-ahead
-// log, unless the file was closed before its check had ended. A file of more than atOnce bytes is checked later. One that was
-// found damaged is checked first, and again later, since the two checks do not read the same way.
+// neededChecks returns the checks needed by the file at path. A clean close removes the write-ahead log, so that no check is
+// needed, unless the file was closed during one. A file of more than atOnce bytes is checked later. One found damaged is
+// checked first, and again later, since the two checks read it differently.
 func neededChecks(path string, size, atOnce int64) (checks, error) {
 	text, err := os.ReadFile(checkMark(path))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -52,10 +52,10 @@ func neededChecks(path string, size, atOnce int64) (checks, error) {
 	return checks{first: unclean && (!large || string(text) == foundDamage), later: unclean && large}, nil
 }
 
-// mark makes the mark of a file that is to be checked later.
+// mark creates the marker of a file to check later.
 func mark(path, text string) error { return os.WriteFile(checkMark(path), []byte(text), 0o600) }
 
-// unmark removes the mark of a file that needs no check any more.
+// unmark removes the marker of a file that needs no more checks.
 func unmark(path string) error {
 	if err := os.Remove(checkMark(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -79,10 +79,9 @@ func wholeCheck(ctx context.Context, c *conn) error {
 	return err
 }
 
-// Check reads all of a large file that was not closed cleanly, beside other work and taking at most half of the time. It returns
-// ErrDamaged as soon as it meets a page that is not as it was written; from then on Open refuses the file. It returns nil at the
-// end, at once for a file that needs no check, and where ctx ends first: then the next Open finds that the file is still to be
-// checked. It is called once.
+// Check reads all of a large file that was not closed cleanly, beside other work and for at most half of the time. It returns
+// ErrDamaged at the first damaged page; from then on Open refuses the file. It returns nil at the end, at once for a file that
+// needs no check, and when ctx ends first: then the next Open checks the file again. It is called once.
 func (s *Store) Check(ctx context.Context) error {
 	if !s.unchecked {
 		return nil
@@ -122,7 +121,7 @@ func (s *Store) check(ctx context.Context) (err error) {
 		case strings.HasPrefix(name, idsName("")):
 			hashes := "SELECT max(hash), count(number) FROM (SELECT hash, number FROM " + quote(name) + " WHERE hash > ? ORDER BY hash LIMIT ?)"
 			err = inParts(ctx, c, hashes, int64(-1<<63))
-		case strings.HasPrefix(text, "CREATE TABLE "): // a small one
+		case strings.HasPrefix(text, "CREATE TABLE "): // small
 			_, err = c.integer(ctx, "SELECT count(*) FROM "+quote(name))
 		case strings.HasPrefix(text, "CREATE INDEX "):
 			err = checkIndex(ctx, c, name, text)
@@ -134,15 +133,15 @@ func (s *Store) check(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkTable reads each page of a table, those of its contents too.
+// checkTable reads every page of a table, including its contents.
 func checkTable(ctx context.Context, c *conn, table string) error {
 	rows := "SELECT max(number), count(substr(head, -1)) + count(substr(body, -1)) FROM" +
 		" (SELECT rowid AS number, head, body FROM " + table + " WHERE rowid > ? ORDER BY rowid LIMIT ?)"
 	return inParts(ctx, c, rows, int64(-1<<63))
 }
 
-// inParts runs a query from after on, part by part, and rests after each for as long as it took. The query answers with the
-// last place that it read, NULL at the end.
+// inParts runs a query from after on, part by part, and pauses after each for as long as it took. The query returns the last
+// position read, NULL at the end.
 func inParts(ctx context.Context, c *conn, text string, after any) error {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
@@ -172,7 +171,7 @@ func inParts(ctx context.Context, c *conn, text string, after any) error {
 	return nil
 }
 
-// checkIndex reads each page of an index of keys, which is small beside its table. The text is the statement that made it.
+// checkIndex reads every page of an index of keys, which is small compared to its table. text is the statement that created it.
 func checkIndex(ctx context.Context, c *conn, name, text string) error {
 	_, on, _ := strings.Cut(text, " ON ")
 	table, _, _ := strings.Cut(on, " (")

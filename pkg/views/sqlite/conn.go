@@ -5,20 +5,20 @@ import (
 	"errors"
 	"fmt"
 
-	_ "modernc.org/sqlite" // corrects SQLite's size of a page of memory, on arm64
+	_ "modernc.org/sqlite" // corrects SQLite's memory page size on arm64
 	"zombiezen.com/go/sqlite"
 
 	"quire.dev/pkg/views"
 )
 
 // conn is a connection and its prepared statements, owned by one goroutine. It
-// calls SQLite without database/sql, whose drivers allocate for every value, and
-// without SQLite's own locks, which one goroutine does not need.
+// calls SQLite without database/sql, whose drivers allocate for every value,
+// and without SQLite's own locks, which a single goroutine does not need.
 type conn struct{ *sqlite.Conn }
 
 const (
-	busyTimeout   = "PRAGMA busy_timeout = 10000" // milliseconds; it only matters beside a second process
-	cellSizeCheck = "PRAGMA cell_size_check = ON" // finds damage early
+	busyTimeout   = "PRAGMA busy_timeout = 10000" // milliseconds; matters only beside a second process
+	cellSizeCheck = "PRAGMA cell_size_check = ON" // detects damage early
 )
 
 func writerPragmas(synchronous string) []string {
@@ -28,10 +28,10 @@ func writerPragmas(synchronous string) []string {
 		"PRAGMA synchronous = " + synchronous,
 		"PRAGMA cache_size = -16384",           // KiB
 		"PRAGMA journal_size_limit = 67108864", // bytes
-		"PRAGMA wal_autocheckpoint = 500",      // pages: short ones, which hold up answers less
+		"PRAGMA wal_autocheckpoint = 500",      // pages: short checkpoints delay answers less
 		cellSizeCheck,
 		"PRAGMA temp_store = MEMORY", // no files elsewhere
-		"PRAGMA secure_delete = ON",  // zeros in place of what is deleted
+		"PRAGMA secure_delete = ON",  // overwrites deleted content with zeros
 	}
 }
 
@@ -44,7 +44,7 @@ const (
 	readWrite = sqlite.OpenReadWrite | sqlite.OpenCreate
 )
 
-// connect opens a connection: readOnly, or readWrite for one that can change the file and make it.
+// connect opens a connection: readOnly, or readWrite to change or create the file.
 func connect(path string, flags sqlite.OpenFlags, pragmas []string) (*conn, error) {
 	opened, err := sqlite.OpenConn(path, flags)
 	if err != nil {
@@ -59,12 +59,12 @@ func connect(path string, flags sqlite.OpenFlags, pragmas []string) (*conn, erro
 	return c, nil
 }
 
-// interruptOn has ctx end each statement of the connection, within a row too.
+// interruptOn interrupts each statement of the connection when ctx ends, even within a row.
 func (c *conn) interruptOn(ctx context.Context) { c.SetInterrupt(ctx.Done()) }
 
-// bind prepares a statement and gives it the arguments, each an int64 or a
-// string. There are few texts: they depend on the schema and the form of a
-// query, never on values.
+// bind prepares a statement and binds its arguments, each an int64 or a string.
+// Texts are few: they depend on the schema and the form of a query, never on
+// values.
 func (c *conn) bind(text string, args []any) (*sqlite.Stmt, error) {
 	s, err := c.Prepare(text)
 	if err != nil {
@@ -76,14 +76,14 @@ func (c *conn) bind(text string, args []any) (*sqlite.Stmt, error) {
 			s.BindInt64(i+1, v)
 		case string:
 			s.BindText(i+1, v)
-		default: // naming the type would put each argument of each call on the heap
+		default: // naming the type would move each argument of each call to the heap
 			return nil, errors.New("an argument is neither an int64 nor a string")
 		}
 	}
 	return s, nil
 }
 
-// exec runs a statement to its end and returns how many rows it changed.
+// exec runs a statement to its end and returns the number of rows changed.
 func (c *conn) exec(text string, args ...any) (int64, error) {
 	s, err := c.bind(text, args)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *conn) exec(text string, args ...any) (int64, error) {
 	return c.finish(s)
 }
 
-// finish runs a statement to its end and returns how many rows it changed.
+// finish runs a statement to its end and returns the number of rows changed.
 func (c *conn) finish(s *sqlite.Stmt) (int64, error) {
 	for {
 		if more, err := s.Step(); err != nil {
@@ -103,10 +103,10 @@ func (c *conn) finish(s *sqlite.Stmt) (int64, error) {
 	}
 }
 
-// release ends a statement, whose values it forgets: they may be megabytes.
+// release resets a statement and clears its values, which may be megabytes.
 func release(s *sqlite.Stmt) error { return errors.Join(s.Reset(), s.ClearBindings()) }
 
-// query calls each for every row. It looks at ctx before each row, which is soon
+// query calls each for every row. It checks ctx before each row, which is soon
 // enough for most statements; interruptOn is for the others.
 func (c *conn) query(ctx context.Context, text string, args []any, each func(row) error) error {
 	s, err := c.bind(text, args)
@@ -125,7 +125,7 @@ func rows(ctx context.Context, s *sqlite.Stmt, each func(row) error) (err error)
 		}
 		more, err := s.Step()
 		if err != nil {
-			return errors.Join(ctx.Err(), err) // SQLite only says that it was interrupted
+			return errors.Join(ctx.Err(), err) // SQLite only reports an interrupt
 		}
 		if !more {
 			return nil
@@ -136,7 +136,7 @@ func rows(ctx context.Context, s *sqlite.Stmt, each func(row) error) (err error)
 	}
 }
 
-// row is the present row of a statement. What its methods return may be kept.
+// row is the current row of a statement. Results of its methods may be kept.
 type row struct{ *sqlite.Stmt }
 
 func (r row) is(i int, want sqlite.ColumnType) error {

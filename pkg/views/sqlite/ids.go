@@ -10,44 +10,43 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// freshIDs is how many ids a table keeps in memory until it moves them into its index. While they are moved, half as many
-// more come. An id takes 20 to 40 bytes in the map and 16 while it is moved.
+// freshIDs is how many ids a table keeps in memory before it moves them into its index. Half as many arrive during the move. An
+// id takes 20 to 40 bytes in the map and 16 while it is moved.
 const freshIDs = 100_000
 
-// indexChunk bounds the entries that a statement adds to an index.
+// indexChunk bounds the entries that one statement adds to an index.
 const indexChunk = 16
 
 // ids finds the row of a document by the document's id.
 //
-// Ids are random, so in an index each new id changes a page of its own, and that page is written twice: to the write-ahead log,
+// Ids are random, so each new id changes a different page of an index, and that page is written twice: to the write-ahead log,
 // and from there to the file. In a table of a million documents this was most of what a commit wrote. So the ids of new rows
-// stay in memory until there are many. Then they are moved into the index in the order of the index, and each page takes
-// several of them. The rows say which ids are not in the index, so a process that was killed finds them again: all rows with a
-// number above a mark, which is stored.
+// stay in memory until there are many. Then they are moved into the index in index order, several per page. The rows reveal
+// which ids are not in the index, so a restarted process finds them again: all rows with a number above a stored mark.
 //
-// The index holds hashes, which are shorter than ids. What it finds is compared with the id of the row.
+// The index holds hashes, which are shorter than ids. A hit is compared with the id of the row.
 //
-// The writing goroutine calls all methods; readers call candidate alone.
+// The writing goroutine calls all methods; readers call only candidate.
 type ids struct {
 	last  int64 // number of the last row
-	upTo  int64 // after the move under way, all rows up to this one are in the index
+	upTo  int64 // after the move in progress, all rows up to this one are in the index
 	added int   // rows since the last step of a move
 	hash  func(id string) int64
 
 	mu     sync.RWMutex
 	fresh  map[int64]int64 // from hash to number
-	staged []int64         // hashes in fresh of the transaction under way
-	moving []place         // being moved, in the order of the index
+	staged []int64         // hashes in fresh added by the current transaction
+	moving []place         // being moved, in index order
 	moved  int             // of moving
 }
 
-// place is an entry of the index. A number of 0 is of a row that was deleted while it was moved.
+// place is an entry of the index. A number of 0 marks a row deleted during the move.
 type place struct{ hash, number int64 }
 
 func hashOf(id string) int64 { return int64(xxhash.Sum64String(id)) }
 
-// candidate returns the number of the row that has the id, if it is not in the index yet. The row may be of another id with the
-// same hash, or of a transaction that has not ended.
+// candidate returns the number of the row with the id's hash, if it is not in the index yet. The row may have another id with
+// the same hash, or belong to an unfinished transaction.
 func (x *ids) candidate(hash int64) (number int64, ok bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -60,21 +59,20 @@ func (x *ids) candidate(hash int64) (number int64, ok bool) {
 	return 0, false
 }
 
-// find returns the place of a hash in moving. mu is held.
+// find returns the position of a hash in moving. mu is held.
 func (x *ids) find(hash int64) (at int, ok bool) {
 	at, ok = slices.BinarySearchFunc(x.moving, hash, func(p place, hash int64) int { return cmp.Compare(p.hash, hash) })
 	return at, ok && x.moving[at].number != 0
 }
 
-// next is the place of a row that is to be added for an id with the hash. No number up to mark is given twice, whatever rows
-// are deleted.
+// next returns the entry for a row to add under the hash. Numbers up to mark are never reused, even after deletions.
 func (x *ids) next(hash int64) place {
 	x.last++
 	return place{hash, x.last}
 }
 
-// stage adds a row of the transaction under way. It returns false where another row that is not in the index has the same hash:
-// then the caller puts this one into the index.
+// stage adds a row of the current transaction. It returns false if another row outside the index has the same hash: then the
+// caller puts this one into the index.
 func (x *ids) stage(hash, number int64) bool {
 	x.added++
 	if _, taken := x.candidate(hash); taken {
@@ -87,10 +85,10 @@ func (x *ids) stage(hash, number int64) bool {
 	return true
 }
 
-// committed keeps what was staged.
+// committed keeps the staged rows.
 func (x *ids) committed() { x.staged = x.staged[:0] }
 
-// rolledBack forgets what was staged.
+// rolledBack drops the staged rows.
 func (x *ids) rolledBack() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -100,7 +98,7 @@ func (x *ids) rolledBack() {
 	x.staged = x.staged[:0]
 }
 
-// forget removes rows that were deleted.
+// forget removes deleted rows.
 func (x *ids) forget(rows []place) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -113,7 +111,7 @@ func (x *ids) forget(rows []place) {
 	}
 }
 
-// due tells whether a step of a move is to be done. It begins a move once there are limit ids to be moved.
+// due reports whether a step of a move is due. It begins a move once limit ids are waiting.
 func (x *ids) due(limit int) bool {
 	if x.moving != nil {
 		return x.added > 0
@@ -132,12 +130,12 @@ func (x *ids) due(limit int) bool {
 	return true
 }
 
-// step returns the ids that the next step moves: two for each that has come, so that a move ends before the next one begins.
+// step returns the ids to move next: two for each new one, so that a move ends before the next one begins.
 func (x *ids) step() []place {
 	return x.moving[x.moved:min(x.moved+max(2*x.added, 256), len(x.moving))]
 }
 
-// stepped notes that a step has been committed.
+// stepped records a committed step.
 func (x *ids) stepped(rows int) {
 	x.moved += rows
 	x.added = 0
@@ -148,8 +146,8 @@ func (x *ids) stepped(rows int) {
 	}
 }
 
-// openIDs reads the ids of the table that are not in its index. A table that was made before it had an index of this form has
-// all of its ids moved, in the transaction under way.
+// openIDs reads the table's ids that are not in its index. A table created before this form of index gets all of its ids moved,
+// in the current transaction.
 func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(string) int64) (err error) {
 	x := &t.ids
 	x.fresh, x.hash = map[int64]int64{}, hash
@@ -194,8 +192,8 @@ func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(strin
 	return nil
 }
 
-// move does a step, in the transaction under way, and returns how many ids it has moved. The caller passes that to stepped once
-// the transaction is committed.
+// move performs a step in the current transaction and returns how many ids it has moved, for the caller to pass to stepped
+// after the commit.
 func (t *table) move(c *conn) (moved int, err error) {
 	rows := t.ids.step()
 	if err := t.index(c, rows); err != nil {
@@ -207,7 +205,7 @@ func (t *table) move(c *conn) (moved int, err error) {
 	return len(rows), err
 }
 
-// index puts rows into the index. They may be there already: a process that was killed has done a part of a move.
+// index puts rows into the index. A killed process may have done part of that already.
 func (t *table) index(c *conn, rows []place) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(row place) bool { return row.number == 0 })
 	for len(rows) > 0 {
@@ -228,7 +226,7 @@ func (t *table) index(c *conn, rows []place) error {
 	return nil
 }
 
-// locate returns the place of the row with the id, or false and the place of the row that is to be added for it.
+// locate returns the entry of the id's row, or false and the entry for a row to add.
 func (t *table) locate(c *conn, id string) (at place, found bool, err error) {
 	at.hash = t.ids.hash(id)
 	see := func(r row) (err error) {

@@ -20,15 +20,15 @@ const (
 )
 
 var (
-	// ErrDamaged says that the file's contents are not as they were written.
+	// ErrDamaged means that the file is corrupt.
 	ErrDamaged = errors.New("the database file is damaged: stop the process, keep a copy of the file and its -wal, then restore a backup, or move them away to have the views projected again from the journal as far as it reaches back")
-	// ErrNewer says that the file was written by a later version of this code.
+	// ErrNewer means that the file was written by a later version of this code.
 	ErrNewer = errors.New("the database file was written by a newer version; nothing was changed: run that version, or restore a backup made before the upgrade")
-	// ErrForeign says that the file is another application's SQLite database.
+	// ErrForeign means that the file is another application's SQLite database.
 	ErrForeign = errors.New("the database file belongs to another application; nothing was changed: choose another path")
 )
 
-// describe adds instructions to an error that means a damaged file.
+// describe adds instructions to an error caused by a damaged file.
 func describe(what, path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
@@ -37,10 +37,10 @@ func describe(what, path string, err error) error {
 	return views.Unavailable(what, err)
 }
 
-// inspect checks an existing file through a connection that can't change it. An
-// ordinary connection would move the write-ahead log into the file. It returns
-// true if the file is to be checked while it is in use: after an unclean stop, if
-// it has more than atOnce bytes.
+// inspect checks an existing file through a read-only connection. An ordinary
+// one would move the write-ahead log into the file. It returns true if the file
+// must be checked while in use: after an unclean stop, if it has more than
+// atOnce bytes.
 func inspect(ctx context.Context, path string, atOnce int64) (later bool, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
@@ -104,8 +104,8 @@ func (c *conn) integer(ctx context.Context, text string, args ...any) (n int64, 
 	return n, err
 }
 
-// migrate changes the file to the schema, in one transaction. It changes nothing
-// in a file that has the schema.
+// migrate changes the file to the schema, in one transaction. It changes
+// nothing in an up-to-date file.
 func migrate(ctx context.Context, c *conn, schema views.Schema, freshIDs int, hash func(string) int64) (_ map[string]*table, err error) {
 	if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func migrate(ctx context.Context, c *conn, schema views.Schema, freshIDs int, ha
 	return tables, err
 }
 
-// object is a table or an index, with the statement that makes it.
+// object is a table or an index, with its CREATE statement.
 type object struct{ name, text string }
 
 func objects(collection views.Collection, keys []string) []object {
@@ -190,11 +190,11 @@ func objects(collection views.Collection, keys []string) []object {
 	return list
 }
 
-// numberColumn is the first column of a table. It is SQLite's row id, and as a column of its own it outlives a VACUUM.
+// numberColumn is the first column of a table. It is SQLite's row id, and survives a VACUUM because it is declared.
 const numberColumn = "number INTEGER PRIMARY KEY"
 
-// createTable gives key columns no type, so that SQLite does not convert integers
-// or strings.
+// createTable gives key columns no type, so that SQLite does not convert
+// integers or strings.
 func createTable(name string, keys []string) string {
 	var b strings.Builder
 	b.WriteString("CREATE TABLE " + quote(name) + " (" + numberColumn + ", id TEXT NOT NULL, seq INTEGER NOT NULL, gone INTEGER")
@@ -205,8 +205,8 @@ func createTable(name string, keys []string) string {
 	return b.String()
 }
 
-// rebuild copies a table to add key columns before head and body. ALTER TABLE would add them after the body, where a read of
-// them reads every body.
+// rebuild copies a table to add key columns before head and body. ALTER TABLE would add them after the body, so that reading
+// them would read every body.
 func rebuild(c *conn, collection string, old, keys []string) error {
 	name, copied := tableName(collection), "new."+collection
 	columns := "number, id, seq, gone"
@@ -247,7 +247,7 @@ func create(c *conn, existing map[string]string, wanted []object) error {
 }
 
 // dropIndexes drops the indexes that declared collections no longer have.
-// Collections that are not declared keep theirs.
+// Undeclared collections keep theirs.
 func dropIndexes(c *conn, existing map[string]string, wanted []object, schema views.Schema) error {
 	keep := map[string]bool{}
 	for _, o := range wanted {
@@ -295,7 +295,7 @@ func readObjects(ctx context.Context, c *conn) (map[string]string, error) {
 	return found, err
 }
 
-// readKeys returns the key columns of the table, none if it does not exist.
+// readKeys returns the key columns of the table, or none if it does not exist.
 func readKeys(ctx context.Context, c *conn, collection string) ([]string, error) {
 	var keys []string
 	err := c.query(ctx, "SELECT name FROM pragma_table_info(?)", []any{tableName(collection)}, func(r row) error {

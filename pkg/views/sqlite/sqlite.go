@@ -1,7 +1,7 @@
 // Package sqlite keeps read models in one SQLite file, inside the process.
 //
-// One goroutine owns the writing connection and puts all writes that wait for it
-// into one transaction. A few others own a reading connection each. A caller only
+// One goroutine owns the writing connection and groups all waiting writes into
+// one transaction. A few others own a reading connection each. A caller only
 // waits for them, until its deadline, even while the disk hangs.
 package sqlite
 
@@ -20,22 +20,22 @@ import (
 // Values of Config.Synchronous.
 const (
 	// Normal loses nothing when the process dies. When the machine dies, the
-	// last commits may be lost, as a whole and from the end. It is for documents
-	// that can be projected again from a journal.
+	// last commits may be lost, each entirely. It is for documents that can be
+	// projected again from a journal.
 	Normal = "normal"
-	// Full syncs every commit to the disk. It is for documents that are stored
-	// nowhere else.
+	// Full syncs every commit to the disk. It is for documents stored nowhere
+	// else.
 	Full = "full"
 )
 
 const (
 	readers = 4
-	// groupLimit bounds how many waiting writes share a transaction.
+	// groupLimit bounds the writes that share a transaction.
 	groupLimit = 64
 	// tombstoneAge is how long a deletion is remembered.
 	tombstoneAge  = time.Hour
 	sweepInterval = time.Minute
-	// emptyLog is how long the write-ahead log may hold what was deleted.
+	// emptyLog is how long the write-ahead log may hold deleted content.
 	emptyLog   = 30 * time.Second
 	sweepLimit = 500
 )
@@ -45,23 +45,23 @@ type Config struct {
 	Path        string // of the database file; the folder must exist
 	Collections []views.Collection
 	Synchronous string           // Normal or Full; empty is Full
-	Now         func() time.Time // ages deletions; nil is time.Now
-	// EmptyLog is the longest time for which the write-ahead log keeps what was deleted or replaced; 0 is 30 s.
+	Now         func() time.Time // ages deletions; nil: time.Now
+	// EmptyLog is how long the write-ahead log may keep deleted or replaced content; 0: 30 s.
 	EmptyLog time.Duration
-	// CheckAtOnce is the size in bytes up to which a file that was not closed cleanly is checked before it is opened; 0 is
-	// 64 MiB. A larger one is left to Store.Check.
+	// CheckAtOnce is the size in bytes up to which a file that was not closed cleanly is checked before it is opened; 0: 64
+	// MiB. A larger one is left to Store.Check.
 	CheckAtOnce int64
-	// FreshIDs is how many ids of new documents a collection keeps in memory before it moves them into its index; 0 is 100,000,
+	// FreshIDs is how many ids of new documents a collection keeps in memory before it moves them into its index; 0: 100,000,
 	// which take six megabytes at most.
 	FreshIDs int
 
 	hash func(id string) int64 // for tests; nil: hashOf
 }
 
-// Store is a views.Store over one SQLite file.
+// Store is a views.Store in one SQLite file.
 type Store struct {
 	path      string
-	unchecked bool // Check has to read the file
+	unchecked bool // Check must read the file
 	schema    views.Schema
 	tables    map[string]*table
 	now       func() time.Time
@@ -78,14 +78,13 @@ var _ views.Store = (*Store)(nil)
 
 var errClosed = errors.New("store is closed")
 
-// Open opens the file, makes it where it does not exist, and adds collections
-// and indexes that it lacks. Indexes that are no longer declared are dropped,
-// documents never.
+// Open opens or creates the file, and adds missing collections and indexes.
+// Indexes that are no longer declared are dropped, documents never.
 //
-// A file that was not closed cleanly is checked, which reads all of it: a small
-// one first, one of more than Config.CheckAtOnce bytes by Check, which is to be
-// called then. A file that Open finds damaged (ErrDamaged), of a newer version
-// (ErrNewer) or of another application (ErrForeign) is left as it is.
+// A file that was not closed cleanly is checked completely: a small one first,
+// one of more than Config.CheckAtOnce bytes by Check, which the caller must
+// call. A damaged file (ErrDamaged), one of a newer version (ErrNewer) or of
+// another application (ErrForeign) is left unchanged.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if config.Synchronous == "" {
 		config.Synchronous = Full
@@ -156,7 +155,7 @@ func (s *Store) start(pool []*conn, writer *conn) {
 	for _, c := range pool {
 		s.workers.Go(func() { s.readLoop(c) })
 	}
-	w := &writerLoop{store: s, conn: writer, nextSweep: s.now(), written: true} // a process that was killed may have left a log
+	w := &writerLoop{store: s, conn: writer, nextSweep: s.now(), written: true} // a killed process may have left a log
 	s.workers.Go(w.run)
 	s.stop = sync.OnceValue(func() error {
 		close(s.quit)
@@ -166,7 +165,7 @@ func (s *Store) start(pool []*conn, writer *conn) {
 }
 
 // closeAll closes the writer last, since the last connection moves the
-// write-ahead log into the file. A file without a log was closed cleanly.
+// write-ahead log into the file. A file without a log counts as closed cleanly.
 func closeAll(pool []*conn, writer *conn) error {
 	var errs []error
 	for _, c := range pool {
@@ -175,7 +174,7 @@ func closeAll(pool []*conn, writer *conn) error {
 	return errors.Join(append(errs, writer.Close())...)
 }
 
-// Close finishes the writes under way and closes the file. It may be called
+// Close finishes the writes in progress and closes the file. It may be called
 // more than once.
 func (s *Store) Close() error {
 	if err := s.stop(); err != nil {

@@ -12,10 +12,9 @@ import (
 
 // table holds the statements of one collection.
 //
-// A document is a row: number, id, seq, gone, a column for each key, head, body. The body
-// comes last, so that its overflow pages are read only on request. Numbers grow with time. A deleted
-// document is a row with gone, the Unix second of its deletion, and neither keys
-// nor contents. ids tells how the row of an id is found.
+// A document is a row: number, id, seq, gone, a column for each key, head, body. The body comes last, so that its overflow
+// pages are read only on request. Numbers increase with time. A deleted document is a row with gone, the Unix second of its
+// deletion, and neither keys nor contents. ids finds the row of an id.
 type table struct {
 	collection string
 	name       string
@@ -23,25 +22,25 @@ type table struct {
 	keys       []string          // the declared ones
 	ids        ids
 
-	add    string // a row
+	add    string // adds a row
 	put    string // changes a row
-	insert string // likewise, where the document was deleted
-	remove string // makes a row one of a deleted document
-	gone   string // adds such a row
-	old    string // rows of documents that were deleted before a time
+	insert string // replaces the row of a deleted document
+	remove string // marks a row as deleted
+	gone   string // adds the row of a deleted document
+	old    string // selects rows deleted before a time
 	drop   string // removes a row
-	dropID string // and its entry in the index of ids
+	dropID string // removes its entry in the index of ids
 
 	isRow, findRow      string   // find the row of an id, by number and by hash
-	above               string   // the rows after a number
+	above               string   // selects the rows after a number
 	addIDs              []string // add 1, 2, 4 … indexChunk entries to the index
 	readMark, writeMark string
 
 	columns string         // id, seq and the keys
-	loads   [2][2][]string // by whether numbers or hashes are given and by views.Parts: for 1, 2, 4 … loadChunk of them
+	loads   [2][2][]string // by numbers or hashes, and by views.Parts: for 1, 2, 4 … loadChunk of them
 }
 
-// Sets of table.loads.
+// Indexes of table.loads.
 const (
 	byNumber = iota
 	byHash
@@ -59,8 +58,8 @@ func goneIndex(collection string) string { return "gone." + collection }
 
 func indexName(collection, index string) string { return "ix." + collection + "." + index }
 
-// newTable makes the statements. They empty the columns of retired keys, which
-// no index declares any more, in each document that they write.
+// newTable builds the statements. Writing a document clears the columns of
+// retired keys, which no index declares any more.
 func newTable(collection views.Collection, keys, retired []string) *table {
 	t := &table{collection: collection.Name, name: quote(tableName(collection.Name)), keys: keys, indexes: map[string]string{}}
 	for _, index := range collection.Indexes {
@@ -74,7 +73,7 @@ func newTable(collection views.Collection, keys, retired []string) *table {
 	t.prepareIDs()
 	t.prepareLoads(quote(idsName(collection.Name)))
 
-	// The parameters of all that write are the number, the id, the seq, the keys, head and body, in this order.
+	// The parameters of all writing statements are the number, the id, the seq, the keys, head and body, in this order.
 	names = append(append([]string{"number"}, names...), "head", "body")
 	set := []string{"seq = ?3"}
 	emptied := []string{"seq = ?3"}
@@ -95,7 +94,7 @@ func newTable(collection views.Collection, keys, retired []string) *table {
 	return t
 }
 
-// prepareIDs makes the statements that find and remove rows.
+// prepareIDs builds the statements that find and remove rows.
 func (t *table) prepareIDs() {
 	index := quote(idsName(t.collection))
 	t.isRow = "SELECT number FROM " + t.name + " WHERE number = ? AND id = ?"
@@ -111,7 +110,7 @@ func (t *table) prepareIDs() {
 	t.dropID = "DELETE FROM " + index + " WHERE hash = ? AND number = ?"
 }
 
-// prepareLoads makes the statements of load.
+// prepareLoads builds the statements of load.
 func (t *table) prepareLoads(index string) {
 	for parts, columns := range []string{views.Heads: t.columns + ", head", views.Full: t.columns + ", head, body"} {
 		for width := 1; width <= loadChunk; width *= 2 {
@@ -130,7 +129,7 @@ func repeat(text string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(text+", ", n), ", ")
 }
 
-// write runs put or insert for a document that has a row, or else adds one. It returns how many rows it changed.
+// write runs put or insert for a document with a row, or else adds one. It returns the number of rows changed.
 func (t *table) write(c *conn, text string, d views.Doc) (int64, error) {
 	at, found, err := t.locate(c, d.ID)
 	switch {
@@ -150,7 +149,7 @@ func (t *table) addDoc(c *conn, at place, d views.Doc) error {
 	return t.added(c, at)
 }
 
-// run runs add, put or insert, and returns how many rows it changed.
+// run runs add, put or insert, and returns the number of rows changed.
 func (t *table) run(c *conn, text string, at place, d views.Doc) (int64, error) {
 	s, err := c.Prepare(text)
 	if err != nil {
@@ -161,7 +160,7 @@ func (t *table) run(c *conn, text string, at place, d views.Doc) (int64, error) 
 	s.BindInt64(3, int64(d.Seq))
 	column := 4
 	for _, key := range t.keys {
-		if v, ok := d.Keys.Find(key); ok { // where nothing is bound is NULL
+		if v, ok := d.Keys.Find(key); ok { // else NULL
 			switch v := v.Any().(type) {
 			case int64:
 				s.BindInt64(column, v)
@@ -179,7 +178,7 @@ func (t *table) run(c *conn, text string, at place, d views.Doc) (int64, error) 
 	return c.finish(s)
 }
 
-// added notes a row that was added.
+// added records a row that was added.
 func (t *table) added(c *conn, at place) error {
 	if t.ids.stage(at.hash, at.number) {
 		return nil
@@ -221,8 +220,8 @@ func (t *table) deleteDoc(c *conn, d views.Delete, gone int64) error {
 	return t.added(c, at)
 }
 
-// sweep removes at most limit rows of documents that were deleted before a time. It returns the rows, which the caller has
-// ids forget once the transaction is committed.
+// sweep removes at most limit rows of documents deleted before a time. It returns the rows, which the caller passes to
+// ids.forget after the commit.
 func (t *table) sweep(c *conn, before int64, limit int) (rows []place, err error) {
 	err = c.query(context.Background(), t.old, []any{before, int64(limit)}, func(r row) error {
 		number, err := r.integer(0)
@@ -247,14 +246,14 @@ func (t *table) sweep(c *conn, before int64, limit int) (rows []place, err error
 	return rows, nil
 }
 
-// loadChunk bounds the ids of one statement. Shorter lists are filled up to a
-// power of two, so that there are few statements.
+// loadChunk bounds the ids of one statement. Shorter lists are padded to a
+// power of two, which limits the number of statements.
 const loadChunk = 64
 
-// load returns the documents with these ids. It looks for an id in memory first and then in the index, so that it finds one
-// that is moved meanwhile.
+// load returns the documents with these ids. It looks in memory first and then in the index, so that it finds an id being
+// moved.
 func (t *table) load(ctx context.Context, c *conn, wanted []string, parts views.Parts) ([]views.Doc, error) {
-	if len(wanted) > 1 { // one id twice might be found in both places
+	if len(wanted) > 1 { // a duplicate might be found in both
 		wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
 	}
 	found := make([]views.Doc, 0, len(wanted))
@@ -274,7 +273,7 @@ func (t *table) load(ctx context.Context, c *conn, wanted []string, parts views.
 			return nil, err
 		}
 		found = append(found, docs...)
-		if len(docs) < len(fresh) { // deleted, or the id is in the index and has the hash of another one that is not
+		if len(docs) < len(fresh) { // deleted, or the id is in the index and its hash equals a fresh one
 			for _, id := range fresh {
 				if !slices.ContainsFunc(docs, func(d views.Doc) bool { return d.ID == id }) {
 					indexed, hashes = append(indexed, id), append(hashes, t.ids.hash(id))
@@ -289,7 +288,7 @@ func (t *table) load(ctx context.Context, c *conn, wanted []string, parts views.
 	return found, nil
 }
 
-// loadSet runs the statement of texts that takes so many values, and returns the rows whose ids are wanted.
+// loadSet runs the statement of texts for this number of values, and returns the rows whose ids are wanted.
 func (t *table) loadSet(ctx context.Context, c *conn, texts []string, values []int64, wanted []string) (docs []views.Doc, err error) {
 	if len(values) == 0 {
 		return nil, nil
@@ -327,7 +326,7 @@ func (t *table) list(ctx context.Context, c *conn, index views.Index, q views.Qu
 			args = append(args, q.Equal[i].Any())
 			continue
 		}
-		// It shows SQLite that the partial index has all rows of the query.
+		// Shows SQLite that the partial index covers the query.
 		where = append(where, column+" IS NOT NULL")
 		position = append(position, column)
 		order = append(order, column+direction)
@@ -353,7 +352,7 @@ func (t *table) list(ctx context.Context, c *conn, index views.Index, q views.Qu
 	return docs, err
 }
 
-// doc reads a row of t.columns, head and, where it was selected, body.
+// doc reads a row of t.columns, head and, if selected, body.
 func (t *table) doc(r row) (d views.Doc, err error) {
 	if d.ID, err = r.text(0); err != nil {
 		return d, err

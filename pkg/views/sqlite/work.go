@@ -14,15 +14,15 @@ type readJob struct {
 	done chan error
 }
 
-// writeJob changes nothing when it returns ErrConflict or ErrExists.
+// writeJob is a write. It changes nothing when it returns ErrConflict or ErrExists.
 type writeJob struct {
 	ctx  context.Context
 	run  func(*conn) error
 	done chan error
 }
 
-// read runs the function on a reading connection. When it returns an error,
-// the function may still be running: its results must not be looked at.
+// read runs the function on a reading connection. When it returns an error, the
+// function may still be running: don't look at its results.
 func (s *Store) read(ctx context.Context, what string, run func(context.Context, *conn) error) error {
 	job := readJob{ctx: ctx, run: run, done: make(chan error, 1)}
 	err := hand(ctx, s.quit, s.reads, job, job.done)
@@ -41,9 +41,9 @@ func (s *Store) write(ctx context.Context, what string, run func(*conn) error) e
 	return views.Unavailable(what, err)
 }
 
-// hand gives the job to a worker and waits for it. The channel has no buffer: a
-// worker finishes each job that it receives, and no job is left in the channel
-// when the workers end.
+// hand passes the job to a worker and waits for it. The channel is unbuffered:
+// a worker finishes each job that it receives, and no job is left in the
+// channel when the workers end.
 func hand[J any](ctx context.Context, quit <-chan struct{}, jobs chan<- J, job J, done <-chan error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (w *writerLoop) run() {
 	}
 }
 
-// gather adds the writes that are waiting.
+// gather adds the waiting writes.
 func (w *writerLoop) gather(group []writeJob) []writeJob {
 	for len(group) < groupLimit {
 		select {
@@ -124,8 +124,8 @@ func (w *writerLoop) gather(group []writeJob) []writeJob {
 	return group
 }
 
-// commit runs the jobs in one transaction. If that fails, each job gets a
-// transaction of its own, so that one failing write does not fail the others.
+// commit runs the jobs in one transaction. If that fails, each job gets its
+// own, so that one failing write does not fail the others.
 func (w *writerLoop) commit(group []writeJob) {
 	results, err := w.transact(group)
 	if err != nil && len(group) > 1 {
@@ -172,8 +172,8 @@ func (w *writerLoop) transact(group []writeJob) (results []error, err error) {
 	return results, nil
 }
 
-// begin begins a transaction, after rolling back one that an earlier failure may
-// have left open.
+// begin begins a transaction, after rolling back one that an earlier failure
+// may have left open.
 func (w *writerLoop) begin() error {
 	_, err := w.conn.exec("BEGIN IMMEDIATE")
 	if err != nil {
@@ -183,8 +183,8 @@ func (w *writerLoop) begin() error {
 	return err
 }
 
-// rollback returns no error: SQLite has often rolled back by itself already, and
-// if the transaction is still open, the next begin fails.
+// rollback returns no error: SQLite has often rolled back by itself, and if the
+// transaction is still open, the next begin fails.
 func (w *writerLoop) rollback() {
 	_, _ = w.conn.exec("ROLLBACK")
 	for _, t := range w.store.tables {
@@ -192,9 +192,9 @@ func (w *writerLoop) rollback() {
 	}
 }
 
-// sweep forgets old deletions, some at a time. It runs after a write, since
-// without writes there are no deletions. Its errors are not reported: whatever
-// fails here fails the next write too, and that has a caller.
+// sweep forgets some old deletions. It runs after a write, since without writes
+// there are no deletions. It reports no errors: whatever fails here fails the
+// next write too, which has a caller.
 func (w *writerLoop) sweep() {
 	now := w.store.now()
 	if now.Before(w.nextSweep) {
@@ -225,8 +225,8 @@ func (w *writerLoop) sweep() {
 	}
 }
 
-// move puts ids of new rows into the indexes, some at a time, once a table has many of them. Its errors are not reported, as
-// those of sweep: the ids stay in memory.
+// move puts some ids of new rows into the indexes, once a table has many of them. It reports no errors either: the ids stay in
+// memory.
 func (w *writerLoop) move() {
 	for _, t := range w.store.tables {
 		if !t.ids.due(w.store.freshIDs) {
@@ -247,14 +247,14 @@ func (w *writerLoop) move() {
 	}
 }
 
-// truncateLog moves the write-ahead log into the file and empties it, since it holds what was deleted until it is written
-// over. A reader in an older state keeps it from that; then it is tried again at the next tick. Nothing is reported: a file
-// that can't be written fails the next write too.
+// truncateLog moves the write-ahead log into the file and empties it, since it keeps deleted content until overwritten. A
+// reader of an older state prevents that; then the next tick retries. It reports no errors: a file that can't be written fails
+// the next write too.
 func (w *writerLoop) truncateLog() {
 	if !w.written {
 		return
 	}
-	// A write that comes now must not wait for readers.
+	// Don't let the next write wait for readers.
 	_, _ = w.conn.exec("PRAGMA busy_timeout = 50")
 	busy, err := w.conn.integer(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 	w.written = err != nil || busy != 0

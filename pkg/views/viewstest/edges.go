@@ -110,7 +110,7 @@ func testLimits(t *testing.T, open Open) {
 
 func testTooLarge(t *testing.T, s views.Store) {
 	t.Helper()
-	// One body of many documents, so that a batch beyond the bound takes no memory.
+	// Many documents share one body, so that an oversized batch takes no memory.
 	d := views.Doc{Seq: 1, Body: make([]byte, views.MaxDocBytes-1024)}
 	b := views.Batch{Stream: "large", To: 1}
 	for i := range views.MaxBatchBytes/views.MaxDocBytes + 1 {
@@ -126,7 +126,7 @@ func testTooLarge(t *testing.T, s views.Store) {
 	stands(t, s, "large", 0)
 }
 
-// calls has every call of a store that may have to wait.
+// calls returns every call of a store that may have to wait.
 func calls(s views.Store) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"load": func(ctx context.Context) error {
@@ -179,8 +179,8 @@ func testClosed(t *testing.T, open Open) {
 	}
 }
 
-// testConcurrent lets streams, inserts and readers work at once. Every stream
-// replaces one counter document and adds one of its own in every batch.
+// testConcurrent runs streams, inserts and readers concurrently. Every stream
+// replaces one counter document and adds another document in every batch.
 func testConcurrent(t *testing.T, open Open) {
 	s, reopen := open(t)
 	const streams, batches = 4, 15

@@ -13,7 +13,7 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// model is the simplest thing that behaves like a store.
+// model is the simplest implementation of a store.
 type model struct {
 	docs        map[string]views.Doc
 	gone        map[string]uint64 // sequence of the deletion
@@ -24,7 +24,7 @@ func newModel() *model {
 	return &model{docs: map[string]views.Doc{}, gone: map[string]uint64{}, checkpoints: map[string]uint64{}}
 }
 
-// knows tells whether there is, or was, a document with the id.
+// knows reports whether a document with the id exists or existed.
 func (m *model) knows(id string) bool {
 	_, is := m.docs[id]
 	_, was := m.gone[id]
@@ -124,7 +124,7 @@ type machine struct {
 	model  *model
 	store  views.Store
 	reopen func() views.Store
-	space  string // keeps the ids of one run apart from those of others
+	space  string // separates the ids of different runs
 }
 
 func testModel(t *testing.T, open Open) {
@@ -132,7 +132,7 @@ func testModel(t *testing.T, open Open) {
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		// Each run starts without documents, as its model does, even after a
-		// run that failed.
+		// failed run.
 		old := make([]string, 0, len(modelIDs()))
 		for _, id := range modelIDs() {
 			old = append(old, fmt.Sprintf("run%d/%s", runs, id))

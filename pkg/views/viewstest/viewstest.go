@@ -1,5 +1,5 @@
 // Package viewstest is the conformance suite of the read-model stores: the
-// guarantees that a service may rely on with each of them.
+// guarantees that services rely on.
 package viewstest
 
 import (
@@ -14,12 +14,12 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Open returns an empty store of Collections(), and a function that closes it and
-// opens it again with the same data. Open closes the store by t.Cleanup; its
+// Open returns an empty store of Collections(), and a function that closes it
+// and reopens it with the same data. Open closes the store by t.Cleanup; its
 // callers don't.
 type Open func(t *testing.T) (store views.Store, reopen func() views.Store)
 
-// Names of the collections and indexes that the suite uses.
+// Names of the suite's collections and indexes.
 const (
 	items   = "items"
 	plain   = "plain"
@@ -90,7 +90,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// deadline bounds one call, so that a store that hangs fails one test instead of
+// deadline bounds one call, so that a hanging store fails one test instead of
 // the whole run.
 const deadline = time.Minute
 
@@ -248,7 +248,7 @@ func idsOf(docs []views.Doc) []string {
 	return ids
 }
 
-// doc makes a document of an owner, with its id and sequence in its contents.
+// doc returns a document of an owner, with its id and sequence in its contents.
 func doc(id string, seq uint64, of string, at int64) views.Doc {
 	return views.Doc{
 		ID: id, Seq: seq,

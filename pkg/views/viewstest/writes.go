@@ -164,8 +164,7 @@ func testTwoWriters(t *testing.T, open Open) {
 	}
 }
 
-// largeBatch is more than a document of MongoDB can carry: two documents that each nearly fill one,
-// small ones, and the deletion of "old".
+// largeBatch exceeds one MongoDB document: two documents that each nearly fill one, small ones, and the deletion of "old".
 func largeBatch(seq uint64) (views.Batch, []views.Doc) {
 	var docs []views.Doc
 	for i := range 2 {

@@ -1,4 +1,4 @@
-// Package source reads the bytes of a Put, and tells errors of the caller's reader from errors of the store.
+// Package source reads the bytes of a Put, and separates errors of the caller's reader from errors of the store.
 package source
 
 import (
@@ -9,11 +9,11 @@ import (
 	"quire.dev/pkg/blob"
 )
 
-// maxEmptyReads bounds the reads in a row that return neither bytes nor an error.
+// maxEmptyReads bounds successive reads that return neither bytes nor an error.
 const maxEmptyReads = 100
 
-// Reader reads from another reader, ends with ctx, and gives io.EOF only after exactly the announced size. It may be
-// used by one goroutine at a time.
+// Reader wraps another reader. It ends with ctx and returns io.EOF only after exactly the announced size. Not safe for
+// concurrent use.
 type Reader struct {
 	ctx  context.Context
 	r    io.Reader
@@ -22,12 +22,12 @@ type Reader struct {
 	err  error
 }
 
-// New returns a Reader of r, which holds size bytes, or any number if size is -1.
+// New returns a Reader of r, which must have size bytes, or any number if size is -1.
 func New(ctx context.Context, r io.Reader, size int64) *Reader {
 	return &Reader{ctx: ctx, r: r, size: size}
 }
 
-// Err is the error that stopped reading. It is nil while reading goes on, and if it stopped at the right place.
+// Err is the error that stopped reading, nil before that and after a complete read.
 func (s *Reader) Err() error { return s.err }
 
 // Size returns the number of bytes read so far.
