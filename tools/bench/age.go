@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/tools/bench/internal/load"
 	"quire.dev/tools/bench/internal/machine"
+	"quire.dev/tools/bench/internal/report"
 	"quire.dev/tools/bench/internal/wrk"
 )
 
@@ -62,11 +63,11 @@ func (b *bench) ageOnce(ctx context.Context, round int) (perSecond []float64, er
 	if watch != nil {
 		return nil, watch
 	}
-	c := curve{Name: fmt.Sprintf("age-%d", round+1), Title: "creations a second, from the start on fresh data", X: "s", Y: "1/s"}
+	c := report.Curve{Name: fmt.Sprintf("age-%d", round+1), Title: "creations a second, from the start on fresh data", X: "s", Y: "1/s"}
 	for second, n := range perSecond {
-		c.Points = append(c.Points, point{float64(second), n})
+		c.Points = append(c.Points, report.Point{X: float64(second), Y: n})
 	}
-	b.curves = append(b.curves, c)
+	b.report.Curves = append(b.report.Curves, c)
 	return perSecond, s.check(ctx)
 }
 

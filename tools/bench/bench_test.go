@@ -1,19 +1,14 @@
 package main
 
 import (
-	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"io"
+	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"quire.dev/tools/bench/internal/load"
-	"quire.dev/tools/bench/internal/machine"
+	"quire.dev/tools/bench/internal/report"
 )
 
 func TestEveryRowHasATargetAndAGroupThatMeasuresIt(t *testing.T) {
@@ -60,42 +55,19 @@ func TestRowsAreChosenByAnExpression(t *testing.T) {
 	}
 }
 
-func TestAFigureMeetsItsTargetOrMissesIt(t *testing.T) {
-	for _, test := range []struct {
-		figure, target float64
-		most           bool
-		met            bool
-		verdict        string
-		near           float64
-	}{
-		{0.45, 0.45, false, true, "met, to spare 0 %", 1},
-		{0.54, 0.45, false, true, "met, to spare 20 %", 1.2},
-		{0.36, 0.45, false, false, "missed by 20 %", 0.8},
-		{64, 64, true, true, "met, to spare 0 %", 1},
-		{32, 64, true, true, "met, to spare 50 %", 2},
-		{80, 64, true, false, "missed by 25 %", 0.8},
-		{0, 0, true, true, "met", 1},
-		{3, 0, true, false, "missed by 3.00", 0},
-	} {
-		r := result{Figure: test.figure, Target: test.target, AtMost: test.most}
-		if r.met() != test.met || r.verdict() != test.verdict || math.Abs(r.nearness()-test.near) > 1e-9 {
-			t.Errorf("%v for %v: %v, %q, %v", test.figure, test.target, r.met(), r.verdict(), r.nearness())
-		}
-	}
-}
-
 func TestTheFigureIsTheMedianOfTheRounds(t *testing.T) {
 	chosen, err := choose(catalogue(), "^get-256$|^one-get-p50$")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{chosen: chosen}
+	b := &bench{chosen: chosen, report: &report.Report{}}
 	b.note("get-256", []float64{0.5, 0.1, 0.3}, "")
 	b.note("get-32", []float64{1}, "") // was not chosen
 	b.note("get-256", nil, "")         // was not measured
 	b.noteFor("one-get-p50", 0.5, []float64{0.4}, "")
-	if len(b.found) != 2 || b.found[0].Figure != 0.3 || b.found[0].Target != 0.45 || b.found[1].Target != 0.5 || !b.found[1].met() {
-		t.Errorf("%+v", b.found)
+	rows := b.report.Rows
+	if len(rows) != 2 || rows[0].Figure != 0.3 || rows[0].Target != 0.45 || rows[1].Target != 0.5 || !rows[1].Met() {
+		t.Errorf("%+v", rows)
 	}
 }
 
@@ -128,21 +100,31 @@ func TestAMetricIsReadFromItsPage(t *testing.T) {
 	}
 }
 
-func TestTheCostOfAClusterLeavesOutTheStandIn(t *testing.T) {
-	system := func(partitions string, starts string, get, create string) string {
-		return `{"partitions":` + partitions + starts + `,"reads":{"cpuMicrosEach":` + get + `},"creates":{"cpuMicrosEach":` + create + `}}`
+func TestTheCostOfFourPartitionsIsAShareOfThatOfOne(t *testing.T) {
+	systems := report.Table{
+		Columns: []string{"one process", "1 partition", "4 partitions"},
+		Lines:   []report.Line{{ID: "cpu-get", Figures: []float64{20, 40, 60}}, {ID: "cpu-create", Figures: []float64{50, 100, 150}}},
 	}
-	one := system("1", "", `{"quire":20}`, `{"quire":50}`)
-	first := system("1", `,"starts":{}`, `{"edge":30,"nats":10,"mongo":7,"wrk":9}`, `{"edge":60,"mongo":100,"lite":40}`)
-	second := system("4", `,"starts":{}`, `{"edge":50,"nats":10}`, `{"edge":150,"wrk":1}`)
-	got, err := clusterCosts([]byte(`{"systems":[` + one + "," + first + "," + second + `]}`))
-	if err != nil || got["cluster-get-1"] != 40 || got["cluster-create-1"] != 100 || got["cluster-get-4"] != 1.5 || got["cluster-create-4"] != 1.5 {
-		t.Errorf("%v, %v", got, err)
+	got, err := clusterCosts(systems)
+	want := map[string]float64{"cluster-get-1": 40, "cluster-create-1": 100, "cluster-get-4": 1.5, "cluster-create-4": 1.5}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
 	}
-	for _, report := range []string{`{"systems":[` + one + "," + first + `]}`, `{}`, `x`} {
-		if got, err := clusterCosts([]byte(report)); err == nil {
-			t.Errorf("%s: %v", report, got)
+	for name, incomplete := range map[string]report.Table{
+		"no 4 partitions": {Columns: systems.Columns[:2], Lines: systems.Lines},
+		"no creations":    {Columns: systems.Columns, Lines: systems.Lines[:1]},
+		"nothing":         {},
+	} {
+		if got, err := clusterCosts(incomplete); err == nil {
+			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+func TestACurveOfLatenciesCountsTheNines(t *testing.T) {
+	c := latencyCurve("get", load.Outcome{Distribution: []load.Point{{Share: 0.9, Millis: 1}, {Share: 0.99, Millis: 9}}})
+	if len(c.Points) != 2 || math.Abs(c.Points[0].X-1) > 1e-9 || math.Abs(c.Points[1].X-2) > 1e-9 || c.Points[1].Y != 9 {
+		t.Errorf("%+v", c)
 	}
 }
 
@@ -159,78 +141,5 @@ func TestAWrongKeyHasTheFormOfARightOne(t *testing.T) {
 		if wrong := wrongKey(key); wrong == key || len(wrong) != len(key) || wrong[:5] != key[:5] {
 			t.Errorf("%s for %s", wrong, key)
 		}
-	}
-}
-
-func TestAReportSaysWhatAReaderMustKnow(t *testing.T) {
-	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "old.svg"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := report{
-		Machine: machine.Description{CPU: "A <CPU>", Cores: 2, Kernel: "6.1", Go: "go1", Commit: "abc", SyncSeconds: 0.0001, Load: 3},
-		Void:    []string{"5 counted, want 6"},
-		Rows: []result{
-			{ID: "get-256", Title: "a < b & c", Unit: "of bare", Figure: 0.5, Rounds: []float64{0.4, 0.5, 0.6}, Target: 0.45, Note: "bare 9/s"},
-			{ID: "disk", Title: "disk", Unit: "bytes", Figure: 2720, Rounds: []float64{2720}, Target: 1700, AtMost: true},
-		},
-		Curves: []curve{
-			latencyCurve("get", load.Outcome{Distribution: []load.Point{{Share: 0.5, Millis: 1}, {Share: 0.99, Millis: 9}}}),
-			{Name: "empty"},
-		},
-	}
-	if err := r.write(folder); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(folder, "report.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"This run is void:** 5 counted, want 6", "Other programs were at work", "A <CPU>, 2 cores", "fdatasync took 0.10 ms", "1 of 2 targets",
-		"≥ 0.450 | met, to spare 11 % | 0.400, 0.500, 0.600 | bare 9/s |", "≤ 1700 | missed by 60 %", "open-get.svg", "targets.svg",
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("the report lacks %q:\n%s", want, text)
-		}
-	}
-	var read report
-	if data, err := os.ReadFile(filepath.Join(folder, "report.json")); err != nil || json.Unmarshal(data, &read) != nil || len(read.Rows) != 2 {
-		t.Errorf("%v, %+v", err, read)
-	}
-	plots, err := filepath.Glob(filepath.Join(folder, "*.svg"))
-	if err != nil || len(plots) != 2 {
-		t.Fatalf("%v, %v", plots, err)
-	}
-	for _, path := range plots {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		decoder, elements := xml.NewDecoder(f), 0
-		for {
-			token, err := decoder.Token()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%s: %v", path, err)
-			}
-			if _, ok := token.(xml.StartElement); ok {
-				elements++
-			}
-		}
-		f.Close()
-		if elements < 8 {
-			t.Errorf("%s has %d elements", path, elements)
-		}
-	}
-}
-
-// TestAPlotOfConstantsIsDrawn: an axis without extent must not divide by zero.
-func TestAPlotOfConstantsIsDrawn(t *testing.T) {
-	plot := curvePlot(curve{Title: "nothing", Points: []point{{0, 0}, {0, 0}}})
-	if strings.Contains(plot, "NaN") || strings.Contains(plot, "Inf") {
-		t.Error(plot)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"quire.dev/tools/bench/internal/report"
 	"quire.dev/tools/bench/internal/wrk"
 )
 
@@ -79,9 +80,9 @@ func flameGraph(title string, p *profile.Profile) string {
 	root := frames(p)
 	height := flameLine*float64(root.depth()) + 3*flameLine
 	var out strings.Builder
-	out.WriteString(label(flameWidth/2, flameLine*1.3, "middle", title))
+	out.WriteString(report.Label(flameWidth/2, flameLine*1.3, "middle", title))
 	drawFrame(&out, root, root, 0, height-flameLine)
-	return svg(flameWidth, height, title, out.String())
+	return report.SVG(flameWidth, height, title, out.String())
 }
 
 func drawFrame(out *strings.Builder, f, root *frame, left, bottom float64) {
@@ -91,9 +92,9 @@ func drawFrame(out *strings.Builder, f, root *frame, left, bottom float64) {
 	}
 	name := f.name[strings.LastIndexByte(f.name, '/')+1:]
 	fmt.Fprintf(out, `<g><title>%s: %.1f %%</title><rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" stroke="white" stroke-width="0.5"/>`,
-		escape(f.name), 100*f.width(root), left, bottom-flameLine, width, flameLine, flameColor(f.name))
+		report.Escape(f.name), 100*f.width(root), left, bottom-flameLine, width, flameLine, flameColor(f.name))
 	if width >= flameText {
-		fmt.Fprintf(out, `<text x="%.1f" y="%.1f" font-size="11">%s</text>`, left+3, bottom-4, escape(name[:min(len(name), int((width-6)/flameLetter))]))
+		fmt.Fprintf(out, `<text x="%.1f" y="%.1f" font-size="11">%s</text>`, left+3, bottom-4, report.Escape(name[:min(len(name), int((width-6)/flameLetter))]))
 	}
 	out.WriteString("</g>\n")
 	calls := make([]*frame, 0, len(f.calls))
@@ -155,23 +156,14 @@ func (b *bench) drawFlames(ctx context.Context) error {
 			return fmt.Errorf("profile of %s: %w", kind, err)
 		}
 		title := fmt.Sprintf("CPU of quire, %s, %s, %.0f requests a second", kind, inWords(b.connections[0]), t.Rate())
-		b.flames = append(b.flames, flame{"flame-" + kind, title, flameGraph(title, p), p})
+		b.report.Plots = append(b.report.Plots, report.Plot{Name: "flame-" + kind, Title: title, SVG: flameGraph(title, p)})
+		b.profiles = append(b.profiles, p)
 	}
 	return s.check(ctx)
 }
 
-// flame is a flame graph, by the name of its file, and its profile.
-type flame struct {
-	name, title, svg string
-	profile          *profile.Profile
-}
-
-// writeProfile writes what the flames show into one profile, for `go build -pgo`. It names no file of this machine.
-func writeProfile(path string, flames []flame) error {
-	profiles := make([]*profile.Profile, 0, len(flames))
-	for _, f := range flames {
-		profiles = append(profiles, f.profile)
-	}
+// writeProfile merges the profiles of the flame graphs into one, for `go build -pgo`. It names no file of this machine.
+func writeProfile(path string, profiles []*profile.Profile) error {
 	merged, err := profile.Merge(profiles)
 	if err != nil {
 		return fmt.Errorf("merge the profiles: %w", err)

@@ -14,16 +14,16 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/google/pprof/profile"
+
 	"quire.dev/tools/bench/internal/load"
-	"quire.dev/tools/bench/internal/machine"
+	"quire.dev/tools/bench/internal/report"
 	"quire.dev/tools/bench/internal/stats"
 	"quire.dev/tools/bench/internal/wrk"
 	"quire.dev/tools/cluster"
@@ -47,24 +47,20 @@ type bench struct {
 	quire, root, dir, results string
 	smoke, must               bool
 
-	chosen  map[string]row
-	found   []result
-	curves  []curve
-	flames  []flame
-	bareMax map[string]float64 // requests a second of the bare handler, by row
-	faults  []string           // why the run is void
-	folder  string             // scripts, data and logs; removed at the end
-	servers int
-	running []*server
-	bare    []*cluster.Process
+	chosen   map[string]row
+	report   *report.Report
+	profiles []*profile.Profile // of the flame graphs
+	folder   string             // scripts, data and logs; removed at the end
+	servers  int
+	running  []*server
+	bare     []*cluster.Process
 }
 
 func main() {
-	b := &bench{bareMax: map[string]float64{}}
-	b.effort = effort{
+	b := &bench{effort: effort{
 		rounds: 5, transfers: 4, duration: 4 * time.Second, open: time.Minute, aging: 64 * time.Second, pastes: 1_200_000,
 		diskPastes: 50_000, starts: 3, connections: connectionCounts(),
-	}
+	}}
 	flag.StringVar(&b.quire, "quire", "bin/quire", "program to measure")
 	flag.StringVar(&b.root, "root", ".", "folder of the project")
 	flag.StringVar(&b.dir, "dir", "data", "folder for the data; the speed of its disk is part of the figures")
@@ -155,8 +151,9 @@ func (b *bench) printf(format string, args ...any) { fmt.Printf(format, args...)
 
 // void notes why no figure of this run counts.
 func (b *bench) void(format string, args ...any) {
-	b.faults = append(b.faults, fmt.Sprintf(format, args...))
-	b.printf("VOID: %s\n", b.faults[len(b.faults)-1])
+	fault := fmt.Sprintf(format, args...)
+	b.report.Void = append(b.report.Void, fault)
+	b.printf("VOID: %s\n", fault)
 }
 
 // wants reports whether one of the rows is to be measured.
@@ -176,9 +173,11 @@ func (b *bench) noteFor(id string, target float64, rounds []float64, note string
 	if target == 0 {
 		target = r.target
 	}
-	found := result{r.id, r.title, r.unit, stats.Median(rounds), rounds, target, r.most, note}
-	b.found = append(b.found, found)
-	b.printf("%-20s %s %s (%s)\n", r.id, number(found.Figure), r.unit, found.verdict())
+	found := report.Row{
+		ID: r.id, Title: r.title, Unit: r.unit, Figure: stats.Median(rounds), Rounds: rounds, Target: target, AtMost: r.most, Note: note,
+	}
+	b.report.Rows = append(b.report.Rows, found)
+	b.printf("%s\n", found)
 }
 
 // groups has the measurements of the groups in their order.
@@ -202,25 +201,12 @@ func (b *bench) groups() []struct {
 }
 
 func (b *bench) run(ctx context.Context) error {
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+	var err error
+	if b.folder, err = wrk.Folder(b.dir, "bench-"); err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp(b.dir, "bench-")
-	if err != nil {
+	if b.report, err = report.Begin(ctx, b.root, b.folder); err != nil {
 		return err
-	}
-	if b.folder, err = filepath.Abs(folder); err != nil {
-		return err
-	}
-	if err := wrk.Unpack(b.folder); err != nil {
-		return err
-	}
-	about, err := machine.Describe(ctx, b.folder, b.commit(ctx))
-	if err != nil {
-		return err
-	}
-	if about.Load > machine.Busy {
-		b.printf("other programs are at work (%.1f processors in use): the figures mean little\n", about.Load)
 	}
 	for _, g := range b.groups() {
 		if !slices.ContainsFunc(catalogue(), func(r row) bool { return r.group == g.name && b.wants(r.id) }) {
@@ -239,28 +225,18 @@ func (b *bench) run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", g.name, err)
 		}
 	}
-	report := report{Machine: about, Rows: b.found, Void: b.faults, BarePerSecond: b.bareMax, Curves: b.curves, Flames: b.flames}
-	if err := report.write(b.results); err != nil {
+	if err := b.report.Publish(b.results); err != nil {
 		return err
 	}
-	b.printf("\n%s\n", report.markdown())
-	if len(b.faults) > 0 {
-		return fmt.Errorf("the run is void:\n%s", strings.Join(b.faults, "\n"))
+	if len(b.profiles) > 0 {
+		if err := writeProfile(filepath.Join(b.results, "quire.pgo"), b.profiles); err != nil {
+			return err
+		}
 	}
-	if missed := report.missed(); b.must && missed > 0 {
-		return fmt.Errorf("%d of %d targets are missed", missed, len(b.found))
+	if missed := b.report.Missed(); b.must && missed > 0 {
+		return fmt.Errorf("%d of %d targets are missed", missed, len(b.report.Rows))
 	}
 	return nil
-}
-
-// commit is the commit of the project, with a mark if it was changed since.
-func (b *bench) commit(ctx context.Context) string {
-	cmd := exec.CommandContext(ctx, "git", "-C", b.root, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
-	out, err := cmd.Output()
-	if err != nil {
-		return "unknown" // not a clone
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // serveOpenLoop runs an open loop and prints its outcome.

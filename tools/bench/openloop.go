@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"quire.dev/tools/bench/internal/load"
+	"quire.dev/tools/bench/internal/report"
 	"quire.dev/tools/bench/internal/wrk"
 )
 
@@ -75,7 +77,7 @@ func (b *bench) measureOpenLoop(ctx context.Context) error {
 		b.note(name+"-p99", []float64{outcome.P99}, note)
 		b.note(name+"-p999", []float64{outcome.P999}, note)
 		b.note(name+"-silent", []float64{float64(outcome.Silent)}, "")
-		b.curves = append(b.curves, latencyCurve(kind, outcome))
+		b.report.Curves = append(b.report.Curves, latencyCurve(kind, outcome))
 	}
 	return s.check(ctx)
 }
@@ -112,3 +114,12 @@ func (b *bench) openLoop(ctx context.Context, plan load.Plan) (load.Outcome, err
 
 // clientCores is a third of the cores, and one at least.
 func clientCores(cores int) int { return max(1, cores/3) }
+
+// latencyCurve has the nines of the share of requests on its axis, 2 for 99 %.
+func latencyCurve(kind string, o load.Outcome) report.Curve {
+	c := report.Curve{Name: "open-" + kind, Title: kind + " at half the most, open loop", X: "nines of the requests", Y: "ms"}
+	for _, p := range o.Distribution {
+		c.Points = append(c.Points, report.Point{X: -math.Log10(1 - p.Share), Y: p.Millis})
+	}
+	return c
+}

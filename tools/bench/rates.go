@@ -248,7 +248,7 @@ func (r *rated) quotaTurn(ctx context.Context, c *compared, kind string, connect
 
 func (r *rated) noteAll(kind string, connections int, c *compared) {
 	id := fmt.Sprintf("%s-%d", kind, connections)
-	r.bareMax[id] = median(c.bare)
+	r.report.BarePerSecond[id] = median(c.bare)
 	r.note(id, c.ofBare, fmt.Sprintf("bare %.0f/s", median(c.bare)))
 	r.note("paid-"+id, c.ofQuota, "")
 	if kind == "get" {

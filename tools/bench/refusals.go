@@ -106,7 +106,7 @@ func (b *bench) compareRefusals(ctx context.Context, s *server, bare *cluster.Pr
 		}
 		ratios, rates = append(ratios, with.Rate()/without.Rate()), append(rates, without.Rate())
 	}
-	b.bareMax[row] = median(rates)
+	b.report.BarePerSecond[row] = median(rates)
 	b.note(row, ratios, fmt.Sprintf("bare %.0f/s", median(rates)))
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 )
 
@@ -109,53 +108,4 @@ func choose(rows []row, pattern string) (map[string]row, error) {
 		return nil, fmt.Errorf("no row matches %q; -list shows them", pattern)
 	}
 	return chosen, nil
-}
-
-// result is a row with its figure.
-type result struct {
-	ID     string    `json:"id"`
-	Title  string    `json:"title"`
-	Unit   string    `json:"unit"`
-	Figure float64   `json:"figure"` // median of the rounds
-	Rounds []float64 `json:"rounds"`
-	Target float64   `json:"target"`
-	AtMost bool      `json:"atMost"`
-	Note   string    `json:"note,omitempty"`
-}
-
-// met reports whether the figure reaches its target.
-func (r result) met() bool {
-	if r.AtMost {
-		return r.Figure <= r.Target
-	}
-	return r.Figure >= r.Target
-}
-
-// verdict says by how much the figure is better or worse than its target, as a share of the target.
-func (r result) verdict() string {
-	if r.Target == 0 {
-		if r.met() {
-			return "met"
-		}
-		return fmt.Sprintf("missed by %s", number(r.Figure))
-	}
-	apart := math.Abs(r.Figure/r.Target-1) * 100
-	word := "missed by"
-	if r.met() {
-		word = "met, to spare"
-	}
-	return fmt.Sprintf("%s %.0f %%", word, apart)
-}
-
-// number formats a figure with three digits or more.
-func number(f float64) string {
-	switch a := math.Abs(f); {
-	case a >= 100 || a == 0:
-		return fmt.Sprintf("%.0f", f)
-	case a >= 10:
-		return fmt.Sprintf("%.1f", f)
-	case a >= 1:
-		return fmt.Sprintf("%.2f", f)
-	}
-	return fmt.Sprintf("%.3f", f)
 }

@@ -116,16 +116,7 @@ func (c *comparison) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.dir, 0o755); err != nil {
-		return err
-	}
-	if c.folder, err = os.MkdirTemp(c.dir, "diff-"); err != nil {
-		return err
-	}
-	if c.folder, err = filepath.Abs(c.folder); err != nil {
-		return err
-	}
-	if err := wrk.Unpack(c.folder); err != nil {
+	if c.folder, err = wrk.Folder(c.dir, "diff-"); err != nil {
 		return err
 	}
 	for i, commit := range []string{c.base, c.head} {

@@ -21,10 +21,10 @@ import (
 // journalSpeed is what one stream of three replicas stores when so many sources append to it, each with so many items
 // that wait. Edges append in this way. No service reads the stream.
 type journalSpeed struct {
-	Sources  int     `json:"sources"`
-	Waiting  int     `json:"waiting"`
-	Messages float64 `json:"messagesPerSecond"`
-	Items    float64 `json:"itemsPerSecond"`
+	Sources  int
+	Waiting  int
+	Messages float64
+	Items    float64
 }
 
 // journalCases begins with few sources of many items, as with few edges. Then come many sources of few items, as when many

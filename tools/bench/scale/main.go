@@ -15,22 +15,22 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"quire.dev/tools/bench/internal/load"
+	"quire.dev/tools/bench/internal/report"
 	"quire.dev/tools/bench/internal/wrk"
 )
 
 type settings struct {
 	effort
-	root, dir, quire, json string
-	connections            int
-	partitions             []int
-	more                   int // accounts that the last system gets at the end
+	root, dir, quire, results string
+	connections               int
+	partitions                []int
+	more                      int // accounts that the last system gets at the end
 }
 
 func main() {
@@ -38,7 +38,7 @@ func main() {
 	flag.StringVar(&s.root, "root", ".", "folder of the project")
 	flag.StringVar(&s.dir, "dir", "data", "folder for the data; the speed of its disk is part of the figures")
 	flag.StringVar(&s.quire, "quire", "bin/quire", "program of one process")
-	flag.StringVar(&s.json, "json", "bin/scale.json", "file of the report for programs")
+	flag.StringVar(&s.results, "results", "tools/bench/results/scale", "folder for the report")
 	flag.IntVar(&s.connections, "connections", 256, "connections of wrk")
 	flag.IntVar(&s.turns, "turns", 3, "turns of reads, and of creations")
 	flag.DurationVar(&s.reads, "reads", 5*time.Second, "length of a turn of reads")
@@ -77,44 +77,34 @@ func parsePartitions(list string) (partitions []int, err error) {
 }
 
 func (s *settings) run(ctx context.Context) (err error) {
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp(s.dir, "scale-")
+	dir, err := wrk.Folder(s.dir, "scale-")
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if dir, err = filepath.Abs(dir); err != nil {
-		return err
-	}
-	scripts := filepath.Join(dir, "scripts")
-	if err := wrk.Unpack(scripts); err != nil {
+	found, err := report.Begin(ctx, s.root, dir)
+	if err != nil {
 		return err
 	}
 	fmt.Printf("wrk -t2 -c%d, %d turns: reads of %s, creations of %s; %d accounts, documents of %d bytes\n",
 		s.connections, s.turns, s.reads, s.creates, s.customers, load.ContentBytes)
-	all, err := s.all(ctx, dir, scripts)
+	all, err := s.all(ctx, dir)
 	if err != nil {
-		return err
-	}
-	cores := runtime.NumCPU()
-	fmt.Printf("\n%s\n%s", table(all), verdict(all, cores))
-	fmt.Printf("An account that has used everything takes %d bytes in a snapshot.\n", fullAccountBytes())
-	if err := writeJSON(s.json, all, cores); err != nil {
 		return err
 	}
 	for _, m := range all {
 		for _, f := range m.Failures {
-			err = errors.Join(err, fmt.Errorf("%s: %s", m.Name, f))
+			found.Void = append(found.Void, m.Name+": "+f)
 		}
 	}
-	return err
+	found.Systems = table(all)
+	found.Notes = append(busy(all, found.Machine.Cores), fmt.Sprintf("An account that has used everything takes %d bytes in a snapshot", fullAccountBytes()))
+	return found.Publish(s.results)
 }
 
 // all measures one system after the other.
-func (s *settings) all(ctx context.Context, dir, scripts string) ([]*measurement, error) {
-	base, err := s.one(ctx, scripts, 0, func() (*system, error) {
+func (s *settings) all(ctx context.Context, dir string) ([]*measurement, error) {
+	base, err := s.one(ctx, dir, 0, func() (*system, error) {
 		return startSingle(ctx, s.quire, filepath.Join(dir, "one"))
 	})
 	if err != nil {
@@ -126,7 +116,7 @@ func (s *settings) all(ctx context.Context, dir, scripts string) ([]*measurement
 		if n == len(s.partitions)-1 {
 			more = s.more
 		}
-		m, err := s.one(ctx, scripts, more, func() (*system, error) {
+		m, err := s.one(ctx, dir, more, func() (*system, error) {
 			return startCluster(ctx, s.root, filepath.Join(dir, fmt.Sprint(partitions)), partitions)
 		})
 		if err != nil {
@@ -137,14 +127,14 @@ func (s *settings) all(ctx context.Context, dir, scripts string) ([]*measurement
 	return all, nil
 }
 
-func (s *settings) one(ctx context.Context, scripts string, more int, start func() (*system, error)) (m *measurement, err error) {
+func (s *settings) one(ctx context.Context, dir string, more int, start func() (*system, error)) (m *measurement, err error) {
 	sys, err := start()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, sys.close()) }()
 	r := &runner{
-		loads:  &loads{system: sys, generator: wrk.Generator{Folder: scripts, Connections: s.connections}},
+		loads:  &loads{system: sys, generator: wrk.Generator{Folder: dir, Connections: s.connections}},
 		effort: s.effort,
 	}
 	if m, err = r.measure(ctx); err != nil {

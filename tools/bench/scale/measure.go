@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"quire.dev/pkg/wait"
@@ -15,20 +12,19 @@ import (
 	"quire.dev/tools/bench/internal/wrk"
 )
 
-// measurement is the result for one system. writeJSON stores it as it is.
+// measurement is the result for one system.
 type measurement struct {
-	Name          string             `json:"name"`
-	Partitions    int                `json:"partitions"`
-	FsyncSeconds  float64            `json:"fsyncSeconds"` // fdatasync of 4 KiB on the same disk, just before
-	IdleCores     map[string]float64 `json:"idleCores"`    // kept busy by each service without requests
-	Reads         figures            `json:"reads"`
-	Few           figures            `json:"readsByFewConnections"` // with small batches
-	Creates       figures            `json:"creates"`
-	ResidentBytes map[string]uint64  `json:"residentBytes"` // by service
-	Audit         auditResult        `json:"audit"`
-	Starts        *starts            `json:"starts,omitempty"`       // nil in one process
-	Journal       []journalSpeed     `json:"journalAlone,omitempty"` // of the last system only
-	Failures      []string           `json:"failures,omitempty"`
+	Name          string
+	FsyncSeconds  float64            // fdatasync of 4 KiB on the same disk, just before
+	IdleCores     map[string]float64 // kept busy by each service without requests
+	Reads         figures
+	Few           figures // with small batches
+	Creates       figures
+	ResidentBytes map[string]uint64 // by service
+	Audit         auditResult
+	Starts        *starts        // nil in one process
+	Journal       []journalSpeed // of the last system only
+	Failures      []string
 }
 
 // effort is the load on each system.
@@ -60,7 +56,7 @@ type runner struct {
 
 func (r *runner) measure(ctx context.Context) (*measurement, error) {
 	s := r.system
-	m := &measurement{Name: s.name, Partitions: s.partitions}
+	m := &measurement{Name: s.name}
 	var err error
 	if m.FsyncSeconds, err = machine.SyncSeconds(s.dir); err != nil {
 		return nil, err
@@ -193,12 +189,12 @@ func (s *system) counters(ctx context.Context, customers []customer) (map[string
 
 // auditResult is the result of an audit, and its cost.
 type auditResult struct {
-	Match      bool    `json:"match"`
-	Replicas   int     `json:"replicas"` // of each partition, each of which folds the journal
-	Messages   uint64  `json:"messages"`
-	Entries    uint64  `json:"entries"` // admissions, settlements and commands of all partitions
-	Seconds    float64 `json:"seconds"`
-	CPUSeconds float64 `json:"cpuSeconds"` // of billing
+	Match      bool
+	Replicas   int // of each partition, each of which folds the journal
+	Messages   uint64
+	Entries    uint64 // admissions, settlements and commands of all partitions
+	Seconds    float64
+	CPUSeconds float64 // of billing
 }
 
 // audit audits all billing journals.
@@ -229,26 +225,11 @@ func (s *system) audit(ctx context.Context) (auditResult, error) {
 	return result, nil
 }
 
-// foldSpeed is the number of entries that one core folds in a second, the reading of the journal included.
+// foldSpeed is the number of entries that one core folds in a second, the reading of the journal included. It is 0 after an
+// audit too short to be measured.
 func (a auditResult) foldSpeed() float64 {
+	if a.CPUSeconds <= 0 {
+		return 0
+	}
 	return float64(a.Entries) * float64(a.Replicas) / a.CPUSeconds
-}
-
-// document is the report for programs.
-type document struct {
-	Made             time.Time      `json:"made"`
-	Cores            int            `json:"cores"`
-	FullAccountBytes int            `json:"fullAccountBytes"`
-	Systems          []*measurement `json:"systems"`
-}
-
-func writeJSON(path string, all []*measurement, cores int) error {
-	data, err := json.MarshalIndent(document{time.Now().UTC().Truncate(time.Second), cores, fullAccountBytes(), all}, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(data, '\n'), 0o644)
 }

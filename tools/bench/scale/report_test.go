@@ -3,8 +3,7 @@ package main
 import (
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +68,7 @@ func TestWorkIsWhatRequestsCostWithoutWhatIdlingCosts(t *testing.T) {
 	}
 }
 
-func TestATableHasAColumnForEachSystemAndNoEmptyRows(t *testing.T) {
+func TestTheTableHasAFigureOfEachSystem(t *testing.T) {
 	one, four := &measurement{Name: "one process"}, &measurement{Name: "4 partitions", FsyncSeconds: 0.0012}
 	for _, m := range []*measurement{one, four} {
 		m.Reads, m.Few, m.Creates = turned(t), turned(t), turned(t)
@@ -78,58 +77,34 @@ func TestATableHasAColumnForEachSystemAndNoEmptyRows(t *testing.T) {
 	four.Audit = auditResult{Replicas: 2, Entries: 1000, CPUSeconds: 0.5}
 	four.Starts = &starts{FromJournalSeconds: 1.5, Snapshots: []snapshotSize{{64, 10_000}, {1064, 260_000}}}
 	got := table([]*measurement{one, four})
-	lines := strings.Split(strings.TrimSpace(got), "\n")
-	for _, want := range []string{
-		"||one process|4 partitions|",
-		"|reads a second|1000|1000|",
-		"|reads: share of one process's||1.00|",
-		"|CPU µs a read: edge|500|500|",
-		"|entries folded in a second of CPU|2000|4000|",
-		"|billing ready after kill -9, from the journal, s||1.50|",
-		"|bytes for each account more (two quota keys used)||250|",
+	if !slices.Equal(got.Columns, []string{"one process", "4 partitions"}) {
+		t.Errorf("columns %q", got.Columns)
+	}
+	found := map[string][]float64{}
+	for _, line := range got.Lines {
+		found[line.Title] = line.Figures
+	}
+	for title, want := range map[string][]float64{
+		"reads a second":                                    {1000, 1000},
+		"reads: share of one process's":                     {0, 1},
+		"CPU µs a read: edge":                               {500, 500},
+		"CPU µs a read: lite":                               nil,
+		"entries folded in a second of CPU":                 {2000, 4000},
+		"billing ready after kill -9, from the journal, s":  {0, 1.5},
+		"bytes for each account more (two quota keys used)": {0, 250},
 	} {
-		found := false
-		for _, line := range lines {
-			cells := strings.Split(line, "|")
-			for i := range cells {
-				cells[i] = strings.TrimSpace(cells[i])
-			}
-			found = found || strings.Join(cells, "|") == want
-		}
-		if !found {
-			t.Errorf("no row %q", want)
+		if !slices.Equal(found[title], want) {
+			t.Errorf("%s: %v, want %v", title, found[title], want)
 		}
 	}
-	for _, line := range lines {
-		if len([]rune(line)) != len([]rune(lines[0])) || strings.Count(line, "|") != 4 {
-			t.Errorf("row %q is not laid out like the first", line)
-		}
-		if strings.Contains(line, "lite") && strings.Contains(line, "CPU") {
-			t.Errorf("row %q is empty", line)
-		}
+	if cost := got.Figure("cpu-get", "4 partitions"); math.Abs(cost-500) > 1e-9 {
+		t.Errorf("a get costs %v µs without wrk and FerretDB, want those of the edge", cost)
 	}
-	if said := verdict([]*measurement{one}, 2); strings.Count(said, "95 % of 2 cores busy, so that") != 2 {
+	if said := strings.Join(busy([]*measurement{one}, 2), ""); strings.Count(said, "95 % of 2 cores busy, so that") != 2 {
 		t.Errorf("1.9 of 2 cores: %s", said)
 	}
-	if said := verdict([]*measurement{one}, 8); strings.Contains(said, "so that") {
+	if said := strings.Join(busy([]*measurement{one}, 8), ""); strings.Contains(said, "so that") {
 		t.Errorf("1.9 of 8 cores: %s", said)
-	}
-}
-
-func TestTheReportForProgramsIsWritten(t *testing.T) {
-	m := &measurement{Name: "1 partition", Partitions: 1, Reads: turned(t), Few: turned(t), Creates: turned(t), Starts: &starts{}}
-	path := filepath.Join(t.TempDir(), "bin", "scale.json")
-	if err := writeJSON(path, []*measurement{m}, 2); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"name": "1 partition"`, `"perSecond": 1000`, `"edge": 500`, `"cores": 2`} {
-		if !strings.Contains(string(data), want) {
-			t.Errorf("no %s in %s", want, data)
-		}
 	}
 }
 

@@ -155,18 +155,17 @@ func (w *work) add(r wrk.Result, before, after, end sample, idle map[string]floa
 
 // figures are the results for one kind of request. "Each" is for one request.
 type figures struct {
-	Turns            []wrk.Result       `json:"turns"`
-	PerSecond        float64            `json:"perSecond"` // median of the turns, as the latencies
-	P50Millis        float64            `json:"p50Millis"`
-	P99Millis        float64            `json:"p99Millis"`
-	CPUMicrosEach    map[string]float64 `json:"cpuMicrosEach"`  // by service, and of wrk
-	CPUMicrosTotal   float64            `json:"cpuMicrosTotal"` // of one request, without wrk
-	Cores            float64            `json:"cores"`          // kept busy by the system and wrk while wrk ran
-	MachineCores     float64            `json:"machineCores"`   // kept busy by the whole machine
-	DrainSeconds     float64            `json:"drainSeconds"`   // of all turns
-	JournalBytesEach map[string]float64 `json:"journalBytesEach"`
-	JournalMessages  map[string]uint64  `json:"journalMessages"`
-	ItemsInEachBatch map[string]float64 `json:"itemsInEachBatch"`
+	Turns            []wrk.Result
+	PerSecond        float64 // median of the turns, as the latencies
+	P50Millis        float64
+	P99Millis        float64
+	CPUMicrosEach    map[string]float64 // by service, and of wrk
+	CPUMicrosTotal   float64            // of one request, without wrk
+	Cores            float64            // kept busy by the system and wrk while wrk ran
+	MachineCores     float64            // kept busy by the whole machine
+	DrainSeconds     float64            // of all turns
+	JournalBytesEach map[string]float64
+	ItemsInEachBatch map[string]float64
 }
 
 func (w *work) figures() figures {
@@ -175,7 +174,7 @@ func (w *work) figures() figures {
 		P50Millis: w.median(func(r wrk.Result) float64 { return float64(r.P50) / 1000 }),
 		P99Millis: w.median(func(r wrk.Result) float64 { return float64(r.P99) / 1000 }),
 		Cores:     w.measured / w.elapsed, MachineCores: w.machine / w.elapsed, DrainSeconds: w.drained,
-		CPUMicrosEach: map[string]float64{}, JournalBytesEach: map[string]float64{}, JournalMessages: map[string]uint64{},
+		CPUMicrosEach: map[string]float64{}, JournalBytesEach: map[string]float64{},
 		ItemsInEachBatch: w.batches,
 	}
 	for service, used := range w.cpu {
@@ -185,7 +184,7 @@ func (w *work) figures() figures {
 		}
 	}
 	for domain, s := range w.stored {
-		f.JournalBytesEach[domain], f.JournalMessages[domain] = float64(s.bytes)/w.requests, s.messages
+		f.JournalBytesEach[domain] = float64(s.bytes) / w.requests
 	}
 	return f
 }

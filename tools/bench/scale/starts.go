@@ -16,15 +16,15 @@ import (
 // starts is how long one instance of billing takes to be ready after a kill -9. It folds all partitions itself. The other
 // instance folds them too, and answers in the meantime.
 type starts struct {
-	FromJournalSeconds  float64        `json:"fromJournalSeconds"` // without a snapshot
-	FromSnapshotSeconds float64        `json:"fromSnapshotSeconds"`
-	Snapshots           []snapshotSize `json:"snapshots"`
+	FromJournalSeconds  float64 // without a snapshot
+	FromSnapshotSeconds float64
+	Snapshots           []snapshotSize
 }
 
 // snapshotSize is the size of the newest snapshots of all partitions together.
 type snapshotSize struct {
-	Accounts int   `json:"accounts"`
-	Bytes    int64 `json:"bytes"`
+	Accounts int
+	Bytes    int64
 }
 
 const restartLimit = 2 * time.Minute

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -34,16 +35,16 @@ type Description struct {
 	Began       time.Time `json:"began"`
 }
 
-// Busy is the load above which other programs are likely to have taken part of the machine.
-const Busy = 0.5
+// Busy reports whether other programs are likely to have taken part of the machine.
+func (d Description) Busy() bool { return d.Load > 0.5 }
 
 // loadLook is how long Describe looks at the load. The system's own averages would still show the programs that built this one.
 const loadLook = 2 * time.Second
 
-// Describe describes this machine and the disk of the folder. It takes some seconds.
-func Describe(ctx context.Context, folder, commit string) (Description, error) {
+// Describe describes this machine, the commit of the project in root, and the disk of the folder. It takes some seconds.
+func Describe(ctx context.Context, root, folder string) (Description, error) {
 	d := Description{
-		CPU: "unknown", Cores: runtime.NumCPU(), Go: runtime.Version(), Commit: commit, Began: time.Now().UTC().Truncate(time.Second),
+		CPU: "unknown", Cores: runtime.NumCPU(), Go: runtime.Version(), Commit: commit(ctx, root), Began: time.Now().UTC().Truncate(time.Second),
 	}
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -77,6 +78,15 @@ func Describe(ctx context.Context, folder, commit string) (Description, error) {
 	d.Kernel = unix.ByteSliceToString(name.Release[:])
 	d.SyncSeconds, err = SyncSeconds(folder)
 	return d, err
+}
+
+// commit is the commit of the project, with a mark if its files have changed since.
+func commit(ctx context.Context, root string) string {
+	out, err := exec.CommandContext(ctx, "git", "-C", root, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output()
+	if err != nil {
+		return "unknown" // not a clone
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // load is the number of processors that are in use.

@@ -42,7 +42,7 @@ func (r Result) Errors() uint64 { return r.Connect + r.Read + r.Write + r.Status
 
 var resultLine = regexp.MustCompile(`(?m)^RESULT (\{.*\})$`)
 
-// Generator runs wrk. The scripts are in Folder, see Unpack.
+// Generator runs wrk. The scripts are in Folder, see [Folder].
 type Generator struct {
 	Folder      string
 	Connections int
@@ -87,8 +87,22 @@ func parse(out []byte) (Result, error) {
 	return r, nil
 }
 
-// Unpack writes the scripts into the folder.
-func Unpack(folder string) error { return os.CopyFS(folder, scripts) }
+// Folder creates a folder in dir for the data of a run, and unpacks the scripts there. It returns the folder's absolute path,
+// also with an error if the folder is there.
+func Folder(dir, prefix string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	folder, err := os.MkdirTemp(dir, prefix)
+	if err != nil {
+		return "", err
+	}
+	return folder, os.CopyFS(folder, scripts)
+}
 
 // Tally bounds the requests that a server may have counted in several runs.
 type Tally struct{ Succeeded, Uncertain uint64 }
