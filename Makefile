@@ -8,9 +8,9 @@ BINARY  := bin/quire
 PGO     ?= services/standalone/quire.pgo
 
 # The modules with Go written by hand: those of go.work, and those outside of it, which would change the versions that
-# Quire is built from. fmt, vet, lint, vuln and tidy take MODULES="deploy k8s/check" for some of them.
-WORKSPACE := pkg docs $(wildcard services/*) cluster bench clients/go clients/cli
-ALONE     := deploy cluster/tools/ferretdb k8s/check k8s/check/promql
+# Quire is built from. fmt, vet, lint, vuln and tidy take MODULES="deploy tools/k8scheck" for some of them.
+WORKSPACE := pkg docs $(wildcard services/*) clients/go clients/cli tools/cluster tools/bench
+ALONE     := deploy tools/ferretdb tools/k8scheck tools/k8scheck/promql
 MODULES   := $(WORKSPACE) $(ALONE)
 
 MAKEFLAGS += --no-print-directory
@@ -62,22 +62,22 @@ services-build:
 	done
 
 # The stores of a cluster on one machine. Each has a module that pins its version. MinIO takes minutes the first time.
-bin/nats-server: cluster/go.mod
+bin/nats-server: tools/cluster/go.mod
 	@echo "building nats-server"
-	@cd cluster && GOWORK=off $(GO) build -trimpath -o ../$@ github.com/nats-io/nats-server/v2
-bin/ferretdb: $(wildcard cluster/tools/ferretdb/*)
+	@cd tools/cluster && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/nats-io/nats-server/v2
+bin/ferretdb: $(wildcard tools/ferretdb/*)
 	@echo "building ferretdb"
-	@mkdir -p bin && cluster/tools/ferretdb/build.sh $@
-bin/minio bin/mc: cluster/tools/minio/go.mod
+	@mkdir -p bin && tools/ferretdb/build.sh $@
+bin/minio bin/mc: tools/minio/go.mod
 	@echo "building $(notdir $@), which takes some minutes"
-	@cd cluster/tools/minio && GOWORK=off $(GO) build -trimpath -o ../../../$@ github.com/minio/$(notdir $@)
+	@cd tools/minio && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/minio/$(notdir $@)
 
 .PHONY: cluster-programs
 cluster-programs: bin/nats-server bin/ferretdb bin/minio bin/mc services-build
 
 .PHONY: cluster
 cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster
-	@$(GO) build -trimpath -o bin/quire-cluster ./cluster/cmd/cluster
+	@$(GO) build -trimpath -o bin/quire-cluster ./tools/cluster/cmd/cluster
 	@exec bin/quire-cluster
 
 .PHONY: check
@@ -113,7 +113,7 @@ CONSOLE := $(foreach name,admin billing console content requests,browser/$(name)
 .PHONY: e2e-cluster
 e2e-cluster: e2e/node_modules clients/ts/dist cluster-programs ## try the console in a browser, against a cluster with two edges (ONLY='billing' for some files)
 	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
-	@$(GO) build -trimpath -o bin/quire-cluster ./cluster/cmd/cluster
+	@$(GO) build -trimpath -o bin/quire-cluster ./tools/cluster/cmd/cluster
 	@cd e2e && node cluster.mjs $(if $(ONLY),$(foreach name,$(ONLY),$(patsubst e2e/%,%,$(wildcard e2e/browser/$(name).test.mjs e2e/cluster/$(name).test.mjs))),$(CONSOLE))
 
 .PHONY: test-docs
@@ -149,13 +149,13 @@ test-clients: e2e/node_modules clients/ts/dist clients/importers/node_modules $(
 
 .PHONY: test-cluster
 test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 15 processes (14 minutes; SKIP='Limit|Example' leaves tests out)
-	$(GO) test -count=1 -timeout 20m ./cluster -args -processes
+	$(GO) test -count=1 -timeout 20m ./tools/cluster -args -processes
 	$(GO) test -count=1 -timeout 30m $(if $(SKIP),-skip '$(SKIP)') ./services/standalone/scenario -args -processes=many $(DRIVER)
 
 .PHONY: test-stores
 test-stores: bin/ferretdb bin/minio bin/mc ## run the stores' tests against a FerretDB and a MinIO (2 minutes)
-	@$(GO) run ./cluster/cmd/teststores
-	$(GO) test -count=1 -timeout 5m -run TestBucket ./cluster -args -processes
+	@$(GO) run ./tools/cluster/cmd/teststores
+	$(GO) test -count=1 -timeout 5m -run TestBucket ./tools/cluster -args -processes
 
 # Packages whose goroutines share what they work on. The whole product under the race detector would take an hour.
 RACE ?= $(addprefix ./pkg/,blob/disk document/... host installation journal lifecycle members replica rpc wait) \
@@ -175,21 +175,21 @@ chaos: ## kill and restart quire under load, many times (ROUNDS=25)
 # the seed of its clients' choices and prints it; CHAOSFLAGS='-chaos.seed N' runs them again.
 chaos-cluster: cluster-programs ## have each part of a cluster fail under load (FAULTS='kill|cut' for some, 17 minutes)
 	$(call need,ip,iproute2)
-	@$(GO) test -c -o bin/chaos.test ./cluster/chaos
-	cd cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
+	@$(GO) test -c -o bin/chaos.test ./tools/cluster/chaos
+	cd tools/cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
 	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.only '$(FAULTS)' $(CHAOSFLAGS)
 
 .PHONY: bench
 # The programs of a cluster are needed for its rows only.
 bench: $(BINARY)-build $(if $(filter -smoke,$(BENCHFLAGS)),,$(if $(ROWS),$(if $(findstring cluster,$(ROWS)),cluster-programs),cluster-programs)) ## measure all that has a target, 35 minutes (ROWS='get|create' for some rows)
 	$(call need,wrk,wrk)
-	@$(GO) build -trimpath -o bin/bench ./bench
+	@$(GO) build -trimpath -o bin/bench ./tools/bench
 	@bin/bench -quire $(BINARY) -rows '$(ROWS)' $(if $(filter -smoke,$(BENCHFLAGS)),-results bin/bench-smoke) $(BENCHFLAGS)
 
 .PHONY: profile
 profile: ## renew the profile that quire is built with, two minutes
 	@$(MAKE) bench PGO=off ROWS='^(get|create)-256$$$$'
-	@cp bench/results/quire.pgo services/standalone/quire.pgo
+	@cp tools/bench/results/quire.pgo services/standalone/quire.pgo
 
 # Micro-benchmarks of a request's hops. COUNT=10 repetitions and more are what benchstat needs to tell a difference.
 MICRO := ./pkg/apikey:Parse ./pkg/event:Batch ./pkg/journal:Appender|Delivery/follow ./pkg/rpc:Batcher ./pkg/document:Memory ./pkg/document/fold:Decide \
@@ -204,12 +204,12 @@ bench-micro: ## micro-benchmarks, for benchstat: key check, encoding, folds, bat
 .PHONY: bench-diff
 bench-diff: ## whether the files are faster than a commit, with an interval (BASE=main, DIFFFLAGS='-rows get-1')
 	$(call need,wrk,wrk)
-	@$(GO) run ./bench/diff -base '$(BASE)' $(DIFFFLAGS)
+	@$(GO) run ./tools/bench/diff -base '$(BASE)' $(DIFFFLAGS)
 
 .PHONY: scale
 scale: cluster-programs $(BINARY)-build ## measure clusters of 1, 2 and 4 partitions, for docs/scaling.md (5 minutes)
 	$(call need,wrk,wrk)
-	@$(GO) run ./bench/scale -quire $(BINARY) $(SCALEFLAGS)
+	@$(GO) run ./tools/bench/scale -quire $(BINARY) $(SCALEFLAGS)
 
 .PHONY: fmt
 fmt: tools/bin/gofumpt ## format the code
@@ -267,14 +267,14 @@ tools/bin/%: tools/go.mod
 # -count=1: these tests read files of the whole project, and go's cache of results only follows those of their module.
 k8s-check: ## check the manifests and the stores' configuration (10 minutes the first time)
 	cd deploy && GOWORK=off $(GO) test -count=1 ./...
-	cd k8s/check && GOWORK=off $(GO) test -count=1 ./...
-	cd k8s/check/promql && GOWORK=off $(GO) test -count=1 ./...
+	cd tools/k8scheck && GOWORK=off $(GO) test -count=1 ./...
+	cd tools/k8scheck/promql && GOWORK=off $(GO) test -count=1 ./...
 
 K8S_PROGRAMS := k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager sigs.k8s.io/kwok/cmd/kwok
 
 .PHONY: k8s-test
 k8s-test: ## apply the manifests to a real API server (builds it: 15 minutes the first time)
-	cd k8s/check && GOWORK=off $(GO) build -o bin/etcd go.etcd.io/etcd/server/v3
-	cd k8s/check && for program in $(K8S_PROGRAMS); do \
+	cd tools/k8scheck && GOWORK=off $(GO) build -o bin/etcd go.etcd.io/etcd/server/v3
+	cd tools/k8scheck && for program in $(K8S_PROGRAMS); do \
 	  GOWORK=off $(GO) build -o bin/$$(basename $$program) $$program || exit 1; done
-	cd k8s/check && GOWORK=off $(GO) test -count=1 -timeout 30m -tags cluster -run TestCluster -v .
+	cd tools/k8scheck && GOWORK=off $(GO) test -count=1 -timeout 30m -tags cluster -run TestCluster -v .

@@ -11,7 +11,7 @@ import (
 	"quire.dev/deploy/natsconf"
 )
 
-// The rights themselves are tried on a real MinIO: cluster/bucket_test.go.
+// The rights themselves are tried on a real MinIO: tools/cluster/bucket_test.go.
 
 // TestEachServiceHasAnS3UserOfItsOwn: the secrets, init.sh and both deployments have the same users.
 func TestEachServiceHasAnS3UserOfItsOwn(t *testing.T) {

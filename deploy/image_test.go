@@ -43,11 +43,11 @@ func TestMinIOsImageHasThePinnedProgramsAndTheirLicences(t *testing.T) {
 	context := t.TempDir()
 	copyContext(t, "minio/Dockerfile.dockerignore", "..", context)
 	dockerfile, makefile := read(t, "minio/Dockerfile"), read(t, "../Makefile")
-	if !strings.Contains(dockerfile, "-o /out/bin/ github.com/minio/minio github.com/minio/mc") || !strings.Contains(makefile, "bin/minio bin/mc: cluster/tools/minio/go.mod") {
+	if !strings.Contains(dockerfile, "-o /out/bin/ github.com/minio/minio github.com/minio/mc") || !strings.Contains(makefile, "bin/minio bin/mc: tools/minio/go.mod") {
 		t.Error("the image and make do not build the same programs")
 	}
 	command := exec.CommandContext(t.Context(), "go", "run", filepath.Join(context, "deploy", "notices", "main.go"), "github.com/minio/minio", "github.com/minio/mc")
-	command.Dir = filepath.Join(context, "cluster", "tools", "minio")
+	command.Dir = filepath.Join(context, "tools", "minio")
 	command.Env = append(os.Environ(), "GOWORK=off")
 	var stderr strings.Builder
 	command.Stderr = &stderr

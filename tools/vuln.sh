@@ -1,7 +1,7 @@
 #!/bin/sh
 # Looks for known vulnerabilities in the code that the module in the current folder calls. Usage: vuln.sh <database>
 # Excused, since every version has them:
-#   GO-2025-3521, GO-2025-3547: in Kubernetes' kubelet and API server. k8s/check calls conversion and validation of
+#   GO-2025-3521, GO-2025-3547: in Kubernetes' kubelet and API server. tools/k8scheck calls conversion and validation of
 #   objects; its test runs an API server for itself, on loopback.
 set -eu
 excused='GO-2025-3521|GO-2025-3547'

@@ -23,8 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"quire.dev/cluster/load"
 	"quire.dev/pkg/eventually"
+	"quire.dev/tools/cluster/load"
 )
 
 var (

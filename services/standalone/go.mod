@@ -17,7 +17,6 @@ require (
 	golang.org/x/sys v0.49.0
 	quire.dev/cli v0.0.0
 	quire.dev/client v0.0.0
-	quire.dev/cluster v0.0.0
 	quire.dev/docs v0.0.0
 	quire.dev/pkg v0.0.0
 	quire.dev/services/billing v0.0.0
@@ -25,6 +24,7 @@ require (
 	quire.dev/services/file v0.0.0
 	quire.dev/services/lite v0.0.0
 	quire.dev/services/paste v0.0.0
+	quire.dev/tools/cluster v0.0.0
 )
 
 require (
@@ -107,7 +107,7 @@ require (
 
 replace quire.dev/pkg => ../../pkg
 
-replace quire.dev/cluster => ../../cluster
+replace quire.dev/tools/cluster => ../../tools/cluster
 
 replace quire.dev/docs => ../../docs
 

@@ -40,7 +40,7 @@ func TestImportRules(t *testing.T) {
 				continue
 			}
 			// These try the rights of the deployed users of the bucket, by calls that no service makes.
-			if p.ImportPath == "quire.dev/cluster" && within(imported, "github.com/minio/minio-go/v7") {
+			if p.ImportPath == "quire.dev/tools/cluster" && within(imported, "github.com/minio/minio-go/v7") {
 				continue
 			}
 			checkImport(t, p.ImportPath, imported)
@@ -107,15 +107,16 @@ func checkImport(t *testing.T, importer, imported string) {
 	}
 	owners := map[string][]string{
 		// pkg/journal uses streams, pkg/members key-value buckets; pkg/installation makes both.
-		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", pkgModule + "/installation", serviceModule + "standalone", "quire.dev/bench"},
-		"github.com/nats-io/nats-server":        {pkgModule + "/journal/journaltest", serviceModule + "standalone", "quire.dev/bench"},
+		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", pkgModule + "/installation", serviceModule + "standalone", "quire.dev/tools/bench"},
+		"github.com/nats-io/nats-server":        {pkgModule + "/journal/journaltest", serviceModule + "standalone", "quire.dev/tools/bench"},
 		"github.com/minio/highwayhash":          {pkgModule + "/natsfiles"}, // the checksums in the files of NATS
 		"go.mongodb.org/mongo-driver":           {pkgModule + "/views/mongo"},
 		"modernc.org/sqlite":                    {pkgModule + "/views/sqlite", serviceModule + "standalone"},
 		"zombiezen.com/go/sqlite":               {pkgModule + "/views/sqlite"},
 		"github.com/minio/minio-go":             {pkgModule + "/blob/s3"},
-		"github.com/gofiber/fiber":              {serviceModule + "edge", "quire.dev/bench"},
-		"github.com/valyala/fasthttp":           {serviceModule + "edge", "quire.dev/bench"},
+		"github.com/gofiber/fiber":              {serviceModule + "edge", "quire.dev/tools/bench"},
+		"github.com/valyala/fasthttp":           {serviceModule + "edge", "quire.dev/tools/bench"},
+		"quire.dev/tools":                       {"quire.dev/tools", serviceModule + "standalone"}, // its tests alone
 		"google.golang.org/protobuf/encoding":   nil,
 		"github.com/golang/protobuf":            nil,
 		"go.mongodb.org/mongo-driver/v2/x/bson": nil,

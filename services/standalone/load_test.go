@@ -3,8 +3,8 @@ package standalone
 import (
 	"testing"
 
-	"quire.dev/cluster/load"
 	"quire.dev/services/standalone/internal/quiretest"
+	"quire.dev/tools/cluster/load"
 )
 
 const testAdminToken = "an-admin-token-for-tests"

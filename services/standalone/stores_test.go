@@ -11,12 +11,12 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"quire.dev/cluster/load"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/views"
 	"quire.dev/services/standalone/internal/quiretest"
+	"quire.dev/tools/cluster/load"
 )
 
 // use lets clients use each service, and audits.

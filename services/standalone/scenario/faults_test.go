@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"quire.dev/cluster/load"
 	"quire.dev/pkg/eventually"
 	"quire.dev/services/standalone/internal/quiretest"
+	"quire.dev/tools/cluster/load"
 )
 
 // underLoad runs fault while a crowd of clients works.

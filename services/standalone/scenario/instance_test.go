@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"quire.dev/cluster/load"
 	"quire.dev/services/edge"
 	"quire.dev/services/standalone/internal/quiretest"
+	"quire.dev/tools/cluster/load"
 )
 
 // quire is a whole Quire, as one process or as many.

@@ -18,10 +18,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"quire.dev/cluster"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/host"
 	"quire.dev/services/standalone"
+	"quire.dev/tools/cluster"
 )
 
 // killer is a Quire whose services can be killed without notice (SIGKILL). Its stores stay if they are other processes.

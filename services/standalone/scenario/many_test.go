@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"quire.dev/cluster"
+	"quire.dev/tools/cluster"
 )
 
 // manyProcesses is a cluster on this machine: three NATS servers, a server of the MongoDB protocol, MinIO, two edges

@@ -32,7 +32,7 @@ What the processes show at ` + "`/metrics`" + `, beside the metrics of the Go ru
 `
 )
 
-// TestEveryMetricIsListed holds docs/metrics.md to a running quire. k8s/check/promql holds all dashboards, alerts and
+// TestEveryMetricIsListed holds docs/metrics.md to a running quire. tools/k8scheck/promql holds all dashboards, alerts and
 // scalers to that page.
 func TestEveryMetricIsListed(t *testing.T) {
 	i := common(t)

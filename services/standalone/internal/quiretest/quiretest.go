@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"testing"
 
-	"quire.dev/cluster/load"
 	"quire.dev/pkg/eventually"
+	"quire.dev/tools/cluster/load"
 )
 
 // Gather makes a crowd of clients, which does not work yet.

@@ -1,0 +1,296 @@
+// Command diff says whether two commits differ in speed. It builds quire from both, runs the two programs side by side on fresh
+// data, and has wrk send the same requests to one and then to the other, in pairs. Which comes first changes with each
+// pair. A ratio is the rate of the second commit by that of the first; its interval is that of Student's t-test for paired samples
+// (see internal/stats). The counters must agree with what was sent, and the audits must match.
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"quire.dev/pkg/admin"
+	"quire.dev/tools/bench/internal/load"
+	"quire.dev/tools/bench/internal/machine"
+	"quire.dev/tools/bench/internal/stats"
+	"quire.dev/tools/bench/internal/wrk"
+	"quire.dev/tools/cluster"
+)
+
+// work is a kind of request whose rate is compared.
+type work struct {
+	name, quotaKey, script string
+	connections            int
+}
+
+func works() []work {
+	var list []work
+	for _, connections := range []int{256, 32, 1} {
+		list = append(list,
+			work{fmt.Sprintf("get-%d", connections), "pasteLite.get", "get.lua", connections},
+			work{fmt.Sprintf("create-%d", connections), "pasteLite.create", "create.lua", connections})
+	}
+	return list
+}
+
+type comparison struct {
+	root, dir, base, head string
+	pairs                 int
+	duration              time.Duration
+	confidence            float64
+	rows                  string
+	folder                string
+	sides                 [2]*side
+}
+
+// side is one of the two commits.
+type side struct {
+	name    string
+	program string
+	process *cluster.Process
+	admin   admin.Client
+	account string
+	key     string
+	paste   string
+	counted map[string]wrk.Tally
+}
+
+func main() {
+	c := &comparison{}
+	flag.StringVar(&c.root, "root", ".", "folder of the project")
+	flag.StringVar(&c.dir, "dir", "data", "folder for the data")
+	flag.StringVar(&c.base, "base", "", "commit to compare with")
+	flag.StringVar(&c.head, "head", "", "commit that is compared; none: the files of the folder as they are")
+	flag.IntVar(&c.pairs, "pairs", 15, "pairs of turns of each kind of request, 3 at least")
+	flag.DurationVar(&c.duration, "duration", 3*time.Second, "length of one turn")
+	flag.Float64Var(&c.confidence, "confidence", 0.95, "confidence of the interval, between 0 and 1")
+	flag.StringVar(&c.rows, "rows", "256$|^get-1$|^create-1$", "kinds of requests, as a regular expression: get-256, create-256, get-32, create-32, get-1, create-1")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := c.run(ctx)
+	if err = errors.Join(err, c.close()); err != nil {
+		fmt.Fprintln(os.Stderr, "diff:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func (c *comparison) validate() (list []work, err error) {
+	if c.base == "" {
+		return nil, errors.New("-base is missing: the commit to compare with")
+	}
+	if c.pairs < 3 || c.duration < time.Second || c.confidence <= 0 || c.confidence >= 1 {
+		return nil, errors.New("it needs three pairs, turns of a second, and a confidence between 0 and 1")
+	}
+	pattern, err := regexp.Compile(c.rows)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range works() {
+		if pattern.MatchString(w.name) {
+			list = append(list, w)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no kind of request matches %q", c.rows)
+	}
+	return list, nil
+}
+
+func (c *comparison) run(ctx context.Context) error {
+	list, err := c.validate()
+	if err != nil {
+		return err
+	}
+	if c.folder, err = wrk.Folder(c.dir, "diff-"); err != nil {
+		return err
+	}
+	for i, commit := range []string{c.base, c.head} {
+		if c.sides[i], err = c.build(ctx, i, commit); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.sides {
+		if err := c.start(ctx, s); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%s against %s, %d pairs of %s, %.0f %% confidence\n", c.sides[1].name, c.sides[0].name, c.pairs, c.duration, 100*c.confidence)
+	for _, w := range list {
+		change, err := c.compare(ctx, w)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		fmt.Println(verdict(w.name, change))
+	}
+	for _, s := range c.sides {
+		if err := s.check(ctx); err != nil {
+			return fmt.Errorf("void: %s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// verdict is the line of one kind of request.
+func verdict(name string, c stats.Change) string {
+	percent := func(factor float64) float64 { return 100 * (factor - 1) }
+	word := "no difference that this run can tell"
+	switch {
+	case c.Real() && c.Factor > 1:
+		word = "faster"
+	case c.Real():
+		word = "slower"
+	}
+	return fmt.Sprintf("%-12s %+6.1f %%  (%+.1f to %+.1f %%)  %s", name, percent(c.Factor), percent(c.Low), percent(c.High), word)
+}
+
+// build builds quire of a commit in a worktree of its own, or of the project's files where there is no commit.
+func (c *comparison) build(ctx context.Context, number int, commit string) (*side, error) {
+	source := c.root
+	if commit != "" {
+		source = filepath.Join(c.folder, fmt.Sprintf("source-%d", number))
+		if err := run(ctx, c.root, "git", "worktree", "add", "--detach", "--force", source, commit); err != nil {
+			return nil, err
+		}
+	}
+	s := &side{name: cmp.Or(commit, "the files"), program: filepath.Join(c.folder, fmt.Sprintf("quire-%d", number)), counted: map[string]wrk.Tally{}}
+	return s, run(ctx, source, "go", "build", "-trimpath", "-o", s.program, "./services/standalone/cmd/quire")
+}
+
+func run(ctx context.Context, folder, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// close ends the programs and removes data and worktrees.
+func (c *comparison) close() error {
+	var errs []error
+	for i, s := range c.sides {
+		if s != nil && s.process != nil && s.process.Running() {
+			errs = append(errs, s.process.Kill())
+		}
+		source := filepath.Join(c.folder, fmt.Sprintf("source-%d", i))
+		if _, err := os.Stat(source); c.folder != "" && err == nil {
+			errs = append(errs, run(context.Background(), c.root, "git", "worktree", "remove", "--force", source))
+		}
+	}
+	if c.folder != "" {
+		errs = append(errs, os.RemoveAll(c.folder))
+	}
+	return errors.Join(errs...)
+}
+
+const startLimit = time.Minute
+
+// start starts a side on fresh data, with an account whose quota does not end and a paste to read.
+func (c *comparison) start(ctx context.Context, s *side) error {
+	starting, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	s.admin.Token = rand.Text()
+	var err error
+	s.process, err = cluster.StartServer(starting, s.program+".log", []string{
+		"QUIRE_DATA=" + s.program + "-data", "QUIRE_LISTEN=127.0.0.1:0", "QUIRE_ADMIN_TOKEN=" + s.admin.Token,
+	}, s.program)
+	if err != nil {
+		return err
+	}
+	s.admin.Base = s.process.URL()
+	made, err := s.admin.CreateAccount(ctx, admin.NewAccount{Email: "bench@example.org", Tier: "admin"}, "")
+	if err != nil {
+		return err
+	}
+	s.account, s.key = made.Account.ID, made.APIKey
+	var paste struct{ ID string }
+	client := admin.Client{Base: s.admin.Base, Token: s.key} // an API key goes in the same header as the administrator's token
+	if err := client.Call(ctx, http.MethodPost, "/api/dev/paste-lite/create", json.RawMessage(load.CreateBody()), &paste); err != nil {
+		return err
+	}
+	s.paste = paste.ID
+	s.counted["pasteLite.create"] = wrk.Tally{Succeeded: 1}
+	return nil
+}
+
+const warmUp = time.Second
+
+// compare measures the pairs of one kind of request.
+func (c *comparison) compare(ctx context.Context, w work) (stats.Change, error) {
+	var rates [2][]float64
+	for _, s := range c.sides {
+		if _, err := c.turn(ctx, s, w, warmUp); err != nil {
+			return stats.Change{}, err
+		}
+	}
+	for pair := range c.pairs {
+		for _, i := range order(pair) {
+			rate, err := c.turn(ctx, c.sides[i], w, c.duration)
+			if err != nil {
+				return stats.Change{}, err
+			}
+			rates[i] = append(rates[i], rate)
+		}
+	}
+	return stats.Paired(rates[0], rates[1], c.confidence)
+}
+
+// order changes with each pair, so that what the first turn leaves for the second is shared out.
+func order(pair int) [2]int { return [2]int{pair % 2, 1 - pair%2} }
+
+// turn returns the rate. The server has done what its turn left to do when it returns.
+func (c *comparison) turn(ctx context.Context, s *side, w work, duration time.Duration) (float64, error) {
+	url := s.process.URL() + "/api/dev/paste-lite/get/" + s.paste
+	if w.quotaKey == "pasteLite.create" {
+		url = s.process.URL() + "/api/dev/paste-lite/create"
+	}
+	r, err := wrk.Generator{Folder: c.folder, Connections: w.connections, Threads: min(2, w.connections), Duration: duration}.Run(ctx, wrk.Load{
+		Script: w.script, URL: url, Environ: []string{"BENCH_KEY=" + s.key, "BENCH_BODY=" + load.CreateBody()},
+	})
+	if err != nil {
+		return 0, err
+	}
+	if r.Errors() > 0 {
+		return 0, fmt.Errorf("void: %d of %d requests to %s without a success: %+v", r.Errors(), r.Requests, s.name, r)
+	}
+	s.counted[w.quotaKey] = s.counted[w.quotaKey].With(r, w.connections)
+	return r.Rate(), machine.Settle(ctx, machine.Process(s.process.PID()).CPUSeconds)
+}
+
+// check compares the counters with what was sent, and audits the journal.
+func (s *side) check(ctx context.Context) error {
+	var answer struct {
+		Usage map[string]struct{ Used uint64 }
+	}
+	if err := s.admin.Call(ctx, http.MethodGet, "/api/admin/accounts/"+s.account, nil, &answer); err != nil {
+		return err
+	}
+	for key, t := range s.counted {
+		if err := t.Check(key, answer.Usage[key].Used); err != nil {
+			return err
+		}
+	}
+	audit, err := s.admin.Audit(ctx, func(_, _ uint64) {})
+	if err != nil {
+		return err
+	}
+	if audit.Match == nil || !*audit.Match {
+		return errors.New("the audit does not match")
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"quire.dev/tools/cluster"
+)
+
+// measureRefusals measures calls that are refused. They are metered nowhere, so the counters must not move.
+func (b *bench) measureRefusals(ctx context.Context) error {
+	s, err := b.startServer(ctx, refusals)
+	if err != nil {
+		return err
+	}
+	owner, err := s.account(ctx, "admin")
+	if err != nil {
+		return err
+	}
+	id, err := s.paste(ctx, owner)
+	if err != nil {
+		return err
+	}
+	free, err := s.account(ctx, "free")
+	if err != nil {
+		return err
+	}
+	if err := s.untilExhausted(ctx, free, id); err != nil {
+		return err
+	}
+	keys := map[string]string{bareBadKey: wrongKey(owner.key), bareExhausted: free.key}
+	var answers []recorded
+	paths := map[string]string{"bad-key": bareBadKey, "exhausted": bareExhausted}
+	for row, path := range paths {
+		if !b.wants(row) {
+			continue
+		}
+		// A source with many bad keys gets another answer after the first hundred, which is the one that a flood of them gets.
+		if _, err := b.wrk(ctx, s.process.URL(), keys[path], getLoad(id), 32, warmUp); err != nil {
+			return err
+		}
+		request, err := s.request(ctx, http.MethodGet, bareGet+id, keys[path], "")
+		if err != nil {
+			return err
+		}
+		a, err := record(request, path)
+		if err != nil {
+			return err
+		}
+		if a.Status/100 != 4 {
+			return fmt.Errorf("a request that must be refused: %d %s", a.Status, a.Body)
+		}
+		answers = append(answers, a)
+	}
+	bare, err := b.startBare(ctx, answers)
+	if err != nil {
+		return err
+	}
+	for row, path := range paths {
+		if !b.wants(row) {
+			continue
+		}
+		if err := b.compareRefusals(ctx, s, bare, row, path, keys[path], id); err != nil {
+			return err
+		}
+	}
+	return s.check(ctx)
+}
+
+// untilExhausted reads until the account's quota is used.
+func (s *server) untilExhausted(ctx context.Context, a *account, id string) error {
+	for {
+		request, err := s.request(ctx, http.MethodGet, bareGet+id, a.key, "")
+		if err != nil {
+			return err
+		}
+		answer, err := record(request, "")
+		switch {
+		case err != nil:
+			return err
+		case answer.Status == http.StatusTooManyRequests:
+			return nil
+		case answer.Status != http.StatusOK:
+			return fmt.Errorf("use up a quota: %d %s", answer.Status, answer.Body)
+		}
+		a.succeeded(getKey)
+	}
+}
+
+func (b *bench) compareRefusals(ctx context.Context, s *server, bare *cluster.Process, row, path, key, id string) error {
+	most := b.connections[0]
+	var ratios, rates []float64
+	for range b.rounds {
+		without, err := b.wrk(ctx, bare.URL(), key, requests{script: "get.lua", path: path}, most, b.duration)
+		if err != nil {
+			return err
+		}
+		with, err := b.wrk(ctx, s.process.URL(), key, getLoad(id), most, b.duration)
+		if err != nil {
+			return err
+		}
+		if with.Status != with.Requests {
+			b.void("%s: %d of %d requests of the row %s were not refused", s.name, with.Requests-with.Status, with.Requests, row)
+		}
+		ratios, rates = append(ratios, with.Rate()/without.Rate()), append(rates, without.Rate())
+	}
+	b.report.BarePerSecond[row] = median(rates)
+	b.note(row, ratios, fmt.Sprintf("bare %.0f/s", median(rates)))
+	return nil
+}
+
+// wrongKey is a key of the right form with a wrong signature.
+func wrongKey(key string) string {
+	last := "a"
+	if strings.HasSuffix(key, last) {
+		last = "b"
+	}
+	return key[:len(key)-1] + last
+}

@@ -1,0 +1,165 @@
+package k8scheck_test
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"quire.dev/tools/k8scheck"
+)
+
+const root = "../.."
+
+// shared is the file system that all tests render from. They share one, since making its secrets takes a second.
+var shared = sync.OnceValues(func() (filesys.FileSystem, error) {
+	secrets, err := os.MkdirTemp("", "quire-k8s-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(secrets)
+	made := filepath.Join(secrets, "made")
+	run := exec.Command("go", "run", "./secrets", "-out", made)
+	run.Dir, run.Env = root+"/deploy", append(os.Environ(), "GOWORK=off")
+	if out, err := run.CombinedOutput(); err != nil {
+		return nil, &exec.Error{Name: string(out), Err: err}
+	}
+	memory := filesys.MakeFsInMemory()
+	if err := copyTree(memory, root+"/k8s", "/k8s"); err != nil {
+		return nil, err
+	}
+	if err := copyTree(memory, made, "/k8s/overlays/dev/secrets"); err != nil {
+		return nil, err
+	}
+	// KEDA needs its operator, so no overlay has it by default.
+	return memory, memory.WriteFile("/k8s/overlays/keda/kustomization.yaml", []byte(`
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+namespace: quire
+resources: [../production]
+components: [../../components/keda]
+`))
+})
+
+func copyTree(to filesys.FileSystem, from, at string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path, from)
+		if entry.IsDir() {
+			if strings.HasPrefix(name, "/check") || strings.HasSuffix(name, "/dev/secrets") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return to.WriteFile(at+name, text)
+	})
+}
+
+// outside are the secrets that an operator makes for the production overlay: docs/operations.md lists them.
+func outside() map[string][]string {
+	stores := []string{"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_MONGO_URL"}
+	return map[string][]string{
+		"quire-edge":    {"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_SECRET", "QUIRE_ADMIN_TOKEN"},
+		"quire-billing": stores, "quire-paste": stores, "quire-lite": stores, "quire-file": stores,
+		"quire-provision": {"QUIRE_NATS_URL"},
+		"nats":            {"passwords.conf"},
+		"nats-tls":        {"tls.crt", "tls.key", "ca.crt"},
+		"quire-tls":       {"tls.crt", "tls.key"},
+	}
+}
+
+func options(t *testing.T, overlay string) k8scheck.Options {
+	t.Helper()
+	crds, err := k8scheck.ReadCRDs("testdata/crds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := k8scheck.Settings(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := k8scheck.Metrics(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors, err := k8scheck.Anchors(root + "/docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := k8scheck.Options{CRDs: crds, Settings: settings, Metrics: metrics, Anchors: anchors}
+	if overlay != "dev" {
+		o.Secrets = outside()
+	}
+	return o
+}
+
+func render(t *testing.T, overlay string) []*k8scheck.Object {
+	t.Helper()
+	memory, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := k8scheck.Render(memory, "/k8s/overlays/"+overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func TestOverlaysAreSound(t *testing.T) {
+	for _, overlay := range []string{"dev", "production", "keda"} {
+		t.Run(overlay, func(t *testing.T) {
+			objects := render(t, overlay)
+			for _, fault := range k8scheck.Check(objects, options(t, overlay)) {
+				t.Error(fault)
+			}
+			kinds := map[string]int{}
+			for _, o := range objects {
+				kinds[o.Kind]++
+			}
+			t.Log(kinds)
+			if kinds["Deployment"] != 4 || kinds["StatefulSet"] < 2 || kinds["PodDisruptionBudget"] < 6 {
+				t.Errorf("not everything was rendered: %v", kinds)
+			}
+			if overlay != "dev" && kinds["Secret"] > 0 {
+				t.Error("the overlay contains a secret")
+			}
+		})
+	}
+}
+
+func TestProductionListsTheSecretsItExpects(t *testing.T) {
+	memory, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := memory.ReadFile("/k8s/overlays/production/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(root + "/docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, keys := range outside() {
+		if !strings.Contains(string(text), name) {
+			t.Errorf("the production overlay does not name the secret %s", name)
+		}
+		for _, word := range append(keys, name) {
+			if !strings.Contains(string(page), "`"+word+"`") {
+				t.Errorf("docs/operations.md does not name %s", word)
+			}
+		}
+	}
+}

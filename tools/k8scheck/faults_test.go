@@ -1,0 +1,132 @@
+package k8scheck_test
+
+import (
+	"strings"
+	"testing"
+
+	"quire.dev/tools/k8scheck"
+)
+
+// planted is a fault that Check must find. It replaces old with replacement in an object of the overlay.
+type planted struct {
+	name             string
+	overlay          string
+	object           string // "Deployment/edge"; of a generated name the beginning, up to its last hyphen
+	old, replacement string
+	found            string // part of the fault
+}
+
+func plants() []planted {
+	return []planted{
+		// Faults that types and validation find.
+		{"misspelled field", "production", "Deployment/edge", "terminationGracePeriodSeconds", "terminationGracePeriod", "unknown field"},
+		{"number as text", "production", "Deployment/paste", "containerPort: 9090", `containerPort: "ops"`, "decode"},
+		{"unknown API version", "production", "PodDisruptionBudget/edge", "policy/v1", "policy/v1beta9", "decode"},
+		{"bad name", "production", "Service/edge", "name: edge\n", "name: Edge_1\n", "metadata.name"},
+		{"selector of another workload", "production", "Deployment/lite", "      app.kubernetes.io/name: lite\n  strategy", "      app.kubernetes.io/name: paste\n  strategy", "selector"},
+		{"limit below request", "production", "Deployment/file", "memory: 1Gi", "memory: 1Mi", "must be less than or equal to memory limit"},
+		{"bad quantity", "production", "StatefulSet/nats", "storage: 100Gi", "storage: 100Gigs", "decode"},
+		{"port out of range", "production", "Service/edge", "port: 80\n", "port: 80000\n", "ports"},
+		{"probe without action", "production", "Deployment/edge", "        readinessProbe:\n          failureThreshold: 2\n          httpGet:\n            path: /readyz\n            port: ops\n", "        readinessProbe:\n          failureThreshold: 2\n", "handler"},
+		{"budget of two kinds", "production", "PodDisruptionBudget/edge", "maxUnavailable: 1", "maxUnavailable: 1\n  minAvailable: 1", "refused"},
+		{"minimum above the maximum", "production", "HorizontalPodAutoscaler/edge", "maxReplicas: 20", "maxReplicas: 1", "maxReplicas"},
+		{"bad network", "production", "NetworkPolicy/services-to-mongodb-outside", "10.0.0.0/8", "10.0.0.0/80", "cidr"},
+		{"bad path type", "production", "Ingress/quire", "pathType: Prefix", "pathType: Beginning", "pathType"},
+		{"mount of an unknown volume", "production", "Deployment/edge", "- mountPath: /tmp\n          name: tmp", "- mountPath: /tmp\n          name: temp", "volumeMounts"},
+		{"two volumes of one name", "dev", "StatefulSet/mongodb", "        name: home\n", "        name: tmp\n", "volumes"},
+		{"bad restart policy", "dev", "Job/mongodb-init", "restartPolicy: OnFailure", "restartPolicy: Always", "restartPolicy"},
+		{"no namespace", "production", "Service/edge", "  namespace: quire\n", "", "no namespace"},
+		// Custom resources.
+		{"no namespace of a scaler", "keda", "ScaledObject/edge", "  namespace: quire\n", "", "no namespace"},
+		{"misspelled trigger", "keda", "ScaledObject/edge", "  triggers:", "  trigger:", "triggers"},
+		{"unknown field of a monitor", "production", "ServiceMonitor/quire", "interval: 15s", "intervall: 15s", "unknown field"},
+		{"alert without expression", "production", "PrometheusRule/quire", "alert: QuireEdgeSlow", "alarm: QuireEdgeSlow", "unknown field"},
+		{"bad duration of an alert", "production", "PrometheusRule/quire", "for: 2m", "for: two minutes", "for"},
+		// Pod security.
+		{"root", "production", "Deployment/edge", "runAsNonRoot: true", "runAsNonRoot: false", "not restricted"},
+		{"privileges", "production", "StatefulSet/billing", "allowPrivilegeEscalation: false", "allowPrivilegeEscalation: true", "not restricted"},
+		{"capabilities", "production", "Deployment/file", "            drop:\n            - ALL", "            drop:\n            - NET_RAW", "not restricted"},
+		{"host folder", "production", "Deployment/lite", "      - emptyDir:\n          sizeLimit: 256Mi\n        name: tmp", "      - hostPath: {path: /}\n        name: tmp", "not restricted"},
+		{"level of the namespace", "production", "Namespace/quire", "enforce: restricted", "enforce: baseline", "enforce"},
+		{"writable image", "production", "Deployment/paste", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "writable root filesystem"},
+		{"token", "production", "StatefulSet/nats", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "token"},
+		// Names of things that do not exist, and this project's own rules.
+		{"settings of another name", "production", "Deployment/edge", "name: edge-settings-", "name: edges-settings-", "there is no ConfigMap"},
+		{"secret of another name", "production", "StatefulSet/billing", "name: quire-billing", "name: quire-bills", "there is no Secret"},
+		{"key of another name", "production", "Deployment/paste", "key: QUIRE_MONGO_URL", "key: QUIRE_MONGODB_URL", "has no key"},
+		{"secret of another name in dev", "dev", "StatefulSet/mongodb", "secretName: mongodb-", "secretName: mongo-", "there is no Secret"},
+		{"service account", "production", "Deployment/edge", "serviceAccountName: edge", "serviceAccountName: edges", "no service account"},
+		{"autoscaler's target", "production", "HorizontalPodAutoscaler/lite", "    kind: Deployment\n    name: lite", "    kind: Deployment\n    name: light", "does not exist"},
+		{"two autoscalers", "production", "HorizontalPodAutoscaler/lite", "    kind: Deployment\n    name: lite", "    kind: Deployment\n    name: paste", "2 autoscalers"},
+		{"scaled object's target", "keda", "ScaledObject/paste", "    name: paste", "    name: pasta", "does not exist"},
+		{"service's pods", "production", "Service/edge", "    app.kubernetes.io/name: edge", "    app.kubernetes.io/name: edges", "pods of 0 workloads"},
+		{"service's port", "production", "Service/edge", "targetPort: http", "targetPort: https", "does not have"},
+		{"budget's pods", "production", "PodDisruptionBudget/nats", "app.kubernetes.io/name: nats\n", "app.kubernetes.io/name: mats\n", "pods of 0 workloads"},
+		{"stateful set's service", "production", "StatefulSet/billing", "serviceName: billing", "serviceName: bills", "does not exist"},
+		{"ingress' service", "production", "Ingress/quire", "            name: edge\n", "            name: edges\n", "does not exist"},
+		{"certificate of another host", "production", "Ingress/quire", "  - host: quire.example.com", "  - host: paste.example.com", "without its certificate"},
+		{"probe's port", "production", "StatefulSet/nats", "path: /healthz\n            port: monitor", "path: /healthz\n            port: monitors", "not declared"},
+		{"policy's pods", "production", "NetworkPolicy/nats", "app.kubernetes.io/name: nats\n  policyTypes", "app.kubernetes.io/name: mats\n  policyTypes", "selects no pods"},
+		{"policy's port", "production", "NetworkPolicy/nats", "port: 4222", "port: 4223", "has no port"},
+		{"policy's peer", "dev", "NetworkPolicy/services-to-minio", "          app.kubernetes.io/name: minio", "          app.kubernetes.io/name: maxio", "a peer of a rule selects no pods"},
+		{"nothing denied", "production", "NetworkPolicy/deny-by-default", "  - Egress\n", "", "denies by default"},
+		{"monitor's services", "production", "ServiceMonitor/quire", "app.kubernetes.io/component: ops", "app.kubernetes.io/component: op", "does not watch"},
+		{"monitor's port", "production", "ServiceMonitor/quire", "port: ops", "port: opts", "has no port"},
+		{"alert's metric", "production", "PrometheusRule/quire", "quire_billing_snapshots_total", "quire_billing_snapshot_total", "no service exports"},
+		{"alert's job", "production", "PrometheusRule/quire", `job="billing"`, `job="biling"`, "not a service"},
+		{"alert's page", "production", "PrometheusRule/quire", "alert: QuireFoldRestarts", "alert: QuireFoldsRestart", "the runbook of"},
+		{"dashboard's metric", "production", "ConfigMap/quire-dashboards", "quire_bus_orphans_total", "quire_bus_orphan_total", "no service exports"},
+		{"dashboard's job", "production", "ConfigMap/quire-dashboards", `job=\"billing\"`, `job=\"biling\"`, "not a service"},
+		{"dashboard that is not JSON", "production", "ConfigMap/quire-dashboards", `"uid": "quire-edge",`, `"uid": "quire-edge"`, "is not JSON"},
+		{"dashboards without the sidecar's label", "production", "ConfigMap/quire-dashboards", "grafana_dashboard:", "grafana:", "no ConfigMap has dashboards"},
+		{"scaler's metric", "keda", "ScaledObject/edge", "quire_edge_answers_total", "quire_edge_answer_total", "no service exports"},
+		{"unknown setting", "production", "ConfigMap/settings-", "QUIRE_PARTITIONS:", "QUIRE_PARTITION:", "does not know the setting"},
+		{"setting of another service", "production", "Deployment/edge", "name: GOMEMLIMIT", "name: QUIRE_MONGO_DATABASE", "does not know the setting"},
+		{"secret in plain text", "production", "Deployment/edge", "        - name: QUIRE_SECRET\n          valueFrom:\n            secretKeyRef:\n              key: QUIRE_SECRET\n              name: quire-edge\n", "        - name: QUIRE_SECRET\n          value: tell-everybody\n", "must come from a secret"},
+		{"published operators' port", "production", "Service/edge", "targetPort: http", "targetPort: ops", "publishes the operators' port"},
+		{"tag latest", "production", "Deployment/edge", "quire/edge:1.0.0", "quire/edge:latest", "the tag latest"},
+		{"published MinIO", "dev", "StatefulSet/minio", "image: quire/minio", "image: quay.io/minio/minio:RELEASE.2025-09-07T16-13-09Z", "an image that MinIO has published"},
+		{"MinIO's client from elsewhere", "dev", "Job/minio-init", "image: quire/minio", "image: minio/mc:RELEASE.2025-08-13T08-35-41Z", "an image that MinIO has published"},
+		{"pods on one node", "production", "StatefulSet/nats", "      topologySpreadConstraints:", "      tolerations: []\n      ignored:", "unknown field"},
+		{"replicas beside an autoscaler", "production", "Deployment/edge", "  revisionHistoryLimit: 5", "  replicas: 3\n  revisionHistoryLimit: 5", "autoscaler sets too"},
+	}
+}
+
+// TestPlantedFaultsAreFound: a check that never finds a fault would pass on sound overlays too.
+func TestPlantedFaultsAreFound(t *testing.T) {
+	known := map[string]k8scheck.Options{}
+	for _, overlay := range []string{"dev", "production", "keda"} {
+		known[overlay] = options(t, overlay)
+	}
+	for _, plant := range plants() {
+		t.Run(plant.name, func(t *testing.T) {
+			objects := render(t, plant.overlay)
+			planted := false
+			for i, o := range objects {
+				generated := strings.HasSuffix(plant.object, "-") && strings.HasPrefix(o.String(), plant.object)
+				if o.String() != plant.object && !generated {
+					continue
+				}
+				if !strings.Contains(string(o.YAML), plant.old) {
+					t.Fatalf("%s no longer says %q", o, plant.old)
+				}
+				edited, err := k8scheck.Parse([]byte(strings.ReplaceAll(string(o.YAML), plant.old, plant.replacement)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				objects[i], planted = edited, true
+				break
+			}
+			if !planted {
+				t.Fatalf("there is no %s", plant.object)
+			}
+			faults := k8scheck.Check(objects, known[plant.overlay])
+			for _, fault := range faults {
+				if strings.Contains(fault.String(), plant.found) {
+					return
+				}
+			}
+			t.Errorf("not found; found instead: %v", faults)
+		})
+	}
+}
