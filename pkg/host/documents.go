@@ -21,18 +21,26 @@ func Documents(
 		}
 		p.Belong(installation.ReadModel(name, store), installation.Blobs(p.Blobs, false))
 		membership := p.Join(members.Config{})
-		service, err := newService(document.Config{
-			PartitionCount: p.Partitions, Assigned: membership.Assigned(), Served: membership.Serving, Offset: p.ClockOffset,
-			Instance: membership.Instance(), Live: membership.Live,
-			Bounds: document.Bounds{
-				ContentRetention: p.ContentRetention, TrashRetention: p.TrashRetention, KeepOrphans: p.KeepOrphans,
-				CacheBytes: int(p.CacheBytes), OverlayBytes: int(p.OverlayBytes),
-			},
-		}, document.Deps{NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics})
+		cfg := ConfigureDocuments(p.Settings)
+		cfg.Assigned, cfg.Served = membership.Assigned(), membership.Serving
+		cfg.Instance, cfg.Live = membership.Instance(), membership.Live
+		service, err := newService(cfg, document.Deps{NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics})
 		if err != nil {
 			return err
 		}
 		p.AddShared(name, service, membership)
 		return nil
+	}
+}
+
+// ConfigureDocuments returns the configuration of a document service that the settings ask for. Settings that a program does
+// not read are zero and leave the default.
+func ConfigureDocuments(s Settings) document.Config {
+	return document.Config{
+		PartitionCount: s.Partitions, Offset: s.ClockOffset,
+		Bounds: document.Bounds{
+			ContentRetention: s.ContentRetention, TrashRetention: s.TrashRetention, KeepOrphans: s.KeepOrphans,
+			CacheBytes: int(s.CacheBytes), OverlayBytes: int(s.OverlayBytes),
+		},
 	}
 }

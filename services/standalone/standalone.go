@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/config"
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
@@ -105,7 +106,9 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, q.folder.Close()) }()
-	p := &process{Quire: q, host: host.New(q.cfg, q.deps.Logger), engines: map[event.Domain]*document.Engine{}}
+	settings := q.cfg
+	settings.Secret, settings.AdminToken = config.Secret(q.folder.Secret), config.Secret(q.folder.AdminToken)
+	p := &process{Quire: q, host: host.New(settings, q.deps.Logger), engines: map[event.Domain]*document.Engine{}}
 	p.host.Grace = stopTimeout
 	return p.host.RunAfter(ctx, p.wire)
 }
@@ -113,7 +116,7 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 // process is one Run.
 type process struct {
 	*Quire
-	host *host.Process
+	host *host.Process // its settings have the data folder's secrets
 	edge *edge.Service
 
 	engines map[event.Domain]*document.Engine
