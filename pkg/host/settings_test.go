@@ -146,11 +146,9 @@ func TestSettingsThatAreUnsetHaveTheirDefaults(t *testing.T) {
 			t.Errorf("%s: %+v, %v", program, s, err)
 		}
 	}
-	s, err := ReadSettings(File, with("QUIRE_MONGO_DATABASE=mine", "QUIRE_PARTITIONS=4", "QUIRE_TRASH_RETENTION=3d"))
-	cfg := ConfigureDocuments(s)
-	if err != nil || s.MongoDatabase != "mine" || cfg.PartitionCount != 4 || cfg.Bounds.ContentRetention != 7*24*time.Hour ||
-		cfg.Bounds.TrashRetention != 3*24*time.Hour || cfg.Bounds.CacheBytes != 64<<20 {
-		t.Errorf("%+v, %+v, %v", s, cfg, err)
+	s, err := ReadSettings(File, with("QUIRE_MONGO_DATABASE=mine", "QUIRE_PARTITIONS=4"))
+	if err != nil || s.MongoDatabase != "mine" || s.Partitions != 4 || s.ContentRetention != 7*24*time.Hour || s.CacheBytes != 64<<20 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
@@ -220,7 +218,7 @@ func TestProgramsReadTheSettingsThatTheTableSays(t *testing.T) {
 		fields[value.Field(i).Addr().Interface()] = value.Type().Field(i).Name
 	}
 	shared := sources(t, "pkg/host/host.go", "pkg/host/settings.go")
-	documents := sources(t, "pkg/host/documents.go")
+	documents := configure(t, "pkg/document/document.go")
 	own := map[Program]string{
 		Edge:    sources(t, "services/edge/cmd/edge/*.go") + configure(t, "services/edge/edge.go"),
 		Billing: sources(t, "services/billing/cmd/billing/*.go") + configure(t, "services/billing/billing.go"),

@@ -12,8 +12,8 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/sqlite"
@@ -128,16 +128,9 @@ const (
 // all else, and small commits hold up answers less; the read model in this process does not mind many.
 const commitDelay = 25 * time.Millisecond
 
-// documents is one of the document services.
-type documents struct {
-	domain      event.Domain
-	collections []views.Collection
-	new         func(document.Config, document.Deps) (*document.Engine, error)
-}
-
-func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Store) error {
-	name := string(d.domain)
-	store, err := p.openView(ctx, d.domain, d.collections)
+func (p *process) addDocuments(ctx context.Context, policy fold.Policy, blobs blob.Store) error {
+	name := string(policy.Domain)
+	store, err := p.openView(ctx, policy.Domain, document.Collections(policy.Domain))
 	if err != nil {
 		return err
 	}
@@ -145,13 +138,14 @@ func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Stor
 	if err != nil {
 		return err
 	}
-	cfg := host.ConfigureDocuments(p.host.Settings)
+	cfg := document.Configure(p.host.Settings)
+	cfg.Policy = policy
 	cfg.Bounds.CacheBytes, cfg.Bounds.OverlayBytes, cfg.Bounds.CommitDelay = cacheBytes, overlayBytes, commitDelay
-	service, err := d.new(cfg, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	service, err := document.New(cfg, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {
 		return err
 	}
-	p.engines[d.domain] = service
+	p.engines[policy.Domain] = service
 	p.host.Add(name, service)
 	return nil
 }

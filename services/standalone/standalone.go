@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
@@ -19,9 +20,6 @@ import (
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 	"quire.dev/services/edge"
-	"quire.dev/services/file"
-	"quire.dev/services/lite"
-	"quire.dev/services/paste"
 	"quire.dev/services/standalone/internal/datafolder"
 	"quire.dev/services/standalone/internal/natsserver"
 )
@@ -168,12 +166,8 @@ func (p *process) wire(ctx context.Context) error {
 	if err := p.addBilling(ctx, blobs); err != nil {
 		return err
 	}
-	for _, service := range []documents{
-		{event.Paste, paste.Collections(), paste.New},
-		{event.Lite, lite.Collections(), lite.New},
-		{event.File, file.Collections(), file.New},
-	} {
-		if err := p.addDocuments(ctx, service, blobs); err != nil {
+	for _, policy := range []fold.Policy{fold.Pastes(), fold.QuickPastes(), fold.Files()} {
+		if err := p.addDocuments(ctx, policy, blobs); err != nil {
 			return err
 		}
 	}
