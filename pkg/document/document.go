@@ -26,6 +26,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/replica"
@@ -81,6 +82,18 @@ type Bounds struct {
 	PurgeEvery       time.Duration // interval between purges of the journal; 10 min
 	ContentRetention time.Duration // how long requests stay in the journal; 7 days
 	SweepPoll        time.Duration // how often the sweeps read the clock; 1 s
+}
+
+// Configure returns the configuration that the settings ask for, but for the policy. Settings that a program does not read are
+// zero and leave the default.
+func Configure(s host.Settings) Config {
+	return Config{
+		PartitionCount: s.Partitions, Offset: s.ClockOffset,
+		Bounds: Bounds{
+			ContentRetention: s.ContentRetention, TrashRetention: s.TrashRetention, KeepOrphans: s.KeepOrphans,
+			CacheBytes: int(s.CacheBytes), OverlayBytes: int(s.OverlayBytes),
+		},
+	}
 }
 
 // Pauses between attempts at a failed call, and between two runs of a partition. Two replicas that project one partition end

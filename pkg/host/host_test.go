@@ -17,8 +17,6 @@ import (
 	"testing"
 
 	"quire.dev/pkg/blob"
-	"quire.dev/pkg/document"
-	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/lifecycle"
@@ -31,22 +29,12 @@ const childVariable = "HOST_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	never := func(context.Context, *Process) error { panic("it is wired with wrong settings") }
-	for program, wire := range map[Program]func(context.Context, *Process) error{
-		Edge: never, Billing: never, Paste: wireOf(fold.Pastes()), Lite: wireOf(fold.QuickPastes()), File: wireOf(fold.Files()),
-	} {
+	for _, program := range services.programs() {
 		if os.Getenv(childVariable) == program.String() {
-			os.Exit(Main(program, wire))
+			os.Exit(Main(program, never))
 		}
 	}
 	os.Exit(m.Run())
-}
-
-// wireOf is the wiring of a document service with a policy.
-func wireOf(policy fold.Policy) func(context.Context, *Process) error {
-	return Documents(document.Collections(policy.Domain), func(cfg document.Config, deps document.Deps) (*document.Engine, error) {
-		cfg.Policy = policy
-		return document.New(cfg, deps)
-	})
 }
 
 func TestABinaryWithAWrongSettingEndsWithAllFaults(t *testing.T) {

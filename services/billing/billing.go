@@ -19,6 +19,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
@@ -36,8 +37,9 @@ import (
 
 // Config describes one instance. Zero fields take the default given beside them.
 type Config struct {
-	PartitionCount int   // of every domain; 1
-	Partitions     []int // that Run folds where Assigned is nil; all
+	PartitionCount int           // of every domain; 1
+	Partitions     []int         // that Run folds where Assigned is nil; all
+	ClockOffset    time.Duration // QUIRE_CLOCK_OFFSET; 0 outside development
 	// Assigned tells Run which partitions to fold: each set it gives replaces the one before, and Run folds none until
 	// the first.
 	Assigned <-chan []int
@@ -78,6 +80,21 @@ type Config struct {
 
 	// Progress, where it is not nil, is told of long folds and audits. Several goroutines may call it at a time.
 	Progress func(task string, done, total uint64)
+}
+
+// Configure returns the configuration that the settings ask for. Settings that a program does not read are zero and leave
+// the default.
+func Configure(s host.Settings) Config {
+	var secrets [][]byte
+	if s.Secret != "" {
+		secrets = append([][]byte{[]byte(s.Secret.Reveal())}, s.SecretPrevious.Bytes()...)
+	}
+	return Config{
+		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, ClockOffset: s.ClockOffset,
+		Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit, RecentBytes: int(s.RecentBytes),
+		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
+		Secrets: secrets, WebhookAllowPrivate: s.WebhookAllowPrivate,
+	}
 }
 
 // instanceName matches the names that can be a token of a subject.
@@ -173,7 +190,6 @@ type Deps struct {
 	Views   views.Store        // opened with Collections; the only place of users, so it must sync its commits
 	Blobs   blob.Store         // for snapshots
 	Clock   func() time.Time   // time.Now where it is nil
-	Offset  time.Duration      // QUIRE_CLOCK_OFFSET, 0 outside development
 	Logger  *slog.Logger       // silent where it is nil
 	Metrics *telemetry.Metrics // may be nil
 }
@@ -281,7 +297,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // now is the clock with the development offset.
-func (s *Service) now() time.Time { return s.deps.Clock().Add(s.deps.Offset) }
+func (s *Service) now() time.Time { return s.deps.Clock().Add(s.cfg.ClockOffset) }
 
 // fold works on one partition until ctx ends.
 func (s *Service) fold(ctx context.Context, number int) error {
@@ -291,7 +307,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
 		Rules: s.cfg.Rules, Started: s.started, RecentBytes: s.cfg.RecentBytes, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{
-		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.deps.Offset,
+		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
 		Announce: s.replicas.Announce, Tell: s.replicas.Tell, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
 	}).Run(ctx)
 	if err != nil && !temporary(err) {

@@ -151,9 +151,10 @@ type running struct {
 func (s *stack) launch(cfg billing.Config, offset time.Duration) (*billing.Service, *running) {
 	s.t.Helper()
 	s.provision(cfg.PartitionCount)
+	cfg.ClockOffset = offset
 	metrics := telemetry.NewMetrics()
 	service, err := billing.New(cfg, billing.Deps{
-		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: metrics, Clock: s.clock,
+		NC: s.nc, Views: s.views, Blobs: s.blobs, Metrics: metrics, Clock: s.clock,
 		Logger: slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{s.t}, s.log), nil)),
 	})
 	if err != nil {

@@ -4,8 +4,32 @@ import (
 	"strings"
 	"testing"
 
+	"quire.dev/pkg/host"
 	"quire.dev/services/edge"
+	"quire.dev/services/edge/internal/httpin"
 )
+
+func TestSettingsOfTheEdgeAndTheirDefaults(t *testing.T) {
+	cluster := []string{"QUIRE_NATS_URL=nats://n:4222", "QUIRE_S3_URL=http://k:s@s:9000/quire", "QUIRE_SECRET=" + testSecret}
+	settings, err := host.ReadSettings(host.Edge, append(cluster, "QUIRE_PARTITIONS=32", "QUIRE_LISTEN=:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := edge.Configure(settings)
+	if cfg.Partitions != 32 || cfg.Listen != ":80" || string(cfg.Secret) != testSecret || !cfg.AskPartitions {
+		t.Errorf("%+v", cfg)
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+	if cfg.MaxConns != httpin.DefaultMaxConns || cfg.MaxConnsPerSource != httpin.DefaultMaxConnsPerSource || cfg.StopGrace != httpin.DefaultStopGrace {
+		t.Errorf("the table of settings has other defaults than the edge: %+v", cfg)
+	}
+	settings, err = host.ReadSettings(host.Quire, []string{"QUIRE_MAX_CONNS=20", "QUIRE_STOP_GRACE=1s"})
+	if cfg = edge.Configure(settings); err != nil || cfg.MaxConns != 0 || cfg.StopGrace != 0 || cfg.UnmeteredRate != 100 {
+		t.Errorf("quire has not the edge's own defaults for what it does not read: %+v, %v", cfg, err)
+	}
+}
 
 func TestTheContentURLIsAnOriginOnAnotherHost(t *testing.T) {
 	for _, tc := range []struct{ content, public, fault string }{

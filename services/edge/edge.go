@@ -23,6 +23,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
@@ -46,20 +47,25 @@ type Config struct {
 	AskPartitions  bool           // Run asks billing for its partition count before it serves; a different count is an error
 	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET; 0 outside development
 
-	MaxConns          int           // DefaultMaxConns
-	MaxConnsPerSource int           // DefaultMaxConnsPerSource
+	MaxConns          int           // 16,384
+	MaxConnsPerSource int           // 12,288
 	RenderBytes       int64         // that processes which render texts may allocate together; 64 MiB
-	StopGrace         time.Duration // for the requests that run at a stop; DefaultStopGrace
+	StopGrace         time.Duration // for the requests that run at a stop; 10 s
 	AdmissionAge      time.Duration // a write that took longer to arrive is admitted anew; 60 s
 	UnmeteredRate     int           // calls a second of an account or source that no quota counts; 0: no limit
 }
 
-// The defaults of Config.
-const (
-	DefaultMaxConns          = httpin.DefaultMaxConns
-	DefaultMaxConnsPerSource = httpin.DefaultMaxConnsPerSource
-	DefaultStopGrace         = httpin.DefaultStopGrace
-)
+// Configure returns the configuration that the settings ask for. Settings that a program does not read are zero and leave
+// the default.
+func Configure(s host.Settings) Config {
+	return Config{
+		Listen: s.Listen, PublicURL: s.PublicURL, UpgradeURL: s.UpgradeURL, ContentURL: s.ContentURL,
+		Secret: []byte(s.Secret.Reveal()), AlsoSecrets: s.SecretPrevious.Bytes(), AdminToken: s.AdminToken.Reveal(), AdminListen: s.AdminListen,
+		TrustedProxies: s.TrustedProxies, Partitions: s.Partitions, AskPartitions: true, ClockOffset: s.ClockOffset,
+		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, RenderBytes: s.RenderBytes, StopGrace: s.StopGrace,
+		UnmeteredRate: s.UnmeteredRate,
+	}
+}
 
 // Validate reports everything that is wrong with the configuration.
 func (c *Config) Validate() error {

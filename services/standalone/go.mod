@@ -21,9 +21,6 @@ require (
 	quire.dev/pkg v0.0.0
 	quire.dev/services/billing v0.0.0
 	quire.dev/services/edge v0.0.0
-	quire.dev/services/file v0.0.0
-	quire.dev/services/lite v0.0.0
-	quire.dev/services/paste v0.0.0
 	quire.dev/tools/cluster v0.0.0
 )
 
@@ -91,7 +88,6 @@ require (
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	go.mongodb.org/mongo-driver/v2 v2.9.3 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
-	golang.org/x/exp v0.0.0-20250408133849-7e4ce0ab07d0 // indirect
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
@@ -114,12 +110,6 @@ replace quire.dev/docs => ../../docs
 replace quire.dev/services/edge => ../edge
 
 replace quire.dev/services/billing => ../billing
-
-replace quire.dev/services/paste => ../paste
-
-replace quire.dev/services/lite => ../lite
-
-replace quire.dev/services/file => ../file
 
 replace quire.dev/cli => ../../clients/cli
 

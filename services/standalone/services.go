@@ -12,9 +12,9 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
-	"quire.dev/pkg/plan"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/sqlite"
 	"quire.dev/services/billing"
@@ -108,14 +108,9 @@ func (p *process) addBilling(ctx context.Context, blobs blob.Store) error {
 	if err != nil {
 		return err
 	}
-	service, err := billing.New(billing.Config{
-		PartitionCount: p.cfg.Partitions, Book: plan.Published(p.cfg.AnonymousLimit), RegisterLimit: p.cfg.RegisterLimit, RecentBytes: int(p.cfg.RecentBytes),
-		Progress: p.concurrentProgress(),
-		Secrets:  append([][]byte{p.folder.Secret}, p.cfg.SecretPrevious.Bytes()...), WebhookAllowPrivate: p.cfg.WebhookAllowPrivate,
-	}, billing.Deps{
-		NC: nc, Views: store, Blobs: blobs, Offset: p.cfg.ClockOffset,
-		Logger: p.deps.Logger, Metrics: p.host.Metrics,
-	})
+	cfg := billing.Configure(p.host.Settings)
+	cfg.Progress = p.concurrentProgress()
+	service, err := billing.New(cfg, billing.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {
 		return err
 	}
@@ -133,16 +128,9 @@ const (
 // all else, and small commits hold up answers less; the read model in this process does not mind many.
 const commitDelay = 25 * time.Millisecond
 
-// documents is one of the document services.
-type documents struct {
-	domain      event.Domain
-	collections []views.Collection
-	new         func(document.Config, document.Deps) (*document.Engine, error)
-}
-
-func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Store) error {
-	name := string(d.domain)
-	store, err := p.openView(ctx, d.domain, d.collections)
+func (p *process) addDocuments(ctx context.Context, policy fold.Policy, blobs blob.Store) error {
+	name := string(policy.Domain)
+	store, err := p.openView(ctx, policy.Domain, document.Collections(policy.Domain))
 	if err != nil {
 		return err
 	}
@@ -150,17 +138,14 @@ func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Stor
 	if err != nil {
 		return err
 	}
-	service, err := d.new(document.Config{
-		PartitionCount: p.cfg.Partitions, Offset: p.cfg.ClockOffset,
-		Bounds: document.Bounds{
-			ContentRetention: p.cfg.ContentRetention, TrashRetention: p.cfg.TrashRetention, KeepOrphans: p.cfg.KeepOrphans,
-			CacheBytes: cacheBytes, OverlayBytes: overlayBytes, CommitDelay: commitDelay,
-		},
-	}, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	cfg := document.Configure(p.host.Settings)
+	cfg.Policy = policy
+	cfg.Bounds.CacheBytes, cfg.Bounds.OverlayBytes, cfg.Bounds.CommitDelay = cacheBytes, overlayBytes, commitDelay
+	service, err := document.New(cfg, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {
 		return err
 	}
-	p.engines[d.domain] = service
+	p.engines[policy.Domain] = service
 	p.host.Add(name, service)
 	return nil
 }
@@ -175,12 +160,9 @@ func (p *process) addEdge(blobs blob.Store) error {
 	if err != nil {
 		return err
 	}
-	p.edge, err = edge.New(edge.Config{
-		Listen: p.cfg.Listen, PublicURL: p.cfg.PublicURL, UpgradeURL: p.cfg.UpgradeURL, ContentURL: p.cfg.ContentURL,
-		Secret: p.folder.Secret, AlsoSecrets: p.cfg.SecretPrevious.Bytes(), AdminToken: p.folder.AdminToken, AdminListen: p.cfg.AdminListen,
-		TrustedProxies: p.cfg.TrustedProxies, Partitions: p.cfg.Partitions, ClockOffset: p.cfg.ClockOffset,
-		RenderBytes: p.cfg.RenderBytes, UnmeteredRate: p.cfg.UnmeteredRate,
-	}, edge.Deps{
+	cfg := edge.Configure(p.host.Settings)
+	cfg.AskPartitions = false // billing and the journals of this process have one number
+	p.edge, err = edge.New(cfg, edge.Deps{
 		NC: nc, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health, Ops: p.host.OpsOnAPI(),
 		ReadNow: p.readNow, RenderCommand: p.deps.RenderCommand,
 	})

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/config"
 	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
@@ -18,9 +20,6 @@ import (
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 	"quire.dev/services/edge"
-	"quire.dev/services/file"
-	"quire.dev/services/lite"
-	"quire.dev/services/paste"
 	"quire.dev/services/standalone/internal/datafolder"
 	"quire.dev/services/standalone/internal/natsserver"
 )
@@ -105,7 +104,9 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, q.folder.Close()) }()
-	p := &process{Quire: q, host: host.New(q.cfg, q.deps.Logger), engines: map[event.Domain]*document.Engine{}}
+	settings := q.cfg
+	settings.Secret, settings.AdminToken = config.Secret(q.folder.Secret), config.Secret(q.folder.AdminToken)
+	p := &process{Quire: q, host: host.New(settings, q.deps.Logger), engines: map[event.Domain]*document.Engine{}}
 	p.host.Grace = stopTimeout
 	return p.host.RunAfter(ctx, p.wire)
 }
@@ -113,7 +114,7 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 // process is one Run.
 type process struct {
 	*Quire
-	host *host.Process
+	host *host.Process // its settings have the data folder's secrets
 	edge *edge.Service
 
 	engines map[event.Domain]*document.Engine
@@ -165,12 +166,8 @@ func (p *process) wire(ctx context.Context) error {
 	if err := p.addBilling(ctx, blobs); err != nil {
 		return err
 	}
-	for _, service := range []documents{
-		{event.Paste, paste.Collections(), paste.New},
-		{event.Lite, lite.Collections(), lite.New},
-		{event.File, file.Collections(), file.New},
-	} {
-		if err := p.addDocuments(ctx, service, blobs); err != nil {
+	for _, policy := range []fold.Policy{fold.Pastes(), fold.QuickPastes(), fold.Files()} {
+		if err := p.addDocuments(ctx, policy, blobs); err != nil {
 			return err
 		}
 	}

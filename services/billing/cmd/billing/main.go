@@ -9,7 +9,6 @@ import (
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/members"
-	"quire.dev/pkg/plan"
 	"quire.dev/services/billing"
 )
 
@@ -35,7 +34,7 @@ func wire(ctx context.Context, p *host.Process) error {
 		return err
 	}
 	p.Grace = 2 * p.StopGrace // billing writes what is left in two steps
-	cfg := configure(p.Settings)
+	cfg := billing.Configure(p.Settings)
 	cfg.Installation = p.Belong(installation.ReadModel("billing", store), installation.Blobs(p.Blobs, true)).ID
 	var membership *members.Member
 	if cfg.Partitions == nil { // else the settings name them
@@ -44,7 +43,7 @@ func wire(ctx context.Context, p *host.Process) error {
 		cfg.Instance, cfg.Live = membership.Instance(), membership.Live
 	}
 	service, err := billing.New(cfg, billing.Deps{
-		NC: p.NC, Views: store, Blobs: p.Blobs, Offset: p.ClockOffset, Logger: p.Log, Metrics: p.Metrics,
+		NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics,
 	})
 	if err != nil {
 		return err
@@ -55,20 +54,4 @@ func wire(ctx context.Context, p *host.Process) error {
 		p.AddShared("billing", service, membership)
 	}
 	return nil
-}
-
-func configure(s host.Settings) billing.Config {
-	return billing.Config{
-		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit,
-		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
-		RecentBytes: int(s.RecentBytes),
-		Secrets:     secrets(s), WebhookAllowPrivate: s.WebhookAllowPrivate,
-	}
-}
-
-func secrets(s host.Settings) [][]byte {
-	if s.Secret == "" {
-		return nil
-	}
-	return append([][]byte{[]byte(s.Secret.Reveal())}, s.SecretPrevious.Bytes()...)
 }

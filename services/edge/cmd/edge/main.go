@@ -31,7 +31,7 @@ func wire(ctx context.Context, p *host.Process) error {
 	if err != nil {
 		return err
 	}
-	service, err := edge.New(configure(p.Settings), edge.Deps{
+	service, err := edge.New(edge.Configure(p.Settings), edge.Deps{
 		NC: p.NC, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics, Health: p.Health, Ops: p.OpsOnAPI(), RenderCommand: renderCommand,
 	})
 	if err != nil {
@@ -44,13 +44,3 @@ func wire(ctx context.Context, p *host.Process) error {
 
 // storing is the time that an edge gets at a stop to store what still waits, once its requests have ended.
 const storing = 30 * time.Second
-
-func configure(s host.Settings) edge.Config {
-	return edge.Config{
-		Listen: s.Listen, PublicURL: s.PublicURL, UpgradeURL: s.UpgradeURL, ContentURL: s.ContentURL,
-		Secret: []byte(s.Secret.Reveal()), AlsoSecrets: s.SecretPrevious.Bytes(), AdminToken: s.AdminToken.Reveal(), AdminListen: s.AdminListen,
-		TrustedProxies: s.TrustedProxies, Partitions: s.Partitions, AskPartitions: true, ClockOffset: s.ClockOffset,
-		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, RenderBytes: s.RenderBytes, StopGrace: s.StopGrace,
-		UnmeteredRate: s.UnmeteredRate,
-	}
-}

@@ -4,8 +4,9 @@ package main
 import (
 	"os"
 
+	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/host"
-	"quire.dev/services/file"
 )
 
-func main() { os.Exit(host.Main(host.File, host.Documents(file.Collections(), file.New))) }
+func main() { os.Exit(host.Main(host.File, document.Wire(fold.Files()))) }

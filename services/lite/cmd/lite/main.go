@@ -4,8 +4,9 @@ package main
 import (
 	"os"
 
+	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/host"
-	"quire.dev/services/lite"
 )
 
-func main() { os.Exit(host.Main(host.Lite, host.Documents(lite.Collections(), lite.New))) }
+func main() { os.Exit(host.Main(host.Lite, document.Wire(fold.QuickPastes()))) }

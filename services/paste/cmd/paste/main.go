@@ -4,8 +4,9 @@ package main
 import (
 	"os"
 
+	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/host"
-	"quire.dev/services/paste"
 )
 
-func main() { os.Exit(host.Main(host.Paste, host.Documents(paste.Collections(), paste.New))) }
+func main() { os.Exit(host.Main(host.Paste, document.Wire(fold.Pastes()))) }
