@@ -26,6 +26,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/provision"
 	"quire.dev/pkg/replica"
@@ -153,9 +154,10 @@ func (c *Config) setInstance() {
 
 // Deps are the connections and stores of an engine. They stay the caller's.
 type Deps struct {
-	NC    *nats.Conn
-	Views views.Store // opened with Collections of the domain
-	Blobs blob.Store
+	NC     *nats.Conn
+	Shared inprocess.Shared // with services of the same process
+	Views  views.Store      // opened with Collections of the domain
+	Blobs  blob.Store
 	// Clock is the time of day without Config.Offset; time.Now where it is nil.
 	Clock   func() time.Time
 	Logger  *slog.Logger       // nil: silent

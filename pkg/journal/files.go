@@ -28,13 +28,10 @@ func NewFiles(folder string) *Files {
 	return &Files{folder: folder, stored: map[string]*wait.Position{}}
 }
 
-// FilesOf returns the files of the server that nc is connected to, nil unless that server is in this process: then the
-// provider of the connection (nats.InProcessServer) has a method Files.
-func FilesOf(nc *nats.Conn) *Files {
-	if provider, ok := nc.Opts.InProcessServer.(interface{ Files() *Files }); ok {
-		return provider.Files()
-	}
-	return nil
+// Open is journal.Open for a Journal that is followed in the files. Every appender to the stream must have them too, or followers
+// learn of its messages a second later. nil files: the server's consumers deliver.
+func (f *Files) Open(nc *nats.Conn, stream string) *Journal {
+	return &Journal{nc: nc, stream: stream, files: f}
 }
 
 // storedIn is the last message of a stream that is known to be stored.

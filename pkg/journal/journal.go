@@ -76,12 +76,12 @@ const (
 type Journal struct {
 	nc     *nats.Conn
 	stream string
-	files  *Files // nil: the server is not in this process
+	files  *Files // nil: it is followed by consumers
 }
 
 // Open makes a Journal of a stream by its name. It does not talk to the server.
 func Open(nc *nats.Conn, stream string) *Journal {
-	return &Journal{nc: nc, stream: stream, files: FilesOf(nc)}
+	return &Journal{nc: nc, stream: stream}
 }
 
 // Message is one message of a stream. The data of one that is given to a handler is good until the handler returns.

@@ -113,7 +113,7 @@ func (p *process) addBilling(ctx context.Context, blobs blob.Store) error {
 		Progress: p.concurrentProgress(),
 		Secrets:  append([][]byte{p.folder.Secret}, p.cfg.SecretPrevious.Bytes()...), WebhookAllowPrivate: p.cfg.WebhookAllowPrivate,
 	}, billing.Deps{
-		NC: nc, Views: store, Blobs: blobs, Offset: p.cfg.ClockOffset,
+		NC: nc, Shared: p.shared, Views: store, Blobs: blobs, Offset: p.cfg.ClockOffset,
 		Logger: p.deps.Logger, Metrics: p.host.Metrics,
 	})
 	if err != nil {
@@ -156,7 +156,7 @@ func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Stor
 			ContentRetention: p.cfg.ContentRetention, TrashRetention: p.cfg.TrashRetention, KeepOrphans: p.cfg.KeepOrphans,
 			CacheBytes: cacheBytes, OverlayBytes: overlayBytes, CommitDelay: commitDelay,
 		},
-	}, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	}, document.Deps{NC: nc, Shared: p.shared, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {
 		return err
 	}
@@ -181,8 +181,8 @@ func (p *process) addEdge(blobs blob.Store) error {
 		TrustedProxies: p.cfg.TrustedProxies, Partitions: p.cfg.Partitions, ClockOffset: p.cfg.ClockOffset,
 		RenderBytes: p.cfg.RenderBytes, UnmeteredRate: p.cfg.UnmeteredRate,
 	}, edge.Deps{
-		NC: nc, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health, Ops: p.host.OpsOnAPI(),
-		ReadNow: p.readNow, RenderCommand: p.deps.RenderCommand,
+		NC: nc, Shared: p.shared, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health, Ops: p.host.OpsOnAPI(),
+		RenderCommand: p.deps.RenderCommand,
 	})
 	if err != nil {
 		return err
