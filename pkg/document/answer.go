@@ -8,7 +8,6 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/rpc"
 )
 
 const (
@@ -110,7 +109,7 @@ func (a *answerer) send(m *message, outcomes []*event.Outcome) {
 		}
 		data, err := event.Encode(&event.OutcomeBatch{Source: m.source, Number: m.number, Sequence: m.sequence, Outcomes: outcomes[:n]})
 		if err == nil {
-			err = rpc.Publish(a.deps.NC, subject, data)
+			err = a.deps.Shared.Answers.Publish(a.deps.NC, subject, data)
 		}
 		if err != nil {
 			a.log.Warn("outcomes were not sent", "sequence", m.sequence, "error", err)

@@ -27,6 +27,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
+	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/replica"
@@ -165,9 +166,10 @@ func (c *Config) setInstance() {
 
 // Deps are the connections and stores of an engine, owned by the caller.
 type Deps struct {
-	NC    *nats.Conn
-	Views views.Store // opened with Collections of the domain
-	Blobs blob.Store
+	NC     *nats.Conn
+	Shared inprocess.Shared // with services of the same process
+	Views  views.Store      // opened with Collections of the domain
+	Blobs  blob.Store
 	// Clock is the time of day without Config.Offset; nil: time.Now.
 	Clock   func() time.Time
 	Logger  *slog.Logger       // nil: silent

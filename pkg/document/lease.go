@@ -106,6 +106,7 @@ func newLease(s *scope, reader reading, alone bool) (*lease, error) {
 				c.failed(fmt.Errorf("%w: %w", errLate, err))
 			}
 		},
+		Files:  s.deps.Shared.Files,
 		Logger: s.log,
 	})
 	return l, err

@@ -78,7 +78,7 @@ func (e *Engine) newPartition(number int) (*partition, error) {
 		return nil, err
 	}
 	p := &partition{
-		scope: s, replicas: e.replicas, journal: journal.Open(e.deps.NC, stream),
+		scope: s, replicas: e.replicas, journal: e.deps.Shared.Files.Open(e.deps.NC, stream),
 		model: &readModel{scope: s}, blobs: newBlobDeleter(s), lease: lease,
 		serving: &e.readers[number],
 	}

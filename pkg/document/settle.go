@@ -105,6 +105,7 @@ func (s *settler) newAppender(ctx context.Context, partition int) (*journal.Appe
 				s.fail(fmt.Errorf("settle %s with billing: %w", s.stream, err))
 			}
 		},
+		Files:  s.deps.Shared.Files,
 		Logger: s.log,
 	})
 }

@@ -75,6 +75,7 @@ func (s *sweeper) newAppender() (appender *journal.Appender[*event.Request], err
 		Failed: func(requests []*event.Request, _ uint64, err error) {
 			s.log.Debug("expiries were not stored", "documents", len(requests), "error", err) // the next sweep finds them again
 		},
+		Files:  s.deps.Shared.Files,
 		Logger: s.log,
 	})
 	return s.appender, err

@@ -51,6 +51,9 @@ type Config[T any] struct {
 	// were never published. items must not be kept.
 	Failed func(items []T, number uint64, err error)
 
+	// Files are notified of what is stored, for followers in this process; may be nil.
+	Files *Files
+
 	Logger *slog.Logger // for retries; may be nil
 }
 
@@ -90,8 +93,7 @@ func orDefault[N int | time.Duration](value *N, otherwise N) {
 type Appender[T any] struct {
 	nc       *nats.Conn
 	cfg      Config[T]
-	files    *Files // nil: the server is not in this process
-	maxBytes int    // sum of the sizes in one batch: seven eighths of the server's limit
+	maxBytes int // sum of the sizes in one batch: seven eighths of the server's limit
 
 	mu         sync.Mutex // short: not held during calls
 	queue      []T
@@ -132,7 +134,6 @@ func NewAppender[T any](nc *nats.Conn, cfg Config[T]) (*Appender[T], error) {
 	return &Appender[T]{
 		nc:       nc,
 		cfg:      cfg,
-		files:    FilesOf(nc),
 		maxBytes: int(nc.MaxPayload()) / 8 * 7,
 		wake:     make(chan struct{}, 1),
 		inbox:    nc.NewInbox(),

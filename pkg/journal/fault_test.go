@@ -83,13 +83,13 @@ func restartsAndLostConnectionsUnderLoadLoseAndDoubleNothing(t *testing.T, boot 
 	s := boot(t)
 	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
-	j := journal.Open(nc, "BILLING_0")
+	j := s.files.Open(nc, "BILLING_0")
 	var o outcomes
-	cfg := config(&o)                    // MaxWait 0: nothing may fail
+	cfg := s.config(&o)                  // MaxWait 0: nothing may fail
 	cfg.MaxItems, cfg.MaxQueue = 10, 100 // many batches, not large ones
 	a, stop := start(t, nc, cfg)
 	var check sequenceCheck
-	end := follow(t, journal.Open(s.Conn(t), "BILLING_0"), 0, check.handle)
+	end := follow(t, s.files.Open(s.Conn(t), "BILLING_0"), 0, check.handle)
 
 	stopLoad := load(t, a)
 	for round := range 6 {
@@ -148,11 +148,12 @@ func TestFollowResumesAfterTheSequenceItIsGiven(t *testing.T) {
 }
 
 func followResumesAfterTheSequenceItIsGiven(t *testing.T, boot func(*testing.T) testServer) {
-	nc := boot(t).Conn(t)
+	s := boot(t)
+	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
 	publish(t, nc, testSubject, "a", "b")
 	publish(t, nc, "billing.0.account", "c")
-	j := journal.Open(nc, "BILLING_0")
+	j := s.files.Open(nc, "BILLING_0")
 	for from, want := range [][]string{{"a", "b", "c", "d"}, {"b", "c", "d"}, {"c", "d"}, {"d"}} {
 		caughtUp := make(chan struct{})
 		got := make(chan string, 10)
@@ -194,7 +195,7 @@ func slowHandlerSlowsTheServerDownAndLosesNothing(t *testing.T, boot func(*testi
 	var check sequenceCheck
 	hold, held := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	end := follow(t, journal.Open(s.Conn(t), "BILLING_0"), 0, func(ctx context.Context, m journal.Message) error {
+	end := follow(t, s.files.Open(s.Conn(t), "BILLING_0"), 0, func(ctx context.Context, m journal.Message) error {
 		once.Do(func() {
 			close(held)
 			<-hold
@@ -211,7 +212,7 @@ func slowHandlerSlowsTheServerDownAndLosesNothing(t *testing.T, boot func(*testi
 			t.Fatal(err)
 		}
 	}
-	j := journal.Open(nc, "BILLING_0")
+	j := s.files.Open(nc, "BILLING_0")
 	eventually.True(t, "all in the stream", func() bool {
 		last, err := j.LastSequence(t.Context())
 		return err == nil && last == messages+1

@@ -29,13 +29,10 @@ func NewFiles(folder string) *Files {
 	return &Files{folder: folder, stored: map[string]*wait.Position{}}
 }
 
-// FilesOf returns the files of the server that nc is connected to, if that server is in this process and its connection
-// provider (nats.InProcessServer) has a method Files; else nil.
-func FilesOf(nc *nats.Conn) *Files {
-	if provider, ok := nc.Opts.InProcessServer.(interface{ Files() *Files }); ok {
-		return provider.Files()
-	}
-	return nil
+// Open is journal.Open for a Journal that is followed in the files. Every appender to the stream must have them too, or followers
+// learn of its messages a second later. nil files: the server's consumers deliver.
+func (f *Files) Open(nc *nats.Conn, stream string) *Journal {
+	return &Journal{nc: nc, stream: stream, files: f}
 }
 
 // storedIn is the position of the last message of a stream known to be stored.

@@ -18,17 +18,17 @@ import (
 	"quire.dev/pkg/journal/journaltest"
 )
 
-// testServer is a server whose connections know its files, unless files is nil.
+// testServer is a server whose journals are followed in its files, unless files is nil.
 type testServer struct {
 	*journaltest.Server
 	files *journal.Files
 }
 
-func (s testServer) Files() *journal.Files { return s.files }
-
-func (s testServer) Conn(t testing.TB) *nats.Conn {
-	t.Helper()
-	return s.Server.Conn(t, nats.InProcessServer(s))
+// config is that of an appender which notifies the followers.
+func (s testServer) config(o *outcomes) journal.Config[item] {
+	cfg := config(o)
+	cfg.Files = s.files
+	return cfg
 }
 
 func withFiles(s *journaltest.Server) testServer {
@@ -48,10 +48,10 @@ func bothWays(t *testing.T, test func(t *testing.T, boot func(*testing.T) testSe
 // collected are the messages that a follower was given.
 type collected struct{ messages chan journal.Message }
 
-func collect(t *testing.T, nc *nats.Conn, stream string) collected {
+func collect(t *testing.T, j *journal.Journal) collected {
 	t.Helper()
 	c := collected{make(chan journal.Message, 10_000)}
-	follow(t, journal.Open(nc, stream), 0, func(_ context.Context, m journal.Message) error {
+	follow(t, j, 0, func(_ context.Context, m journal.Message) error {
 		m.Data = bytes.Clone(m.Data)
 		c.messages <- m
 		return nil
@@ -84,10 +84,11 @@ func consumers(t *testing.T, nc *nats.Conn, stream string) (n int) {
 // TestAJournalInThisProcessIsFollowedInItsFiles: messages of all sizes, over several blocks, and with headers, are those that the
 // server has, and no consumer is made for them.
 func TestAJournalInThisProcessIsFollowedInItsFiles(t *testing.T) {
-	nc := withFiles(journaltest.Start(t)).Conn(t)
+	s := withFiles(journaltest.Start(t))
+	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
-	j := journal.Open(nc, "BILLING_0")
-	got := collect(t, nc, "BILLING_0")
+	j := s.files.Open(nc, "BILLING_0")
+	got := collect(t, j)
 	var sequence uint64
 	send := func(m *nats.Msg) {
 		t.Helper()
@@ -120,9 +121,9 @@ func TestAppendersTellFollowersOfWhatIsStored(t *testing.T) {
 	s := withFiles(journaltest.Start(t))
 	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
-	j := journal.Open(nc, "BILLING_0")
+	j := s.files.Open(nc, "BILLING_0")
 	var o outcomes
-	a, stop := start(t, nc, config(&o))
+	a, stop := start(t, nc, s.config(&o))
 	var check sequenceCheck
 	follow(t, j, 0, check.handle)
 	const items = 20_000
@@ -146,10 +147,11 @@ func TestAppendersTellFollowersOfWhatIsStored(t *testing.T) {
 
 // TestAFollowerInFilesGoesOnAfterAPurge: of a part of the only block, of whole blocks, and of everything.
 func TestAFollowerInFilesGoesOnAfterAPurge(t *testing.T) {
-	nc := withFiles(journaltest.Start(t)).Conn(t)
+	s := withFiles(journaltest.Start(t))
+	nc := s.Conn(t)
 	ensure(t, nc, paste())
-	j := journal.Open(nc, "PASTE_0")
-	got := collect(t, nc, "PASTE_0")
+	j := s.files.Open(nc, "PASTE_0")
+	got := collect(t, j)
 	var sequence uint64
 	send := func(n, size int) {
 		t.Helper()
@@ -208,7 +210,7 @@ func TestWhatTheFilesLackAConsumerDelivers(t *testing.T) {
 				t.Fatal(err)
 			}
 			var all []string
-			err = journal.Open(nc, "BILLING_0").Replay(t.Context(), 0, 4, func(m journal.Message) error { // the server has them in memory
+			err = s.files.Open(nc, "BILLING_0").Replay(t.Context(), 0, 4, func(m journal.Message) error { // the server has them in memory
 				all = append(all, string(m.Data))
 				return nil
 			}, nil)

@@ -18,10 +18,11 @@ func nothing(context.Context, journal.Message) error { return nil }
 func TestFollowNoticesWhatIsMissing(t *testing.T) { bothWays(t, followNoticesWhatIsMissing) }
 
 func followNoticesWhatIsMissing(t *testing.T, boot func(*testing.T) testServer) {
-	nc := boot(t).Conn(t)
+	s := boot(t)
+	nc := s.Conn(t)
 	ensure(t, nc, paste())
 	publish(t, nc, "paste.0.request", "a", "b", "c")
-	j := journal.Open(nc, "PASTE_0")
+	j := s.files.Open(nc, "PASTE_0")
 	if err := j.Follow(t.Context(), 4, nothing, journal.FollowOptions{}); !errors.Is(err, journal.ErrTruncated) {
 		t.Errorf("after 4 of 3: %v, want ErrTruncated", err)
 	}
@@ -38,7 +39,7 @@ func followNoticesWhatIsMissing(t *testing.T, boot func(*testing.T) testServer) 
 	if err := j.Replay(t.Context(), 2, 3, func(journal.Message) error { n++; return nil }, nil); err != nil || n != 1 {
 		t.Errorf("after 2, with 2 purged: %d messages, %v", n, err)
 	}
-	if err := journal.Open(nc, "NONE").Follow(t.Context(), 0, nothing, journal.FollowOptions{}); !errors.Is(err, journal.ErrNoStream) {
+	if err := s.files.Open(nc, "NONE").Follow(t.Context(), 0, nothing, journal.FollowOptions{}); !errors.Is(err, journal.ErrNoStream) {
 		t.Errorf("a stream that is not there: %v, want ErrNoStream", err)
 	}
 }
@@ -48,7 +49,8 @@ func TestFollowNoticesAGapAmongTheMessages(t *testing.T) {
 }
 
 func followNoticesAGapAmongTheMessages(t *testing.T, boot func(*testing.T) testServer) {
-	nc := boot(t).Conn(t)
+	s := boot(t)
+	nc := s.Conn(t)
 	cfg := paste()
 	ensure(t, nc, cfg)
 	publish(t, nc, "paste.0.request", "a", "b", "c")
@@ -57,18 +59,18 @@ func followNoticesAGapAmongTheMessages(t *testing.T, boot func(*testing.T) testS
 	if err := js.DeleteStream(t.Context(), "PASTE_0"); err != nil {
 		t.Fatal(err)
 	}
-	var s jetstream.Stream
+	var made jetstream.Stream
 	// The server refuses while it still removes the old files.
 	eventually.NoError(t, "the stream is made again", func() (err error) {
-		s, err = js.CreateStream(t.Context(), streamThatDeletes())
+		made, err = js.CreateStream(t.Context(), streamThatDeletes())
 		return err
 	})
 	publish(t, nc, "paste.0.request", "a", "b", "c")
-	if err := s.DeleteMsg(t.Context(), 2); err != nil {
+	if err := made.DeleteMsg(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
 	var seen []uint64
-	err := journal.Open(nc, "PASTE_0").Follow(t.Context(), 0, func(_ context.Context, m journal.Message) error {
+	err := s.files.Open(nc, "PASTE_0").Follow(t.Context(), 0, func(_ context.Context, m journal.Message) error {
 		seen = append(seen, m.Sequence)
 		return nil
 	}, journal.FollowOptions{})
@@ -80,12 +82,13 @@ func followNoticesAGapAmongTheMessages(t *testing.T, boot func(*testing.T) testS
 func TestFollowEndsWithTheHandlersError(t *testing.T) { bothWays(t, followEndsWithTheHandlersError) }
 
 func followEndsWithTheHandlersError(t *testing.T, boot func(*testing.T) testServer) {
-	nc := boot(t).Conn(t)
+	s := boot(t)
+	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
 	publish(t, nc, testSubject, "a", "b", "c")
 	broken := errors.New("broken")
 	var calls atomic.Int64
-	err := journal.Open(nc, "BILLING_0").Follow(t.Context(), 0, func(_ context.Context, m journal.Message) error {
+	err := s.files.Open(nc, "BILLING_0").Follow(t.Context(), 0, func(_ context.Context, m journal.Message) error {
 		calls.Add(1)
 		if m.Sequence == 2 {
 			return broken
@@ -105,7 +108,7 @@ func followEndsWithItsConnection(t *testing.T, boot func(*testing.T) testServer)
 	nc := s.Conn(t)
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- journal.Open(nc, "BILLING_0").Follow(t.Context(), 0, nothing, journal.FollowOptions{CaughtUp: func() { close(ready) }})
+		done <- s.files.Open(nc, "BILLING_0").Follow(t.Context(), 0, nothing, journal.FollowOptions{CaughtUp: func() { close(ready) }})
 	}()
 	<-ready
 	nc.Close()
@@ -146,7 +149,7 @@ func followDoesNotMissWhatTheConnectionDrops(t *testing.T, boot func(*testing.T)
 	nc, follower := s.Conn(t), s.Conn(t)
 	ensure(t, nc, billing(0))
 	var check sequenceCheck
-	end := follow(t, journal.Open(follower, "BILLING_0"), 0, check.handle)
+	end := follow(t, s.files.Open(follower, "BILLING_0"), 0, check.handle)
 	for round := range uint64(5) {
 		publish(t, nc, testSubject, "a", "b", "c")
 		eventually.True(t, "all messages", func() bool { return check.seen() == 3*(round+1) })
@@ -161,7 +164,8 @@ func followDoesNotMissWhatTheConnectionDrops(t *testing.T, boot func(*testing.T)
 func TestReplayReportsItsProgress(t *testing.T) { bothWays(t, replayReportsItsProgress) }
 
 func replayReportsItsProgress(t *testing.T, boot func(*testing.T) testServer) {
-	nc := boot(t).Conn(t)
+	s := boot(t)
+	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
 	const messages = 2500
 	for range messages {
@@ -169,7 +173,7 @@ func replayReportsItsProgress(t *testing.T, boot func(*testing.T) testServer) {
 			t.Fatal(err)
 		}
 	}
-	j := journal.Open(nc, "BILLING_0")
+	j := s.files.Open(nc, "BILLING_0")
 	eventually.True(t, "all in the stream", func() bool {
 		last, err := j.LastSequence(t.Context())
 		return err == nil && last == messages

@@ -75,12 +75,12 @@ const (
 type Journal struct {
 	nc     *nats.Conn
 	stream string
-	files  *Files // nil: the server is not in this process
+	files  *Files // nil: it is followed by consumers
 }
 
 // Open returns the Journal of a stream without contacting the server.
 func Open(nc *nats.Conn, stream string) *Journal {
-	return &Journal{nc: nc, stream: stream, files: FilesOf(nc)}
+	return &Journal{nc: nc, stream: stream}
 }
 
 // Message is one message of a stream. A handler may use Data until it returns.

@@ -105,7 +105,7 @@ func TestKillChild(t *testing.T) {
 	}
 	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
-	cfg := config(new(outcomes))
+	cfg := s.config(new(outcomes))
 	cfg.MaxItems = 20
 	cfg.Encode = encode(round) // each process is a source of its own
 	cfg.Acked = func(items []item, _, _ uint64) {
@@ -115,7 +115,7 @@ func TestKillChild(t *testing.T) {
 		}
 		_, _ = os.Stdout.WriteString(lines.String()) // the parent reads until the end
 	}
-	follow(t, journal.Open(s.Conn(t), "BILLING_0"), 0, func(_ context.Context, m journal.Message) error {
+	follow(t, s.files.Open(s.Conn(t), "BILLING_0"), 0, func(_ context.Context, m journal.Message) error {
 		_, err := fmt.Printf("seen %d %d\n", m.Sequence, crc32.ChecksumIEEE(m.Data))
 		return err
 	})

@@ -66,7 +66,7 @@ func faultInABacklog(t *testing.T, s testServer, fault func(*testing.T, testServ
 	backlog(t, nc, messages, 100)
 	var check sequenceCheck
 	at, on := make(chan struct{}), make(chan struct{})
-	end := follow(t, journal.Open(s.Conn(t), "BILLING_0"), 0, func(ctx context.Context, m journal.Message) error {
+	end := follow(t, s.files.Open(s.Conn(t), "BILLING_0"), 0, func(ctx context.Context, m journal.Message) error {
 		if m.Sequence%every == 0 {
 			at <- struct{}{}
 			<-on
@@ -95,12 +95,13 @@ func TestAFollowerNoticesThatItsStreamIsAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothWays(t, func(t *testing.T, boot func(*testing.T) testServer) {
-				nc := boot(t).Conn(t)
+				s := boot(t)
+				nc := s.Conn(t)
 				ensure(t, nc, billing(0))
 				publish(t, nc, testSubject, "a", "b", "c")
 				ready, done := make(chan struct{}), make(chan error, 1)
 				go func() {
-					done <- journal.Open(nc, "BILLING_0").Follow(t.Context(), 0, nothing, journal.FollowOptions{CaughtUp: func() { close(ready) }})
+					done <- s.files.Open(nc, "BILLING_0").Follow(t.Context(), 0, nothing, journal.FollowOptions{CaughtUp: func() { close(ready) }})
 				}()
 				<-ready
 				if err := jetstreamOf(t, nc).DeleteStream(t.Context(), "BILLING_0"); err != nil {
@@ -164,7 +165,7 @@ func TestAFollowerEndsWithItsContextWhileTheServerIsDown(t *testing.T) {
 		nc := s.Conn(t)
 		ensure(t, nc, billing(0))
 		var check sequenceCheck
-		end := follow(t, journal.Open(nc, "BILLING_0"), 0, check.handle)
+		end := follow(t, s.files.Open(nc, "BILLING_0"), 0, check.handle)
 		publish(t, nc, testSubject, "a")
 		eventually.True(t, "the message", func() bool { return check.seen() == 1 })
 		s.Stop()

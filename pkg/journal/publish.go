@@ -54,12 +54,12 @@ func (a *Appender[T]) receive(m *nats.Msg) {
 		return
 	}
 	current := n == a.current.Load()
-	if !current && a.files == nil {
+	if !current && a.cfg.Files == nil {
 		return // of an earlier batch
 	}
 	ans := parseAck(m)
 	if ans.kind == stored {
-		a.files.learn(ans.stream, ans.sequence)
+		a.cfg.Files.learn(ans.stream, ans.sequence)
 	}
 	if !current {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Local delivers messages from Publish to Listen within a process. Without it they go through the NATS server of the process, where
-// five goroutines wake each other on the way of each. Safe for concurrent use.
+// Local delivers messages from Publish to Listen within a process. A nil Local sends them through the NATS server, where five
+// goroutines wake each other on the way of each. Safe for concurrent use.
 type Local struct {
 	mu            sync.RWMutex
 	subscriptions []*localSubscription
@@ -22,23 +22,14 @@ type localSubscription struct {
 	to      chan<- *nats.Msg
 }
 
-// localOf returns the deliveries of the process whose NATS server nc is connected to, nil unless that server is in this process:
-// then the provider of the connection (nats.InProcessServer) has a method Local.
-func localOf(nc *nats.Conn) *Local {
-	if provider, ok := nc.Opts.InProcessServer.(interface{ Local() *Local }); ok {
-		return provider.Local()
-	}
-	return nil
-}
-
 // errNoRoom says that a subscriber is too slow. Core NATS drops messages of such a subscriber too.
 var errNoRoom = errors.New("a subscriber in this process has no room for more messages")
 
-// Publish sends a message as nc does. Where somebody in this process listens for it with Listen, they get it before Publish
-// returns, and nobody else does. It never blocks, and a message may be lost.
-func Publish(nc *nats.Conn, subject string, data []byte) error {
-	if local := localOf(nc); local != nil {
-		if found, err := local.publish(subject, data); found {
+// Publish sends a message as nc does. Where somebody listens for it with Listen, they get it before Publish returns, and nobody
+// else does. It never blocks, and a message may be lost.
+func (l *Local) Publish(nc *nats.Conn, subject string, data []byte) error {
+	if l != nil {
+		if found, err := l.publish(subject, data); found {
 			return err
 		}
 	}
@@ -71,23 +62,22 @@ func (s *localSubscription) matches(subject string) bool {
 
 // Listen has the messages to a subject, or to a pattern that ends in .>, sent to a channel until stop is called: those of Publish and those
 // that come through the server, each once. Those of one connection that were sent with Publish stay in order.
-func Listen(nc *nats.Conn, subject string, to chan *nats.Msg) (stop func(), err error) {
+func (l *Local) Listen(nc *nats.Conn, subject string, to chan *nats.Msg) (stop func(), err error) {
 	subscription, err := nc.ChanSubscribe(subject, to)
 	if err != nil {
 		return nil, err
 	}
 	unsubscribe := func() { _ = subscription.Unsubscribe() } // fails only where the connection is closed
-	local := localOf(nc)
-	if local == nil {
+	if l == nil {
 		return unsubscribe, nil
 	}
 	s := &localSubscription{subject, to}
-	local.mu.Lock()
-	defer local.mu.Unlock()
-	local.subscriptions = append(local.subscriptions, s)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.subscriptions = append(l.subscriptions, s)
 	return func() {
 		unsubscribe()
-		local.forget(s)
+		l.forget(s)
 	}, nil
 }
 

@@ -10,49 +10,45 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// oneProcess is a server whose connections deliver by calls.
-type oneProcess struct {
-	*journaltest.Server
-	local rpc.Local
+// client is a connection of a service, with what it shares with others of its process.
+type client struct {
+	*nats.Conn
+	local *rpc.Local
 }
 
-func (s *oneProcess) Local() *rpc.Local { return &s.local }
-
-// bothWays runs a test with connections of one process, and with connections that know nothing of each other.
-func bothWays(t *testing.T, test func(t *testing.T, connect func() *nats.Conn, isLocal bool)) {
-	t.Run("one process", func(t *testing.T) {
-		s := &oneProcess{Server: journaltest.Start(t)}
-		test(t, func() *nats.Conn { return s.Conn(t, nats.InProcessServer(s)) }, true)
-	})
-	t.Run("many processes", func(t *testing.T) {
-		s := journaltest.Start(t)
-		test(t, func() *nats.Conn { return s.Conn(t) }, false)
-	})
+// bothWays runs a test with clients of one process, and with clients that know nothing of each other.
+func bothWays(t *testing.T, test func(t *testing.T, connect func() client)) {
+	for name, local := range map[string]*rpc.Local{"one process": new(rpc.Local), "many processes": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := journaltest.Start(t)
+			test(t, func() client { return client{s.Conn(t), local} })
+		})
+	}
 }
 
-func listen(t *testing.T, nc *nats.Conn, subject string, room int) (heard chan *nats.Msg, stop func()) {
+func (c client) listen(t *testing.T, subject string, room int) (heard chan *nats.Msg, stop func()) {
 	t.Helper()
 	heard = make(chan *nats.Msg, room)
-	stop, err := rpc.Listen(nc, subject, heard)
+	stop, err := c.local.Listen(c.Conn, subject, heard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	flush(t, nc)
+	flush(t, c)
 	return heard, stop
 }
 
-func flush(t *testing.T, connections ...*nats.Conn) {
+func flush(t *testing.T, clients ...client) {
 	t.Helper()
-	for _, nc := range connections {
-		if err := nc.Flush(); err != nil {
+	for _, c := range clients {
+		if err := c.Flush(); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func publish(t *testing.T, nc *nats.Conn, subject, text string) {
+func (c client) publish(t *testing.T, subject, text string) {
 	t.Helper()
-	if err := rpc.Publish(nc, subject, []byte(text)); err != nil {
+	if err := c.local.Publish(c.Conn, subject, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,20 +61,20 @@ func mustHear(t *testing.T, heard <-chan *nats.Msg, subject, text string) {
 }
 
 func TestListenersHearEachMessageOnceAndInOrder(t *testing.T) {
-	bothWays(t, func(t *testing.T, connect func() *nats.Conn, isLocal bool) {
+	bothWays(t, func(t *testing.T, connect func() client) {
 		edge, billing := connect(), connect()
 		const count = 1000
-		heard, _ := listen(t, edge, "edge.a.>", count+1)
-		other, _ := listen(t, edge, "edge.ab.>", 1)
+		heard, _ := edge.listen(t, "edge.a.>", count+1)
+		other, _ := edge.listen(t, "edge.ab.>", 1)
 		before := edge.Stats().InMsgs
 		for i := range count {
-			publish(t, billing, "edge.a.verdict", fmt.Sprint(i))
+			billing.publish(t, "edge.a.verdict", fmt.Sprint(i))
 		}
 		for i := range count {
 			mustHear(t, heard, "edge.a.verdict", fmt.Sprint(i))
 		}
 		flush(t, billing, edge)
-		if passed := edge.Stats().InMsgs - before; isLocal != (passed == 0) {
+		if passed := edge.Stats().InMsgs - before; (edge.local != nil) != (passed == 0) {
 			t.Errorf("%d of %d messages came through the server", passed, count)
 		}
 		if len(heard) != 0 || len(other) != 0 {
@@ -88,22 +84,22 @@ func TestListenersHearEachMessageOnceAndInOrder(t *testing.T) {
 }
 
 func TestAMessageReachesASubscriptionOfNATSWhereNobodyListensInTheProcess(t *testing.T) {
-	bothWays(t, func(t *testing.T, connect func() *nats.Conn, _ bool) {
+	bothWays(t, func(t *testing.T, connect func() client) {
 		billing, plain := connect(), connect()
 		heard := make(chan *nats.Msg, 1)
 		if _, err := plain.ChanSubscribe("prices", heard); err != nil {
 			t.Fatal(err)
 		}
 		flush(t, plain)
-		publish(t, billing, "prices", "a")
+		billing.publish(t, "prices", "a")
 		mustHear(t, heard, "prices", "a")
 	})
 }
 
 func TestAListenerHearsWhatOthersSendThroughTheServer(t *testing.T) {
-	bothWays(t, func(t *testing.T, connect func() *nats.Conn, _ bool) {
+	bothWays(t, func(t *testing.T, connect func() client) {
 		edge, other := connect(), connect()
-		heard, _ := listen(t, edge, "sources", 1)
+		heard, _ := edge.listen(t, "sources", 1)
 		if err := other.Publish("sources", []byte("a")); err != nil {
 			t.Fatal(err)
 		}
@@ -112,13 +108,13 @@ func TestAListenerHearsWhatOthersSendThroughTheServer(t *testing.T) {
 }
 
 func TestAListenerThatHasStoppedHearsNothing(t *testing.T) {
-	bothWays(t, func(t *testing.T, connect func() *nats.Conn, _ bool) {
+	bothWays(t, func(t *testing.T, connect func() client) {
 		edge, billing := connect(), connect()
-		stopped, stop := listen(t, edge, "a", 2)
-		heard, _ := listen(t, edge, "a", 2)
+		stopped, stop := edge.listen(t, "a", 2)
+		heard, _ := edge.listen(t, "a", 2)
 		stop()
 		flush(t, edge)
-		publish(t, billing, "a", "1")
+		billing.publish(t, "a", "1")
 		mustHear(t, heard, "a", "1")
 		if len(stopped) != 0 {
 			t.Errorf("heard %q after stop", (<-stopped).Data)
@@ -127,11 +123,11 @@ func TestAListenerThatHasStoppedHearsNothing(t *testing.T) {
 }
 
 func TestAMessageIsACopy(t *testing.T) {
-	bothWays(t, func(t *testing.T, connect func() *nats.Conn, _ bool) {
+	bothWays(t, func(t *testing.T, connect func() client) {
 		edge, billing := connect(), connect()
-		heard, _ := listen(t, edge, "a", 1)
+		heard, _ := edge.listen(t, "a", 1)
 		data := []byte("first")
-		if err := rpc.Publish(billing, "a", data); err != nil {
+		if err := billing.local.Publish(billing.Conn, "a", data); err != nil {
 			t.Fatal(err)
 		}
 		copy(data, "XXXXX")
@@ -141,14 +137,13 @@ func TestAMessageIsACopy(t *testing.T) {
 
 // TestASlowListenerBlocksNobody: its messages are lost, as core NATS drops those of a slow subscription.
 func TestASlowListenerBlocksNobody(t *testing.T) {
-	s := &oneProcess{Server: journaltest.Start(t)}
-	nc := s.Conn(t, nats.InProcessServer(s))
-	heard, _ := listen(t, nc, "a", 1)
-	publish(t, nc, "a", "1")
-	if err := rpc.Publish(nc, "a", []byte("2")); err == nil {
+	c := client{journaltest.Start(t).Conn(t), new(rpc.Local)}
+	heard, _ := c.listen(t, "a", 1)
+	c.publish(t, "a", "1")
+	if err := c.local.Publish(c.Conn, "a", []byte("2")); err == nil {
 		t.Error("no error for a message that found no room")
 	}
 	mustHear(t, heard, "a", "1")
-	publish(t, nc, "a", "3")
+	c.publish(t, "a", "3")
 	mustHear(t, heard, "a", "3")
 }

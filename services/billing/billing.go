@@ -20,6 +20,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
+	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
@@ -187,6 +188,7 @@ func (c Config) withDefaults() Config {
 // Deps are the connections and stores of the service. They stay the caller's.
 type Deps struct {
 	NC      *nats.Conn
+	Shared  inprocess.Shared   // with services of the same process
 	Views   views.Store        // opened with Collections; the only place of users, so it must sync its commits
 	Blobs   blob.Store         // for snapshots
 	Clock   func() time.Time   // time.Now where it is nil
@@ -307,7 +309,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
 		Rules: s.cfg.Rules, Started: s.started, RecentBytes: s.cfg.RecentBytes, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{
-		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
+		NC: s.deps.NC, Shared: s.deps.Shared, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
 		Announce: s.replicas.Announce, Tell: s.replicas.Tell, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
 	}).Run(ctx)
 	if err != nil && !temporary(err) {

@@ -22,8 +22,8 @@ import (
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
-	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
+	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
@@ -112,6 +112,7 @@ func checkContentURL(content, public string) error {
 // Deps are the parts that an edge works with. They stay the caller's. Metrics, Health, Logger and Ops may be nil.
 type Deps struct {
 	NC      *nats.Conn
+	Shared  inprocess.Shared // with services of the same process
 	Blobs   blob.Store
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics
@@ -120,8 +121,6 @@ type Deps struct {
 	// RenderCommand starts a process that calls Render; see RenderCommand. Empty: texts are rendered in this process, where a
 	// library that hangs can't be stopped.
 	RenderCommand []string
-	// ReadNow answers reads from the memory of document services in the same process; see bus.Config. nil: there are none.
-	ReadNow func(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer
 }
 
 // Service is one edge.
@@ -154,7 +153,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("edge configuration: admin token: %w", err)
 	}
 	b, err := bus.New(deps.NC, bus.Config{
-		Partitions: cfg.Partitions, Offset: cfg.ClockOffset, ReadNow: deps.ReadNow, Logger: deps.Logger, Metrics: deps.Metrics,
+		Partitions: cfg.Partitions, Offset: cfg.ClockOffset, Shared: deps.Shared, Logger: deps.Logger, Metrics: deps.Metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/natsfiles"
+	"quire.dev/pkg/rpc"
 	"quire.dev/services/standalone/internal/durable"
 	"quire.dev/services/standalone/internal/natsserver"
 )
@@ -61,6 +62,10 @@ func (p *process) startJournal(ctx context.Context) error {
 		return err
 	}
 	p.journal = server
+	p.shared.Answers = new(rpc.Local)
+	if !plain {
+		p.shared.Files = journal.NewFiles(p.folder.NATS())
+	}
 	// The stop counts as orderly once all that was opened later is closed.
 	p.host.OnClose(func() error {
 		server.Stop()

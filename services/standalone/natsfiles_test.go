@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"quire.dev/pkg/config"
@@ -32,13 +32,14 @@ func TestTheEmbeddedServerIsOneWhoseFilesAreKnown(t *testing.T) {
 	}
 }
 
-// runAs runs a quire whose server is taken for that version. do is called with it once it serves. It returns how Run ended, and the log.
-func runAs(t *testing.T, folder, version string, do func(*Quire)) (string, error) {
+// runWith runs a quire that logs to the string it returns, beside how Run ended. do is called with it once it serves.
+func runWith(t *testing.T, folder string, deps Deps, do func(*Quire)) (string, error) {
 	t.Helper()
 	var log lockedBuffer
+	deps.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	q, err := New(host.Settings{
 		Listen: "127.0.0.1:0", Data: folder, AdminToken: config.Secret(testAdminToken), Partitions: 1, ContentRetention: 24 * time.Hour,
-	}, Deps{NATSVersion: version, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	}, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +58,21 @@ func runAs(t *testing.T, folder, version string, do func(*Quire)) (string, error
 	return log.String(), err
 }
 
-// followers counts the consumers of all journals of an account, which are those of followers.
-func followers(t *testing.T, q *Quire) (n int) {
+// connectTo connects to the embedded server of q.
+func connectTo(t *testing.T, q *Quire) *nats.Conn {
 	t.Helper()
 	nc, err := (&process{Quire: q, host: host.New(q.cfg, q.deps.Logger)}).connect("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// consumers counts the consumers of all journals, which are those of followers.
+func consumers(t *testing.T, q *Quire) (n int) {
+	t.Helper()
+	js, err := jetstream.New(connectTo(t, q))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,33 +91,21 @@ func TestTheFilesOfAnUnknownVersionAreLeftToTheServer(t *testing.T) {
 	var key string
 	create := func(q *Quire) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, q.URL()+"/", strings.NewReader("a text"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("X-API-Key", key)
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusCreated {
-			t.Errorf("create: %s", answer.Status)
-		}
+		createQuickPaste(t, q.URL(), key)
 	}
-	log, err := runAs(t, folder, "", func(q *Quire) {
+	log, err := runWith(t, folder, Deps{}, func(q *Quire) {
 		key = accountKey(t, q.URL())
 		create(q)
-		if n := followers(t, q); n != 0 {
+		if n := consumers(t, q); n != 0 {
 			t.Errorf("%d consumers with a known version", n)
 		}
 	})
 	if err != nil || strings.Contains(log, says) {
 		t.Fatalf("a known version: %v\n%s", err, log)
 	}
-	log, err = runAs(t, folder, unknown, func(q *Quire) {
+	log, err = runWith(t, folder, Deps{NATSVersion: unknown}, func(q *Quire) {
 		create(q)
-		if n := followers(t, q); n < 4 { // of billing, paste, lite and file
+		if n := consumers(t, q); n < 4 { // of billing, paste, lite and file
 			t.Errorf("%d consumers with an unknown version", n)
 		}
 		if err := q.RestartJournal(t.Context()); err != nil {
@@ -129,10 +124,10 @@ func TestTheFilesOfAnUnknownVersionAreLeftToTheServer(t *testing.T) {
 	if err := os.WriteFile(block, append(whole, "no record"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runAs(t, folder, "", func(*Quire) {}); !errors.Is(err, natsfiles.ErrDamaged) {
+	if _, err := runWith(t, folder, Deps{}, func(*Quire) {}); !errors.Is(err, natsfiles.ErrDamaged) {
 		t.Errorf("the check of a known version finds %v", err)
 	}
-	if _, err := runAs(t, folder, unknown, create); err != nil {
+	if _, err := runWith(t, folder, Deps{NATSVersion: unknown}, create); err != nil {
 		t.Errorf("the server does not repair its files: %v", err)
 	}
 }

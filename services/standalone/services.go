@@ -110,7 +110,7 @@ func (p *process) addBilling(ctx context.Context, blobs blob.Store) error {
 	}
 	cfg := billing.Configure(p.host.Settings)
 	cfg.Progress = p.concurrentProgress()
-	service, err := billing.New(cfg, billing.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	service, err := billing.New(cfg, billing.Deps{NC: nc, Shared: p.shared, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (p *process) addDocuments(ctx context.Context, policy fold.Policy, blobs bl
 	cfg := document.Configure(p.host.Settings)
 	cfg.Policy = policy
 	cfg.Bounds.CacheBytes, cfg.Bounds.OverlayBytes, cfg.Bounds.CommitDelay = cacheBytes, overlayBytes, commitDelay
-	service, err := document.New(cfg, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	service, err := document.New(cfg, document.Deps{NC: nc, Shared: p.shared, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {
 		return err
 	}
@@ -163,8 +163,8 @@ func (p *process) addEdge(blobs blob.Store) error {
 	cfg := edge.Configure(p.host.Settings)
 	cfg.AskPartitions = false // billing and the journals of this process have one number
 	p.edge, err = edge.New(cfg, edge.Deps{
-		NC: nc, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health, Ops: p.host.OpsOnAPI(),
-		ReadNow: p.readNow, RenderCommand: p.deps.RenderCommand,
+		NC: nc, Shared: p.shared, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health, Ops: p.host.OpsOnAPI(),
+		RenderCommand: p.deps.RenderCommand,
 	})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
+	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/telemetry"
@@ -36,6 +37,8 @@ type Deps struct {
 	// View and Blob, if set, wrap the services' stores, for tests of stores that fail.
 	View func(service string, store views.Store) views.Store
 	Blob func(store blob.Store) blob.Store
+	// Shared, if set, changes what the services share, for tests and measurements of the plain path over NATS.
+	Shared func(shared inprocess.Shared) inprocess.Shared
 	// CheckAtOnce is the size in bytes above which files are checked while they are in use; 0 is 64 MiB.
 	CheckAtOnce int64
 	// NATSVersion, if set, is what the embedded server is taken for, for tests of one whose files are not known.
@@ -117,6 +120,7 @@ type process struct {
 	host *host.Process // its settings have the data folder's secrets
 	edge *edge.Service
 
+	shared  inprocess.Shared
 	engines map[event.Domain]*document.Engine
 	stores  []installation.Place // that must belong to the journals' installation
 	checks  []fileCheck
@@ -152,6 +156,10 @@ func (p *process) wire(ctx context.Context) error {
 	started := p.host.Health.Register("start") // or operators would be told of only those services that have begun
 	if err := p.startJournal(ctx); err != nil {
 		return err
+	}
+	p.shared.Reads = p.readNow
+	if p.deps.Shared != nil {
+		p.shared = p.deps.Shared(p.shared)
 	}
 	if err := p.addProvisioning(); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/replica"
@@ -51,6 +52,7 @@ type Config struct {
 // Deps are the connections and stores of a partition.
 type Deps struct {
 	NC     *nats.Conn
+	Shared inprocess.Shared
 	Views  views.Store
 	Blobs  blob.Store
 	Users  *users.Users
@@ -113,7 +115,7 @@ func New(cfg Config, deps Deps) *Partition {
 	log := deps.Logger.With("stream", stream)
 	p := &Partition{
 		cfg: cfg, deps: deps, log: log, stream: stream, kinds: kindsOf(cfg.Partition),
-		journal:   journal.Open(deps.NC, stream),
+		journal:   deps.Shared.Files.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
 		recent:    recent.New(cfg.RecentBytes),
 		audits:    newAudits(), explanations: newExplanations(), patient: make(chan struct{}, maxPatient),
@@ -291,7 +293,7 @@ func (p *Partition) answer(effects account.Effects) {
 
 // publish does not wait for more messages: the connection flushes as soon as it has anything to send.
 func (p *Partition) publish(subject string, data []byte) {
-	if err := rpc.Publish(p.deps.NC, subject, data); err != nil {
+	if err := p.deps.Shared.Answers.Publish(p.deps.NC, subject, data); err != nil {
 		p.deps.Metrics.unsent.Inc()
 		p.log.Debug("answer not sent", "subject", subject, "error", err)
 	}

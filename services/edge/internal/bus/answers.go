@@ -20,7 +20,7 @@ func (b *Bus) subscribe() (unsubscribe func(), err error) {
 		}
 	}
 	for _, subject := range []string{event.AnnounceSubject, event.SourcesSubject, event.AnswerSubjects(b.name)} {
-		stop, err := rpc.Listen(b.nc, subject, b.answers)
+		stop, err := b.cfg.Shared.Answers.Listen(b.nc, subject, b.answers)
 		if err != nil {
 			unsubscribe()
 			return nil, fmt.Errorf("subscribe to %s: %w", subject, err)

@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/wait"
@@ -50,9 +51,7 @@ type Config struct {
 	RefusalsFirst int           // billing decides this many refusals of a kind before one is remembered; 8
 	MaxWaiting    int           // requests, and settlements, that may wait for one journal; 32,768 each
 
-	// ReadNow answers a read without a message, where a document service in the same process has it in memory. It returns nil
-	// where not, and the read is sent. It must not block. nil: every read is sent.
-	ReadNow func(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer
+	Shared inprocess.Shared // with services of the same process
 
 	Logger  *slog.Logger       // discards where nil
 	Metrics *telemetry.Metrics // none where nil

@@ -103,6 +103,7 @@ func (l *lane[T, A]) insist(data []byte) error {
 		Size:      func([]byte) int { return 0 },
 		Acked:     func([][]byte, uint64, uint64) { done() },
 		Failed:    func(_ [][]byte, _ uint64, err error) { failure = err; done() },
+		Files:     l.bus.cfg.Shared.Files,
 		Logger:    l.bus.cfg.Logger,
 	})
 	if err != nil {

@@ -88,6 +88,7 @@ func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 		Size:      func(it *item[T, A]) int { return cfg.size(it.value) },
 		Acked:     l.acked,
 		Failed:    l.failed,
+		Files:     cfg.bus.cfg.Shared.Files,
 		Logger:    cfg.bus.cfg.Logger,
 	})
 	return l, err

@@ -59,7 +59,7 @@ type PendingRead struct {
 	bus     *Bus
 	reader  *rpc.Batcher[*event.Read, *event.ReadAnswer]
 	read    *event.Read
-	answer  *event.ReadAnswer // of Config.ReadNow; nil: call has it
+	answer  *event.ReadAnswer // of Shared.Reads; nil: call has it
 	call    rpc.Future[*event.ReadAnswer]
 	started time.Time
 }
@@ -75,8 +75,8 @@ func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
 	partition := event.Partition(key, b.cfg.Partitions)
 	from := b.documents[d][partition]
 	p := &PendingRead{bus: b, reader: from.reads, read: r, started: time.Now()}
-	if b.cfg.ReadNow != nil {
-		p.answer = b.cfg.ReadNow(d, partition, r, from.known.Load(), b.Now().UnixMilli())
+	if b.cfg.Shared.Reads != nil {
+		p.answer = b.cfg.Shared.Reads(d, partition, r, from.known.Load(), b.Now().UnixMilli())
 	}
 	if p.answer == nil {
 		p.call = p.reader.Start(r)

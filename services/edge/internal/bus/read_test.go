@@ -95,7 +95,7 @@ func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
 	}
 }
 
-// TestReadsOfTheSameProcessNeedNoMessage: a read that ReadNow does not answer is sent, as is one that it could not answer after all.
+// TestReadsOfTheSameProcessNeedNoMessage: a read that Shared.Reads does not answer is sent, as is one that it could not answer after all.
 func TestReadsOfTheSameProcessNeedNoMessage(t *testing.T) {
 	const partitions = 4
 	w := newBareWorld(t, partitions)
@@ -104,7 +104,7 @@ func TestReadsOfTheSameProcessNeedNoMessage(t *testing.T) {
 	})
 	b := w.bus(t, func(c *Config) {
 		c.Offset = time.Hour
-		c.ReadNow = func(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer {
+		c.Shared.Reads = func(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer {
 			if d != event.Lite || partition != event.ItemPartition(read.Item, partitions) || after != 0 || nowMS < time.Now().Add(59*time.Minute).UnixMilli() {
 				t.Errorf("asked for %v in %v, %d, after %d at %d", read, d, partition, after, nowMS)
 			}

@@ -19,9 +19,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"quire.dev/pkg/journal"
 	"quire.dev/pkg/natsfiles"
-	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/wait"
 	"quire.dev/services/standalone/internal/durable"
 )
@@ -56,8 +54,6 @@ const Version = server.VERSION
 // Server is a running journal server. It is safe for concurrent use.
 type Server struct {
 	opts     Options
-	files    *journal.Files // nil: followers are given consumers
-	local    rpc.Local
 	restarts sync.Mutex // is held during a restart
 
 	mu      sync.Mutex
@@ -68,9 +64,6 @@ type Server struct {
 // Start starts the server on its folder.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	s := &Server{opts: opts}
-	if !opts.Plain {
-		s.files = journal.NewFiles(opts.Folder)
-	}
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
@@ -234,12 +227,6 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	}
 	return ns.InProcessConn()
 }
-
-// Files are the files of the streams, which journals follow by them: see journal.FilesOf. nil for Plain.
-func (s *Server) Files() *journal.Files { return s.files }
-
-// Local delivers answers past the server: see rpc.Publish.
-func (s *Server) Local() *rpc.Local { return &s.local }
 
 // health runs the server's own health check, which exists as an HTTP handler only. It finds disabled JetStream, streams that
 // were not recovered, and streams with a write error.
