@@ -6,9 +6,6 @@ import (
 	"fmt"
 )
 
-// MaxEmailBytes is the longest email address of an account: RFC 5321, 4.5.3.1.3, without the angle brackets.
-const MaxEmailBytes = 254
-
 // Message is any generated message of this package.
 type Message interface {
 	MarshalVT() ([]byte, error)

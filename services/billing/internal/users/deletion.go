@@ -101,7 +101,7 @@ func (u *Users) Erase(ctx context.Context, account event.AccountID) error {
 		}
 		err = u.store.Commit(ctx, views.Batch{
 			Stream: changes, From: at, To: at + 1,
-			Deletes: []views.Delete{{Collection: users, ID: emailID(user.Email), Seq: at + 1}},
+			Deletes: []views.Delete{{Collection: users, ID: event.EmailID(user.Email), Seq: at + 1}},
 		})
 		if !errors.Is(err, views.ErrConflict) {
 			return err

@@ -19,7 +19,7 @@ const reservedFor = time.Hour
 // setEmail gives a user another address, if no other user has it. Sessions stay. The address is reserved by an Insert first,
 // which of all that want it, to register or to change, one alone succeeds with. The commit then replaces both documents.
 func (u *Users) setEmail(ctx context.Context, r *event.SetEmail) (*event.UserAnswer, error) {
-	id := emailID(r.GetEmail())
+	id := event.EmailID(r.GetEmail())
 	if id == "" || len(r.Email) > event.MaxEmailBytes || r.IfHash == "" {
 		return nil, &rpc.Error{Code: "malformed", Message: "a change needs an email address and a password hash"}
 	}
@@ -35,7 +35,7 @@ func (u *Users) setEmail(ctx context.Context, r *event.SetEmail) (*event.UserAns
 		if user.PasswordHash != r.IfHash {
 			return &event.UserAnswer{Status: event.UserStatus_USER_CHANGED}, nil
 		}
-		before := emailID(user.Email)
+		before := event.EmailID(user.Email)
 		user.Email = strings.TrimSpace(r.Email)
 		if n := len(r.Change); n > 0 {
 			user.EmailChange = slices.Concat(r.Change, user.EmailChange[:min(len(user.EmailChange), (keptChanges-1)*n)])

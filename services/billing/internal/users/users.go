@@ -143,13 +143,10 @@ func found(user *event.User) *event.UserAnswer {
 	return &event.UserAnswer{Status: event.UserStatus_USER_OK, User: user}
 }
 
-// emailID is the id of an address. Addresses that differ in case only have the same.
-func emailID(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
-
 // register adds a user, unless the source has made too many today. If the address is taken by another account, it answers USER_EXISTS and that user. If it is taken
 // by the same account, an earlier answer was lost, and it answers as then.
 func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.UserAnswer, error) {
-	id := emailID(r.Email)
+	id := event.EmailID(r.Email)
 	if id == "" || len(r.Email) > event.MaxEmailBytes || r.Account == 0 {
 		return nil, &rpc.Error{Code: "malformed", Message: "a user needs an email address and an account"}
 	}
@@ -236,7 +233,7 @@ func decodeUser(docs []views.Doc, err error) (*event.User, error) {
 }
 
 func (u *Users) find(ctx context.Context, r *event.FindUser) (*event.User, error) {
-	switch id := emailID(r.Email); {
+	switch id := event.EmailID(r.Email); {
 	case id != "" && len(r.Email) <= event.MaxEmailBytes:
 		user, err := u.byEmail(ctx, id)
 		if user.GetReserved() {
@@ -331,7 +328,7 @@ func userDoc(user *event.User) (views.Doc, error) {
 	if due := deletionDue(user); due != 0 {
 		keys = append(keys, views.Key{Name: "deletes", Value: views.Int(due)})
 	}
-	return views.Doc{ID: emailID(user.Email), Head: head, Keys: keys}, err
+	return views.Doc{ID: event.EmailID(user.Email), Head: head, Keys: keys}, err
 }
 
 // list answers with a page of users, without their password hashes.

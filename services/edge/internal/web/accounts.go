@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
@@ -23,7 +22,6 @@ import (
 )
 
 const (
-	emailLocalBytes    = 64
 	accountPasswordMin = 8 // characters
 	accountPasswordMax = 128
 )
@@ -80,32 +78,13 @@ func emailField(name string, v input.Value) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(email) > event.MaxEmailBytes {
+	if max(len(email), len(event.EmailID(email))) > event.MaxEmailBytes {
 		return "", httperr.OverLimit(name, event.MaxEmailBytes, "must have at most "+strconv.Itoa(event.MaxEmailBytes)+" bytes")
 	}
-	if !validEmail(email) {
+	if !event.ValidEmail(email) {
 		return "", httperr.InvalidField(name, "must be an email address")
 	}
 	return email, nil
-}
-
-func validEmail(email string) bool {
-	local, domain, found := strings.Cut(email, "@")
-	if !found || len(local) > emailLocalBytes || input.HasControl(email) {
-		return false
-	}
-	if strings.ContainsAny(email, " \"(),:;<>[\\]\u00a0\u3000") || strings.ContainsRune(domain, '@') {
-		return false
-	}
-	if slices.Contains(strings.Split(local, "."), "") {
-		return false
-	}
-	for _, label := range strings.Split(domain, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-	}
-	return true
 }
 
 func accountPasswordField(shortest int) func(string, input.Value) (string, error) {
@@ -281,7 +260,7 @@ const mostProposals = 16
 // accountsFor are the accounts that an Idempotency-Key may make, always in the same order.
 func (s *Server) accountsFor(idem []byte, email string) iter.Seq[event.AccountID] {
 	want := event.Partition(idem, s.cfg.Partitions)
-	seed := append([]byte(strings.ToLower(email)), idem...)
+	seed := append([]byte(event.EmailID(email)), idem...)
 	return func(yield func(event.AccountID) bool) {
 		proposals := 0
 		for i := uint32(0); proposals < mostProposals; i++ {

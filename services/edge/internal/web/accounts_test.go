@@ -18,23 +18,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-func TestEmailAddresses(t *testing.T) {
-	for _, good := range []string{
-		"a@b", "ann@example.org", "Ann.O'Neil+quire@mail.example.co.uk", "grüße@exämple.de", "1@127.0.0.1",
-		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 63) + ".example",
-	} {
-		if !validEmail(good) {
-			t.Errorf("%q was refused", good)
-		}
-	}
-	for _, bad := range []string{
-		"", "@", "a", "a@", "@b", "a@b@c", "a b@c", " a@b", "a@b ", "a@b\n", "a\x00@b", "<a@b>", "a@b,c@d", `"a"@b`, "a..b@c", ".a@b", "a.@b",
-		"a@b..c", "a@.b", "a@b.", "a@-b", "a@b-", "a@[::1]", "a:b@c", strings.Repeat("a", 65) + "@b", "a@" + strings.Repeat("b", 64), "a\u0085@b", "a\u00a0b@c",
-	} {
-		if validEmail(bad) {
-			t.Errorf("%q was taken", bad)
-		}
-	}
+func TestAnAddressThatIsTooLongIsRefused(t *testing.T) {
 	long := input.Value{Kind: input.String, Text: []byte("a@" + strings.Repeat("b.", 127) + "c")}
 	if _, err := emailField("email", long); fault.KindOf(err) != fault.InvalidField {
 		t.Errorf("an address of %d bytes: %v", len(long.Text), err)

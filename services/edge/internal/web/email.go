@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -61,7 +60,7 @@ func emailChange(idem []byte, email string) []byte {
 	if len(idem) == 0 {
 		return nil
 	}
-	return binary.BigEndian.AppendUint64(slices.Clone(idem), event.BodyHash([]byte(strings.ToLower(email))))
+	return binary.BigEndian.AppendUint64(slices.Clone(idem), event.BodyHash([]byte(event.EmailID(email))))
 }
 
 // storeEmail tells no more of other accounts than a registration does, and counts as one that fails.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -115,7 +114,7 @@ func (s *Server) admitChange(account event.AccountID) error {
 // guessPassword counts a try to sign in with an address. It is the same whether the address has an account or not.
 func (s *Server) guessPassword(c *call, email string) (*limit.Guess, error) {
 	now := s.now()
-	g, wait := s.signIns.Begin(strings.ToLower(strings.TrimSpace(email)), s.http.Source(c.Ctx), now)
+	g, wait := s.signIns.Begin(event.EmailID(email), s.http.Source(c.Ctx), now)
 	if wait > 0 {
 		return nil, waitFor(fault.New(fault.TooManyFailures, "Too many sign-ins with this address failed. Try again later."), signInSourceLimit, wait, now)
 	}
