@@ -95,6 +95,14 @@ vet: ## compile everything and vet it
 .PHONY: test
 test: ## run all tests
 	$(GO) test -timeout 10m work
+	@$(MAKE) test-plain
+
+# Writes, reads and settlements, many at a time, after faults and over restarts.
+PLAIN := TestConcurrent|TestIdempotencyOf|TestUpdateIsAMerge|TestVersionsAreListed|TestVisibility|TestBurn|TestLists|TestNoRequestIs|TestOnlySuccess|TestUsageByDay$$|TestACrossing|TestADeletion|TestAnAudit|TestExplain|TestAKillLoses|TestJournalServers
+
+.PHONY: test-plain
+test-plain: ## run scenario tests with one process whose services use NATS alone (a minute)
+	$(GO) test -count=1 -timeout 5m -run '$(PLAIN)' ./services/standalone/scenario -args -without=all
 
 # The npm tools of the browser's and the documents' tests, at the versions of the lock file.
 e2e/node_modules: e2e/package-lock.json

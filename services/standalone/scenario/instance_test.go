@@ -2,7 +2,8 @@
 // docs/api.md, not taken from the product's own tables, and every answer is held to docs/openapi.yaml.
 //
 // Each test runs against one process, and with `-args -processes=many` against a cluster with two edges. Successive
-// requests then go to the two in turn. No test knows in which mode it runs.
+// requests then go to the two in turn. With `-args -without=all` the services of one process share nothing and use NATS alone
+// (inprocess.Shared). No test knows in which mode it runs.
 package scenario
 
 import (

@@ -56,7 +56,7 @@ func (c *child) boot(ctx context.Context, settings map[string]string) error {
 	c.starts++
 	var err error
 	log := filepath.Join(c.logs, fmt.Sprintf("quire-%d.log", c.starts))
-	c.process, err = cluster.StartServer(ctx, log, environ, os.Args[0], "-test.run=^TestChild$")
+	c.process, err = cluster.StartServer(ctx, log, environ, os.Args[0], "-test.run=^TestChild$", "-without="+*without)
 	return err
 }
 
@@ -92,7 +92,7 @@ func TestChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := standalone.New(cfg, standalone.Deps{Logger: logger()})
+	q, err := standalone.New(cfg, deps())
 	if err != nil {
 		t.Fatal(err)
 	}

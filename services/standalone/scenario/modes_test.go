@@ -1,15 +1,23 @@
 package scenario
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"quire.dev/pkg/inprocess"
+	"quire.dev/services/standalone"
 )
 
-var processes = flag.String("processes", "one", "what quire runs as: one process or many")
+var (
+	processes = flag.String("processes", "one", "what quire runs as: one process or many")
+	without   = flag.String("without", "", "what services of one process do not share: some of reads,files,answers, or all")
+)
 
 // shared is the instance that common returns.
 var shared struct {
@@ -25,7 +33,42 @@ func parse() error {
 	if *processes != "one" && *processes != "many" {
 		return fmt.Errorf("-processes=%s: one or many", *processes)
 	}
+	if _, err := unshare(inprocess.Shared{}, *without); err != nil {
+		return err
+	}
+	if *without != "" && *processes == "many" {
+		return errors.New("-without: many processes share nothing")
+	}
 	return nil
+}
+
+// unshare takes the named fields away.
+func unshare(s inprocess.Shared, names string) (inprocess.Shared, error) {
+	for name := range strings.SplitSeq(names, ",") {
+		switch name {
+		case "":
+		case "reads":
+			s.Reads = nil
+		case "files":
+			s.Files = nil
+		case "answers":
+			s.Answers = nil
+		case "all":
+			s = inprocess.Shared{}
+		default:
+			return s, fmt.Errorf("-without=%s: unknown field %q", names, name)
+		}
+	}
+	return s, nil
+}
+
+// deps are those of a Quire in this process.
+func deps() standalone.Deps {
+	share := func(s inprocess.Shared) inprocess.Shared {
+		s, _ = unshare(s, *without) // parse has checked the names
+		return s
+	}
+	return standalone.Deps{Logger: logger(), Shared: share, RenderCommand: renderCommand()}
 }
 
 // newQuire makes a Quire with its data in one folder and logs, if any, in another. It does not run yet.

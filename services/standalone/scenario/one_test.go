@@ -36,7 +36,9 @@ func (p *oneProcess) boot(ctx context.Context, settings map[string]string) error
 	if err != nil {
 		return err
 	}
-	q, err := standalone.New(cfg, standalone.Deps{Logger: logger(), View: p.faulty, RenderCommand: renderCommand()})
+	deps := deps()
+	deps.View = p.faulty
+	q, err := standalone.New(cfg, deps)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@
 // data, and has wrk send the same requests to one and then to the other, in pairs. Which comes first changes with each
 // pair. A ratio is the rate of the second commit by that of the first; its interval is that of Student's t-test for paired samples
 // (see internal/stats). The counters must agree with what was sent, and the audits must match.
+//
+// With -without the two sides are one commit: the services of the second share less (inprocess.Shared).
 package main
 
 import (
@@ -18,6 +20,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -48,6 +51,7 @@ func works() []work {
 
 type comparison struct {
 	root, dir, base, head string
+	without               string
 	pairs                 int
 	duration              time.Duration
 	confidence            float64
@@ -60,6 +64,8 @@ type comparison struct {
 type side struct {
 	name    string
 	program string
+	args    []string
+	environ []string
 	process *cluster.Process
 	admin   admin.Client
 	account string
@@ -74,6 +80,7 @@ func main() {
 	flag.StringVar(&c.dir, "dir", "data", "folder for the data")
 	flag.StringVar(&c.base, "base", "", "commit to compare with")
 	flag.StringVar(&c.head, "head", "", "commit that is compared; none: the files of the folder as they are")
+	flag.StringVar(&c.without, "without", "", "in place of -base: what the services of the second side do not share, some of reads,files,answers, or all")
 	flag.IntVar(&c.pairs, "pairs", 15, "pairs of turns of each kind of request, 3 at least")
 	flag.DurationVar(&c.duration, "duration", 3*time.Second, "length of one turn")
 	flag.Float64Var(&c.confidence, "confidence", 0.95, "confidence of the interval, between 0 and 1")
@@ -90,8 +97,8 @@ func main() {
 }
 
 func (c *comparison) validate() (list []work, err error) {
-	if c.base == "" {
-		return nil, errors.New("-base is missing: the commit to compare with")
+	if (c.base == "") == (c.without == "") {
+		return nil, errors.New("it needs -base, the commit to compare with, or -without")
 	}
 	if c.pairs < 3 || c.duration < time.Second || c.confidence <= 0 || c.confidence >= 1 {
 		return nil, errors.New("it needs three pairs, turns of a second, and a confidence between 0 and 1")
@@ -120,7 +127,12 @@ func (c *comparison) run(ctx context.Context) error {
 		return err
 	}
 	for i, commit := range []string{c.base, c.head} {
-		if c.sides[i], err = c.build(ctx, i, commit); err != nil {
+		if c.without != "" {
+			c.sides[i], err = c.buildWithout(ctx, i)
+		} else {
+			c.sides[i], err = c.build(ctx, i, commit, "build", "./services/standalone/cmd/quire")
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -158,8 +170,22 @@ func verdict(name string, c stats.Change) string {
 	return fmt.Sprintf("%-12s %+6.1f %%  (%+.1f to %+.1f %%)  %s", name, percent(c.Factor), percent(c.Low), percent(c.High), word)
 }
 
-// build builds quire of a commit in a worktree of its own, or of the project's files where there is no commit.
-func (c *comparison) build(ctx context.Context, number int, commit string) (*side, error) {
+// buildWithout builds the quire of the scenario tests, which can have its services share less. The second side does.
+func (c *comparison) buildWithout(ctx context.Context, number int) (*side, error) {
+	s, err := c.build(ctx, number, c.head, "test", "-c", "./services/standalone/scenario")
+	if err != nil {
+		return nil, err
+	}
+	s.args = []string{"-test.run=^TestChild$"}
+	s.environ = []string{"SCENARIO_CHILD=1", "GOMEMLIMIT=192MiB", "GOGC=400"} // the memory as the command quire bounds it
+	if number == 1 {
+		s.args, s.name = append(s.args, "-without="+c.without), s.name+" without "+c.without
+	}
+	return s, nil
+}
+
+// build builds a program of a commit in a worktree of its own, or of the project's files where there is no commit.
+func (c *comparison) build(ctx context.Context, number int, commit string, command ...string) (*side, error) {
 	source := c.root
 	if commit != "" {
 		source = filepath.Join(c.folder, fmt.Sprintf("source-%d", number))
@@ -168,7 +194,7 @@ func (c *comparison) build(ctx context.Context, number int, commit string) (*sid
 		}
 	}
 	s := &side{name: cmp.Or(commit, "the files"), program: filepath.Join(c.folder, fmt.Sprintf("quire-%d", number)), counted: map[string]wrk.Tally{}}
-	return s, run(ctx, source, "go", "build", "-trimpath", "-o", s.program, "./services/standalone/cmd/quire")
+	return s, run(ctx, source, "go", slices.Insert(command, len(command)-1, "-trimpath", "-o", s.program)...)
 }
 
 func run(ctx context.Context, folder, program string, args ...string) error {
@@ -206,9 +232,9 @@ func (c *comparison) start(ctx context.Context, s *side) error {
 	defer cancel()
 	s.admin.Token = rand.Text()
 	var err error
-	s.process, err = cluster.StartServer(starting, s.program+".log", []string{
-		"QUIRE_DATA=" + s.program + "-data", "QUIRE_LISTEN=127.0.0.1:0", "QUIRE_ADMIN_TOKEN=" + s.admin.Token,
-	}, s.program)
+	s.process, err = cluster.StartServer(starting, s.program+".log", append(s.environ,
+		"QUIRE_DATA="+s.program+"-data", "QUIRE_LISTEN=127.0.0.1:0", "QUIRE_ADMIN_TOKEN="+s.admin.Token,
+	), s.program, s.args...)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestAComparisonIsChecked(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	for name, change := range map[string]func(*comparison){
-		"no commit": func(c *comparison) { c.base = "" }, "two pairs": func(c *comparison) { c.pairs = 2 },
+		"no commit": func(c *comparison) { c.base = "" }, "two comparisons": func(c *comparison) { c.without = "all" }, "two pairs": func(c *comparison) { c.pairs = 2 },
 		"a short turn": func(c *comparison) { c.duration = time.Millisecond }, "certainty": func(c *comparison) { c.confidence = 1 },
 		"no rows": func(c *comparison) { c.rows = "delete" }, "no expression": func(c *comparison) { c.rows = "(" },
 	} {
