@@ -94,6 +94,7 @@ vet: ## compile everything and vet it
 
 .PHONY: test
 test: ## run all tests
+	@.ci/steps_test
 	$(GO) test -timeout 10m work
 	@$(MAKE) test-plain
 
