@@ -25,6 +25,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
@@ -58,30 +59,22 @@ type Config struct {
 // Bounds are the limits of an engine and the intervals of its background jobs. Zero fields take the default given beside
 // them.
 type Bounds struct {
-	CacheBytes       int           // of the documents cached for readers, all partitions; 64 MiB
-	OverlayBytes     int           // of the decisions of a partition that are not projected yet; 64 MiB
-	OverlayMessages  int           // likewise in journal messages; 8,192
-	CommitBytes      int           // of one commit to the read model; 6 MiB
-	CommitMessages   int           // likewise in journal messages; 512
-	CommitDelay      time.Duration // how long a commit waits for more messages; 100 ms
-	SettleDelay      time.Duration // how long settlements that no answer waits for wait for others; 20 ms
-	AnswerBytes      int           // of one message of answers; 512 KiB
-	ReadWorkers      int           // of a partition, which read from the read model; 8
-	ReadQueue        int           // batches of reads that wait for a worker; 256
-	ListWorkers      int           // of a partition; 4
-	ListScan         int           // documents looked at for one page; 5,000
-	ViewWait         time.Duration // limit of one call of the read model or blob store; 5 s
-	ReadWait         time.Duration // limit of one batch of reads or one list; 4 s
-	BurnGrace        time.Duration // how long the blob of a burned document can still be fetched; 1 min
-	ExpiryEvery      time.Duration // between two sweeps of expired documents; 10 s
-	OutcomesEvery    time.Duration // between two sweeps of old outcomes; 10 min
-	OrphansEvery     time.Duration // from the start to the first sweep of orphaned blobs, and between two; 1 h
-	OrphanAge        time.Duration // of a blob that may be an orphan; 1 h
-	TrashRetention   time.Duration // how long orphaned blobs stay in the trash; 7 days
-	KeepOrphans      bool          // no sweep of orphaned blobs, nor of the trash
-	PurgeEvery       time.Duration // between two purges of the journal; 10 min
-	ContentRetention time.Duration // how long requests stay in the journal; 7 days
-	SweepPoll        time.Duration // how often the clock is read for the sweeps; 1 s
+	CacheBytes      int           // of the documents cached for readers, all partitions; 64 MiB
+	OverlayBytes    int           // of the decisions of a partition that are not projected yet; 64 MiB
+	OverlayMessages int           // likewise in journal messages; 8,192
+	CommitBytes     int           // of one commit to the read model; 6 MiB
+	CommitMessages  int           // likewise in journal messages; 512
+	CommitDelay     time.Duration // how long a commit waits for more messages; 100 ms
+	SettleDelay     time.Duration // how long settlements that no answer waits for wait for others; 20 ms
+	AnswerBytes     int           // of one message of answers; 512 KiB
+	ReadWorkers     int           // of a partition, which read from the read model; 8
+	ReadQueue       int           // batches of reads that wait for a worker; 256
+	ListWorkers     int           // of a partition; 4
+	ListScan        int           // documents looked at for one page; 5,000
+	ViewWait        time.Duration // limit of one call of the read model or blob store; 5 s
+	ReadWait        time.Duration // limit of one batch of reads or one list; 4 s
+	BurnGrace       time.Duration // how long the blob of a burned document can still be fetched; 1 min
+	Sweep           sweep.Bounds
 }
 
 // Pauses between two attempts at a call that failed, and between two runs of a partition. Two replicas that project one
@@ -94,6 +87,7 @@ const (
 )
 
 func (b *Bounds) setDefaults() {
+	b.Sweep.SetDefaults()
 	for _, n := range []struct {
 		value     *int
 		otherwise int
@@ -122,14 +116,6 @@ func (b *Bounds) setDefaults() {
 		{&b.ViewWait, 5 * time.Second},
 		{&b.ReadWait, 4 * time.Second},
 		{&b.BurnGrace, time.Minute},
-		{&b.ExpiryEvery, 10 * time.Second},
-		{&b.OutcomesEvery, 10 * time.Minute},
-		{&b.OrphansEvery, time.Hour},
-		{&b.OrphanAge, time.Hour},
-		{&b.TrashRetention, 7 * 24 * time.Hour},
-		{&b.PurgeEvery, 10 * time.Minute},
-		{&b.ContentRetention, 7 * 24 * time.Hour},
-		{&b.SweepPoll, time.Second},
 	} {
 		if *d.value <= 0 {
 			*d.value = d.otherwise

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/members"
 	"quire.dev/pkg/views"
@@ -25,7 +26,7 @@ func Documents(
 			PartitionCount: p.Partitions, Assigned: membership.Assigned(), Served: membership.Serving, Offset: p.ClockOffset,
 			Instance: membership.Instance(), Live: membership.Live,
 			Bounds: document.Bounds{
-				ContentRetention: p.ContentRetention, TrashRetention: p.TrashRetention, KeepOrphans: p.KeepOrphans,
+				Sweep:      sweep.Bounds{ContentRetention: p.ContentRetention, TrashRetention: p.TrashRetention, KeepOrphans: p.KeepOrphans},
 				CacheBytes: int(p.CacheBytes), OverlayBytes: int(p.OverlayBytes),
 			},
 		}, document.Deps{NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics})

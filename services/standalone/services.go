@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/plan"
@@ -153,7 +154,7 @@ func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Stor
 	service, err := d.new(document.Config{
 		PartitionCount: p.cfg.Partitions, Offset: p.cfg.ClockOffset,
 		Bounds: document.Bounds{
-			ContentRetention: p.cfg.ContentRetention, TrashRetention: p.cfg.TrashRetention, KeepOrphans: p.cfg.KeepOrphans,
+			Sweep:      sweep.Bounds{ContentRetention: p.cfg.ContentRetention, TrashRetention: p.cfg.TrashRetention, KeepOrphans: p.cfg.KeepOrphans},
 			CacheBytes: cacheBytes, OverlayBytes: overlayBytes, CommitDelay: commitDelay,
 		},
 	}, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
