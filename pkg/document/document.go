@@ -25,6 +25,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/inprocess"
@@ -59,30 +60,22 @@ type Config struct {
 
 // Bounds are the limits of an engine and the intervals of its background jobs. Zero fields take the default given beside them.
 type Bounds struct {
-	CacheBytes       int           // documents cached for readers, all partitions; 64 MiB
-	OverlayBytes     int           // decisions of a partition not projected yet; 64 MiB
-	OverlayMessages  int           // the same in journal messages; 8,192
-	CommitBytes      int           // one commit to the read model; 6 MiB
-	CommitMessages   int           // the same in journal messages; 512
-	CommitDelay      time.Duration // how long a commit waits for more messages; 100 ms
-	SettleDelay      time.Duration // how long settlements without a waiting answer are batched; 20 ms
-	AnswerBytes      int           // one message of answers; 512 KiB
-	ReadWorkers      int           // workers per partition that query the read model; 8
-	ReadQueue        int           // batches of reads waiting for a worker; 256
-	ListWorkers      int           // per partition; 4
-	ListScan         int           // documents scanned for one page; 5,000
-	ViewWait         time.Duration // one call of the read model or blob store; 5 s
-	ReadWait         time.Duration // one batch of reads or one list; 4 s
-	BurnGrace        time.Duration // how long the blob of a burned document can still be fetched; 1 min
-	ExpiryEvery      time.Duration // interval between sweeps of expired documents; 10 s
-	OutcomesEvery    time.Duration // interval between sweeps of old outcomes; 10 min
-	OrphansEvery     time.Duration // delay of the first sweep of orphaned blobs, and interval after it; 1 h
-	OrphanAge        time.Duration // minimum age of an orphaned blob; 1 h
-	TrashRetention   time.Duration // how long orphaned blobs stay in the trash; 7 days
-	KeepOrphans      bool          // disables the sweep of orphaned blobs and of the trash
-	PurgeEvery       time.Duration // interval between purges of the journal; 10 min
-	ContentRetention time.Duration // how long requests stay in the journal; 7 days
-	SweepPoll        time.Duration // how often the sweeps read the clock; 1 s
+	CacheBytes      int           // documents cached for readers, all partitions; 64 MiB
+	OverlayBytes    int           // decisions of a partition not projected yet; 64 MiB
+	OverlayMessages int           // the same in journal messages; 8,192
+	CommitBytes     int           // one commit to the read model; 6 MiB
+	CommitMessages  int           // the same in journal messages; 512
+	CommitDelay     time.Duration // how long a commit waits for more messages; 100 ms
+	SettleDelay     time.Duration // how long settlements without a waiting answer are batched; 20 ms
+	AnswerBytes     int           // one message of answers; 512 KiB
+	ReadWorkers     int           // workers per partition that query the read model; 8
+	ReadQueue       int           // batches of reads waiting for a worker; 256
+	ListWorkers     int           // per partition; 4
+	ListScan        int           // documents scanned for one page; 5,000
+	ViewWait        time.Duration // one call of the read model or blob store; 5 s
+	ReadWait        time.Duration // one batch of reads or one list; 4 s
+	BurnGrace       time.Duration // how long the blob of a burned document can still be fetched; 1 min
+	Sweep           sweep.Bounds
 }
 
 // Configure returns the configuration that the settings ask for, but for the policy. Settings that a program does not read are
@@ -91,7 +84,7 @@ func Configure(s host.Settings) Config {
 	return Config{
 		PartitionCount: s.Partitions, Offset: s.ClockOffset,
 		Bounds: Bounds{
-			ContentRetention: s.ContentRetention, TrashRetention: s.TrashRetention, KeepOrphans: s.KeepOrphans,
+			Sweep:      sweep.Bounds{ContentRetention: s.ContentRetention, TrashRetention: s.TrashRetention, KeepOrphans: s.KeepOrphans},
 			CacheBytes: int(s.CacheBytes), OverlayBytes: int(s.OverlayBytes),
 		},
 	}
@@ -107,6 +100,7 @@ const (
 )
 
 func (b *Bounds) setDefaults() {
+	b.Sweep.SetDefaults()
 	for _, n := range []struct {
 		value     *int
 		otherwise int
@@ -135,14 +129,6 @@ func (b *Bounds) setDefaults() {
 		{&b.ViewWait, 5 * time.Second},
 		{&b.ReadWait, 4 * time.Second},
 		{&b.BurnGrace, time.Minute},
-		{&b.ExpiryEvery, 10 * time.Second},
-		{&b.OutcomesEvery, 10 * time.Minute},
-		{&b.OrphansEvery, time.Hour},
-		{&b.OrphanAge, time.Hour},
-		{&b.TrashRetention, 7 * 24 * time.Hour},
-		{&b.PurgeEvery, 10 * time.Minute},
-		{&b.ContentRetention, 7 * 24 * time.Hour},
-		{&b.SweepPoll, time.Second},
 	} {
 		if *d.value <= 0 {
 			*d.value = d.otherwise

@@ -17,6 +17,7 @@ import (
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
@@ -83,8 +84,11 @@ func newWorldWithoutBilling(t testing.TB, policy fold.Policy, count int) *world 
 	w := &world{t: t, server: journaltest.Start(t), folder: t.TempDir(), policy: policy, count: count, log: &logBuffer{}, patience: 20 * time.Second}
 	w.nc = w.server.Conn(t)
 	w.bounds = document.Bounds{
-		SweepPoll: 5 * time.Millisecond, ExpiryEvery: 10 * time.Millisecond, OutcomesEvery: 10 * time.Millisecond,
-		OrphansEvery: 20 * time.Millisecond, PurgeEvery: 20 * time.Millisecond, CommitDelay: time.Millisecond,
+		CommitDelay: time.Millisecond,
+		Sweep: sweep.Bounds{
+			Poll: 5 * time.Millisecond, ExpiryEvery: 10 * time.Millisecond, OutcomesEvery: 10 * time.Millisecond,
+			OrphansEvery: 20 * time.Millisecond, PurgeEvery: 20 * time.Millisecond,
+		},
 	}
 	w.ensure(policy.Domain)
 	w.views = &flakyViews{Store: w.openViews(filepath.Join(w.folder, "views.db"))}

@@ -27,7 +27,7 @@ func newOrphanWorld(t *testing.T) (*world, *movedClock) {
 	t.Helper()
 	w, clock := newWorld(t, fold.Pastes()), &movedClock{}
 	w.clock = clock.now
-	w.bounds.OrphansEvery = 0 // an hour
+	w.bounds.Sweep.OrphansEvery = 0 // an hour
 	return w, clock
 }
 
@@ -110,7 +110,7 @@ func TestABlobInTheTrashThatADocumentNamesIsMovedBack(t *testing.T) {
 
 func TestTheSweepOfOrphansCanBeSwitchedOff(t *testing.T) {
 	w, clock := newOrphanWorld(t)
-	w.bounds.KeepOrphans = true
+	w.bounds.Sweep.KeepOrphans = true
 	running := w.start()
 	orphan := w.putBlob(event.NewItemID(), "orphan", "1")
 	old := inTrash(w.putBlob(event.NewItemID(), "old", "2"))

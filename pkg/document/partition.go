@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/replica"
@@ -57,10 +58,8 @@ type partition struct {
 	projection *projection
 	reader     *reader
 	lister     *lister
-	eraser     *eraser
-	sweeper    *sweeper
-	orphans    *orphanSweeper
-	blobs      *blobDeleter
+	sweeper    *sweep.Sweeper
+	blobs      *sweep.Blobs
 	lease      *lease
 	serving    *atomic.Pointer[reader] // of Engine.ReadNow
 }
@@ -79,20 +78,22 @@ func (e *Engine) newPartition(number int) (*partition, error) {
 	}
 	p := &partition{
 		scope: s, replicas: e.replicas, journal: e.deps.Shared.Files.Open(e.deps.NC, stream),
-		model: &readModel{scope: s}, blobs: newBlobDeleter(s), lease: lease,
+		model: &readModel{scope: s}, lease: lease,
 		serving: &e.readers[number],
 	}
 	memory := newMemory(run, e.cache)
+	sweeps := s.sweeps(p.journal)
+	p.blobs = sweep.NewBlobs(sweeps)
 	p.projection = newProjection(s, p.model, memory, p.blobs)
 	p.folding = newFolding(s, p.model, memory, p.projection, lease)
 	p.reader = newReader(s, p.model, memory, &p.folding.position, lease)
 	p.lister = &lister{scope: s, model: p.model, position: &p.folding.position, projection: p.projection, lease: lease}
-	p.sweeper = &sweeper{
-		scope: s, journal: p.journal, model: p.model, projection: p.projection,
-	}
-	p.eraser = &eraser{scope: s, lister: p.lister, sweeper: p.sweeper}
-	p.orphans = &orphanSweeper{scope: s, journal: p.journal, model: p.model, memory: memory, position: &p.folding.position, blobs: p.blobs}
-	return p, nil
+	blobNames := &blobNames{scope: s, model: p.model, memory: memory}
+	p.sweeper, err = sweep.New(sweeps, sweep.State{
+		Folded: p.folding.position.Until, Projected: p.model.projected.Load, ProjectedMS: p.projection.time,
+		AwaitProjected: p.projection.waitTime, NamedBlobs: blobNames.of, List: p.lister.answer,
+	}, p.blobs)
+	return p, err
 }
 
 // run folds and serves until ctx ends, then returns nil. An error restarts the partition.
@@ -118,10 +119,6 @@ func (p *partition) run(ctx context.Context) error {
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
 	defer context.AfterFunc(stopping, stopServing)()
-	expiries, err := p.sweeper.newAppender()
-	if err != nil {
-		return err
-	}
 	p.folding.settler.start = func(run func(context.Context) error) { group.Go(func() error { return run(ctx) }) }
 	group.Go(func() error {
 		select {
@@ -131,7 +128,7 @@ func (p *partition) run(ctx context.Context) error {
 			return nil
 		}
 	})
-	for _, part := range []func(context.Context) error{expiries.Run, p.folding.answerer.run, p.projection.run, p.blobs.run} {
+	for _, part := range []func(context.Context) error{p.sweeper.Append, p.folding.answerer.run, p.projection.run, p.blobs.Run} {
 		group.Go(func() error { return part(ctx) })
 	}
 	caughtUp := make(chan struct{})
@@ -236,7 +233,7 @@ func (p *partition) serveFree(ctx, answering context.Context) error {
 		return err
 	}
 	defer rpc.Stop(drainWait, lists)
-	erasures, err := rpc.Serve(p.deps.NC, domain.EraseSubject(p.number), replicaQueue, 1, p.eraser.erase, rpc.WithLogger(p.log))
+	erasures, err := rpc.Serve(p.deps.NC, domain.EraseSubject(p.number), replicaQueue, 1, p.sweeper.Erase, rpc.WithLogger(p.log))
 	if err != nil {
 		return err
 	}
@@ -246,9 +243,6 @@ func (p *partition) serveFree(ctx, answering context.Context) error {
 	announced := p.deps.Clock()
 	defer p.replicas.Announce(ctx, p.number)()
 	p.log.Info("serving", "sequence", p.folding.position.Get())
-	var orphans sync.WaitGroup
-	orphans.Go(func() { p.orphans.run(ctx, announced) })
-	defer orphans.Wait()
-	p.sweeper.run(ctx)
+	p.sweeper.Run(ctx, announced)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/wait"
 )
@@ -15,7 +16,7 @@ type projection struct {
 	*scope
 	model  *readModel
 	memory *memory
-	blobs  *blobDeleter
+	blobs  *sweep.Blobs
 
 	mu     sync.Mutex
 	queue  []*message // folded and not projected
@@ -28,7 +29,7 @@ type projection struct {
 	gathering wait.Gathering // collects a commit's messages
 }
 
-func newProjection(s *scope, model *readModel, memory *memory, blobs *blobDeleter) *projection {
+func newProjection(s *scope, model *readModel, memory *memory, blobs *sweep.Blobs) *projection {
 	return &projection{scope: s, model: model, memory: memory, blobs: blobs, ready: make(chan struct{}, 1), gathering: wait.NewGathering()}
 }
 
@@ -197,8 +198,8 @@ func (p *projection) release(batch []*message, c *changes) {
 		}
 	}
 	now := p.deps.Clock()
-	p.blobs.add(now, c.blobs)
-	p.blobs.add(now.Add(p.cfg.Bounds.BurnGrace), c.burned)
+	p.blobs.Add(now, c.blobs)
+	p.blobs.Add(now.Add(p.cfg.Bounds.BurnGrace), c.burned)
 }
 
 // versionChunk is how many earlier versions of a deleted document are looked up and deleted at once.

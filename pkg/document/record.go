@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/views"
@@ -33,9 +34,17 @@ const (
 	keyDecided   = "decided"
 
 	indexAccount = "account"
-	indexExpiry  = "expiry"
-	indexDecided = "decided"
 )
+
+// expiring is where the documents that expire are found by their expiry.
+func (n names) expiring() sweep.ByTime {
+	return sweep.ByTime{Collection: n.documents, Index: views.Index{Name: "expiry", Keys: []string{keyPartition, keyExpires}}}
+}
+
+// decided is where outcomes are found by when they were decided.
+func (n names) decided() sweep.ByTime {
+	return sweep.ByTime{Collection: n.outcomes, Index: views.Index{Name: "decided", Keys: []string{keyPartition, keyDecided}}}
+}
 
 // Collections returns the read model's collections for a domain's engine.
 func Collections(d event.Domain) []views.Collection {
@@ -43,10 +52,10 @@ func Collections(d event.Domain) []views.Collection {
 	return []views.Collection{
 		{Name: n.documents, Indexes: []views.Index{
 			{Name: indexAccount, Keys: []string{keyPartition, keyAccount, keyCreated}},
-			{Name: indexExpiry, Keys: []string{keyPartition, keyExpires}},
+			n.expiring().Index,
 		}},
 		{Name: n.versions},
-		{Name: n.outcomes, Indexes: []views.Index{{Name: indexDecided, Keys: []string{keyPartition, keyDecided}}}},
+		{Name: n.outcomes, Indexes: []views.Index{n.decided().Index}},
 		{Name: n.states},
 		installation.Collection(),
 	}

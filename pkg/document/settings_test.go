@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/host"
 )
 
@@ -21,7 +22,8 @@ func TestSettingsOfADocumentServiceAndTheirDefaults(t *testing.T) {
 		t.Errorf("%+v", cfg)
 	}
 	want := document.Bounds{
-		ContentRetention: 7 * 24 * time.Hour, TrashRetention: 3 * 24 * time.Hour, KeepOrphans: true, CacheBytes: 64 << 20, OverlayBytes: 2 << 20,
+		Sweep:      sweep.Bounds{ContentRetention: 7 * 24 * time.Hour, TrashRetention: 3 * 24 * time.Hour, KeepOrphans: true},
+		CacheBytes: 64 << 20, OverlayBytes: 2 << 20,
 	}
 	if cfg.Bounds != want {
 		t.Errorf("%+v, want %+v", cfg.Bounds, want)

@@ -2,7 +2,6 @@ package document
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"quire.dev/pkg/event"
@@ -61,22 +60,9 @@ func (s *settler) settle(ctx context.Context, g *settlements) error {
 		s.start(appender.Run)
 	}
 	if len(g.message.lateAnswers) > 0 {
-		return add(ctx, appender.Add, g)
+		return journal.WhenFree(ctx, appender.Add, g)
 	}
-	return add(ctx, appender.AddPatient, g)
-}
-
-// add adds an item to an appender, waiting while the queue is full.
-func add[T any](ctx context.Context, add func(T) error, item T) error {
-	for retry := newRetry(); ; {
-		err := add(item)
-		if !errors.Is(err, journal.ErrBusy) {
-			return err
-		}
-		if !retry.Wait(ctx) {
-			return ctx.Err()
-		}
-	}
+	return journal.WhenFree(ctx, appender.AddPatient, g)
 }
 
 func (s *settler) newAppender(ctx context.Context, partition int) (*journal.Appender[*settlements], error) {

@@ -133,7 +133,7 @@ func TestBurnedBlobCanStillBeFetched(t *testing.T) {
 		t.Error("it is gone before it could be fetched")
 	}
 	w.stop(running) // and the queue of the blob deleter is lost
-	w.bounds.OrphanAge = time.Nanosecond
+	w.bounds.Sweep.OrphanAge = time.Nanosecond
 	w.start()
 	eventually.True(t, "it is gone", func() bool { return !w.hasBlob(key) })
 }
@@ -152,7 +152,7 @@ func TestJournalIsPurgedOnceProjectedAndOld(t *testing.T) {
 		t.Errorf("within the retention it holds %d, %v", state.Messages, err)
 	}
 	w.stop(running)
-	w.bounds.ContentRetention = time.Nanosecond
+	w.bounds.Sweep.ContentRetention = time.Nanosecond
 	running = w.start()
 	eventually.True(t, "the journal is purged", func() bool {
 		state, err := j.State(t.Context())
@@ -168,7 +168,7 @@ func TestJournalIsPurgedOnceProjectedAndOld(t *testing.T) {
 
 func TestExpiredDocumentsAreNotThereEvenBeforeTheyAreSwept(t *testing.T) {
 	w := newWorld(t, fold.QuickPastes())
-	w.bounds.ExpiryEvery = time.Hour
+	w.bounds.Sweep.ExpiryEvery = time.Hour
 	w.start()
 	e := w.newEdge("edge1")
 	made := create(alice, text("x"))
@@ -193,7 +193,7 @@ func TestExpiredDocumentsAreNotThereEvenBeforeTheyAreSwept(t *testing.T) {
 // More outcomes are kept in 24 hours than a sweep deletes in one commit: it has to go on until none is left that is old.
 func TestASweepDeletesAllOldOutcomes(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
-	w.bounds.OutcomesEvery = time.Hour // at the start, then not again
+	w.bounds.Sweep.OutcomesEvery = time.Hour // at the start, then not again
 	long := time.Now().Add(-25 * time.Hour)
 	const old = 6001
 	var ids []string

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/wait"
 )
 
 // Config describes an appender. Except for Size, its functions run on the
@@ -153,6 +155,18 @@ func (a *Appender[T]) Add(item T) error { return a.add(item, false) }
 
 // AddPatient is Add for an item that nobody waits for. It is sent with the next item of Add, or once Patience has passed.
 func (a *Appender[T]) AddPatient(item T) error { return a.add(item, a.cfg.Patience > 0) }
+
+// WhenFree calls add, which is Add or AddPatient of an appender, and calls it again while the queue is full, until ctx ends.
+func WhenFree[T any](ctx context.Context, add func(T) error, item T) error {
+	for retry := (wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}); ; {
+		if err := add(item); !errors.Is(err, ErrBusy) {
+			return err
+		}
+		if !retry.Wait(ctx) {
+			return ctx.Err()
+		}
+	}
+}
 
 func (a *Appender[T]) add(item T, patient bool) error {
 	size := a.cfg.Size(item)
