@@ -6,7 +6,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// principal makes requests: it is an account or a keyless network. These are the fields that both have.
+// principal makes requests: an account or an anonymous network. It holds their common fields.
 type principal struct {
 	id       uint64
 	account  *account // one of the two
@@ -17,14 +17,14 @@ type principal struct {
 	late     []lateWrite
 	dirty    bool
 	gone     bool
-	hash     hash128 // of the state when the principal was clean last
-	encoded  []byte  // that state. It is replaced and never changed, since images share it
+	hash     hash128 // of the state when the principal was last clean
+	encoded  []byte  // that state, immutable since images share it
 	openBy   [plan.KeyCount]uint32
 	openPaid uint32 // open holds that credits paid
 
 	// holding counts the holds that may still be voided and whose void makes room for others: all but the movable ones.
 	holding  [plan.KeyCount]uint32
-	latePaid uint32 // movable holds that a time-out has served and that a settlement may still void
+	latePaid uint32 // movable holds served by a time-out that a settlement may still void
 }
 
 type account struct {
@@ -36,38 +36,38 @@ type account struct {
 	keyPrefix   string
 	keyCreated  int64
 
-	suspended        int64 // since when; 0: it is not
+	suspended        int64 // since when; 0: not suspended
 	suspensionReason string
-	deletes          int64 // from when it may be erased; 0: it is not to be deleted
-	erased           int64 // since when; 0: it is not
+	deletes          int64 // earliest erasure; 0: not to be deleted
+	erased           int64 // since when; 0: not erased
 
-	month     uint32 // number of the month that current counts
+	month     uint32 // number of the month counted by current
 	current   counters
 	previous  *counters // nil: all are zero
 	tierThen  plan.Tier // at the end of the previous month
-	grants    []*grant  // in the order in which they are spent
-	available int64     // sum of what the grants have left
-	settled   int64     // the ledger's balance: available, and what open holds have taken
+	grants    []*grant  // in the order of spending
+	available int64     // total left in the grants
+	settled   int64     // the ledger's balance: available, plus what open holds have taken
 	entries   uint64    // in the ledger
 
-	terms uint64     // sequence of the last change of tier, prices or rules that the account has seen
-	paid  []paidList // paid requests that were served and that voids may make free; nil where there is none
+	terms uint64     // sequence of the last change of tier, prices or rules applied to the account
+	paid  []paidList // served paid requests that voids may make free
 
-	alerts *alerts // nil: it has no webhooks
+	alerts *alerts // nil: no webhooks
 
-	keys     *keyring // nil: it has its default key alone, without rules
+	keys     *keyring // nil: only the default key, without rules
 	keyUsed  int64    // last admission with the default key
 	spending spending
 
 	storageBytes uint64
-	storageSince int64 // up to when storageBytes is in the integrals
+	storageSince int64 // time up to which storageBytes is in the integrals
 }
 
-// counters are those of one month. used counts every request, overage those of them that credits paid, and paid those of
-// overage that were paid under the present terms.
+// counters are the counters of one month. used counts all requests, overage those paid by credits, and paid those of overage
+// paid under the present terms.
 type counters struct {
 	used, overage [plan.KeyCount]uint32
-	waived        *[plan.KeyCount]uint32 // nil: none, as nearly always
+	waived        *[plan.KeyCount]uint32 // nil: none, as almost always
 	paid          [plan.KeyCount]uint32
 	spent         [plan.KeyCount]uint64
 	byteMillis    uint128
@@ -95,7 +95,7 @@ func newPrincipal(id uint64) principal {
 	return principal{id: id, open: holdList{kind: linkPrincipal}, closed: holdList{kind: linkPrincipal}}
 }
 
-// principals are the accounts and networks of a fold, and what it forgets of them with time.
+// principals are the accounts and networks of a fold, and the queues by which it forgets parts of them.
 type principals struct {
 	*base
 	accounts map[uint64]*account
@@ -119,7 +119,7 @@ func (s *principals) network(id uint64) *network {
 	return n
 }
 
-// touch notes that the principal changes, so that it is hashed again.
+// touch marks the principal as changed, so that it is hashed again.
 func (b *base) touch(p *principal) {
 	if !p.dirty {
 		p.dirty = true
@@ -127,7 +127,7 @@ func (b *base) touch(p *principal) {
 	}
 }
 
-// reap forgets a network that has nothing left to remember.
+// reap forgets a network with nothing left to remember.
 func (s *principals) reap(p *principal) {
 	n := p.network
 	if n == nil || len(n.admitted) > 0 || len(p.failures) > 0 || len(p.late) > 0 || p.open.count > 0 || p.closed.count > 0 {
