@@ -9,8 +9,8 @@ import (
 
 const maxURLBytes = 2048
 
-// checkURL returns what is wrong with the address of a webhook, as the end of "url must …"; "" where nothing is. Names are
-// looked up and checked when they are dialled, since they may lead elsewhere by then.
+// checkURL returns what is wrong with a webhook's URL, as the end of "url must …"; "" if it is valid. Names are resolved and
+// checked when dialing, since they may change.
 func checkURL(text string, allowPrivate bool) string {
 	if len(text) > maxURLBytes {
 		return "have at most " + strconv.Itoa(maxURLBytes) + " bytes"
@@ -47,8 +47,8 @@ func checkURL(text string, allowPrivate bool) string {
 	return ""
 }
 
-// numeric tells whether a host ends in a number, as addresses do in notations like 0x7f.1 and 127.1, which some resolvers know.
-// No name of the public internet does.
+// numeric reports whether a host ends in a number, as addresses in notations like 0x7f.1 and 127.1 do, which some resolvers
+// accept. No public domain name does.
 func numeric(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	_, err := strconv.ParseUint(last, 0, 64)
