@@ -38,48 +38,47 @@ import (
 
 // Config describes one instance. Zero fields take the default given beside them.
 type Config struct {
-	PartitionCount int           // of every domain; 1
-	Partitions     []int         // that Run folds where Assigned is nil; all
+	PartitionCount int           // partitions of every domain; 1
+	Partitions     []int         // fixed set to fold if Assigned is nil; all
 	ClockOffset    time.Duration // QUIRE_CLOCK_OFFSET; 0 outside development
-	// Assigned tells Run which partitions to fold: each set it gives replaces the one before, and Run folds none until
-	// the first.
+	// Assigned delivers the partitions for Run to fold. Each set replaces the previous one, and Run folds none until the first.
 	Assigned <-chan []int
-	// Served, where it is not nil, is told that a partition is served from now on, or is no longer served. It is called
-	// by several goroutines, in order for each partition, and must not block.
+	// Served, if not nil, is called when a partition starts or stops being served. Calls come from several goroutines, in order
+	// for each partition, and must not block.
 	Served func(partition int, serving bool)
 
-	// Installation returns the id of the installation, which edges ask for. It is called while Run works.
+	// Installation returns the id of the installation, which edges query. It is called while Run works.
 	Installation func() string
 
-	Instance string // differs between processes: letters, digits, - and _; drawn at random
-	// Live names the instances that are alive, this one included, and must not block. Without it this one is alone where it folds
-	// all partitions for good; else none are named, which says that they are not known.
+	Instance string // unique per process: letters, digits, - and _; random
+	// Live returns the live instances, including this one, and must not block. An empty result means unknown. nil: only this
+	// instance if it folds a fixed set of all partitions, else unknown.
 	Live func() []string
 
 	Book *plan.Book // the price book to publish; plan.Published(10)
 	// Rules is the newest version of the rules that it folds and, once all live instances do, brings into force; the newest
-	// that this code knows. Another one makes it the instance of another version of the program, for tests.
+	// known one. Tests set another one to act as another version of the program.
 	Rules uint32
 
-	// Secrets are the master secrets that the secrets of webhooks are encrypted with: the first one encrypts, all decrypt.
-	// Without one no webhook can be made.
+	// Secrets are the master secrets for encrypting the secrets of webhooks: the first one encrypts, all decrypt. Without one
+	// no webhook can be created.
 	Secrets             [][]byte
-	WebhookAllowPrivate bool // webhooks may be in private networks, and without TLS
+	WebhookAllowPrivate bool // allows webhooks in private networks and without TLS
 
-	RegisterLimit   int // accounts that one source may register in a day; 20
-	ProjectionBound int // documents that may wait for the read model; 100,000
-	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, at about 1 KB each; 200,000
+	RegisterLimit   int // accounts that one source may register per day; 20
+	ProjectionBound int // documents waiting for the read model; 100,000
+	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, about 1 KB each; 200,000
 
-	RecentBytes int // memory for the last requests of a partition's accounts; 32 MiB
+	RecentBytes int // memory for recent requests of a partition's accounts; 32 MiB
 
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
-	// HistoryMessages is how many messages lie between two snapshots that are kept for ever. An explanation folds those after one
-	// of them; 100,000.
+	// HistoryMessages is the distance in messages between snapshots kept permanently. An explanation folds from one of them;
+	// 100,000.
 	HistoryMessages int
-	StopTimeout     time.Duration // limit of each step of a stop: answering queries, writing the read model and a snapshot; 20 s
+	StopTimeout     time.Duration // for each step of a stop: answering queries, writing the read model and a snapshot; 20 s
 
-	// Progress, where it is not nil, is told of long folds and audits. Several goroutines may call it at a time.
+	// Progress, if not nil, is called during long folds and audits, by several goroutines at a time.
 	Progress func(task string, done, total uint64)
 }
 
@@ -98,7 +97,7 @@ func Configure(s host.Settings) Config {
 	}
 }
 
-// instanceName matches the names that can be a token of a subject.
+// instanceName matches names that fit one token of a subject.
 var instanceName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // Validate reports all faults at once.
@@ -185,14 +184,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps are the connections and stores of the service. They stay the caller's.
+// Deps are the connections and stores of the service, owned by the caller.
 type Deps struct {
 	NC      *nats.Conn
 	Shared  inprocess.Shared   // with services of the same process
-	Views   views.Store        // opened with Collections; the only place of users, so it must sync its commits
+	Views   views.Store        // opened with Collections; the only store of users, so it must sync its commits
 	Blobs   blob.Store         // for snapshots
-	Clock   func() time.Time   // time.Now where it is nil
-	Logger  *slog.Logger       // silent where it is nil
+	Clock   func() time.Time   // nil: time.Now
+	Logger  *slog.Logger       // nil: silent
 	Metrics *telemetry.Metrics // may be nil
 }
 
@@ -206,12 +205,12 @@ func Collections() []views.Collection {
 const (
 	userWorkers = 32
 	userQueue   = "billing"
-	// instanceWorkers answer questions about this instance. One about its health may wait for journals for a second.
+	// instanceWorkers answer queries about this instance. A health query may wait a second for journals.
 	instanceWorkers = 4
 )
 
-// Service is one instance. Any number of instances may fold the same partitions: they come to the same answers. Run is
-// called once.
+// Service is one instance. Any number of instances may fold the same partitions: they reach the same decisions. Run is called
+// once.
 type Service struct {
 	cfg      Config
 	deps     Deps
@@ -224,7 +223,7 @@ type Service struct {
 	sender   *webhooks.Sender
 }
 
-// New checks the configuration. Nothing is contacted before Run.
+// New checks the configuration. It contacts nothing before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
 	err := cfg.Validate()
 	if deps.NC == nil || deps.Views == nil || deps.Blobs == nil {
@@ -255,22 +254,20 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Ready is closed as soon as every assigned partition has caught up with its journal for the first time; at once where
-// none is assigned.
+// Ready is closed once every assigned partition has caught up with its journal for the first time; at once if none is assigned.
 func (s *Service) Ready() <-chan struct{} { return s.replicas.Ready() }
 
-// Serving tells whether all assigned partitions are served now. It is true where none is assigned.
+// Serving reports whether all assigned partitions are served. It is true if none is assigned.
 func (s *Service) Serving() bool { return s.replicas.Serving() }
 
-// Unready tells operators why the assigned partitions are not served; nil where they are.
+// Unready is the reason for operators why assigned partitions are not served, or nil.
 func (s *Service) Unready() error { return s.replicas.Unready() }
 
-// Run waits for the streams, and serves the assigned partitions until ctx ends. Then it writes snapshots and
-// the rest of the read model, and returns nil. It returns an error if going on would be wrong: a journal does not fit its
-// snapshots or read model, a stream could lose messages or was made for another number of partitions, or the connection
-// is closed.
+// Run waits for the streams, and serves the assigned partitions until ctx ends. Then it writes snapshots and the rest of the
+// read model, and returns nil. It returns an error if it must not continue: a journal does not fit its snapshots or read model,
+// a stream could lose messages or was created for another number of partitions, or the connection is closed.
 func (s *Service) Run(ctx context.Context) error {
-	// All of them, also those that are folded elsewhere: the first one to append must find them.
+	// All of them, including those folded elsewhere: the first instance to append must find them.
 	streams := installation.Streams(event.Billing, s.cfg.PartitionCount)
 	waiting := func(err error) {
 		s.deps.Logger.Warn("waiting for the journals, which provisioning makes", "cause", err)
@@ -318,7 +315,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 	return err
 }
 
-// temporary reports whether the error is of a store that does not answer, which waiting may cure.
+// temporary reports whether the error is an unavailable store, which waiting may cure.
 func temporary(err error) bool {
 	for _, known := range []error{views.ErrUnavailable, blob.ErrUnavailable, journal.ErrUnavailable, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
@@ -328,7 +325,7 @@ func temporary(err error) bool {
 	return false
 }
 
-// serveUsers answers requests about users and sessions until stop is called. run has to run beside it.
+// serveUsers answers requests about users and sessions until stop is called. run must run beside it.
 func (s *Service) serveUsers() (stop func(), run func(context.Context) error, err error) {
 	server, err := rpc.Serve(s.deps.NC, event.UserSubject, userQueue, userWorkers, s.users.Handle, rpc.WithLogger(s.deps.Logger))
 	if err != nil {
@@ -356,6 +353,6 @@ func (s *Service) serveInstance() (stop func(), err error) {
 	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, nil
 }
 
-// ErrJournal: a journal is not the one that its snapshots or read model were made from, or it has lost messages. Run
-// changes nothing then. The error's text tells operators how to go on.
+// ErrJournal: a journal does not match its snapshots or read model, or it has lost messages. Run changes nothing then. The
+// error's text tells operators what to do.
 var ErrJournal = partition.ErrJournal

@@ -9,8 +9,8 @@ import (
 	"quire.dev/services/standalone/internal/datafolder"
 )
 
-// FindRunning returns the URL of the admin API of the process that runs on the settings' data folder, empty where none runs,
-// and the first admin token, empty where there is none.
+// FindRunning returns the URL of the admin API of the process running on the settings' data folder, or "", and the first admin
+// token, or "".
 func FindRunning(cfg host.Settings) (url, adminToken string, err error) {
 	text := cfg.AdminToken.Reveal()
 	if text == "" {
@@ -25,13 +25,13 @@ func FindRunning(cfg host.Settings) (url, adminToken string, err error) {
 	return holder.AdminURL, adminToken, nil
 }
 
-// firstToken is the first admin token of text in which there may be several.
+// firstToken returns the first of the admin tokens in text.
 func firstToken(text string) string {
-	tokens, _ := admin.ParseTokens(text) // who starts on a wrong one is told
+	tokens, _ := admin.ParseTokens(text) // the start reports an invalid one
 	return tokens.First()
 }
 
-// HasData tells whether a Quire has run on the folder.
+// HasData reports whether a Quire has ever run on the folder.
 func HasData(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "VERSION"))
 	return err == nil

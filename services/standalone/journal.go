@@ -22,18 +22,17 @@ import (
 )
 
 const (
-	// checkBudget bounds the time for which the journals' files are read before the server starts; the newest
-	// come first.
+	// checkBudget bounds the time for reading the journals' files, newest first, before the server starts.
 	checkBudget = 2 * time.Minute
-	// checkAtOnce is how many bytes the journals may have together to be read whole before the start. Of larger ones the files that
-	// the server does not read when it starts are read later: a million pastes have two gigabytes of journals.
+	// checkAtOnce is the total size of journals up to which all are read before the start. Of larger ones the files that the
+	// server does not read when it starts are read later: a million pastes have two gigabytes of journals.
 	checkAtOnce      = 64 << 20
 	reconnectWait    = 50 * time.Millisecond
 	reconnectOutside = 500 * time.Millisecond
 )
 
-// startJournal starts the embedded journal server on files that were found whole. The files of a version that natsfiles was not
-// tried with are left to it. It does nothing where the settings name a server.
+// startJournal starts the embedded journal server after checking its files. Files of a version unknown to natsfiles are left to
+// the server. It does nothing if the settings name a server.
 func (p *process) startJournal(ctx context.Context) error {
 	if p.cfg.NATSURL != "" {
 		return nil
@@ -54,7 +53,7 @@ func (p *process) startJournal(ctx context.Context) error {
 					return err
 				}
 			}
-			clean, first = false, false // a later start follows a failure
+			clean, first = false, false // later starts follow a failure
 			return p.folder.Started()
 		},
 	})
@@ -66,7 +65,7 @@ func (p *process) startJournal(ctx context.Context) error {
 	if !plain {
 		p.shared.Files = journal.NewFiles(p.folder.NATS())
 	}
-	// The stop counts as orderly once all that was opened later is closed.
+	// The stop counts as orderly once everything opened later is closed.
 	p.host.OnClose(func() error {
 		server.Stop()
 		return p.folder.Stopped()
@@ -76,7 +75,7 @@ func (p *process) startJournal(ctx context.Context) error {
 	return nil
 }
 
-// checkJournals reads the journals' files before the server, which would cut off what it can't read. At the first start it may
+// checkJournals reads the journals' files before the server, which would truncate unreadable ones. At the first start it may
 // leave some of large journals for later.
 func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 	atOnce, budget := cmp.Or(p.deps.CheckAtOnce, checkAtOnce), checkBudget
@@ -84,7 +83,7 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		atOnce = 0
 	}
 	if p.folder.Suspect {
-		atOnce, budget = 0, 0 // all are read, however long it takes
+		atOnce, budget = 0, 0 // read all, however long it takes
 	}
 	report, err := natsfiles.Check(ctx, p.folder.NATS(), natsfiles.Options{
 		Expected: p.folder.Streams(),
@@ -119,8 +118,8 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 	return report.RenewIndexes(durable.Write)
 }
 
-// checkRest reads the journals' files that the check before the start has left. Where one is damaged the process stops, and the
-// next start reads all of them first.
+// checkRest reads the journals' files left by the check before the start. If one is damaged the process stops, and the next
+// start reads all of them first.
 func (p *process) checkRest(ctx context.Context, report *natsfiles.Report) error {
 	p.deps.Logger.Info("checking the rest of the journals' files", "files", report.Left())
 	err := report.CheckRest(ctx)
@@ -130,7 +129,7 @@ func (p *process) checkRest(ctx context.Context, report *natsfiles.Report) error
 	return err
 }
 
-// isOf tells whether a stream is one of the domains' journals.
+// isOf reports whether a stream is one of the domains' journals.
 func isOf(stream string, domains ...event.Domain) bool {
 	return slices.ContainsFunc(domains, func(d event.Domain) bool {
 		return strings.HasPrefix(stream, strings.TrimSuffix(d.Stream(0), "0"))
@@ -143,12 +142,12 @@ func (p *process) progress(what string, done, total int64) {
 	}
 }
 
-// connect makes a connection of its own for a service: inside the process, or to the server elsewhere.
+// connect opens a separate connection for a service: inside the process, or to the server elsewhere.
 func (p *process) connect(name string) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name(name),
 		nats.MaxReconnects(-1),
-		// A message that can't be sent now fails now: its sender knows best whether to send it again.
+		// A message that can't be sent now must fail: its sender decides about a retry.
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			p.deps.Logger.Warn("journal connection", "service", name, "error", err)
@@ -168,7 +167,7 @@ func (p *process) connect(name string) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// addProvisioning makes the journals. In one process the services wait for it; they have the rights to do it too, but one place
+// addProvisioning creates the journals. In one process the services wait for it; they have the permissions too, but one place
 // decides what a journal is.
 func (p *process) addProvisioning() error {
 	nc, err := p.connect("provision")
@@ -189,7 +188,7 @@ func (p *process) addProvisioning() error {
 	return nil
 }
 
-// replicas of each journal. The embedded server is alone.
+// replicas of each journal. The embedded server is a single one.
 func (p *process) replicas() int {
 	if p.journal != nil {
 		return 1
@@ -197,8 +196,8 @@ func (p *process) replicas() int {
 	return p.cfg.Replicas
 }
 
-// rememberJournals checks, once all services are up, that the billing journals are complete, and
-// writes down which journals there are: the next start misses those that are gone.
+// rememberJournals checks, once all services are up, that the billing journals are complete, and records the existing journals,
+// so that the next start notices missing ones.
 func (p *process) rememberJournals(ctx context.Context) error {
 	if p.journal == nil {
 		return nil

@@ -1,5 +1,4 @@
-// Package standalone is Quire in one process: all five services, and embedded stores for those that the settings name no
-// server for.
+// Package standalone is Quire in one process: all five services, and embedded stores unless the settings name servers for them.
 package standalone
 
 import (
@@ -25,13 +24,13 @@ import (
 	"quire.dev/services/standalone/internal/natsserver"
 )
 
-// Deps is what a Quire works with.
+// Deps are the dependencies of a Quire.
 type Deps struct {
 	Logger *slog.Logger // nil: silent
-	// Progress, if set, is told of the steps of a long start. It runs on one goroutine at a time.
+	// Progress, if set, is called during the steps of a long start. It runs on one goroutine at a time.
 	Progress func(what string, done, total int64)
 
-	// RenderCommand is that of edge.Deps.
+	// RenderCommand is passed to edge.Deps.
 	RenderCommand []string
 
 	// View and Blob, if set, wrap the services' stores, for tests of stores that fail.
@@ -39,9 +38,9 @@ type Deps struct {
 	Blob func(store blob.Store) blob.Store
 	// Shared, if set, changes what the services share, for tests and measurements of the plain path over NATS.
 	Shared func(shared inprocess.Shared) inprocess.Shared
-	// CheckAtOnce is the size in bytes above which files are checked while they are in use; 0 is 64 MiB.
+	// CheckAtOnce is the size in bytes above which files are checked while in use; 0: 64 MiB.
 	CheckAtOnce int64
-	// NATSVersion, if set, is what the embedded server is taken for, for tests of one whose files are not known.
+	// NATSVersion, if set, overrides the embedded server's version, for tests of a version with unknown files.
 	NATSVersion string
 }
 
@@ -53,7 +52,7 @@ type Quire struct {
 
 	// Set before ready is closed.
 	folder   *datafolder.Folder
-	journal  *natsserver.Server // nil where it is not embedded
+	journal  *natsserver.Server // nil if external
 	url      string
 	adminURL string
 }
@@ -61,7 +60,7 @@ type Quire struct {
 // stopTimeout bounds the stop of each part.
 const stopTimeout = 30 * time.Second
 
-// New makes a Quire from the settings of host.Quire. Nothing is opened before Run.
+// New returns a Quire with the settings of host.Quire. It opens nothing before Run.
 func New(cfg host.Settings, deps Deps) (*Quire, error) {
 	if cfg.Partitions < 1 {
 		return nil, fmt.Errorf("%d partitions", cfg.Partitions)
@@ -76,19 +75,19 @@ func New(cfg host.Settings, deps Deps) (*Quire, error) {
 // Ready is closed once requests are served.
 func (q *Quire) Ready() <-chan struct{} { return q.ready }
 
-// URL is the address of the API. It is for use after Ready.
+// URL is the address of the API. Use it after Ready.
 func (q *Quire) URL() string { return q.url }
 
-// AdminURL is the address of the admin API. It is for use after Ready.
+// AdminURL is the address of the admin API. Use it after Ready.
 func (q *Quire) AdminURL() string { return q.adminURL }
 
-// Folder is the data folder. It is for use after Ready, by one goroutine.
+// Folder is the data folder. Use it after Ready, on one goroutine.
 func (q *Quire) Folder() *datafolder.Folder { return q.folder }
 
 // AdminToken is the first admin token.
 func (q *Quire) AdminToken() string { return firstToken(q.folder.AdminToken) }
 
-// AdminTokenPlace tells people where the admin token is.
+// AdminTokenPlace tells people where to find the admin token.
 func (q *Quire) AdminTokenPlace() string {
 	if q.cfg.AdminToken != "" {
 		return "QUIRE_ADMIN_TOKEN"
@@ -96,9 +95,8 @@ func (q *Quire) AdminTokenPlace() string {
 	return q.folder.AdminTokenFile()
 }
 
-// Run opens the data folder, serves until ctx ends or a part fails, and stops in the reverse order of
-// the start: the edge finishes its requests first, the journal server goes last. It returns nil after
-// an orderly stop.
+// Run opens the data folder, serves until ctx ends or a part fails, and stops in reverse order of the start: the edge finishes
+// its requests first, the journal server stops last. It returns nil after an orderly stop.
 func (q *Quire) Run(ctx context.Context) (err error) {
 	q.folder, err = datafolder.Open(q.cfg.Data, datafolder.Options{
 		Secret: q.cfg.Secret.Reveal(), Previous: q.cfg.SecretPrevious.Bytes(), AdminToken: q.cfg.AdminToken.Reveal(),
@@ -114,7 +112,7 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 	return p.host.RunAfter(ctx, p.wire)
 }
 
-// process is one Run.
+// process is one call of Run.
 type process struct {
 	*Quire
 	host *host.Process // its settings have the data folder's secrets
@@ -126,18 +124,18 @@ type process struct {
 	checks  []fileCheck
 }
 
-// fileCheck is one of files in use, which would make a start take long.
+// fileCheck checks files in use, which would slow down the start.
 type fileCheck struct {
 	name string
 	run  lifecycle.Func // returns nil at its end
 }
 
-// checkLater has a check run once all parts serve.
+// checkLater schedules a check for when all parts serve.
 func (p *process) checkLater(name string, run lifecycle.Func) {
 	p.checks = append(p.checks, fileCheck{name, run})
 }
 
-// addChecks adds the checks as parts of the process, which an error of theirs ends.
+// addChecks adds the checks as parts of the process, which ends at their first error.
 func (p *process) addChecks() {
 	for _, c := range p.checks {
 		p.host.Add("check of "+c.name, lifecycle.Func(func(ctx context.Context) error {
@@ -150,10 +148,10 @@ func (p *process) addChecks() {
 	}
 }
 
-// wire adds the parts in the order of their start: the journal server, the journals, billing, since all services settle
-// with it, the documents, and the edge.
+// wire adds the parts in the order of their start: the journal server, the journals, billing, since all services settle with
+// it, the documents, and the edge.
 func (p *process) wire(ctx context.Context) error {
-	started := p.host.Health.Register("start") // or operators would be told of only those services that have begun
+	started := p.host.Health.Register("start") // else operators would see only the services started so far
 	if err := p.startJournal(ctx); err != nil {
 		return err
 	}
@@ -203,7 +201,7 @@ func (p *process) announce(ctx context.Context, started *telemetry.Check) error 
 	return nil
 }
 
-// RestartJournal stops the embedded journal server and starts it again on the same files. It is for use after Ready.
+// RestartJournal restarts the embedded journal server on the same files. Use it after Ready.
 func (q *Quire) RestartJournal(ctx context.Context) error {
 	if q.journal == nil {
 		return errors.New("the journal server is elsewhere")

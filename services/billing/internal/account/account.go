@@ -5,7 +5,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// account finds an account that is about to change, and first closes the months that have ended since its last change.
+// account returns an account about to change, after closing the months that have ended since its last change.
 func (f *Fold) account(id uint64) *account {
 	a := f.principals.accounts[id]
 	if a == nil {
@@ -24,7 +24,7 @@ func (f *Fold) account(id uint64) *account {
 	return a
 }
 
-// monthOf is the month that an account's requests count in: the present one, or a later one that had begun for it before the
+// monthOf is the month in which an account's requests count: the present one, or a later one that had begun for it before the
 // time was turned back.
 func (a *account) monthOf(b *base) month {
 	if a.month <= b.month.number {
@@ -47,7 +47,7 @@ func (c *counters) usage(tier plan.Tier, book *plan.Book) []*event.KeyUsage {
 	return list
 }
 
-// remaining is the number of free requests that are left.
+// remaining is the number of free requests left.
 func remaining(limit int64, used uint64) int64 {
 	if limit == plan.Unlimited {
 		return plan.Unlimited
@@ -55,7 +55,7 @@ func remaining(limit int64, used uint64) int64 {
 	return max(0, limit-int64(used))
 }
 
-// counted are the counters of the current or the previous month, nil for an older one.
+// counted returns the counters of the current or the previous month, nil for an older one.
 func (a *account) counted(month uint32) *counters {
 	switch {
 	case month == a.month:

@@ -2,7 +2,7 @@ package account
 
 import "quire.dev/pkg/event"
 
-// The actions of admins that are commands: the values of AdminEntry.action. Those of notes are the edge's.
+// Commands of admins in the log: the values of AdminEntry.action. The edge defines the actions of notes.
 const (
 	actionCreate  = "account.create"
 	actionTier    = "tier.set"
@@ -12,8 +12,7 @@ const (
 	actionResume  = "account.resume"
 )
 
-// adminEntry is the entry of the admin log for a command that an admin asked for. It decides nothing, and is not part of the
-// state.
+// adminEntry is the admin log's entry for an admin's command. It decides nothing, and is not part of the state.
 func (b *base) adminEntry(c *event.Command, o *event.CommandOutcome) *event.AdminEntry {
 	e := &event.AdminEntry{
 		TimeMs: b.time, Token: c.Admin.Token, Account: c.Account, RequestId: c.RequestId, Status: o.Status, Replayed: o.Replayed,

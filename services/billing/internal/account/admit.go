@@ -5,12 +5,11 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// admit decides one request and writes the decision into v, which is empty. The order of the rules shows: a client is
-// told the first one that refuses (docs/api.md, Metering).
+// admit decides one request and writes the decision into the empty v. The order of the rules is visible: a client gets the
+// first refusal (docs/api.md, Metering).
 func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	key := plan.QuotaKey(item.QuotaKey)
-	// Without prices, or about an admission that is malformed, no decision can be made. Its decision stays
-	// unspecified, which the edge takes for that.
+	// Without prices, or for a malformed admission, no decision is possible. It stays unspecified, which the edge understands.
 	if f.prices.current == nil || len(item.RequestId) != 16 || !key.Valid() || item.Anonymous && key != plan.LiteCreate {
 		return
 	}
@@ -113,7 +112,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	v.Remaining = remaining(term.Limit, a.current.used[h.key])
 }
 
-// hold says whether open holds may undo a refusal. While they may, the request is worth asking again.
+// setHeld records whether open holds may undo a refusal. While they may, a retry is worthwhile.
 func setHeld(v *event.Verdict, held bool) {
 	v.Held, v.Final = held, !held
 	if held {
@@ -121,7 +120,7 @@ func setHeld(v *event.Verdict, held bool) {
 	}
 }
 
-// overage pays for a request beyond the quota.
+// overage charges a request over quota.
 func (f *Fold) overage(a *account, h *hold, price uint64) {
 	before := a.available
 	f.credits.pay(a, h, price)
@@ -149,7 +148,7 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 	if admitted >= limit {
 		v.Decision = event.Decision_ANONYMOUS_LIMIT
 		if admitted > 0 && limit > 0 {
-			// After the limit was lowered more than one has to leave the window.
+			// After the limit was lowered more than one must leave the window.
 			v.RetryAfterSeconds = secondsUntil(n.admitted[admitted-limit]+window, f.time)
 			v.ResetSeconds = v.RetryAfterSeconds
 		}
@@ -170,7 +169,7 @@ func (s *principals) logAdmitted(n *network) {
 	s.admitted.push(networkTime{s.time, n})
 }
 
-// refused applies the rules that come before all limits.
+// refused applies the rules that precede all limits.
 func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 	if n := len(p.failures); n > MaxFailures {
 		v.Decision, v.Final = event.Decision_TOO_MANY_FAILURES, true
@@ -178,7 +177,7 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 		return true
 	}
 	if _, known := f.holds.byRequest[h.request]; known {
-		// Every request has its own id. One with a known id is not admitted a second time.
+		// Every request has its own id. A known id is not admitted a second time.
 		v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
 		return true
 	}
@@ -201,12 +200,12 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 		other.repeats++
 		v.Decision = event.Decision_IDEMPOTENCY_SERVED
 	default:
-		return false // it is a new read, or nobody would pay for more than one
+		return false // a new read, or nobody would pay for more than one
 	}
 	return true
 }
 
-// idempotencyOf is the idempotency id of a request; empty where it has none.
+// idempotencyOf returns the idempotency id of a request, or nil.
 func idempotencyOf(item *event.Admission) []byte {
 	if len(item.IdempotencyId) == 0 && !item.Write && !item.Anonymous && item.ReadHash != 0 {
 		return item.ReadId
@@ -214,7 +213,7 @@ func idempotencyOf(item *event.Admission) []byte {
 	return item.IdempotencyId
 }
 
-// secondsUntil rounds up: a client that waits so long has waited long enough.
+// secondsUntil rounds up, so that a client waits long enough.
 func secondsUntil(then, now int64) uint32 {
 	if then <= now {
 		return 0

@@ -12,18 +12,18 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// An account's webhooks are notified of crossings: a counter or an amount reaches a share of its limit, or the balance goes below a
-// value. They are notified before a key expires (warnings.go). The fold decides them, so that each happens once, on every replica and
-// after every crash. What is paid for or refused never depends on them. A crossing is notified once a period: a void that takes the counter back and a
-// later request that brings it to the same share again notify nobody.
+// An account's webhooks are notified of crossings: a counter or an amount reaches a share of its limit, or the balance drops
+// below a value. They are also notified before a key expires (warnings.go). The fold decides this, so that each notification
+// happens once, on every replica and after every crash. Charges and refusals never depend on it. A crossing is notified once
+// per period: if a void lowers the counter and a later request brings it to the same share again, nobody is notified.
 
 // MaxWebhooks is how many webhooks an account may have.
 const MaxWebhooks = 10
 
 const (
 	maxThresholds = 10 // of a webhook
-	// maxLimits is how many limits of one quota key or cap, and one period, are remembered as notified. A cap that
-	// changes more often may be notified again.
+	// maxLimits is how many limits of one quota key or cap, and one period, are remembered as notified. A cap that changes more
+	// often may be notified again.
 	maxLimits = 8
 )
 
@@ -33,17 +33,17 @@ const alertEvents = 1<<(event.AlertType_ALERT_QUOTA-1) | 1<<(event.AlertType_ALE
 
 // alerts are the webhooks of an account, and what they were notified of.
 type alerts struct {
-	webhooks []*webhook // in the order in which they were made
+	webhooks []*webhook // in order of creation
 	notified []notified
-	low      []uint64 // values that the balance has gone below since a grant lifted it above them
+	low      []uint64 // values the balance has dropped below since a grant last lifted it above them
 
 	account  *account
-	expiring []expiring // keys that webhooks are warned of, while one wants that
-	due      int64      // of the next warning
-	position int        // in the heap of warnings, from 1; 0: no warning to come
+	expiring []expiring // keys with expected warnings, while a webhook wants them
+	due      int64      // time of the next warning
+	position int        // in the heap of warnings, from 1; 0: no warning expected
 }
 
-// webhook says what one webhook is notified of. It is replaced and never changed, since alerts share it.
+// webhook is the subscription of one webhook. It is immutable, since alerts share it.
 type webhook struct {
 	id         uint64
 	events     uint32
@@ -65,9 +65,9 @@ func (w *webhook) percents() []uint32 {
 type limited struct {
 	kind   event.AlertType
 	key    plan.QuotaKey // of a quota
-	keyCap bool          // of a cap: it is that of apiKey
+	keyCap bool          // the cap belongs to apiKey
 	apiKey uint32        // the lineage, which stays the same where the key is replaced
-	from   int64         // when the period began; 0: it has no end
+	from   int64         // start of the period; 0: it has no end
 
 	period event.CapPeriod // of a cap: a day and a month that begin together are two periods
 }
@@ -79,14 +79,14 @@ type notified struct {
 	percent uint32
 }
 
-// notifier decides what the webhooks of all accounts are notified of.
+// notifier decides the alerts of all accounts.
 type notifier struct {
 	*base
 	warnings warnings
 	alerted  map[uint64]uint32 // alerts of this message, by account
 }
 
-// setWebhook makes or changes a webhook.
+// setWebhook creates or changes a webhook.
 func (n *notifier) setWebhook(a *account, c *event.SetWebhook) (event.CommandStatus, *webhook) {
 	before := a.webhook(c.GetWebhook())
 	w := webhook{id: c.GetWebhook(), created: n.time}
@@ -124,7 +124,7 @@ func (n *notifier) setWebhook(a *account, c *event.SetWebhook) (event.CommandSta
 	return event.CommandStatus_COMMAND_OK, &w
 }
 
-// webhookCommand changes nothing that an edge remembers of the account.
+// webhookCommand changes nothing that an edge caches about the account.
 func (f *Fold) webhookCommand(a *account, c *event.Command) *event.CommandOutcome {
 	var status event.CommandStatus
 	var set *webhook
@@ -166,7 +166,7 @@ func (n *notifier) deleteWebhook(a *account, id uint64) event.CommandStatus {
 	return event.CommandStatus_COMMAND_OK
 }
 
-// testWebhook sends a webhook a test, and returns the id of that alert.
+// testWebhook sends a test to a webhook, and returns the alert's id.
 func (n *notifier) testWebhook(a *account, id uint64) (event.CommandStatus, string) {
 	if a.webhook(id) == nil {
 		return event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND, ""
@@ -185,7 +185,7 @@ func (a *account) webhook(id uint64) *webhook {
 	return nil
 }
 
-// tidy forgets values of the balance that no webhook watches any more.
+// tidy forgets balance values that no webhook watches any more.
 func (l *alerts) tidy() {
 	l.low = slices.DeleteFunc(l.low, func(value uint64) bool {
 		return !slices.ContainsFunc(l.webhooks, func(w *webhook) bool { return w.wantsBelow(value) })
@@ -196,7 +196,7 @@ func (w *webhook) wantsBelow(value uint64) bool {
 	return w.below == value && w.wants(event.AlertType_ALERT_BALANCE)
 }
 
-// usedMore notifies of what one more request of a quota key has reached. It is counted already.
+// usedMore notifies webhooks of the shares reached by one more request of a quota key, which is already counted.
 func (n *notifier) usedMore(a *account, key plan.QuotaKey, limit int64) {
 	if a.alerts == nil || limit <= 0 {
 		return
@@ -207,20 +207,20 @@ func (n *notifier) usedMore(a *account, key plan.QuotaKey, limit int64) {
 	})
 }
 
-// growth of a counter or an amount.
+// growth is the growth of a counter or an amount.
 type growth struct {
 	before, after, limit uint64
-	until                int64  // end of the period; 0: it has none
-	apiKey               uint32 // number of the key that has the cap now
+	until                int64  // end of the period; 0: none
+	apiKey               uint32 // number of the key with the cap now
 }
 
-// crosses tells whether the growth reaches a share of the limit. Limits are below 2^57, which maxBalance is too.
+// crosses reports whether the growth reaches a share of the limit. Limits are below 2^57, as is maxBalance.
 func (g growth) crosses(percent uint32) bool {
 	at := uint64(percent) * g.limit
 	return g.before*100 < at && g.after*100 >= at
 }
 
-// grown notifies of the shares of a limit that a growth has reached, unless that was done in this period.
+// grown notifies webhooks of the shares of a limit reached by a growth, once per period.
 func (n *notifier) grown(a *account, of limited, g growth) {
 	if a.alerts == nil || g.limit == 0 || g.limit > math.MaxUint64/100 || g.after > math.MaxUint64/100 {
 		return
@@ -259,8 +259,8 @@ func (n *notifier) grown(a *account, of limited, g growth) {
 	}
 }
 
-// seen finds what webhooks were notified of a limit, or begins to remember it. Its earlier periods are forgotten, and the oldest of
-// too many limits.
+// seen returns what webhooks were notified of for a limit, or begins to record it. It forgets earlier periods, and the oldest
+// of too many limits.
 func (l *alerts) seen(of limited, limit uint64) *notified {
 	same, oldest := 0, -1
 	l.notified = slices.DeleteFunc(l.notified, func(t notified) bool {
@@ -287,7 +287,7 @@ func (l *alerts) seen(of limited, limit uint64) *notified {
 	return &l.notified[len(l.notified)-1]
 }
 
-// lowered notifies of the values that the balance has gone below.
+// lowered notifies webhooks of the values that the balance has dropped below.
 func (n *notifier) lowered(a *account, before, at int64) {
 	if a.alerts == nil || before <= a.available {
 		return
@@ -314,16 +314,16 @@ func (n *notifier) lowered(a *account, before, at int64) {
 	}
 }
 
-// lifted notes that a grant was given: a balance that it has brought to a value may go below that again.
+// lifted records a grant: the balance may drop again below values it has been lifted to.
 func (a *account) lifted() {
 	if a.alerts != nil {
 		a.alerts.low = slices.DeleteFunc(a.alerts.low, func(value uint64) bool { return a.available >= int64(value) })
 	}
 }
 
-// notify adds an alert to the effects. Its id follows from all messages of the journal up to this one, so that a journal which
-// goes on from a backup gives no id again. It does not follow from the alerts of other accounts, which a part does not have: the
-// outcome of a test has it.
+// notify adds an alert to the effects. Its id derives from all messages of the journal up to this one, so that a journal
+// continued from a backup never reuses an id. It does not depend on the alerts of other accounts, which a part does not have:
+// the outcome of a test contains the id.
 func (n *notifier) notify(a *account, at int64, webhooks []uint64, alert *event.Alert) *event.Alert {
 	h := sha256.New()
 	h.Write([]byte("alert"))
@@ -346,7 +346,7 @@ const (
 	alertDigits = 11 // in base62, of each half of the hash
 )
 
-// Webhooks are what an account's webhooks are notified of, in the order in which they were made.
+// Webhooks returns the subscriptions of an account's webhooks, in order of creation.
 func (f *Fold) Webhooks(id event.AccountID) []*event.WebhookRules {
 	a := f.principals.accounts[uint64(id)]
 	if a == nil || a.alerts == nil {
@@ -382,7 +382,7 @@ func (l *alerts) state() *event.AlertState {
 	return s
 }
 
-// restoreAlerts gives the account its alerts, and schedules their next warning.
+// restoreAlerts restores the account's alerts, and schedules their next warning.
 func (f *Fold) restoreAlerts(a *account, s *event.AlertState) {
 	if s != nil {
 		a.alerts = alertsOf(s)

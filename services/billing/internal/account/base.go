@@ -8,28 +8,28 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// base is what all parts of a fold share: where it is in its journal, what the present message has had as effects, and which
-// principals have changed.
+// base is what all parts of a fold share: the position in the journal, the effects of the present message, and the changed
+// principals.
 type base struct {
 	sequence uint64
-	time     int64             // of the journal: it decides months, time-outs and expiries
-	peak     int64             // the latest that time ever was
-	offset   int64             // the largest development clock offset of the price books
+	time     int64             // of the journal: decides months, time-outs and expiries
+	peak     int64             // latest value of time
+	offset   int64             // largest development clock offset of the price books
 	month    month             // of time
 	chain    [sha256.Size]byte // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 
 	effects Effects
 	dirty   []*principal
-	broken  error // ErrState, ErrRules or a CoupledError; nothing can be folded after it
+	broken  error // ErrState, ErrRules or a CoupledError, after which nothing can be folded
 }
 
-// ErrState means that the state contradicts itself: there is less of something than a message takes from it. No journal
-// leads to that; memory that went bad or a mistake of this package does.
+// ErrState means that the state contradicts itself: a message takes more of something than there is. No journal causes that,
+// only bad memory or a bug in this package.
 var ErrState = errors.New("state of the fold is wrong")
 
-// take subtracts n, the amount of a hold or grant for example, from the counter that it was added to before. A counter
-// that is smaller keeps its value, which would wrap round otherwise, and Apply fails.
+// take subtracts n, for example the amount of a hold or grant, from the counter that it was added to. A smaller counter would
+// wrap around; it keeps its value, and Apply fails.
 func take[N int | int64 | uint32 | uint64](b *base, name string, counter *N, n N) {
 	if *counter >= n {
 		*counter -= n

@@ -1,22 +1,22 @@
 package account
 
-// The fold's time never goes back with a source's clock. The journal's own clock is another matter: it can be ahead, such as
-// on one server of the cluster, and come back. If the fold's time waited for it, every window that was opened meanwhile would
-// last until then: limits of failures, holds, keys of idempotency, and no grant could expire before.
+// The fold's time never goes back with a source's clock. The journal's own clock is different: on one server of the cluster,
+// for example, it can be ahead and come back. If the fold's time waited for it, every window opened meanwhile would last until
+// then: limits of failures, holds, idempotency keys, and no grant could expire before.
 
 // backMillis is how far the fold's time may be ahead of the journal's clock. Stamps may be stampMillis ahead.
 const backMillis = 2 * stampMillis
 
-// follow turns the fold's time back to the journal's clock, if that has come back. The clock of development is ahead by the
-// largest offset that a price book has had.
+// follow turns the fold's time back to the journal's clock, if that has come back. A development clock is ahead by the largest
+// offset of any price book.
 func (f *Fold) follow(stored int64) {
 	if clock := stored + f.offset; f.time-clock > backMillis {
 		f.turnBack(clock)
 	}
 }
 
-// turnBack sets the time back. What is noted with a later time is noted with this one, so that each window ends as long after
-// it as it lasts. Months that have begun stay begun, and what has expired stays expired.
+// turnBack sets the time back. Later timestamps become this one, so that each window ends its full length after it. Months that
+// have begun stay begun, and what has expired stays expired.
 func (f *Fold) turnBack(to int64) {
 	f.time = to
 	f.month = f.month.at(to)
@@ -47,7 +47,7 @@ func (f *Fold) turnBack(to int64) {
 	for _, k := range f.kept.queue.waiting() {
 		k.time = min(k.time, to)
 	}
-	for _, a := range f.principals.accounts { // the order does not show
+	for _, a := range f.principals.accounts { // the order has no effect
 		f.earlierBy(&a.principal, &a.deletes, DeletionMillis)
 		for _, g := range a.grants {
 			if g.over && g.expires > to && !g.early {
@@ -56,7 +56,7 @@ func (f *Fold) turnBack(to int64) {
 			}
 		}
 	}
-	for _, s := range f.sources { // the order does not show
+	for _, s := range f.sources { // the order has no effect
 		s.seen = min(s.seen, to)
 	}
 }
@@ -76,17 +76,17 @@ func (b *base) earlierBy(p *principal, millis *int64, length int64) {
 	}
 }
 
-// allEarlier is earlier for a list of which the latest is last.
+// allEarlier is earlier for an ascending list.
 func (b *base) allEarlier(p *principal, times []int64) {
 	for i := len(times) - 1; i >= 0 && times[i] > b.time; i-- {
 		b.earlier(p, &times[i])
 	}
 }
 
-// isClosed tells whether a month's statement does not change any more.
+// isClosed reports whether a month's statement is final.
 func (b *base) isClosed(m month) bool { return b.peak >= m.end+CloseMillis }
 
-// nextClose is when the next month is closed.
+// nextClose is the time when the next month is closed.
 func (b *base) nextClose() int64 {
 	m := b.month.at(b.peak)
 	if at := m.start + CloseMillis; b.peak < at {

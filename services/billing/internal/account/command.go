@@ -7,7 +7,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// keptCommand is the outcome of a command, kept for when the command is sent again.
+// keptCommand is the outcome of a command, kept for repeats.
 type keptCommand struct {
 	id      event.IdempotencyID
 	body    uint64
@@ -49,7 +49,7 @@ func (f *Fold) applyCommands(m Message) error {
 	return nil
 }
 
-// command decides a command, and tells of it where an admin asks.
+// command decides a command, and logs it if an admin sent it.
 func (f *Fold) command(c *event.Command, index int) *event.CommandOutcome {
 	o := f.decide(c, index)
 	if c.Admin != nil {
@@ -58,7 +58,7 @@ func (f *Fold) command(c *event.Command, index int) *event.CommandOutcome {
 	return o
 }
 
-// decide executes a command unless its idempotency id has an outcome already.
+// decide executes a command unless its idempotency id already has an outcome.
 func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 	if len(c.IdempotencyId) != 16 {
 		return f.execute(c, index)
@@ -114,7 +114,7 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	return o
 }
 
-// change carries out a command that is for an account.
+// change executes a command on an account.
 func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOutcome {
 	status := event.CommandStatus_COMMAND_INVALID
 	switch action := c.Action.(type) {
@@ -152,8 +152,8 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	return f.outcome(status, a)
 }
 
-// forgetInvalid forgets commands that the previous rules did not know, or refused. They changed nothing, so a retry under the same
-// id is decided by the new rules.
+// forgetInvalid forgets commands that the previous rules did not know, or refused. They changed nothing, so the new rules
+// decide a retry under the same id.
 func (c *keptCommands) forgetInvalid() {
 	waiting := c.queue.waiting()
 	c.queue = fifo[*keptCommand]{}
@@ -166,7 +166,7 @@ func (c *keptCommands) forgetInvalid() {
 	}
 }
 
-// outcome is the answer to a command, with the account's state after it if there is one.
+// outcome is the answer to a command, with the account's state after it, if the account exists.
 func (b *base) outcome(status event.CommandStatus, a *account) *event.CommandOutcome {
 	o := &event.CommandOutcome{Status: status, TimeMs: b.time}
 	if a != nil {
@@ -202,7 +202,7 @@ func (a *account) rotate(b *base, key *event.RotateKey) {
 	a.defaultReplaced(b.time)
 }
 
-// grant gives credits, or takes some away if the amount is negative.
+// grant adds credits, or removes some if the amount is negative.
 func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus {
 	amount := g.GetAmountMicros()
 	if amount == 0 || amount > maxBalance || amount < -maxBalance || index >= 1<<grantIndexBits {

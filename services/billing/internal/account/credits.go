@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// grant is an amount of credits that an account was given.
+// grant is an amount of credits given to an account.
 type grant struct {
 	id      uint64 // sequence << 12 | position of the command
 	amount  uint64
@@ -18,14 +18,14 @@ type grant struct {
 	created int64
 	reason  string
 	account *account
-	refs    int  // holds that took from it and may give back to it
+	refs    int  // holds that took from it and may refund to it
 	over    bool // expired
-	early   bool // over by a clock that was ahead and has come back: expires was in the future again
+	early   bool // over by a clock that was ahead and has come back: expires is in the future again
 	heap    int  // index in the expiry heap
 }
 
-// compareGrants is the order in which grants are spent: the soonest to expire first, those that never expire last, and
-// the older of two that are equal in that (docs/api.md, Money).
+// compareGrants is the order of spending: the soonest to expire first, those that never expire last, and the older of equal
+// ones (docs/api.md, Money).
 func compareGrants(a, b *grant) int {
 	return cmp.Or(cmp.Compare(a.expiryOrder(), b.expiryOrder()), cmp.Compare(a.id, b.id))
 }
@@ -37,8 +37,8 @@ func (g *grant) expiryOrder() int64 {
 	return g.expires
 }
 
-// expiryHeap holds the grants that will expire, the next one first. Account and grant ids break ties, so that every
-// replica has the same order.
+// expiryHeap holds the grants that will expire, the next one first. Account and grant ids break ties, so that every replica has
+// the same order.
 type expiryHeap []*grant
 
 func (h expiryHeap) Len() int { return len(h) }
@@ -66,11 +66,11 @@ func (h *expiryHeap) Pop() any {
 	return g
 }
 
-// credits moves the credits of accounts: it spends and refunds grants, ends them, and writes the ledger.
+// credits moves the credits of accounts: it spends, refunds and expires grants, and writes the ledger.
 type credits struct {
 	*base
 	expiries expiryHeap
-	ordinal  uint32 // of the next ledger entry of this message
+	ordinal  uint32 // of this message's next ledger entry
 }
 
 // addGrant inserts a grant in the order of spending.
@@ -83,7 +83,7 @@ func (c *credits) addGrant(g *grant) {
 	}
 }
 
-// tidy forgets a grant that is empty and that no hold can give back to.
+// tidy forgets an empty grant that no hold can refund to.
 func (c *credits) tidy(g *grant) {
 	if g.left > 0 || g.refs > 0 {
 		return
@@ -98,7 +98,7 @@ func (c *credits) tidy(g *grant) {
 	}
 }
 
-// pay takes a price from the grants and notes in the hold which of them paid. The account has at least the price.
+// pay takes a price from the grants and records in the hold which of them paid. The account must have the price.
 func (c *credits) pay(a *account, h *hold, price uint64) {
 	h.charge, h.cost = event.ChargeSource_CHARGE_CREDITS, price
 	take(c.base, "available credits", &a.available, int64(price))
@@ -120,8 +120,8 @@ func (c *credits) pay(a *account, h *hold, price uint64) {
 	}
 }
 
-// refund gives the price of a hold back to the grants that paid it. In a grant that has expired meanwhile it expires at
-// once. The ledger must not have charged the price, or must have given it back.
+// refund returns the price of a hold to the grants that paid it. In a grant expired meanwhile it expires at once. The ledger
+// must not have charged the price, or must have refunded it.
 func (c *credits) refund(a *account, h *hold, at int64) {
 	c.refundUses(a, h.use, at)
 	clear(h.use)
@@ -139,7 +139,7 @@ func (c *credits) refundUses(a *account, use []grantUse, at int64) {
 	c.releaseUses(use)
 }
 
-// release makes the hold's payment final: nothing of it can come back to the grants.
+// release makes the hold's payment final: it can't be refunded any more.
 func (c *credits) release(h *hold) {
 	c.releaseUses(h.use)
 	clear(h.use)
@@ -153,7 +153,7 @@ func (c *credits) releaseUses(use []grantUse) {
 	}
 }
 
-// expire ends the grant that is next in the heap.
+// expire ends the next grant in the heap.
 func (f *Fold) expire(g *grant) {
 	f.touch(&g.account.principal)
 	heap.Pop(&f.credits.expiries)
@@ -176,7 +176,7 @@ func (c *credits) expireRest(g *grant, at int64) {
 	})
 }
 
-// adjust takes credits away, in the order of spending. The account has at least the amount.
+// adjust removes credits, in the order of spending. The account must have the amount.
 func (c *credits) adjust(a *account, amount uint64) {
 	take(c.base, "available credits", &a.available, int64(amount))
 	for _, g := range slices.Clone(a.grants) {
@@ -196,8 +196,8 @@ func (c *credits) adjust(a *account, amount uint64) {
 	}
 }
 
-// enter appends an entry to the account's ledger and moves its balance. It fills in the id, account and balance; the
-// caller gives all else.
+// enter appends an entry to the account's ledger and moves its balance. It fills in the id, account and balance; the caller
+// sets the rest.
 func (c *credits) enter(a *account, e *event.LedgerEntry) {
 	take(c.base, "settled credits", &a.settled, -e.AmountMicros) // a positive amount is added
 	a.entries++
@@ -208,21 +208,21 @@ func (c *credits) enter(a *account, e *event.LedgerEntry) {
 	c.effects.Ledger = append(c.effects.Ledger, e)
 }
 
-// ledgerID is the position of an entry as text. Ids sort as the entries do.
+// ledgerID encodes the position of an entry. Ids sort as the entries do.
 func ledgerID(sequence uint64, ordinal uint32) []byte {
 	id := event.AppendBase62(make([]byte, 0, ledgerDigits+ordinalDigits), sequence, ledgerDigits)
 	return event.AppendBase62(id, uint64(ordinal), ordinalDigits)
 }
 
-// Digits in base62 of the two numbers of a ledger id, which have 64 and 32 bits.
+// Digits in base62 of the two numbers of a ledger id, of 64 and 32 bits.
 const (
 	ledgerDigits  = 11
 	ordinalDigits = 6
 )
 
-// enterCharge enters the price of a request that was served, if it cost anything. A price that came back meanwhile was told
-// to the client, so the ledger shows it and its return. The return goes first: its credits may be spent by now, and no
-// balance of the ledger is below zero.
+// enterCharge enters the price of a served request, if it cost anything. If the price was refunded meanwhile, the client has
+// already seen it, so the ledger shows the charge and its refund. The refund comes first: its credits may be spent by now, and
+// no balance of the ledger is below zero.
 func (c *credits) enterCharge(a *account, h *hold, at int64) {
 	cost := h.cost
 	if h.returned > 0 {

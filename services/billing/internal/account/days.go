@@ -9,12 +9,12 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Usage and storage by day. A day is one of UTC, by the fold's time. The days of a month sum to its counters and
-// to its storage integral at every moment: whatever changes one of them changes a day of that month by the same amount.
+// Usage and storage by day. Days are in UTC, by the fold's time. The days of a month always sum to its counters and to its
+// storage integral: whatever changes one of them changes a day of that month by the same amount.
 
 const dayMillis = 24 * 60 * 60 * 1000
 
-// UsageDelta is a change of what an account has used on a day. A correction names the day of the request that it corrects.
+// UsageDelta is a change of an account's usage on a day. A correction names the day of the corrected request.
 type UsageDelta struct {
 	Account     event.AccountID
 	Day         uint32 // since 1970
@@ -25,7 +25,7 @@ type UsageDelta struct {
 	SpentMicros int64
 }
 
-// DaysSinceMillis is when the fold began to count usage: when the first price book came into force; 0 before that.
+// DaysSinceMillis is when the fold began to count usage: when the first price book came into force; 0 before.
 func (f *Fold) DaysSinceMillis() int64 {
 	if len(f.prices.list) == 0 {
 		return 0
@@ -33,7 +33,7 @@ func (f *Fold) DaysSinceMillis() int64 {
 	return f.prices.list[0].fromMillis
 }
 
-// dayOf is the day in which a request of the account counts now. It is one of the month that counts it, also while that is
+// dayOf is the day in which a request of the account counts now. It lies in the month that counts the request, even if that is
 // later than the time.
 func (a *account) dayOf(b *base) uint32 {
 	m := a.monthOf(b)
@@ -56,7 +56,7 @@ func (b *base) countDay(a *account, day uint32, key plan.QuotaKey, d UsageDelta)
 }
 
 // storageDays splits the storage integral of a month by day. It has an entry for each day with a change, and none for the days
-// in between: an account that rests needs none.
+// in between, so idle accounts need none.
 type storageDays struct {
 	startBytes uint64 // stored when the month began
 	changes    []storageChanges
@@ -65,22 +65,22 @@ type storageDays struct {
 // storageChanges are the changes of a day.
 type storageChanges struct {
 	day    uint32  // of the month, from 0
-	net    int64   // bytes that they add to all later days
-	millis uint128 // byte-milliseconds that they add to this day; in two's complement
+	net    int64   // bytes added to all later days
+	millis uint128 // byte-milliseconds added to this day; in two's complement
 }
 
-// storeDay enters a change of the stored bytes on the day of at, a time of the month.
+// storeDay records a change of the stored bytes on the day of at, a time within the month.
 func (c *counters) storeDay(m month, bytes, at int64) {
 	day, rest := (at-m.start)/dayMillis, dayMillis-(at-m.start)%dayMillis
 	c.changeDay(uint32(day), bytes, bytes, rest)
 }
 
-// makeUpDay enters what a closed month lacks on the day of at, when it becomes known.
+// makeUpDay records a late correction of a closed month on the day of at, when it becomes known.
 func (c *counters) makeUpDay(m month, bytes, millis, at int64) {
 	c.changeDay(uint32((at-m.start)/dayMillis), 0, bytes, millis)
 }
 
-// changeDay adds net bytes to all days after one, and bytes for so many milliseconds to that day.
+// changeDay adds net bytes to all later days, and bytes times millis to the day itself.
 func (c *counters) changeDay(day uint32, net, bytes, millis int64) {
 	if c.days == nil {
 		c.days = &storageDays{}
@@ -99,14 +99,14 @@ func (c *counters) changeDay(day uint32, net, bytes, millis int64) {
 	}
 }
 
-// add is the sum in two's complement.
+// add adds in two's complement.
 func (a uint128) add(b uint128) uint128 {
 	low, carry := bits.Add64(a.low, b.low, 0)
 	high, _ := bits.Add64(a.high, b.high, carry)
 	return uint128{high, low}
 }
 
-// list is the integral of each day of the month up to a time, without the days that have none.
+// list returns the integral of each day of the month up to a time, without days of zero.
 func (d *storageDays) list(m month, until int64) (days []*event.StorageDay) {
 	if d == nil {
 		return nil
@@ -129,7 +129,7 @@ func (d *storageDays) list(m month, until int64) (days []*event.StorageDay) {
 	return days
 }
 
-// signedProduct is the product in two's complement. millis is not negative.
+// signedProduct is the product in two's complement. millis must not be negative.
 func signedProduct(bytes, millis int64) uint128 {
 	if bytes < 0 {
 		return uint128{}.less(product(uint64(-bytes), uint64(millis)))

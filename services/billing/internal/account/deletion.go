@@ -2,11 +2,11 @@ package account
 
 import "quire.dev/pkg/event"
 
-// DeletionMillis is how long the holder of an account may take its deletion back.
+// DeletionMillis is how long the owner of an account can cancel its deletion.
 const DeletionMillis = 14 * 24 * 60 * 60 * 1000
 
-// deletion carries out a command about the deletion of an account. The journal decides between a holder who takes it back and
-// the job that erases: whichever comes first counts.
+// deletion executes a command about the deletion of an account. The journal decides between an owner who cancels it and the job
+// that erases: the first one wins.
 func (a *account) deletion(b *base, c *event.Command) event.CommandStatus {
 	switch c.Action.(type) {
 	case *event.Command_DeleteAccount:
@@ -24,8 +24,8 @@ func (a *account) deletion(b *base, c *event.Command) event.CommandStatus {
 	return event.CommandStatus_COMMAND_OK
 }
 
-// erase ends the account for ever: no key is its key, and no command changes it. Its counters, ledger and storage stay, so that
-// its documents can be taken out of the bill as they go.
+// erase ends the account permanently: no key is valid, and no command changes it. Its counters, ledger and storage stay, so
+// that its documents can leave the bill as they are deleted.
 func (a *account) erase(b *base) {
 	a.erased, a.deletes = max(b.time, 1), 0
 	a.keyVersion, a.fingerprint, a.keyPrefix, a.keyCreated = 0, 0, "", 0
@@ -33,5 +33,5 @@ func (a *account) erase(b *base) {
 	a.alerts, a.keys, a.keyUsed = nil, nil, 0
 }
 
-// barred tells whether each admission of the account is refused, whatever its key.
+// barred reports whether every admission of the account is refused, whatever its key.
 func (a *account) barred() bool { return a.suspended != 0 || a.deletes != 0 }

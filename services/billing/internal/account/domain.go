@@ -9,31 +9,30 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Each domain settles on a subject of its own, which no other service may publish to. The fold takes from it
-// what that domain can know: how a write with one of its quota keys ended, by the id of the hold. So the same settlement twice
-// counts once, whatever the sequences of the domain's stream are. Only changes of storage have no id: the watermarks guard them
-// against being counted twice.
+// Each domain settles on its own subject, to which no other service may publish. The fold accepts on it only what that domain
+// can know: how a write with one of its quota keys ended, by the id of the hold. So a repeated settlement counts once, whatever
+// its sequence. Only changes of storage have no id: the watermarks prevent counting them twice.
 
-// Refused is a number of settlements of one batch that the fold did not take, all for the same reason.
+// Refused counts settlements of one batch that the fold refused for the same reason.
 type Refused struct {
 	Source string
 	Reason RefusalReason
 	Count  int
 }
 
-// RefusalReason says why settlements were refused.
+// RefusalReason is why settlements were refused.
 type RefusalReason string
 
-// The reasons.
+// Refusal reasons.
 const (
-	RefusedSource    RefusalReason = "source"    // not of a stream of the domain that owns the subject; the edges' subject has none
+	RefusedSource    RefusalReason = "source"    // not a stream of the domain that owns the subject; the edges' subject has none
 	RefusedQuotaKey  RefusalReason = "quota_key" // of another domain
-	RefusedHold      RefusalReason = "hold"      // of no write that is open, or was voided in the last day, or of another account or quota key
+	RefusedHold      RefusalReason = "hold"      // of no write open or voided in the last day, or of another account or quota key
 	RefusedStorage   RefusalReason = "storage"   // only files have storage
 	RefusedMalformed RefusalReason = "malformed"
 )
 
-// RefusalReasons lists them.
+// RefusalReasons lists all reasons.
 func RefusalReasons() []RefusalReason {
 	return []RefusalReason{RefusedSource, RefusedQuotaKey, RefusedHold, RefusedStorage, RefusedMalformed}
 }
@@ -85,7 +84,7 @@ func (f *Fold) settleDomain(domain event.Domain, b *event.UsageBatch, messageMil
 			f.refuse(b.Source, RefusedMalformed, 1)
 			continue
 		}
-		// A time that is far ahead means nothing. It must not move the watermark beyond the requests to come.
+		// A time far ahead is invalid. It must not move the watermark beyond future requests.
 		seen := item.Sequence <= s.watermark && item.StoredMs > maxStored || s.settled(item)
 		if !seen {
 			recreated = recreated || item.Sequence <= s.watermark
@@ -103,7 +102,7 @@ func (f *Fold) settleDomain(domain event.Domain, b *event.UsageBatch, messageMil
 	s.watermark, s.watermarkMillis = max(s.watermark, last), max(s.watermarkMillis, latest)
 }
 
-// isStream tells whether a source is the name of a stream of the domain.
+// isStream reports whether a source is the name of a stream of the domain.
 func isStream(source string, domain event.Domain) bool {
 	if !slices.Contains(event.Documents(), domain) {
 		return false
@@ -113,7 +112,7 @@ func isStream(source string, domain event.Domain) bool {
 	return err == nil && partition >= 0 && partition < maxStreams && domain.Stream(partition) == source
 }
 
-// domainOf is the domain that executes the writes of a quota key.
+// domainOf returns the domain that executes the writes of a quota key.
 func domainOf(key plan.QuotaKey) event.Domain {
 	switch key {
 	case plan.PastesCreate, plan.PastesUpdate, plan.PastesDelete:
@@ -126,8 +125,8 @@ func domainOf(key plan.QuotaKey) event.Domain {
 	return ""
 }
 
-// settleItem takes one settlement of a domain. seen tells whether its sequence was settled before. The result is empty, or why
-// nothing of the settlement was taken.
+// settleItem handles one settlement of a domain. seen reports whether its sequence was settled before. The result is empty, or
+// why all of the settlement was refused.
 func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool) RefusalReason {
 	key := plan.QuotaKey(item.QuotaKey)
 	storageOnly := len(item.RequestId) == 0
@@ -141,7 +140,7 @@ func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool
 		return RefusedQuotaKey
 	}
 	if !f.keeps(item.Account) {
-		return "" // of another part, and of no hold that this one has
+		return "" // of another part, and of no hold in this one
 	}
 	if item.StorageDelta != 0 && !seen {
 		if a := f.account(item.Account); a != nil {
@@ -154,7 +153,7 @@ func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool
 	return RefusedHold
 }
 
-// settleWrite closes the hold of a write, or corrects how it was closed. It returns false if no such write is known.
+// settleWrite closes the hold of a write, or corrects how it was closed. It returns false for an unknown write.
 func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
 	request := event.RequestID(item.RequestId)
 	p := f.principals.principalOf(item.Account, item.Anonymous)
@@ -185,7 +184,7 @@ func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
 	return true
 }
 
-// principalOf is the account or network, nil where there is none.
+// principalOf returns the account or network, or nil.
 func (s *principals) principalOf(id uint64, anonymous bool) *principal {
 	if anonymous {
 		if n := s.networks[id]; n != nil {
@@ -199,18 +198,18 @@ func (s *principals) principalOf(id uint64, anonymous bool) *principal {
 	return nil
 }
 
-// lateWrite is a write that was voided without the word of its service: by a time-out, or by an edge that had to give up. The
-// service may still say that it was served.
+// lateWrite is a write voided without confirmation from its service: by a time-out, or by an edge that had to give up. The
+// service may still report that it was served.
 type lateWrite struct {
 	request event.RequestID
 	key     plan.QuotaKey
 	time    int64 // of the void
-	// Those of the hold.
+	// Of the hold.
 	keyNumber, lineage uint32
 }
 
-// remain remembers a write that is about to be voided without the word of its service. The oldest is forgotten beyond maxLate:
-// its service can't charge it any more.
+// remain remembers a write about to be voided without confirmation from its service. It forgets the oldest beyond maxLate,
+// which its service can't charge any more.
 func (f *Fold) remain(h *hold, at int64) {
 	if !h.write {
 		return

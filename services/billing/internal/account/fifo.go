@@ -2,7 +2,7 @@ package account
 
 import "slices"
 
-// fifo is a queue. It gives memory back as it shrinks.
+// fifo is a queue. It frees memory as it shrinks.
 type fifo[T any] struct {
 	items []T
 	head  int
@@ -11,7 +11,7 @@ type fifo[T any] struct {
 func (q *fifo[T]) len() int { return len(q.items) - q.head }
 func (q *fifo[T]) first() T { return q.items[q.head] }
 
-// waiting are the items, the first one first.
+// waiting returns the items, the first one first.
 func (q *fifo[T]) waiting() []T { return q.items[q.head:] }
 
 func (q *fifo[T]) push(item T) {

@@ -1,9 +1,8 @@
-// Package account is the billing fold: it turns one partition's journal into decisions and a state. It decides
-// admissions, settles holds, keeps quotas, credits, keys and storage, and writes the ledger.
+// Package account is the billing fold: it turns one partition's journal into decisions and a state. It decides admissions,
+// settles holds, keeps quotas, credits, keys and storage, and writes the ledger.
 //
-// It is pure: the same messages give the same decisions and the same state, on any machine and at any time. It reads no
-// clock, draws no random number, does no I/O, and never ranges over a map where the order would show. All arithmetic is
-// on integers.
+// It is pure: the same messages give the same decisions and the same state, on any machine and at any time. It reads no clock,
+// draws no random number, does no I/O, and never ranges over a map where the order matters. All arithmetic is on integers.
 package account
 
 import (
@@ -14,31 +13,31 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// Times of the rules, in milliseconds of journal time, and bounds.
+// Durations of the rules, in milliseconds of journal time, and bounds.
 const (
 	HoldMillis     = 2 * 60 * 1000              // after which an unsettled hold is closed
-	MemoryMillis   = 10 * 60 * 1000             // for which a closed hold is remembered if something may still need it
-	CommandMillis  = 24 * 60 * 60 * 1000        // for which the outcomes of commands are kept
+	MemoryMillis   = 10 * 60 * 1000             // how long a closed hold is remembered if something may still need it
+	CommandMillis  = 24 * 60 * 60 * 1000        // how long outcomes of commands are kept
 	FailureMillis  = 60 * 1000                  // window of too_many_failures
 	MaxFailures    = 100                        // failed calls in that window after which more are refused
-	MaxRepeats     = 2                          // of a metered read under its Idempotency-Key that are not charged; the next is a new read
-	RepeatMillis   = 60 * 1000                  // after the admission of such a read, within which repeats are not charged
+	MaxRepeats     = 2                          // free repeats of a metered read under its Idempotency-Key; the next is a new read
+	RepeatMillis   = 60 * 1000                  // how long after the admission of such a read repeats are free
 	CloseMillis    = 24 * 60 * 60 * 1000        // after a month's end, when its statement is closed
 	sourceMillis   = 60 * 60 * 1000             // after which an idle edge is forgotten
-	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, forwards or backwards
-	stampMillis    = 5 * 1000                   // that a stamp may be ahead of or behind the journal's clock
-	LateMillis     = 24 * 60 * 60 * 1000        // for which the service of a voided write may still say that it was served
-	skewMillis     = 10 * 60 * 1000             // that a document journal's clock is believed to be ahead of this one's
-	maxLate        = 10_000                     // voided writes of a principal that are remembered
+	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, in either direction
+	stampMillis    = 5 * 1000                   // how far a stamp may be ahead of or behind the journal's clock
+	LateMillis     = 24 * 60 * 60 * 1000        // how long the service of a voided write may still report that it was served
+	skewMillis     = 10 * 60 * 1000             // how far a document journal's clock may be ahead of this one's
+	maxLate        = 10_000                     // voided writes remembered per principal
 	maxStreams     = 1 << 12                    // partitions of a domain
-	maxReused      = 4096                       // admissions or settlements of a batch whose memory serves the next one
-	maxGrants      = 4096                       // live grants an account may have
-	maxBalance     = 1_000_000_000 * 1_000_000  // micro-credits an account may have
-	sweepEvery     = 60 * 1000                  // between two looks for idle edges
+	maxReused      = 4096                       // admissions or settlements of a batch whose memory is reused
+	maxGrants      = 4096                       // live grants per account
+	maxBalance     = 1_000_000_000 * 1_000_000  // micro-credits per account
+	sweepEvery     = 60 * 1000                  // interval between sweeps of idle edges
 	grantIndexBits = 12                         // a grant's id is sequence << 12 | index
 )
 
-// ErrGap means that a message does not follow the last one: the journal has lost some, or the message is of another
+// ErrGap means that a message does not follow the last one: the journal has lost some, or the message belongs to another
 // journal.
 var ErrGap = errors.New("journal sequence is not the next one")
 
@@ -47,12 +46,12 @@ var ErrUndecodable = errors.New("message can't be decoded")
 
 var errUnknownSubject = fmt.Errorf("%w: unknown subject", ErrUndecodable)
 
-// Fold is the state of one partition. It is not safe for concurrent use.
+// Fold is the state of one partition. Not safe for concurrent use.
 type Fold struct {
 	base
 	entries uint64
-	rules   uint32 // version that decides the next message
-	newest  uint32 // newest rules that the program knows
+	rules   uint32 // version for the next message
+	newest  uint32 // newest version known to the program
 	total   hash128
 
 	principals principals
@@ -64,8 +63,8 @@ type Fold struct {
 	kept       keptCommands
 	sources    sources
 
-	keep          func(id uint64) bool // of a part: the principals that it decides about; nil: all
-	maxPrincipals int                  // that a part may have; 0: no bound
+	keep          func(id uint64) bool // of a part: selects its principals; nil: all
+	maxPrincipals int                  // in a part; 0: no bound
 
 	scratch scratch
 	later   []*event.Settlement
@@ -96,16 +95,16 @@ func (f *Fold) LastDigest() [sha256.Size]byte { return f.digest }
 // Accounts is the number of accounts.
 func (f *Fold) Accounts() int { return len(f.principals.accounts) }
 
-// OpenHolds is the number of admissions that wait for their settlement.
+// OpenHolds is the number of admissions waiting for settlement.
 func (f *Fold) OpenHolds() int { return f.holds.open.count }
 
-// Decided counts the admissions decided since this Fold was made, by event.Decision. It is not part of the state.
+// Decided counts the admissions decided since this Fold was created, by event.Decision. It is not part of the state.
 func (f *Fold) Decided() [Decisions]uint64 { return f.decided }
 
 // Decisions is one more than the largest event.Decision.
 const Decisions = int(event.Decision_IDEMPOTENCY_OTHER) + 1
 
-// Prices is the current price book as it was published, nil before the first one. It must not be changed.
+// Prices returns the current price book as published, nil before the first one. It must not be changed.
 func (f *Fold) Prices() *event.PriceBook {
 	if len(f.prices.list) == 0 {
 		return nil
@@ -113,8 +112,8 @@ func (f *Fold) Prices() *event.PriceBook {
 	return f.prices.list[len(f.prices.list)-1].event
 }
 
-// NextDueMillis is the next time at which a hold times out, a grant expires, webhooks are warned of a key's expiry, or a month is
-// closed. 0: there is none.
+// NextDueMillis is the next time at which a hold times out, a grant expires, a key's expiry warning is due, or a month is
+// closed. 0: none.
 func (f *Fold) NextDueMillis() int64 {
 	var due int64
 	if h := f.holds.open.head; h != nil {
@@ -134,10 +133,10 @@ func (f *Fold) NextDueMillis() int64 {
 	return due
 }
 
-// Apply folds the next message. A message that was folded before changes nothing. One that can't be decoded counts in
-// the chain and is skipped with ErrUndecodable: every fold of this journal does the same, so the caller reports it and
-// goes on. After any other error it must not go on. ErrGap has changed nothing. After ErrState and ErrRules the fold is of
-// no use: this call has no effects, and each later one returns the error again.
+// Apply folds the next message. A message folded before changes nothing. An undecodable one counts in the chain and is skipped
+// with ErrUndecodable: every fold of this journal does the same, so the caller reports it and continues. After any other error
+// it must not continue. ErrGap has changed nothing. ErrState and ErrRules make the fold unusable: this call has no effects, and
+// each later one returns the error again.
 func (f *Fold) Apply(m Message) (Effects, error) {
 	f.resetEffects()
 	if f.broken == nil && f.rules > f.newest { // restored from the snapshot of a newer program
@@ -215,8 +214,8 @@ func (f *Fold) applyUsage(m Message) error {
 	}
 	verdicts := f.scratch.verdicts(len(b.Admissions))
 	f.entries += f.serveBatches(b.Served)
-	// Settlements come first: what they give back is there for the admissions of the same batch. Settlements of unknown
-	// holds come last: they may be of admissions in the same batch whose callers have given up.
+	// Settlements come first: what they refund is available to admissions of the same batch. Settlements of unknown holds come
+	// last: they may belong to admissions of the same batch whose callers have given up.
 	f.later = f.later[:0]
 	for _, item := range b.Settlements {
 		if len(item.RequestId) == 16 && f.holds.byRequest[event.RequestID(item.RequestId)] == nil {
@@ -253,7 +252,7 @@ func (f *Fold) applyUsage(m Message) error {
 	return nil
 }
 
-// stampOf is the source's clock. An edge shortens it where the batch has an admission.
+// stampOf is the source's clock. In a batch with an admission an edge sends it relative to the first request id.
 func stampOf(b *event.UsageBatch) int64 {
 	if b.StampMs != 0 || len(b.Admissions) == 0 || len(b.Admissions[0].RequestId) != 16 {
 		return b.StampMs
@@ -279,7 +278,7 @@ func (f *Fold) applyPrices(m Message) error {
 // bad clock can neither carry all accounts into the next month nor leave calls in the last one. The time goes back with the
 // journal's own clock only.
 //
-// The offset of a development clock is that of the price books: only billing publishes them.
+// The offset of a development clock comes from the price books, since only billing publishes them.
 func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
 	f.offset = max(f.offset, offset)
 	f.follow(m.TimeMillis)
@@ -289,10 +288,10 @@ func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
 
 func boundOffset(millis int64) int64 { return max(-maxOffset, min(millis, maxOffset)) }
 
-// Offset is that of the development clock, in milliseconds.
+// Offset is the development clock's offset, in milliseconds.
 func (f *Fold) Offset() int64 { return f.offset }
 
-// advance moves the time, and does what is due by then, in order.
+// advance moves the time, and does everything due by then, in order.
 func (f *Fold) advance(now int64) {
 	if now <= f.time {
 		return
@@ -331,7 +330,7 @@ func (f *Fold) advance(now int64) {
 		delete(f.kept.byID, f.kept.queue.pop().id)
 	}
 	if before/sweepEvery != now/sweepEvery {
-		for name, s := range f.sources { // the order does not show: each is kept or deleted by itself
+		for name, s := range f.sources { // the order has no effect: each is kept or deleted independently
 			if s.numbered && s.seen+sourceMillis <= now {
 				delete(f.sources, name)
 			}

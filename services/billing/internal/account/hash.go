@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// hash128 is a sum of hashes mod 2^128. One principal's hash can be replaced in it without the others.
+// hash128 is a sum of hashes mod 2^128, in which one principal's hash can be replaced independently.
 type hash128 struct{ high, low uint64 }
 
 func (a hash128) plus(b hash128) hash128 {
@@ -39,9 +39,9 @@ func hashOf(tag byte, data []byte) hash128 {
 	return hash128{binary.BigEndian.Uint64(sum), binary.BigEndian.Uint64(sum[8:])}
 }
 
-// StateHash is a hash of the whole state, the chain over the messages included. Folds with equal hashes have folded the
-// same messages and come to the same state. It encodes and hashes only the principals that have changed since the last
-// call. After ErrState it returns that.
+// StateHash is a hash of the whole state, including the chain over the messages. Folds with equal hashes have folded the same
+// messages and reached the same state. It encodes and hashes only the principals changed since the last call. After ErrState it
+// returns that error.
 func (f *Fold) StateHash() ([16]byte, error) {
 	hash, _, err := f.hash()
 	return hash, err
@@ -60,8 +60,8 @@ func (f *Fold) hash() (hash [16]byte, global []byte, err error) {
 	return f.total.plus(hashOf(tagGlobal, global)).bytes(), global, nil
 }
 
-// Clean encodes and hashes up to n of the principals that have changed, and returns how many are left. It does part of
-// the work of StateHash and Image beforehand, and changes no decision and no hash.
+// Clean encodes and hashes up to n changed principals, and returns how many are left. It does part of the work of StateHash and
+// Image beforehand, without changing any decision or hash.
 func (f *Fold) Clean(n int) (left int, err error) {
 	n = min(n, len(f.dirty))
 	for i, p := range f.dirty[:n] {
@@ -95,15 +95,15 @@ func (p *principal) encode() ([]byte, error) {
 	return event.Encode(p.network.state())
 }
 
-// Tags go before the data that is hashed, so that an account, a network and the rest never hash alike.
+// Tags precede the hashed data, so that accounts, networks and the rest never hash alike.
 const (
 	tagAccount = 'a'
 	tagNetwork = 'n'
 	tagGlobal  = 'g'
 )
 
-// Image is the whole state at one sequence, for a snapshot. It shares nothing with the fold that changes. Taking it is
-// cheap, because the encoded principals are kept from when they were hashed.
+// Image is the whole state at one sequence, for a snapshot. It shares nothing mutable with the fold. Taking it is cheap,
+// because the encoded principals are kept from hashing.
 type Image struct {
 	Sequence uint64
 	Hash     [16]byte
@@ -117,7 +117,7 @@ type imagePrincipal struct {
 	data []byte
 }
 
-// Image takes an image of the state. After ErrState it returns that.
+// Image takes an image of the state. After ErrState it returns that error.
 func (f *Fold) Image() (*Image, error) {
 	hash, global, err := f.hash()
 	if err != nil {
@@ -144,14 +144,14 @@ func (i *Image) Encode() []byte {
 			size += len(p.data) + 1 + binary.MaxVarintLen32
 		}
 	}
-	// In Protobuf, encoded messages one after the other are one message with the fields of all.
+	// In Protobuf, concatenated messages merge into one.
 	out := append(make([]byte, 0, size), i.global...)
 	out = appendPrincipals(out, AccountsField, i.accounts)
 	return appendPrincipals(out, NetworksField, i.networks)
 }
 
-// Numbers of BillingState's fields with the principals. Each fits into one byte together with its wire type. The id of a
-// principal is its field 1, a fixed64.
+// Field numbers of the principals in BillingState. Each fits into one byte together with its wire type. The id of a principal
+// is its field 1, a fixed64.
 const (
 	AccountsField = 6
 	NetworksField = 7

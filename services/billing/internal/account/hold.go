@@ -6,20 +6,20 @@ import (
 	"quire.dev/services/billing/internal/recent"
 )
 
-// hold is an admission that waits for its settlement, or one that is closed and still remembered.
+// hold is an admission waiting for its settlement, or a closed one that is still remembered.
 type hold struct {
 	request        event.RequestID
 	idempotency    event.IdempotencyID
 	hasIdempotency bool
 	write          bool
 	timedOut       bool
-	repeats        uint8 // of a read with an idempotency id: how often it was served again without a charge
+	repeats        uint8 // of a read with an idempotency id: number of free repeats
 	movable        bool  // credits paid it under the account's present terms: the void of another hold may make it free
 	key            plan.QuotaKey
 	charge         event.ChargeSource
 	result         event.Result // of a closed one
-	month          uint32       // in which it is counted
-	day            uint32       // likewise
+	month          uint32       // in which it counts
+	day            uint32       // in which it counts
 	index          uint32       // position in its batch
 	keyNumber      uint32       // of the API key; 0: the default key, or a network
 	lineage        uint32       // of that key
@@ -28,11 +28,11 @@ type hold struct {
 	time           int64
 	closedAt       int64
 	cost           uint64
-	returned       uint64 // was the cost, until the void of another hold gave it back
+	returned       uint64 // former cost, refunded by the void of another hold
 	terms          uint64 // of the account at the admission
-	readHash       uint64 // event.ReadHash of a read with an idempotency id; 0: it is no such read
+	readHash       uint64 // event.ReadHash of a read with an idempotency id; else 0
 	principal      *principal
-	use            []grantUse // of a hold that credits paid
+	use            []grantUse // if credits paid the hold
 	links          [2]holdLink
 }
 
@@ -50,7 +50,7 @@ const (
 	linkPrincipal
 )
 
-// holdList is a linked list through the holds themselves, so that one is removed without a search.
+// holdList is a linked list through the holds themselves, so that removal needs no search.
 type holdList struct {
 	kind       linkKind
 	head, tail *hold
@@ -93,7 +93,7 @@ type holds struct {
 	byOffset      map[uint64]*batchHolds    // reads that an edge may settle, by the sequence of their message
 	spareBatches  []*batchHolds
 	byIdempotency map[event.IdempotencyID]*hold
-	open          holdList // in the order of admission, which is that of time-outs
+	open          holdList // in the order of admission, and so of time-outs
 	closed        holdList // remembered, in the order of closing
 	free          *hold
 }
@@ -127,7 +127,7 @@ func (s *holds) freeHold(h *hold) {
 	s.free = h
 }
 
-// addOpen enters an open hold into the lists and indexes.
+// addOpen adds an open hold to the lists and indexes.
 func (s *holds) addOpen(h *hold) {
 	p := h.principal
 	s.open.push(h)
@@ -147,7 +147,7 @@ func (s *holds) addOpen(h *hold) {
 	}
 }
 
-// replace frees the idempotency id of h from a read that may not be repeated any more.
+// replace frees the idempotency id of h, a read with no repeats left.
 func (s *holds) replace(h *hold) {
 	if used := s.byIdempotency[h.idempotency]; used != nil {
 		used.hasIdempotency = false
@@ -155,7 +155,7 @@ func (s *holds) replace(h *hold) {
 	}
 }
 
-// removeOpen takes a hold out of the lists of open ones. The indexes still find it.
+// removeOpen removes a hold from the lists of open ones. The indexes keep it.
 func (s *holds) removeOpen(h *hold) {
 	p := h.principal
 	s.remove(&s.open, h)
@@ -173,7 +173,7 @@ func (s *holds) remember(h *hold, result event.Result, at int64) {
 	h.principal.closed.push(h)
 }
 
-// forget ends the memory of a closed hold.
+// forget drops a remembered hold.
 func (f *Fold) forget(h *hold) {
 	p := h.principal
 	f.touch(p)
@@ -186,7 +186,7 @@ func (f *Fold) forget(h *hold) {
 	f.principals.reap(p)
 }
 
-// drop takes a closed hold out of the indexes and returns it to the free list.
+// drop removes a closed hold from the indexes and returns it to the free list.
 func (f *Fold) drop(h *hold) {
 	delete(f.holds.byRequest, h.request)
 	f.holds.unindex(h)

@@ -42,7 +42,7 @@ func (f *Fold) keyCommand(a *account, c *event.Command) *event.CommandOutcome {
 	return o
 }
 
-// liveKey is a live key that was not replaced. The default key is one from the first on.
+// liveKey returns a live key that was not replaced. The default key always exists.
 func (a *account) liveKey(number uint32, now int64) *apiKey {
 	if number == 0 && a.keyVersion == 0 || number != 0 && a.keys == nil {
 		return nil
@@ -81,7 +81,8 @@ func (a *account) changeKey(b *base, k *apiKey, rules *event.KeyRules) event.Com
 	return event.CommandStatus_COMMAND_OK
 }
 
-// replaceKey ends a key after the overlap, and no later than it would have ended. Its successor lives as long as it was to live.
+// replaceKey ends a key after the overlap, and no later than its own expiry. The successor gets the same lifetime, starting
+// now.
 func (a *account) replaceKey(b *base, c *event.ReplaceKey) (event.CommandStatus, *apiKey, int64) {
 	if c.GetOverlapMs() < 0 || c.GetOverlapMs() > MaxOverlapMillis {
 		return event.CommandStatus_COMMAND_INVALID, nil, 0
@@ -127,7 +128,7 @@ func (a *account) replaceKey(b *base, c *event.ReplaceKey) (event.CommandStatus,
 	return event.CommandStatus_COMMAND_OK, made, ends
 }
 
-// revokeKey ends a key at once. One that has ended already stays as it is.
+// revokeKey ends a key immediately. A key that has already ended is unchanged.
 func (a *account) revokeKey(b *base, number uint32) (event.CommandStatus, *apiKey) {
 	if number == 0 && a.keyVersion == 0 || number != 0 && a.keys == nil {
 		return event.CommandStatus_COMMAND_KEY_NOT_FOUND, nil
@@ -142,7 +143,7 @@ func (a *account) revokeKey(b *base, number uint32) (event.CommandStatus, *apiKe
 	return event.CommandStatus_COMMAND_OK, k
 }
 
-// defaultReplaced ends what the default key's text has ever been before, and what ended the default key.
+// defaultReplaced revokes all earlier texts of the default key, and clears what ended the default key.
 func (a *account) defaultReplaced(now int64) {
 	a.keyUsed = 0
 	if a.keys == nil {
@@ -156,7 +157,7 @@ func (a *account) defaultReplaced(now int64) {
 	}
 }
 
-// addKey enters a key, and forgets the oldest of too many that have ended, with what webhooks were notified of their caps.
+// addKey adds a key, and forgets the oldest of too many ended ones, with the notifications about their caps.
 func (a *account) addKey(k *apiKey, now int64) {
 	r := a.keys
 	r.keys = append(r.keys, k)
@@ -181,8 +182,8 @@ func (a *account) addKey(k *apiKey, now int64) {
 	}
 }
 
-// liveKeys counts the live keys, and those that are live although they were replaced. The default key has its place also where
-// there is none: a regeneration makes it at any time.
+// liveKeys counts the live keys, and those that are live although replaced. The default key always counts, since regeneration
+// can create it at any time.
 func (a *account) liveKeys(now int64) (current, replaced int) {
 	if a.keys == nil {
 		return 1, 0
@@ -201,7 +202,7 @@ func (a *account) liveKeys(now int64) (current, replaced int) {
 	return current, replaced
 }
 
-// validRules tells whether the rules may be those of a key.
+// validRules reports whether the rules are valid for a key.
 func validRules(r *event.KeyRules, now int64) bool {
 	if r.Name != nil && (*r.Name == "" || !utf8.ValidString(*r.Name) || utf8.RuneCountInString(*r.Name) > MaxKeyNameRunes) {
 		return false

@@ -7,19 +7,19 @@ import (
 
 // Bounds of an account's keys.
 const (
-	// MaxKeys is how many live keys an account may have that were not replaced, the default key among them. As many that
-	// were replaced may be live beside them.
+	// MaxKeys is how many live keys an account may have that were not replaced, including the default key. As many replaced
+	// ones may be live beside them.
 	MaxKeys = 20
-	// MaxOverlapMillis is the longest time for which a key that was replaced stays valid.
+	// MaxOverlapMillis is the longest time for which a replaced key stays valid.
 	MaxOverlapMillis = 7 * 24 * 60 * 60 * 1000
 	// MaxKeyNameRunes is the longest name of a key, in characters.
 	MaxKeyNameRunes = 100
 
-	maxEndedKeys = 20 // that are remembered; the oldest are forgotten
+	maxEndedKeys = 20 // remembered ended keys
 )
 
-// keyring is there for an account that has or had more than its default key, rules for that, or a spending cap. It is nil for all
-// others.
+// keyring holds an account's keys beyond the default key, rules of keys, or a spending cap. It is nil for accounts that never
+// had any.
 type keyring struct {
 	cap      spendingCap // the account's
 	next     uint32      // number of the next key
@@ -27,12 +27,12 @@ type keyring struct {
 	lineages []*keyLineage
 }
 
-// apiKey is a key of a keyring. The first one of a keyring is the default key, of which the account has version, fingerprint,
-// prefix and the times of its making and last use.
+// apiKey is a key of a keyring. The first one is the default key, whose version, fingerprint, prefix, creation and last use are
+// in the account.
 type apiKey struct {
 	number      uint32
 	lineage     uint32
-	former      bool // it was the default key: its text has number 0
+	former      bool // was the default key: its text has number 0
 	replaced    bool
 	version     uint32
 	replacedBy  uint32
@@ -41,10 +41,10 @@ type apiKey struct {
 	created     int64
 	used        int64
 	expires     int64 // 0: never
-	revoked     int64 // 0: it is not
+	revoked     int64 // 0: not revoked
 }
 
-// keyLineage is a key and those that followed it by replacement. They share rules and counters, so that a new key ends no limit.
+// keyLineage is a key and its successors by replacement. They share rules and counters, so that a new key resets no limit.
 type keyLineage struct {
 	number   uint32 // of the first key
 	name     string
@@ -53,7 +53,7 @@ type keyLineage struct {
 	cap      spendingCap
 	spending spending
 
-	month         uint32 // that the counters are of
+	month         uint32 // month of the counters
 	used, overage [plan.KeyCount]uint64
 	spent         [plan.KeyCount]uint64
 }
@@ -63,7 +63,7 @@ type keyQuota struct {
 	limit uint32
 }
 
-// cap is the spending cap of the account itself.
+// cap is the account's own spending cap.
 func (a *account) cap() spendingCap {
 	if a.keys == nil {
 		return spendingCap{}
@@ -73,7 +73,7 @@ func (a *account) cap() spendingCap {
 
 func (k *apiKey) live(now int64) bool { return k.revoked == 0 && (k.expires == 0 || now < k.expires) }
 
-// ring is the account's keyring, made where there is none. All requests so far were of the default key.
+// ring returns the account's keyring, creating it if needed. All earlier requests used the default key.
 func (a *account) ring() *keyring {
 	if a.keys == nil {
 		l := &keyLineage{name: "default", spending: a.spending, month: a.month}
@@ -102,10 +102,10 @@ func (r *keyring) newest(l *keyLineage) uint32 {
 			return k.number
 		}
 	}
-	return l.number // it is forgotten, and only what replaced keys have begun counts here
+	return l.number // already forgotten: only work begun by replaced keys counts here
 }
 
-// lineageOf is the lineage with that number, nil where the account has no keyring or the lineage is forgotten.
+// lineageOf returns the lineage with that number, or nil.
 func (a *account) lineageOf(number uint32) *keyLineage {
 	if a.keys == nil {
 		return nil
@@ -118,7 +118,7 @@ func (a *account) lineageOf(number uint32) *keyLineage {
 	return nil
 }
 
-// sentKey is the key that a request was sent with, if that is valid at a time. It is nil for the default key of an account
+// sentKey returns the key that a request was sent with, if it is valid at a time. It is nil for the default key of an account
 // without a keyring.
 func (a *account) sentKey(number, version uint32, fingerprint uint64, now int64) (k *apiKey, valid bool) {
 	if version == 0 {
@@ -140,7 +140,7 @@ func (a *account) sentKey(number, version uint32, fingerprint uint64, now int64)
 	return nil, false
 }
 
-// oldestVersion is the lowest version of a default key that is or may be valid from now on.
+// oldestVersion is the lowest version of a default key that is or may become valid.
 func (a *account) oldestVersion(now int64) uint32 {
 	oldest := a.keyVersion
 	if a.keys != nil {

@@ -5,14 +5,14 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// keyViews are the keys as their owner sees them, the default key first and then in the order in which they were made. They
-// have their fingerprints, which answers to commands do not.
+// keyViews returns the keys as shown to their owner, the default key first and then in order of creation. Unlike answers to
+// commands they include fingerprints.
 func (a *account) keyViews(now int64) (list []*event.ApiKey) {
 	if a.keys == nil {
 		if a.keyVersion == 0 {
 			return nil
 		}
-		c := *a // what is asked for changes nothing
+		c := *a // a query changes nothing
 		c.ring()
 		return c.keyViews(now)
 	}
@@ -29,7 +29,7 @@ func (a *account) keyViews(now int64) (list []*event.ApiKey) {
 	return list
 }
 
-// keyView is a key as the answer to a command shows it.
+// keyView is a key as shown in the answer to a command.
 func (a *account) keyView(k *apiKey, now int64) *event.ApiKey {
 	l := a.lineageOf(k.lineage)
 	v := &event.ApiKey{

@@ -5,7 +5,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// allows tells whether the scopes of a lineage have the quota key.
+// allows reports whether the lineage's scopes include the quota key.
 func (l *keyLineage) allows(key plan.QuotaKey) bool {
 	return l == nil || l.scopes == 0 || l.scopes&(1<<key) != 0
 }
@@ -31,7 +31,7 @@ func (l *keyLineage) roll(month uint32) {
 	}
 }
 
-// full tells whether the lineage's own limit of a quota key is reached in a month.
+// full reports whether the lineage's own limit of a quota key is reached in a month.
 func (l *keyLineage) full(key plan.QuotaKey, month uint32) bool {
 	if l == nil {
 		return false
@@ -41,7 +41,7 @@ func (l *keyLineage) full(key plan.QuotaKey, month uint32) bool {
 	return limited && l.used[key] >= uint64(limit)
 }
 
-// keyRefused applies the rules of the key that come before the account's quota. The account's month is the present one.
+// keyRefused applies the key's rules that precede the account's quota. The account must be in the present month.
 func (a *account) keyRefused(l *keyLineage, h *hold, v *event.Verdict) bool {
 	if !l.full(h.key, a.month) {
 		return false
@@ -61,7 +61,7 @@ func (a *account) keyRefused(l *keyLineage, h *hold, v *event.Verdict) bool {
 	return true
 }
 
-// countKey counts a request that was admitted for its key.
+// countKey counts an admitted request for its key.
 func (a *account) countKey(b *base, k *apiKey, l *keyLineage, h *hold) {
 	if k == nil || k.number == 0 {
 		a.keyUsed = b.time

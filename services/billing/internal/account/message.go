@@ -10,13 +10,13 @@ import (
 // Kind is the kind of a message.
 type Kind uint8
 
-// The kinds, by the subject that a message was published to.
+// Kinds, by the subject of a message.
 const (
 	Unknown Kind = iota
 	Usage
 	Commands
 	Prices
-	// Settlements of the domains, each on a subject of its own.
+	// Settlements of the domains, each on its own subject.
 	SettledPaste
 	SettledLite
 	SettledFile
@@ -35,7 +35,7 @@ func SettledBy(d event.Domain) Kind {
 	return Unknown
 }
 
-// domain is the domain whose settlements are of that kind; empty where there is none.
+// domain returns the domain whose settlements have this kind, or "".
 func (k Kind) domain() event.Domain {
 	for _, d := range event.Documents() {
 		if SettledBy(d) == k {
@@ -56,7 +56,7 @@ type Message struct {
 // AnswerKind is the kind of an answer.
 type AnswerKind uint8
 
-// The kinds of answers.
+// Kinds of answers.
 const (
 	Verdicts AnswerKind = iota
 	Outcomes
@@ -75,13 +75,13 @@ type Closed struct {
 	Statement *event.StatementAnswer
 }
 
-// Effects are what the caller has to do after a message. The slices belong to the fold and are overwritten by the next
-// Apply. The values that they point to are not.
+// Effects are the caller's tasks after a message. The slices belong to the fold and are overwritten by the next Apply; the
+// values they point to are not.
 type Effects struct {
 	Answers   []Answer
 	Ledger    []*event.LedgerEntry // in order
 	Closed    []Closed
-	Changed   []event.AccountID // accounts whose refusals, as edges remember them, may be wrong now
+	Changed   []event.AccountID // accounts whose refusals cached by edges may be outdated
 	Recreated []Recreated
 	Admin     []*event.AdminEntry // in order; without ids
 	Alerts    []*event.Alert      // in order
@@ -90,7 +90,7 @@ type Effects struct {
 	Rules     uint32 // that decided the message
 }
 
-// Digest is the SHA-256 of a message. The chain is made of digests.
+// Digest is the SHA-256 of a message, a link of the chain.
 func Digest(m Message) [sha256.Size]byte {
 	var head [17]byte
 	binary.BigEndian.PutUint64(head[:], m.Sequence)

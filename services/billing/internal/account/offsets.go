@@ -2,9 +2,8 @@ package account
 
 import "quire.dev/pkg/event"
 
-// An edge settles a read that it served by where it was admitted: the sequence of the message, and the offset in it. So holds of
-// reads have an index by that, from the admission until they are settled. Writes don't: their services settle them by the id of
-// the request.
+// An edge settles a read that it served by the position of its admission: the sequence of the message, and the offset in it. So
+// reads are indexed by position from admission to settlement. Writes are not: their services settle them by request id.
 
 // batchHolds are the holds of one message that can be settled by their offset.
 type batchHolds struct {
@@ -15,11 +14,11 @@ type batchHolds struct {
 const (
 	// maxOffsets is more than the admissions of any message.
 	maxOffsets = 1 << 16
-	// maxSpare bounds the batchHolds that are kept to be used again.
+	// maxSpare bounds the batchHolds kept for reuse.
 	maxSpare = 64
 )
 
-// index enters a read into the index by offset.
+// index adds a read to the index by offset.
 func (s *holds) index(h *hold) {
 	if h.write || h.index >= maxOffsets {
 		return
@@ -56,7 +55,7 @@ func (s *holds) unindex(h *hold) {
 	}
 }
 
-// at is the hold of an admission, nil if none can be settled there.
+// at returns the hold of an admission, or nil if none can be settled there.
 func (s *holds) at(sequence uint64, offset uint32) *hold {
 	if b := s.byOffset[sequence]; b != nil && int64(offset) < int64(len(b.holds)) {
 		return b.holds[offset]

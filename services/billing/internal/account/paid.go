@@ -10,38 +10,38 @@ import (
 	"quire.dev/services/billing/internal/recent"
 )
 
-// Failed calls cost nothing, neither themselves nor those beside them. While nothing is in flight and neither
-// tier nor prices have changed, an account has paid for max(0, served - limit) requests of a month and quota key.
+// Failed calls cost nothing, neither by themselves nor by their effect on concurrent calls. While nothing is in flight and
+// neither tier nor prices have changed, an account has paid for max(0, served - limit) requests per month and quota key.
 //
-// A hold counts from its admission. So a call that will fail may take the last free request, and the call beside it pays.
-// When the first is voided, the newest paid request of that month and key becomes a free one, and its credits come back.
+// A hold counts from its admission. So a call that will fail may take the last free request, and a concurrent call pays. When
+// the first is voided, the newest paid request of that month and key becomes free, and its credits are refunded.
 //
-// What has to be remembered for that is bounded by the holds that may still be voided. Each void makes at most one paid
-// request free, always the newest. A request is admitted free only while none is paid. So from the first paid request on, the
-// number of holds that credits did not pay can only fall: if it is n, the newest n of the settled paid requests are enough.
-// Open ones are in the list of holds anyway.
+// The memory needed for that is bounded by the holds that may still be voided. Each void makes at most one paid request free,
+// always the newest. A request is admitted free only while none is paid. So from the first paid request on, the number of holds
+// not paid by credits can only fall: if it is n, the newest n of the settled paid requests are enough. Open ones are in the
+// list of holds anyway.
 
-// paidList is the newest settled requests of a month and quota key that credits paid, the oldest first.
+// paidList holds the newest settled requests of a month and quota key that credits paid, oldest first.
 type paidList struct {
 	key   plan.QuotaKey
 	month uint32
 	items []paidRequest
 }
 
-// paidRequest is one that was served, and whose credits may come back.
+// paidRequest is a served request whose credits may be refunded.
 type paidRequest struct {
 	request   event.RequestID
 	sequence  uint64 // of its admission
 	index     uint32
 	keyNumber uint32 // as hold.keyNumber
-	lineage   uint32 // likewise
-	day       uint32 // in which it is counted
+	lineage   uint32 // as hold.lineage
+	day       uint32 // in which it counts
 	cost      uint64
 	use       []grantUse
 	recent    recent.Ref // not part of the state
 }
 
-// chargedLate is the index of a request that is charged late: it comes after the admissions of the message.
+// chargedLate is the index of a request charged late: it sorts after the admissions of the message.
 const chargedLate = math.MaxUint32
 
 func compareAdmitted(sequence uint64, index uint32, than uint64, thanIndex uint32) int {
@@ -55,7 +55,7 @@ func (f *Fold) refresh(a *account) {
 	}
 }
 
-// newTerms makes every payment so far one that no void gives back.
+// newTerms makes all earlier payments final: voids no longer refund them.
 func (c *credits) newTerms(a *account, terms uint64) {
 	c.touch(&a.principal)
 	a.terms = terms
@@ -79,7 +79,7 @@ func (c *credits) newTerms(a *account, terms uint64) {
 	a.paid = nil
 }
 
-// fix makes a paid hold one whose payment no other void gives back. Its own void may give another's back instead.
+// fix makes the payment of a hold immune to other voids. Its own void may refund another one instead.
 func (a *account) fix(h *hold) {
 	if h.movable {
 		h.movable = false
@@ -87,7 +87,7 @@ func (a *account) fix(h *hold) {
 	}
 }
 
-// final ends what the own settlement of a served hold may change. A void of another may still give its payment back.
+// final ends what a served hold's own settlement may change. Another void may still refund its payment.
 func (c *credits) final(h *hold) {
 	if h.movable {
 		c.keepPaid(h.principal.account, h)
@@ -97,7 +97,7 @@ func (c *credits) final(h *hold) {
 	c.unhold(h.principal, h.key)
 }
 
-// finalLate is final for a hold that a time-out has served.
+// finalLate is final for a hold served by a time-out.
 func (f *Fold) finalLate(h *hold) {
 	if h.movable {
 		f.refresh(h.principal.account)
@@ -108,7 +108,7 @@ func (f *Fold) finalLate(h *hold) {
 	f.credits.final(h)
 }
 
-// unhold notes that a hold which credits did not pay can't be voided any more.
+// unhold records that a hold not paid by credits can't be voided any more.
 func (c *credits) unhold(p *principal, key plan.QuotaKey) {
 	take(c.base, "holds that may be voided", &p.holding[key], 1)
 	if a := p.account; a != nil && len(a.paid) > 0 {
@@ -116,7 +116,7 @@ func (c *credits) unhold(p *principal, key plan.QuotaKey) {
 	}
 }
 
-// keepPaid remembers a paid request that was served, if a void may give its payment back. The hold gives its grants up.
+// keepPaid remembers a served paid request if a void may refund it. The hold releases its grants to it.
 func (c *credits) keepPaid(a *account, h *hold) {
 	h.movable = false
 	if a.holding[h.key] == 0 {
@@ -179,7 +179,7 @@ func (c *credits) dropPaid(l *paidList, n int) {
 	l.items = slices.Delete(l.items, 0, n)
 }
 
-// makeRoom makes the newest paid requests of a month and quota key free, for those that a void has made room for.
+// makeRoom makes the newest paid requests of a month and quota key free, as far as a void has made room.
 func (f *Fold) makeRoom(a *account, month uint32, key plan.QuotaKey, at int64) {
 	c := a.counted(month)
 	if c == nil {
@@ -198,7 +198,7 @@ func (f *Fold) makeRoom(a *account, month uint32, key plan.QuotaKey, at int64) {
 	}
 }
 
-// makeFree gives the price of the newest paid request back. The request stays counted.
+// makeFree refunds the newest paid request. The request stays counted.
 func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey, at int64) bool {
 	h := f.newestPaid(a, month, key)
 	i := slices.IndexFunc(a.paid, func(l paidList) bool { return l.key == key && l.month == month })
@@ -224,7 +224,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 	f.countDay(a, h.day, key, UsageDelta{Key: h.keyNumber, Overage: -1, SpentMicros: -int64(h.cost)})
 	if h.result == event.Result_RESULT_UNSPECIFIED {
 		take(&f.base, "open paid holds", &a.openPaid, 1)
-		h.returned = h.cost // the ledger has it when the hold is served
+		h.returned = h.cost // the ledger gets it when the hold is served
 	} else {
 		take(&f.base, "late paid holds", &a.latePaid, 1)
 		f.credits.enterReturn(a, h.request, key, h.cost, at)
@@ -236,7 +236,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 	return true
 }
 
-// uncount takes a paid request out of what was paid.
+// uncount subtracts a paid request from the payments.
 func (a *account) uncount(b *base, c *counters, p payment) {
 	of := c.charging()
 	take(b, "overage requests", &of.overage[p.key], 1)
@@ -245,7 +245,7 @@ func (a *account) uncount(b *base, c *counters, p payment) {
 	a.unspend(b, p)
 }
 
-// newestPaid is the newest hold whose payment may come back: an open one, or one that only a time-out has served.
+// newestPaid is the newest hold whose payment may be refunded: an open one, or one served only by a time-out.
 func (f *Fold) newestPaid(a *account, month uint32, key plan.QuotaKey) *hold {
 	newest := func(from *hold) *hold {
 		for h := from; h != nil; h = h.links[linkPrincipal].prev {
@@ -272,7 +272,7 @@ func (f *Fold) newestPaid(a *account, month uint32, key plan.QuotaKey) *hold {
 	return open
 }
 
-// enterReturn enters the price of a served request that comes back.
+// enterReturn enters the refund of a served request.
 func (c *credits) enterReturn(a *account, request event.RequestID, key plan.QuotaKey, cost uint64, at int64) {
 	if cost == 0 {
 		return
@@ -283,8 +283,8 @@ func (c *credits) enterReturn(a *account, request event.RequestID, key plan.Quot
 	})
 }
 
-// held tells whether open holds may undo the refusal of a request: those of its quota key by giving quota back, and those that
-// credits paid by giving enough credits back.
+// held reports whether open holds may undo the refusal of a request: holds of its quota key by freeing quota, and holds paid by
+// credits by refunding enough.
 func (a *account) held(key plan.QuotaKey, term plan.Term) bool {
 	if a.open.count == 0 {
 		return false
@@ -295,7 +295,7 @@ func (a *account) held(key plan.QuotaKey, term plan.Term) bool {
 	if !term.Overage {
 		return false
 	}
-	back := a.settled // what is available, and what open holds have taken
+	back := a.settled // available, plus what open holds have taken
 	for _, l := range a.paid {
 		if a.openBy[l.key] > 0 {
 			for _, p := range l.items {

@@ -7,13 +7,13 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// A part is a fold of some of the principals. What accounts and networks decide depends on their own requests and on what all
-// share: time, prices, rules, watermarks and the outcomes of commands. So the parts of a journal, folded one after the other, come
-// to the state of the whole in a fraction of its memory. Only an id that two principals use would couple them, and ErrCoupled
-// tells of it: every edge draws its ids at random.
+// A part is a fold of some of the principals. Decisions about accounts and networks depend on their own requests and on shared
+// state: time, prices, rules, watermarks and the outcomes of commands. So the parts of a journal, folded one after the other,
+// reach the state of the whole in a fraction of its memory. Only an id used by two principals would couple them, which
+// CoupledError reports: every edge draws its ids at random.
 
-// CoupledError means that principals of two parts used the same id of a request or of idempotency. What was decided about one
-// follows from the other, so both have to be in the same part.
+// CoupledError means that principals of two parts used the same request or idempotency id. Decisions about one depend on the
+// other, so both must be in the same part.
 type CoupledError struct {
 	Sequence uint64
 	Kept     event.AccountID // of this part
@@ -24,8 +24,8 @@ func (e *CoupledError) Error() string {
 	return fmt.Sprintf("message %d names a request of %s and one of %s by the same id", e.Sequence, e.Kept, e.Other)
 }
 
-// NewPart is New for the principals whose ids keep takes. keep always gives the same answer for an id. Apply fails with a
-// CoupledError if other principals are needed. The answers of a part lack what the others were told.
+// NewPart is New for the principals whose ids keep selects. keep must be deterministic. Apply fails with a CoupledError if
+// other principals are needed. A part's answers lack those for other principals.
 func NewPart(keep func(id uint64) bool) *Fold {
 	f := New()
 	f.keep = keep
@@ -35,13 +35,13 @@ func NewPart(keep func(id uint64) bool) *Fold {
 // Principals is the number of accounts and networks in the state.
 func (f *Fold) Principals() int { return len(f.principals.accounts) + len(f.principals.networks) }
 
-// crowded tells whether a part has to be cut again.
+// crowded reports whether a part must be split again.
 func (f *Fold) crowded() bool { return f.maxPrincipals > 0 && f.Principals() > f.maxPrincipals }
 
-// keeps tells whether the fold decides about a principal.
+// keeps reports whether the fold decides about a principal.
 func (f *Fold) keeps(id uint64) bool { return f.keep == nil || f.keep(id) }
 
-// passes tells whether an admission or settlement is of another part.
+// passes reports whether an admission or settlement belongs to another part.
 func (f *Fold) passes(id uint64, request, idempotency []byte) bool {
 	if f.keeps(id) {
 		return false
@@ -59,14 +59,14 @@ func (f *Fold) passes(id uint64, request, idempotency []byte) bool {
 	return true
 }
 
-// errCrowded ends the fold of a part that has more principals than it may hold.
+// errCrowded ends the fold of a part with too many principals.
 var errCrowded = errors.New("a part has too many principals")
 
 // Bounds of HashInParts.
 const (
-	// maxBits bounds how finely the principals are cut. Beyond it a part may be larger than asked for.
+	// maxBits bounds how finely the principals are split. Beyond it a part may be larger than requested.
 	maxBits = 24
-	// maxJoins bounds how often it begins again because principals turn out to be coupled.
+	// maxJoins bounds the restarts after principals turn out to be coupled.
 	maxJoins = 64
 )
 
@@ -83,9 +83,9 @@ type Whole struct {
 	Entries  uint64
 }
 
-// HashInParts folds a journal in parts of at most maxPrincipals, one after the other. about is how many there are in all, as
-// far as it is known. replay folds the whole journal into the fold that it is given, and returns the errors of Apply other
-// than ErrUndecodable. It is told how many passes have ended, and how many there are as far as is known.
+// HashInParts folds a journal in parts of at most maxPrincipals, one after the other. about is their approximate total, if
+// known. replay folds the whole journal into the given fold, and returns the errors of Apply other than ErrUndecodable. Its
+// arguments include the number of finished passes, and of all passes as far as known.
 func HashInParts(about, maxPrincipals int, replay func(fold *Fold, pass, passes int) error) (Whole, error) {
 	initial := 0
 	for initial < maxBits && about>>initial > maxPrincipals {
@@ -137,10 +137,10 @@ func hashInParts(bits, maxPrincipals int, together map[uint64]uint64, replay fun
 	return whole, err
 }
 
-// has mixes the id, since ids that differ in few bits belong into different parts too.
+// has mixes the id, so that ids differing in few bits fall into different parts too.
 func (s slice) has(id uint64) bool { return (id*0x9E3779B97F4A7C15)>>(64-s.bits) == s.prefix }
 
-// group is the principal that stands for all those coupled with id.
+// group returns the representative of all principals coupled with id.
 func group(together map[uint64]uint64, id uint64) uint64 {
 	if len(together) == 0 {
 		return id
@@ -163,7 +163,7 @@ func join(together map[uint64]uint64, a, b uint64) {
 // ErrParts means that parts are not of one journal, or were not folded up to the same message.
 var ErrParts = errors.New("parts of different states")
 
-// Sum puts parts together to the hash of the whole state. The zero value has no part.
+// Sum combines parts into the hash of the whole state. The zero value has no parts.
 type Sum struct {
 	total  hash128
 	global *event.BillingState
@@ -184,7 +184,7 @@ func (s *Sum) Add(f *Fold) error {
 	return nil
 }
 
-// Hash is the StateHash of a fold of all principals of the parts.
+// Hash equals the StateHash of a fold of all principals of the parts.
 func (s *Sum) Hash() (hash [16]byte, err error) {
 	global, err := event.Encode(s.global)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *Sum) Hash() (hash [16]byte, err error) {
 	return s.total.plus(hashOf(tagGlobal, global)).bytes(), nil
 }
 
-// merge fills in what another part has answered. All else must be the same in both.
+// merge fills in the answers of another part. Everything else must be equal.
 func merge(into, from *event.BillingState) error {
 	if into.Sequence != from.Sequence || len(into.Sources) != len(from.Sources) || len(into.Commands) != len(from.Commands) {
 		return ErrParts
@@ -250,7 +250,7 @@ func mergeOutcomes(into, from []byte) ([]byte, error) {
 	return marshalOrNil(len(into), a.MarshalVT)
 }
 
-// marshalOrNil keeps the absence of an answer.
+// marshalOrNil keeps nil for a missing answer.
 func marshalOrNil(before int, marshal func() ([]byte, error)) ([]byte, error) {
 	if before == 0 {
 		return nil, nil
@@ -258,7 +258,7 @@ func marshalOrNil(before int, marshal func() ([]byte, error)) ([]byte, error) {
 	return marshal()
 }
 
-// RestorePart is Restore for a state that has some of the principals only: those that keep takes.
+// RestorePart is Restore for a state that contains only the principals selected by keep.
 func RestorePart(s *event.BillingState, keep func(id uint64) bool) (*Fold, error) {
 	f, err := Restore(s)
 	if err == nil {
@@ -279,7 +279,7 @@ func (h *ImageHash) Add(field uint64, data []byte) {
 	h.total = h.total.plus(hashOf(tag, data))
 }
 
-// Sum is the hash of the image. global are all its other fields.
+// Sum returns the hash of the image. global is the encoding of all other fields.
 func (h *ImageHash) Sum(global []byte) [16]byte {
 	return h.total.plus(hashOf(tagGlobal, global)).bytes()
 }

@@ -5,10 +5,10 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// prices are the price books of a journal, each with the time from which it is in force.
+// prices are the price books of a journal, each with the time it came into force.
 type prices struct {
 	list    []bookFrom
-	current *plan.Book // the last of the list; nil before the first
+	current *plan.Book // the newest; nil before the first
 	terms   uint64     // sequence of the last message that changed prices or rules
 }
 
@@ -18,7 +18,7 @@ type bookFrom struct {
 	event      *event.PriceBook
 }
 
-// bookAt is the price book in force at that time, or the oldest one if the time is before all of them.
+// bookAt is the price book in force at that time, or the oldest one for earlier times.
 func (l *prices) bookAt(millis int64) *plan.Book {
 	for i := len(l.list) - 1; i > 0; i-- {
 		if l.list[i].fromMillis <= millis {
@@ -31,8 +31,8 @@ func (l *prices) bookAt(millis int64) *plan.Book {
 	return &plan.Book{}
 }
 
-// roll brings the account into a month. Its counters start again from zero, those of the month before are kept, and
-// closed is called with the statement of each older month.
+// roll moves the account into a month. It resets the counters, keeps the previous month's, and calls closed with the statement
+// of each older month.
 func (l *prices) roll(a *account, to month, closed func(*event.StatementAnswer)) {
 	created := monthOf(a.created).number
 	for a.month < to.number {
@@ -56,7 +56,7 @@ func (l *prices) roll(a *account, to month, closed func(*event.StatementAnswer))
 	}
 }
 
-// statement is the statement of the current or the previous month, without telling whether it is closed.
+// statement is the statement of the current or the previous month, except for its Closed field.
 func (l *prices) statement(a *account, m month) *event.StatementAnswer {
 	c, tier := &a.current, a.tier
 	if m.number != a.month {
@@ -76,8 +76,8 @@ func (l *prices) statement(a *account, m month) *event.StatementAnswer {
 	return s
 }
 
-// BookOf reads a published price book. Tiers and quota keys that it does not know are left out. A price above every
-// possible balance is cut to one micro-credit above it.
+// BookOf converts a published price book. It ignores unknown tiers and quota keys. A price above every possible balance is
+// reduced to one micro-credit above it.
 func BookOf(b *event.PriceBook) *plan.Book {
 	book := &plan.Book{
 		AnonymousLimit: int(b.AnonymousLimit), AnonymousWindowMillis: b.AnonymousWindowMs,
@@ -96,7 +96,7 @@ func BookOf(b *event.PriceBook) *plan.Book {
 	return book
 }
 
-// PriceEvent is a price book to be published, without its time.
+// PriceEvent is a price book to publish, without its time.
 func PriceEvent(book *plan.Book) *event.PriceBook {
 	b := &event.PriceBook{
 		AnonymousLimit: uint32(book.AnonymousLimit), AnonymousWindowMs: book.AnonymousWindowMillis,

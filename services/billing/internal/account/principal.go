@@ -6,7 +6,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// principal makes requests: it is an account or a keyless network. These are the fields that both have.
+// principal makes requests: an account or an anonymous network. It holds their common fields.
 type principal struct {
 	id       uint64
 	account  *account // one of the two
@@ -17,14 +17,14 @@ type principal struct {
 	late     []lateWrite
 	dirty    bool
 	gone     bool
-	hash     hash128 // of the state when the principal was clean last
-	encoded  []byte  // that state. It is replaced and never changed, since images share it
+	hash     hash128 // of the state when the principal was last clean
+	encoded  []byte  // that state, immutable since images share it
 	openBy   [plan.KeyCount]uint32
 	openPaid uint32 // open holds that credits paid
 
 	// holding counts the holds that may still be voided and whose void makes room for others: all but the movable ones.
 	holding  [plan.KeyCount]uint32
-	latePaid uint32 // movable holds that a time-out has served and that a settlement may still void
+	latePaid uint32 // movable holds served by a time-out that a settlement may still void
 }
 
 type account struct {
@@ -36,54 +36,54 @@ type account struct {
 	keyPrefix   string
 	keyCreated  int64
 
-	suspended        int64 // since when; 0: it is not
+	suspended        int64 // since when; 0: not suspended
 	suspensionReason string
-	deletes          int64 // from when it may be erased; 0: it is not to be deleted
-	erased           int64 // since when; 0: it is not
+	deletes          int64 // earliest erasure; 0: not to be deleted
+	erased           int64 // since when; 0: not erased
 
-	month     uint32 // number of the month that current counts
+	month     uint32 // number of the month counted by current
 	current   counters
 	previous  *counters // nil: all are zero
 	tierThen  plan.Tier // at the end of the previous month
-	grants    []*grant  // in the order in which they are spent
-	available int64     // sum of what the grants have left
-	settled   int64     // the ledger's balance: available, and what open holds have taken
+	grants    []*grant  // in the order of spending
+	available int64     // total left in the grants
+	settled   int64     // the ledger's balance: available, plus what open holds have taken
 	entries   uint64    // in the ledger
 
-	terms uint64     // sequence of the last change of tier, prices or rules that the account has seen
-	paid  []paidList // paid requests that were served and that voids may make free; nil where there is none
+	terms uint64     // sequence of the last change of tier, prices or rules applied to the account
+	paid  []paidList // served paid requests that voids may make free
 
-	alerts *alerts // nil: it has no webhooks
+	alerts *alerts // nil: no webhooks
 
-	keys     *keyring // nil: it has its default key alone, without rules
+	keys     *keyring // nil: only the default key, without rules
 	keyUsed  int64    // last admission with the default key
 	spending spending
 
 	storageBytes uint64
-	storageSince int64 // up to when storageBytes is in the integrals
+	storageSince int64 // time up to which storageBytes is in the integrals
 }
 
-// counters are those of one month.
+// counters are the counters of one month.
 type counters struct {
 	used       [plan.KeyCount]uint64 // requests
-	charges    *charges              // nil: all are zero, as those of most accounts
+	charges    *charges              // nil: all are zero, as for most accounts
 	byteMillis uint128
 	days       *storageDays // byteMillis by day; nil: all are zero
 }
 
-// charges are those requests of a month that cost more than quota, by quota key.
+// charges count what credits paid in a month, by quota key.
 type charges struct {
-	overage [plan.KeyCount]uint64 // requests that credits paid
-	paid    [plan.KeyCount]uint64 // those of overage that were paid under the present terms
+	overage [plan.KeyCount]uint64 // requests paid by credits
+	paid    [plan.KeyCount]uint64 // overage paid under the present terms
 	spent   [plan.KeyCount]uint64 // micro-credits
-	waived  [plan.KeyCount]uint64 // requests that were charged late, of an account that could not pay
+	waived  [plan.KeyCount]uint64 // requests charged late that the account could not pay
 }
 
 func (c *counters) zero() bool {
 	return c == nil || *c == counters{charges: c.charges} && (c.charges == nil || *c.charges == charges{})
 }
 
-// charged are the charges for reading.
+// charged returns the charges of a quota key.
 func (c *counters) charged(key plan.QuotaKey) (overage, paid, spent, waived uint64) {
 	if of := c.charges; of != nil {
 		return of.overage[key], of.paid[key], of.spent[key], of.waived[key]
@@ -91,7 +91,7 @@ func (c *counters) charged(key plan.QuotaKey) (overage, paid, spent, waived uint
 	return 0, 0, 0, 0
 }
 
-// charging are the charges for a change.
+// charging returns the charges to be changed.
 func (c *counters) charging() *charges {
 	if c.charges == nil {
 		c.charges = &charges{}
@@ -118,7 +118,7 @@ func newPrincipal(id uint64) principal {
 	return principal{id: id, open: holdList{kind: linkPrincipal}, closed: holdList{kind: linkPrincipal}}
 }
 
-// principals are the accounts and networks of a fold, and what it forgets of them with time.
+// principals are the accounts and networks of a fold, and the queues by which it forgets parts of them.
 type principals struct {
 	*base
 	accounts map[uint64]*account
@@ -142,7 +142,7 @@ func (s *principals) network(id uint64) *network {
 	return n
 }
 
-// touch notes that the principal changes, so that it is hashed again.
+// touch marks the principal as changed, so that it is hashed again.
 func (b *base) touch(p *principal) {
 	if !p.dirty {
 		p.dirty = true
@@ -150,7 +150,7 @@ func (b *base) touch(p *principal) {
 	}
 }
 
-// reap forgets a network that has nothing left to remember.
+// reap forgets a network with nothing left to remember.
 func (s *principals) reap(p *principal) {
 	n := p.network
 	if n == nil || len(n.admitted) > 0 || len(p.failures) > 0 || len(p.late) > 0 || p.open.count > 0 || p.closed.count > 0 {

@@ -7,11 +7,11 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Exists tells whether there is such an account.
+// Exists reports whether the account exists.
 func (f *Fold) Exists(id event.AccountID) bool { return f.principals.accounts[uint64(id)] != nil }
 
-// Key answers for the key of a query, as of now or as of the fold's time if that is later: QUERY_OK, or why it may not ask. A key
-// with scopes may ask if they have the query's.
+// Key checks the key of a query, as of now or the fold's time, whichever is later: QUERY_OK, or why it may not ask. A key with
+// scopes needs the query's scope.
 func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.QueryStatus {
 	a := f.principals.accounts[uint64(id)]
 	if a == nil {
@@ -32,7 +32,7 @@ func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.Que
 	return event.QueryStatus_QUERY_OK
 }
 
-// Describe adds to an account's usage what the query asks for: the key that it was sent with, all keys, the spending cap, the grants.
+// Describe adds the requested details to an account's usage: the key it was sent with, all keys, the spending cap, the grants.
 func (f *Fold) Describe(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
 	if f.principals.accounts[u.Account].keys == nil && !q.GetKeys() && q.GetGrants() == 0 {
 		return
@@ -51,8 +51,8 @@ func (f *Fold) Describe(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
 	}
 }
 
-// heldGrants are the grants that have credits left at a time, in the order in which they are spent, and their number. The list
-// has no more than limit.
+// heldGrants returns the grants with credits left at a time, in the order of spending and limit at most, and their total
+// number.
 func (a *account) heldGrants(at int64, limit int) (list []*event.HeldGrant, count uint32) {
 	for _, g := range a.grants {
 		if g.left == 0 || g.over || g.expires != 0 && g.expires <= at {
@@ -65,7 +65,7 @@ func (a *account) heldGrants(at int64, limit int) (list []*event.HeldGrant, coun
 	return list, count
 }
 
-// Summary is what a list of accounts shows of one, nil if there is no such account.
+// Summary is an account's row in a list of accounts, nil if it does not exist.
 func (f *Fold) Summary(id uint64) *event.AccountSummary {
 	a := f.principals.accounts[id]
 	if a == nil {
@@ -74,8 +74,8 @@ func (f *Fold) Summary(id uint64) *event.AccountSummary {
 	return &event.AccountSummary{Account: id, Tier: uint32(a.tier), CreatedMs: a.created, SuspendedMs: a.suspended, DeletesMs: a.deletes, ErasedMs: a.erased}
 }
 
-// forward is a copy of the account as it will be at a later time if nothing happens until then, and the statements of
-// the months that end by then. The account itself does not change.
+// forward returns a copy of the account as of a later time if nothing happens until then, and the statements of the months that
+// end by then. The account itself is unchanged.
 func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*event.StatementAnswer) {
 	original := f.principals.accounts[uint64(id)]
 	if original == nil {
@@ -94,8 +94,8 @@ func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*eve
 	return &c, closed
 }
 
-// UsageAt is the account's current month as of now, or as of the fold's time if that is later. It is nil if there is no
-// such account. The storage average is over the whole month, as in the bill, so it grows as the month goes by.
+// UsageAt is the account's current month as of now or the fold's time, whichever is later; nil without such an account. The
+// storage average is over the whole month, as in the bill, so it grows during the month.
 func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 	a, _ := f.forward(id, now)
 	if a == nil {
@@ -113,8 +113,8 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 	}
 }
 
-// AllowanceAt is what a keyless network may still create as of now, or as of the fold's time if that is later. It is nil
-// before the first price book.
+// AllowanceAt is what an anonymous network may still create as of now or the fold's time, whichever is later. It is nil before
+// the first price book.
 func (f *Fold) AllowanceAt(network event.AccountID, now int64) *event.AllowanceAnswer {
 	if f.prices.current == nil {
 		return nil
@@ -126,14 +126,14 @@ func (f *Fold) AllowanceAt(network event.AccountID, now int64) *event.AllowanceA
 	}
 	out := &event.AllowanceAnswer{Limit: uint32(limit), Remaining: uint32(max(0, limit-len(admitted))), WindowMs: window}
 	if len(admitted) > 0 && limit > 0 {
-		// After the limit was lowered more than one has to leave the window.
+		// After the limit was lowered more than one must leave the window.
 		out.ResetSeconds = secondsUntil(admitted[max(0, len(admitted)-limit)]+window, at)
 	}
 	return out
 }
 
-// admittedAt is the log of admissions as it will be at a later time if nothing happens until then: without those that
-// have left the window, and those of writes that have timed out.
+// admittedAt is the log of admissions as of a later time if nothing happens until then: without admissions that have left the
+// window, and without writes that have timed out.
 func (n *network) admittedAt(at, window int64) []int64 {
 	out := slices.Clone(n.admitted)
 	for h := n.open.head; h != nil && h.time+HoldMillis <= at; h = h.after() {
@@ -145,8 +145,8 @@ func (n *network) admittedAt(at, window int64) []int64 {
 	return out[first:]
 }
 
-// StatementAt is a month's statement as of now. If the month has left the state, held is false and the statement is in
-// the read model. If the account has no such month, the statement is nil.
+// StatementAt is a month's statement as of now. If the month has left the state, held is false and the statement is in the read
+// model. Without such a month, the statement is nil.
 func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *event.StatementAnswer, held bool) {
 	m, ok := parsePeriod(period)
 	a, closed := f.forward(id, now)
@@ -155,7 +155,7 @@ func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *eve
 	}
 	if m.number+1 >= a.month {
 		s := f.prices.statement(a, m)
-		// By the fold's own time: no message to come is older, so none changes the month any more.
+		// By the fold's own time: no later message is older, so none changes the month any more.
 		s.Closed = m.number < a.month && f.isClosed(m)
 		return s, true
 	}
@@ -167,7 +167,7 @@ func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *eve
 	return nil, false
 }
 
-// ValidLedgerID tells whether s has the form of a ledger entry's id.
+// ValidLedgerID reports whether s has the form of a ledger entry's id.
 func ValidLedgerID(s string) bool {
 	if len(s) != ledgerDigits+ordinalDigits {
 		return false
@@ -177,11 +177,10 @@ func ValidLedgerID(s string) bool {
 	return ok1 && ok2
 }
 
-// LedgerPosition is the position in a ledger before all entries of a message and after those of the messages before it. It is no
-// entry's id, but compares with them.
+// LedgerPosition is the position in a ledger right before a message's entries. It is no entry's id, but compares with them.
 func LedgerPosition(sequence uint64) string { return string(ledgerID(sequence, 0)) }
 
-// LedgerSequence is the sequence of the message that a ledger entry is of. The id must be valid.
+// LedgerSequence is the message sequence of a ledger entry. The id must be valid.
 func LedgerSequence(id string) uint64 {
 	sequence, _ := event.ParseBase62(id[:ledgerDigits], ledgerDigits)
 	return sequence
@@ -195,19 +194,19 @@ type Hold struct {
 	ReadHash    uint64 // event.ReadHash of a read
 }
 
-// HoldUnder is the open hold of an account or a keyless network under an idempotency id, and false where there is none.
+// HoldUnder returns the open hold of an account or an anonymous network under an idempotency id, or false.
 func (f *Fold) HoldUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
 	return f.holds.under(payer, id, event.Result_RESULT_UNSPECIFIED)
 }
 
-// ServedUnder is the request of the payer that was served under an idempotency id, as long as the fold remembers it: admit
-// refuses its repetition with IDEMPOTENCY_SERVED. It is false for a read that may not be repeated any more.
+// ServedUnder returns the payer's request served under an idempotency id, while the fold remembers it: admit refuses its repeat
+// with IDEMPOTENCY_SERVED. It returns false for a read with no repeats left.
 func (f *Fold) ServedUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
 	return f.holds.under(payer, id, event.Result_SERVED)
 }
 
-// OpenSince is since when a request of an account has an open hold, in Unix milliseconds, and false where it has none. Account 0
-// stands for any payer.
+// OpenSince is the time since when a request of an account has an open hold, in Unix milliseconds, or false. Account 0 stands
+// for any payer.
 func (f *Fold) OpenSince(id event.AccountID, request event.RequestID) (millis int64, open bool) {
 	h := f.holds.byRequest[request]
 	if h == nil || h.result != event.Result_RESULT_UNSPECIFIED || id != 0 && (h.principal.account == nil || h.principal.id != uint64(id)) {

@@ -5,20 +5,20 @@ import (
 	"quire.dev/services/billing/internal/recent"
 )
 
-// records show what was decided about requests. No decision depends on them, and they are no part of the state.
+// records show the decisions about requests. They influence no decision, and are not part of the state.
 type records struct {
 	*base
 	trace  *Trace      // nil: no request is watched
-	recent *recent.Log // nil: nothing is recorded
+	recent *recent.Log // nil: no recording
 }
 
-// Record has the fold record the requests of accounts from the next message on. No decision depends on what is recorded, and it
-// is not part of the state.
+// Record makes the fold record the requests of accounts from the next message on. The records influence no decision and are not
+// part of the state.
 func (f *Fold) Record(log *recent.Log) { f.records.recent = log }
 
-// record notes the decision about a request of an account. h is nil if it is a refusal.
+// record records the decision about a request of an account. h is nil for a refusal.
 func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Verdict) {
-	if v.Tier == 0 { // there is no such account, or no prices
+	if v.Tier == 0 { // no such account, or no prices
 		return
 	}
 	r := recent.Record{
@@ -30,7 +30,7 @@ func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Ve
 		h.recent = f.records.recent.Add(item.Account, r)
 		return
 	case v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT && f.holds.byRequest[r.Request] != nil:
-		return // the same request once more
+		return // a repeat
 	case v.Held:
 		r.Status = recent.Held
 	default:
@@ -39,7 +39,7 @@ func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Ve
 	f.records.recent.Add(item.Account, r)
 }
 
-// recorded is the record of a request, to be changed; nil where none is kept.
+// recorded returns the record of a request, for changes, or nil.
 func (s *records) recorded(ref recent.Ref, account uint64, request event.RequestID) *recent.Record {
 	if s.recent == nil {
 		return nil
@@ -47,7 +47,7 @@ func (s *records) recorded(ref recent.Ref, account uint64, request event.Request
 	return s.recent.Edit(ref, account, request)
 }
 
-// ended notes how a hold ended. A later settlement may change that.
+// ended records how a hold ended. A later settlement may change that.
 func (s *records) ended(h *hold, settlement string) {
 	s.traceSettled(h.request, settlement)
 	if h.principal.account == nil {
@@ -69,14 +69,14 @@ func (s *records) ended(h *hold, settlement string) {
 	}
 }
 
-// recordCharged notes how a request that is charged late is paid.
+// recordCharged records how a request charged late is paid.
 func (s *records) recordCharged(h *hold) {
 	if r := s.recorded(h.recent, h.principal.id, h.request); r != nil {
 		r.Charge, r.CostMicros = uint8(h.charge), h.cost
 	}
 }
 
-// returned notes that the void of another request gave the price back.
+// returned records that the void of another request refunded the price.
 func (s *records) returned(a *account, ref recent.Ref, request event.RequestID) {
 	s.traceReturned(request)
 	if r := s.recorded(ref, a.id, request); r != nil {
@@ -84,7 +84,7 @@ func (s *records) returned(a *account, ref recent.Ref, request event.RequestID) 
 	}
 }
 
-// Status is a record's status in the words of ExplainAnswer.settlement, empty for a refusal.
+// Status is a record's status as in ExplainAnswer.settlement, empty for a refusal.
 func Status(s recent.Status) string {
 	switch s {
 	case recent.Open:

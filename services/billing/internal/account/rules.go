@@ -10,9 +10,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Versions of the rules. The first price book that names a version brings it into force, from the next message on. What was
-// decided before stays as it was decided: every version decides its own part of a journal, for ever
-// (docs/adr/0007-rules-have-a-date.md).
+// Versions of the rules. The first price book that names a version brings it into force, from the next message on. Earlier
+// decisions stand: every version decides its own part of a journal, permanently (docs/adr/0007-rules-have-a-date.md).
 const (
 	// Rules1 decides a journal from its first message on.
 	Rules1 = 1
@@ -20,14 +19,14 @@ const (
 	NewestRules = Rules1
 )
 
-// ErrRules means that the journal has come to rules that this code does not know. A newer version of the program wrote it.
-// No later message can be folded.
+// ErrRules means that the journal has reached rules unknown to this code. A newer version of the program wrote it. No later
+// message can be folded.
 var ErrRules = errors.New("the journal's rules are newer than this program's")
 
-// Rules is the version of the rules that decides the next message.
+// Rules is the version of the rules for the next message.
 func (f *Fold) Rules() uint32 { return f.rules }
 
-// SameTerms tells whether two price books have the same limits and prices.
+// SameTerms reports whether two price books have the same limits and prices.
 func SameTerms(a, b *event.PriceBook) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -42,7 +41,7 @@ func (f *Fold) setBook(book *event.PriceBook) {
 		f.kept.forgetInvalid()
 	}
 	if have := f.Prices(); have != nil &&
-		(!book.Agreed || SameTerms(book, have) || publishedMillis(book) < publishedMillis(have)) { // the last: published again
+		(!book.Agreed || SameTerms(book, have) || publishedMillis(book) < publishedMillis(have)) { // a repeat of the last one
 		return
 	}
 	f.prices.list = append(f.prices.list, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
@@ -51,11 +50,11 @@ func (f *Fold) setBook(book *event.PriceBook) {
 	f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
 }
 
-// publishedMillis is when a price book was published, by the clock of the instance without an offset.
+// publishedMillis is when a price book was published, by the instance's clock without an offset.
 func publishedMillis(book *event.PriceBook) int64 { return book.StampMs - book.OffsetMs }
 
-// Know makes the fold one of a program that knows no rules after a version. The error is ErrRules if it has come to newer
-// ones already.
+// Know makes the fold act as a program that knows no rules after a version. It returns ErrRules if the fold has already reached
+// newer ones.
 func (f *Fold) Know(rules uint32) error {
 	f.newest = rules
 	if f.rules > rules {
@@ -68,11 +67,11 @@ func (f *Fold) unknown(rules uint32) error {
 	return fmt.Errorf("%w: version %d, this program knows %d", ErrRules, rules, f.newest)
 }
 
-// BookHash is a hash of a price book as text, by which instances compare theirs.
+// BookHash is a hash of a price book as text, for comparison between instances.
 func BookHash(book *plan.Book) string {
 	data, err := event.Encode(PriceEvent(book))
 	if err != nil {
-		return "" // agrees with none
+		return "" // equals none
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])

@@ -6,15 +6,15 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// scratch is memory that the next batch uses again.
+// scratch is memory reused by the next batch.
 type scratch struct {
 	batch    event.UsageBatch
 	answered []event.Verdict
 	pointers []*event.Verdict
 }
 
-// decode reads a batch into the memory of the one before. Ids in it are bytes of that memory: whatever outlives the message has
-// them as arrays.
+// decode decodes a batch into the previous one's memory. Ids are slices of that memory: whatever outlives the message copies
+// them to arrays.
 func (m *scratch) decode(data []byte) (*event.UsageBatch, error) {
 	b := &m.batch
 	if cap(b.Admissions) > maxReused || cap(b.Settlements) > maxReused {
@@ -27,7 +27,7 @@ func (m *scratch) decode(data []byte) (*event.UsageBatch, error) {
 	return b, nil
 }
 
-// verdicts gives n empty verdicts. Every batch uses the same memory.
+// verdicts returns n empty verdicts in memory shared by all batches.
 func (m *scratch) verdicts(n int) []*event.Verdict {
 	if cap(m.answered) < n {
 		m.answered = make([]event.Verdict, n)

@@ -7,7 +7,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// settle closes the hold that a settlement names, and counts the storage that it reports.
+// settle closes the hold that a settlement names, and counts the reported storage.
 func (f *Fold) settle(item *event.Settlement) {
 	if item.StorageDelta != 0 && !item.Anonymous {
 		if a := f.account(item.Account); a != nil {
@@ -56,7 +56,7 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 	f.records.ended(h, status)
 	switch {
 	case !timedOut:
-		f.credits.final(h) // a later settlement can take back a time-out only
+		f.credits.final(h) // a later settlement can only take back a time-out
 	case h.movable:
 		p.latePaid++
 	}
@@ -71,7 +71,7 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 	f.principals.reap(p)
 }
 
-// void gives an open hold back.
+// void refunds an open hold.
 func (f *Fold) void(h *hold, at int64, timedOut bool) {
 	p := h.principal
 	f.touch(p)
@@ -93,8 +93,8 @@ func (f *Fold) void(h *hold, at int64, timedOut bool) {
 	f.holds.remember(h, event.Result_VOID, at)
 }
 
-// giveBack undoes an admission's counting and payment, and makes a paid request free where that makes room for it. The ledger
-// must not have charged the price, or must have given it back. The account's terms must be fresh.
+// giveBack reverses an admission's counting and payment, and makes a paid request free if there is now room for it. The ledger
+// must not have charged the price, or must have refunded it. The account's terms must be fresh.
 func (f *Fold) giveBack(h *hold, at int64) {
 	p := h.principal
 	if n := p.network; n != nil {
@@ -132,9 +132,8 @@ func (f *Fold) giveBack(h *hold, at int64) {
 	f.credits.unhold(p, h.key)
 }
 
-// timeOut closes a hold that was not settled. A write is voided, because the service that folds writes settles all that
-// it executes. A read is served: an edge that died after it answered must not make an acknowledged request disappear
-// from the count.
+// timeOut closes an unsettled hold. A write is voided, because its service settles all writes that it executes. A read counts
+// as served: an edge that died after answering must not remove an acknowledged request from the count.
 func (f *Fold) timeOut(h *hold) {
 	if at := h.time + HoldMillis; h.write {
 		f.remain(h, at)
@@ -144,8 +143,7 @@ func (f *Fold) timeOut(h *hold) {
 	}
 }
 
-// settleLate takes a settlement of a hold that is closed already. The first settlement counts, and it wins over a
-// time-out before it.
+// settleLate handles a settlement of a closed hold. The first settlement counts, and it wins over an earlier time-out.
 func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 	p := h.principal
 	if p.account != nil {
@@ -175,7 +173,7 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 	}
 }
 
-// takeBack voids a hold that a time-out has served. The ledger gets the charge back first.
+// takeBack voids a hold served by a time-out. The ledger gets the refund first.
 func (f *Fold) takeBack(h *hold) {
 	a := h.principal.account
 	if a != nil {
@@ -192,8 +190,7 @@ func (f *Fold) takeBack(h *hold) {
 	f.records.ended(h, SettlementVoid)
 }
 
-// settleUnknown takes an edge's settlement whose hold is not remembered. A read that was served counts already, by its
-// time-out.
+// settleUnknown handles an edge's settlement whose hold is not remembered. A served read counts already, by its time-out.
 func (f *Fold) settleUnknown(item *event.Settlement) {
 	if item.Result != event.Result_VOID || !item.Failed {
 		return
@@ -205,8 +202,8 @@ func (f *Fold) settleUnknown(item *event.Settlement) {
 	}
 }
 
-// chargeLate counts a request that was served after its hold was voided, by the limits and prices of this moment. If
-// neither quota nor credits cover it, or a limit or cap is reached, it is waived, so that no balance is ever overspent.
+// chargeLate counts a request served after its hold was voided, by the present limits and prices. If neither quota nor credits
+// cover it, or a limit or cap is reached, it is waived, so that no balance is ever overspent.
 func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	key := plan.QuotaKey(item.QuotaKey)
 	if f.prices.current == nil || !key.Valid() {

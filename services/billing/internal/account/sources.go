@@ -2,24 +2,24 @@ package account
 
 import "quire.dev/pkg/event"
 
-// source publishes batches. An edge instance numbers its batches. A domain's stream does not, but each of its
-// settlements carries that stream's sequence.
+// source publishes batches. An edge numbers its batches. A domain's stream does not, but each of its settlements carries that
+// stream's sequence.
 type source struct {
 	name             string
 	watermark        uint64 // edges: number of the last usage batch; domains: sequence
-	watermarkMillis  int64  // domains: latest time of a request that was settled, by the clock of their journal
-	floorMillis      int64  // domains: watermarkMillis of the stream that was there before
-	answer           []byte // to that batch
+	watermarkMillis  int64  // domains: latest time of a settled request, by their journal's clock
+	floorMillis      int64  // domains: watermarkMillis of the previous stream
+	answer           []byte // to the last batch
 	commandWatermark uint64
 	commandAnswer    []byte
 	seen             int64
-	numbered         bool // an edge: it is forgotten when it is idle
+	numbered         bool // an edge, forgotten when idle
 }
 
 // sources are the edges and the domains' streams, by name.
 type sources map[string]*source
 
-// get finds a source, or adds it, and notes that it was seen.
+// get returns a source, added if new, and records its use.
 func (l sources) get(name string, now int64) *source {
 	s := l[name]
 	if s == nil {
@@ -30,20 +30,20 @@ func (l sources) get(name string, now int64) *source {
 	return s
 }
 
-// settled tells whether a domain's settlement was folded before. Its sequence alone does not tell: a stream that was restored
-// from a backup, cut or recreated gives the same sequences to other requests. Those are stored later than everything that was
+// settled reports whether a domain's settlement was folded before. Its sequence alone does not tell: a stream that was restored
+// from a backup, truncated or recreated gives the same sequences to other requests. Those are stored later than everything
 // settled before.
 func (s *source) settled(item *event.Settlement) bool {
 	return item.StoredMs <= s.floorMillis || item.Sequence <= s.watermark && item.StoredMs <= s.watermarkMillis
 }
 
-// Recreated is a domain's stream that gives the sequences of settled requests to others.
+// Recreated is a domain's stream that reuses the sequences of settled requests.
 type Recreated struct {
 	Stream              string
-	Watermark, Sequence uint64 // last one settled before, and the last one now
+	Watermark, Sequence uint64 // last sequence settled before, and last one now
 }
 
-// Watermarks are the sequences up to which the streams of domains are settled, by stream.
+// Watermarks returns the last settled sequence of each domain stream, by stream.
 func (f *Fold) Watermarks() map[string]uint64 {
 	list := map[string]uint64{}
 	for name, s := range f.sources {

@@ -5,19 +5,19 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// A spending cap bounds what requests take from the credits in a period. A price counts when its request is admitted, so that
-// no number of requests in flight passes a cap together, and comes back to the period in which it was taken.
+// A spending cap bounds the credits that requests take in a period. A price counts when its request is admitted, so that
+// requests in flight can't pass a cap together, and a refund counts in the period of the charge.
 
-// spendingCap is the most that may be taken in a period. The zero value is none.
+// spendingCap is the maximum to take in a period. The zero value is no cap.
 type spendingCap struct {
 	period event.CapPeriod
 	amount uint64
 }
 
-// spending is what was taken from the credits, without what came back.
+// spending is the amount taken from the credits, minus refunds.
 type spending struct {
 	day   uint32 // since 1970
-	today uint64 // in that day
+	today uint64 // on that day
 	total uint64
 }
 
@@ -42,7 +42,7 @@ func (c spendingCap) valid() bool {
 	return false
 }
 
-// in is what counts towards the cap, of the spending and of what was spent in the present month.
+// in is the part of the spending, and of the month's spending, that counts towards the cap.
 func (c spendingCap) in(s spending, month uint64, day uint32) uint64 {
 	switch c.period {
 	case event.CapPeriod_CAP_DAY:
@@ -56,7 +56,7 @@ func (c spendingCap) in(s spending, month uint64, day uint32) uint64 {
 	return s.total
 }
 
-// status is the cap as its owner sees it, nil without a cap.
+// status is the cap as shown to its owner, nil without a cap.
 func (c spendingCap) status(s spending, month uint64, now int64) *event.CapStatus {
 	if c.period == event.CapPeriod_CAP_NONE {
 		return nil
@@ -65,7 +65,7 @@ func (c spendingCap) status(s spending, month uint64, now int64) *event.CapStatu
 	return &event.CapStatus{Cap: c.event(), SpentMicros: c.in(s, month, day), ResetMs: c.ends(day, monthOf(now))}
 }
 
-// ends is when the period ends; 0: never.
+// ends is the end of the period; 0: never.
 func (c spendingCap) ends(day uint32, m month) int64 {
 	switch c.period {
 	case event.CapPeriod_CAP_DAY:
@@ -76,7 +76,7 @@ func (c spendingCap) ends(day uint32, m month) int64 {
 	return 0
 }
 
-// add counts a price in a day: capDay.
+// add counts a price on a day: see capDay.
 func (s *spending) add(day uint32, price uint64) {
 	if s.day < day {
 		s.day, s.today = day, 0
@@ -85,7 +85,7 @@ func (s *spending) add(day uint32, price uint64) {
 	s.total += price
 }
 
-// takeSpending takes out what add has added in a day.
+// take subtracts a price added on a day.
 func (s *spending) take(b *base, day uint32, price uint64) {
 	if s.day == day {
 		take(b, "credits spent in a day", &s.today, price)
@@ -121,14 +121,14 @@ func (l *keyLineage) spentSum() (sum uint64) {
 	return sum
 }
 
-// capped is a spending cap with what counts towards it.
+// capped is a spending cap with the spending that counts towards it.
 type capped struct {
 	spendingCap
 	spent   uint64
-	lineage *keyLineage // whose cap it is; nil: the account's
+	lineage *keyLineage // owner of the cap; nil: the account
 }
 
-// caps are those that a price has to keep, the key's first. The account's month is the present one.
+// caps returns the caps that apply to a price, the key's first. The account must be in the present month.
 func (a *account) caps(l *keyLineage, day uint32) (list [2]capped) {
 	if l != nil && l.cap.period != event.CapPeriod_CAP_NONE {
 		l.roll(a.month)
@@ -140,7 +140,7 @@ func (a *account) caps(l *keyLineage, day uint32) (list [2]capped) {
 	return list
 }
 
-// passed is the first cap that a price would pass.
+// passed returns the first cap that a price would exceed.
 func (a *account) passed(l *keyLineage, day uint32, price uint64) (capped, bool) {
 	if price == 0 {
 		return capped{}, false
@@ -153,16 +153,16 @@ func (a *account) passed(l *keyLineage, day uint32, price uint64) (capped, bool)
 	return capped{}, false
 }
 
-// keepsCaps tells whether a price passes no cap.
+// keepsCaps reports whether a price exceeds no cap.
 func (a *account) keepsCaps(b *base, l *keyLineage, price uint64) bool {
 	_, passed := a.passed(l, a.capDay(b), price)
 	return !passed
 }
 
-// capDay is the day whose cap a price has to keep: as dayOf, or a later one if that had begun before the time was turned back.
+// capDay is the day whose cap applies to a price: as dayOf, or a later one if that had begun before the time was turned back.
 func (a *account) capDay(b *base) uint32 { return max(a.spending.day, a.dayOf(b)) }
 
-// capRefused refuses a request whose price would pass a cap.
+// capRefused refuses a request whose price would exceed a cap.
 func (a *account) capRefused(b *base, l *keyLineage, h *hold, term plan.Term, v *event.Verdict) bool {
 	price := uint64(term.Price)
 	day := a.capDay(b)
@@ -178,7 +178,7 @@ func (a *account) capRefused(b *base, l *keyLineage, h *hold, term plan.Term, v 
 	return true
 }
 
-// capHeld tells whether open holds may undo the refusal: by giving quota back, or what counts towards the cap.
+// capHeld reports whether open holds may undo the refusal: by freeing quota, or by reducing what counts towards the cap.
 func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Term) bool {
 	if a.open.count == 0 {
 		return false
@@ -213,10 +213,10 @@ func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Ter
 	return c.spent-min(back, c.spent)+uint64(term.Price) <= c.amount
 }
 
-// spend notes what a hold has paid, for the caps and the counters of its key.
+// spend records a hold's payment for the caps and the counters of its key.
 func (f *Fold) spend(a *account, h *hold, price uint64) {
 	h.day = a.dayOf(&f.base)
-	l, day := a.lineageOf(h.lineage), a.capDay(&f.base) // of both, so that the key's cap has the day that it is compared with
+	l, day := a.lineageOf(h.lineage), a.capDay(&f.base) // for both, so that the key's cap is compared on the same day
 	var before [2]capped
 	if a.alerts != nil {
 		before = a.caps(l, day)
@@ -233,7 +233,7 @@ func (f *Fold) spend(a *account, h *hold, price uint64) {
 	}
 }
 
-// notifyCaps notifies webhooks of the shares of caps that a price has reached.
+// notifyCaps notifies webhooks of the shares of caps reached by a price.
 func (n *notifier) notifyCaps(a *account, before [2]capped, day uint32, price uint64) {
 	for _, c := range before {
 		if c.period == event.CapPeriod_CAP_NONE {
@@ -254,7 +254,7 @@ func (n *notifier) notifyCaps(a *account, before [2]capped, day uint32, price ui
 	}
 }
 
-// payment says where a paid request was counted.
+// payment is where a paid request was counted.
 type payment struct {
 	key     plan.QuotaKey
 	month   uint32
@@ -265,7 +265,7 @@ type payment struct {
 
 func (h *hold) payment() payment { return payment{h.key, h.month, h.lineage, h.day, h.cost} }
 
-// unspend takes a payment out of what counts towards caps and of the counters of its key.
+// unspend subtracts a payment from the caps and the counters of its key.
 func (a *account) unspend(b *base, p payment) {
 	l := a.lineageOf(p.lineage)
 	a.spending.take(b, p.day, p.cost)
@@ -278,7 +278,7 @@ func (a *account) unspend(b *base, p payment) {
 	}
 }
 
-// unuse takes a request out of the counters of its key.
+// unuse subtracts a request from the counters of its key.
 func (a *account) unuse(b *base, h *hold) {
 	if l := a.lineageOf(h.lineage); l != nil && l.month == h.month {
 		take(b, "used requests of a key", &l.used[h.key], 1)

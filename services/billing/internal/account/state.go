@@ -10,9 +10,9 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, from
-// the same messages. A start uses snapshots of this version and of the one before, an
-// explanation those of every earlier one: they are kept for ever, and Restore reads them all.
+// CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, for the
+// same messages. A start uses snapshots of this and the previous version, an explanation those of every earlier one: they are
+// kept permanently, and Restore reads them all.
 const CodeVersion = 1
 
 // globalState is the state without accounts and networks.
@@ -45,7 +45,7 @@ func (s *source) state() *event.SourceState {
 		CommandMark: s.commandWatermark, LastCommandAnswer: s.commandAnswer, MarkMs: s.watermarkMillis, FloorMs: s.floorMillis,
 	}
 	if s.numbered {
-		e.LastNumber = max(s.watermark, s.commandWatermark, 1) // only tells an edge from a domain: not 0
+		e.LastNumber = max(s.watermark, s.commandWatermark, 1) // only distinguishes an edge from a domain: not 0
 	}
 	return e
 }
@@ -111,7 +111,7 @@ func lateStates(late []lateWrite) (list []*event.LateState) {
 	return list
 }
 
-// states are the holds of a principal's list.
+// states returns the holds of a principal's list.
 func (l *holdList) states() []*event.HoldState {
 	if l.count == 0 {
 		return nil
@@ -151,11 +151,11 @@ func (a *account) paidStates() (list []*event.PaidState) {
 	return list
 }
 
-// errSnapshot means that a snapshot is not one that an Image made.
+// errSnapshot means that a snapshot was not made by Image.
 var errSnapshot = errors.New("snapshot is damaged")
 
-// Restore makes the fold that an Image was taken of. It keeps the answers, books and outcomes of s. The caller compares
-// StateHash with the image's to know that the snapshot is whole.
+// Restore returns the fold that an Image was taken of. It keeps the answers, books and outcomes of s. To verify the snapshot,
+// the caller compares StateHash with the image's.
 func Restore(s *event.BillingState) (*Fold, error) {
 	f := New()
 	if len(s.Chain) != len(f.chain) || len(s.LastDigest) != len(f.digest) || s.Rules < Rules1 {
@@ -200,7 +200,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	return f, nil
 }
 
-// restorer gathers what has one order over all principals.
+// restorer gathers what is ordered across all principals.
 type restorer struct {
 	open, closed []*hold
 	admitted     []networkTime
@@ -383,7 +383,7 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 	return h, err
 }
 
-// relink sorts what was gathered into those orders. The order of equal times has no effect.
+// relink sorts the gathered objects into those orders. The order of equal times has no effect.
 func (f *Fold) relink(r *restorer) {
 	slices.SortStableFunc(r.closed, func(a, b *hold) int { return cmp.Compare(a.closedAt, b.closedAt) })
 	for _, h := range r.closed {

@@ -7,7 +7,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// uint128 is a number of byte-milliseconds. A million files of 50 MB over a month do not fit into 64 bits.
+// uint128 is a number of byte-milliseconds. A million files of 50 MB over a month exceed 64 bits.
 type uint128 struct{ high, low uint64 }
 
 func product(a, b uint64) uint128 {
@@ -15,7 +15,7 @@ func product(a, b uint64) uint128 {
 	return uint128{high, low}
 }
 
-// negative tells whether less than nothing was subtracted from, in two's complement. Sums stay far below 2^127.
+// negative reports whether a difference is below zero, in two's complement. Sums stay far below 2^127.
 func (a uint128) negative() bool { return a.high>>63 != 0 }
 
 // plus saturates.
@@ -65,9 +65,9 @@ func (a uint128) over(n uint64) uint64 {
 	return quotient
 }
 
-// storageBill is the bill of a month's storage: the average over the whole month, the part of it above the free bytes,
-// and the cents for that part, rounded once, down (docs/api.md, Storage). It is exact, because the free bytes are
-// subtracted from the integral and there is one division.
+// storageBill is the bill of a month's storage: the average over the whole month, the part of it above the free bytes, and the
+// cents for that part, rounded down once (docs/api.md, Storage). It is exact, because the free bytes are subtracted from the
+// integral and there is one division.
 func storageBill(byteMillis uint128, m month, book *plan.Book) (averageBytes, billedBytes, cents uint64) {
 	if byteMillis.negative() {
 		byteMillis = uint128{}
@@ -87,9 +87,8 @@ func (a *account) integrate(to int64) {
 	}
 }
 
-// store changes the account's stored bytes, from a time on that may be past. The integrals of the current and the
-// previous month are corrected. Once the previous month is closed, its part is made up for in the current one. Older months
-// are left alone.
+// store changes the account's stored bytes as of a time that may be past. It corrects the integrals of the current and the
+// previous month. If the previous month is closed, its part goes into the current one. Older months stay unchanged.
 func (a *account) store(b *base, delta, from int64) {
 	a.integrate(b.time)
 	size := uint64(delta)
@@ -102,7 +101,7 @@ func (a *account) store(b *base, delta, from int64) {
 	if from <= 0 {
 		from = b.time
 	}
-	to := max(b.time, a.storageSince) // ahead of the time if that was turned back
+	to := max(b.time, a.storageSince) // later than the time if that was turned back
 	if size == 0 {
 		return
 	}
@@ -140,7 +139,7 @@ func (a *account) store(b *base, delta, from int64) {
 	}
 }
 
-// before are the previous month's counters, which may be changed.
+// before returns the previous month's counters, for changes.
 func (a *account) before() *counters {
 	if a.previous == nil {
 		a.previous = &counters{}

@@ -2,7 +2,7 @@ package account
 
 import "quire.dev/pkg/event"
 
-// How an admitted request ended: the values of ExplainAnswer.settlement.
+// How an admitted request ended: values of ExplainAnswer.settlement.
 const (
 	SettlementOpen            = "open"
 	SettlementServed          = "served"
@@ -11,7 +11,7 @@ const (
 	SettlementWaived          = "waived"           // served after its hold was voided, and not charged
 )
 
-// againMillis is for how long a refusal that open holds may undo is expected to be asked again. Edges give up after seconds.
+// againMillis is how long a retry of a refusal caused by open holds is expected. Edges give up after seconds.
 const againMillis = 60 * 1000
 
 // Trace records the decision about one request, and its settlement, while messages are folded.
@@ -19,11 +19,11 @@ type Trace struct {
 	request   event.RequestID
 	until     int64
 	write     bool
-	voidFinal bool // nobody says later that it was served
+	voidFinal bool // nobody can report later that it was served
 	answer    *event.ExplainAnswer
 }
 
-// Watch makes the fold trace a request in the messages to come. There is one trace at a time.
+// Watch makes the fold trace a request in the following messages. There is one trace at a time.
 func (f *Fold) Watch(request event.RequestID) *Trace {
 	f.records.trace = &Trace{request: request}
 	return f.records.trace
@@ -32,7 +32,7 @@ func (f *Fold) Watch(request event.RequestID) *Trace {
 // Answer is the record, without the stream's name. It is nil if the request was not seen.
 func (t *Trace) Answer() *event.ExplainAnswer { return t.answer }
 
-// Done tells whether the record can't change any more.
+// Done reports whether the record is final.
 func (t *Trace) Done(f *Fold) bool {
 	if t.answer == nil {
 		return false
@@ -40,7 +40,7 @@ func (t *Trace) Done(f *Fold) bool {
 	switch t.answer.Settlement {
 	case SettlementWaived:
 		return true
-	case SettlementServed: // a payment may still come back
+	case SettlementServed: // a payment may still be refunded
 		return t.answer.Charge != event.ChargeSource_CHARGE_CREDITS || !f.mayReturn(t.answer.Account, t.request)
 	case SettlementServedUnsettled: // a settlement may still come
 		return f.holds.byRequest[t.request] == nil && !f.mayReturn(t.answer.Account, t.request)
@@ -55,7 +55,7 @@ func (t *Trace) Done(f *Fold) bool {
 	return false
 }
 
-// mayReturn tells whether the void of another request may give back what credits paid for a request that was served.
+// mayReturn reports whether the void of another request may refund a served request.
 func (f *Fold) mayReturn(id uint64, request event.RequestID) bool {
 	a := f.principals.accounts[id]
 	if a == nil {
@@ -71,11 +71,11 @@ func (f *Fold) mayReturn(id uint64, request event.RequestID) bool {
 	return false
 }
 
-// traced begins the record if the hold is of the watched request, and tells whether it is.
+// traced begins the record if the hold belongs to the watched request, and reports whether it does.
 func (f *Fold) traced(h *hold, item *event.Admission) bool {
 	t := f.records.trace
 	if t == nil || t.request != h.request || t.answer.GetSettlement() != "" {
-		return false // one that was refused because of open holds is asked again under the same id
+		return false // a request refused because of open holds is retried under the same id
 	}
 	e := &event.ExplainAnswer{
 		RequestId: append([]byte(nil), item.RequestId...), Account: item.Account, QuotaKey: item.QuotaKey,
@@ -103,7 +103,7 @@ func (f *Fold) usedBy(item *event.Admission) uint64 {
 	return 0
 }
 
-// traceVerdict records the decision. h is nil if it is a refusal.
+// traceVerdict records the decision. h is nil for a refusal.
 func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 	e := f.records.trace.answer
 	e.Verdict = &event.Verdict{
@@ -135,7 +135,7 @@ func (s *records) traceCharged(h *hold, price uint64) {
 	}
 }
 
-// traceReturned records that the void of another request gave the price back.
+// traceReturned records that the void of another request refunded the price.
 func (s *records) traceReturned(request event.RequestID) {
 	if s.watches(request) {
 		e := s.trace.answer
@@ -160,7 +160,7 @@ func (s *records) traceSettled(request event.RequestID, settlement string) {
 	}
 }
 
-// traceVoidedBy records whether a void is the last word: that of a document service is, and that of an edge about a read.
+// traceVoidedBy records whether a void is final: a document service's is, and an edge's about a read.
 func (s *records) traceVoidedBy(item *event.Settlement) {
 	if s.watches(event.RequestID(item.RequestId)) {
 		s.trace.voidFinal = !s.trace.write || item.Sequence != 0

@@ -9,20 +9,20 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// Webhooks are notified some days before a key expires, by the journal's time. A key that was replaced or revoked ends as its owner
-// wants it, so nobody is notified.
+// Webhooks are notified some days before a key expires, by the journal's time. A replaced or revoked key ends as its owner
+// wants, so nobody is notified.
 
 // warningDays are the days before an expiry at which webhooks are notified.
 func warningDays() [2]uint32 { return [2]uint32{7, 1} }
 
 const never = math.MaxInt64
 
-// expiring says which warnings of a key are behind it: they were given, or their time had passed when the key got this expiry or
-// when the first webhook asked for warnings.
+// expiring records which warnings of a key are done: given, or already past when the key got this expiry or the first webhook
+// subscribed to warnings.
 type expiring struct {
 	key     uint32
 	expires int64
-	behind  uint32 // of warningDays
+	behind  uint32 // number of warningDays done
 }
 
 // due is the time of the next warning.
@@ -33,8 +33,8 @@ func (e expiring) due() int64 {
 	return never
 }
 
-// warnings has the accounts whose webhooks are to be warned, the next one first. Ids of accounts break ties, so that every replica
-// has the same order.
+// warnings holds the accounts with expected warnings, the next one first. Account ids break ties, so that every replica has the
+// same order.
 type warnings []*alerts
 
 func (w warnings) Len() int { return len(w) }
@@ -62,7 +62,7 @@ func (w *warnings) Pop() any {
 	return l
 }
 
-// schedule puts an account's alerts where their next warning belongs.
+// schedule moves an account's alerts to the position of their next warning.
 func (n *notifier) schedule(l *alerts) {
 	l.due = never
 	for _, e := range l.expiring {
@@ -79,8 +79,8 @@ func (n *notifier) schedule(l *alerts) {
 	}
 }
 
-// watchKeys brings the expected warnings of an account up to date with its keys and webhooks, after a command. before is what
-// the account's alerts were before it.
+// watchKeys updates the expected warnings of an account after a command on its keys or webhooks. before is the account's
+// earlier alerts.
 func (n *notifier) watchKeys(a *account, before *alerts) {
 	l := a.alerts
 	if before != nil && before != l {
@@ -111,7 +111,7 @@ func (n *notifier) watchKeys(a *account, before *alerts) {
 	n.schedule(l)
 }
 
-// warn gives the next of all warnings. now is later than it was due where no message has moved the time.
+// warn issues the next warning. now is later than its due time if no message has moved the time.
 func (n *notifier) warn(now int64) {
 	l := n.warnings[0]
 	n.touch(&l.account.principal)

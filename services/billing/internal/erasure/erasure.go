@@ -1,9 +1,8 @@
-// Package erasure ends the accounts of a partition whose deletion is due: their documents, webhooks, users and sessions. What billing's
-// journal and ledger have of them stays, without personal data.
+// Package erasure ends the accounts of a partition whose deletion is due: their documents, webhooks, users and sessions. Their
+// entries in billing's journal and ledger stay, without personal data.
 //
-// The users of accounts that are to be deleted are the list of what is to be done, and the last thing that goes is the user. So
-// an instance that dies in the middle loses nothing: whoever folds the partition next begins the same work again, and each step
-// does nothing the second time. Several instances may work on one account at a time.
+// The users of accounts to delete are the work list, and the user is deleted last. So a crash loses nothing: the next instance
+// to fold the partition repeats the work, and each step is idempotent. Several instances may work on one account at a time.
 package erasure
 
 import (
@@ -33,11 +32,10 @@ type Config struct {
 	Partition, Partitions int
 	Users                 *users.Users
 	NC                    *nats.Conn
-	// Account is what the journal says of an account once every message that was stored before is folded; nil where there is no
-	// such account.
+	// Account returns an account's state once every message stored before the call is folded; nil for a missing account.
 	Account func(context.Context, event.AccountID) (*event.AccountSummary, error)
-	Append  func(*event.Command) error // stores a command in the partition's journal, or does not
-	// Webhooks deletes an account's webhooks from the read model, after what its journal has told them.
+	Append  func(*event.Command) error // stores a command in the partition's journal, or fails
+	// Webhooks deletes an account's webhooks from the read model, after everything projected for them.
 	Webhooks func(context.Context, event.AccountID) error
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -46,10 +44,10 @@ type Config struct {
 // Job erases accounts.
 type Job struct{ cfg Config }
 
-// New makes a job.
+// New returns a Job.
 func New(cfg Config) *Job { return &Job{cfg: cfg} }
 
-// Run erases what is due, now and every 20 seconds, until ctx ends.
+// Run erases due accounts, now and every 20 seconds, until ctx ends.
 func (j *Job) Run(ctx context.Context) {
 	tick := time.NewTicker(roundEvery)
 	defer tick.Stop()
@@ -65,7 +63,7 @@ func (j *Job) Run(ctx context.Context) {
 	}
 }
 
-// Round looks once at each account of the partition whose deletion is due. One that fails holds up no other.
+// Round checks each account of the partition whose deletion is due. A failing one does not delay others.
 func (j *Job) Round(ctx context.Context) error {
 	var failed error
 	err := j.cfg.Users.DueDeletions(ctx, func(user *event.User) error {
@@ -81,7 +79,7 @@ func (j *Job) Round(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// look does for a user what the journal says.
+// look applies the journal's state to a user.
 func (j *Job) look(ctx context.Context, user *event.User) error {
 	id := event.AccountID(user.Account)
 	a, err := j.cfg.Account(ctx, id)
@@ -91,7 +89,7 @@ func (j *Job) look(ctx context.Context, user *event.User) error {
 	switch {
 	case a.GetErasedMs() != 0:
 		return j.erase(ctx, id)
-	case a.GetDeletesMs() == 0: // it was taken back, or the journal was never told
+	case a.GetDeletesMs() == 0: // canceled, or never sent to the journal
 		return j.cfg.Users.Deletion(ctx, id, event.Deletion_DELETION_NONE, user.DeletionMs)
 	case user.Deletion == event.Deletion_DELETION_ASKED || a.DeletesMs > j.cfg.Now().UnixMilli():
 		return j.cfg.Users.Deletion(ctx, id, event.Deletion_DELETION_SET, a.DeletesMs)
@@ -125,7 +123,7 @@ func (j *Job) erased(ctx context.Context, id event.AccountID) error {
 	}
 }
 
-// erase deletes what the account has outside of billing's journal. The user goes last.
+// erase deletes what the account has outside of billing's journal, and the user last.
 func (j *Job) erase(ctx context.Context, id event.AccountID) error {
 	documents := 0
 	for _, domain := range event.Documents() {
@@ -153,7 +151,7 @@ func (j *Job) erase(ctx context.Context, id event.AccountID) error {
 	return nil
 }
 
-// eraseDocuments asks one partition of a document service until it has none of the account's documents.
+// eraseDocuments asks one partition of a document service until no document of the account is left.
 func (j *Job) eraseDocuments(ctx context.Context, id event.AccountID, subject string) (deletions int, err error) {
 	payload, err := event.Encode(&event.EraseRequest{Account: uint64(id)})
 	if err != nil {

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// untaken is how long a result is kept for the next caller without an audit's id, if all callers had given up.
+	// untaken is how long a result is kept for the next caller without an audit's id if all callers have given up.
 	untaken = 5 * time.Second
-	// keptAudits is how many audits a partition remembers by their ids.
+	// keptAudits is how many audits a partition remembers by id.
 	keptAudits = 64
 )
 
-// auditID is the id that an edge has drawn for an audit of all partitions.
+// auditID is an id drawn by an edge for an audit of all partitions.
 type auditID [16]byte
 
-// audits are those of a partition. One runs at a time: callers who ask meanwhile share it. It goes on when they give up.
+// audits are a partition's audits. One runs at a time: concurrent callers share it. It continues when they give up.
 type audits struct {
 	*tasks
 	running *auditRun
 	known   map[auditID]knownAudit
-	order   []auditID // of known, the oldest first
+	order   []auditID // of known, oldest first
 }
 
 type auditRun struct {
@@ -36,17 +36,17 @@ type auditRun struct {
 	answer *event.AuditAnswer
 }
 
-// knownAudit is the part of an audit of all partitions that is done here.
+// knownAudit is this partition's share of an audit of all partitions.
 type knownAudit struct {
 	*auditRun
-	again bool // begun again, since what others had folded for the audit is lost
+	again bool // restarted, since another replica's progress is lost
 }
 
 func newAudits() *audits {
 	return &audits{tasks: newTasks(), known: map[auditID]knownAudit{}}
 }
 
-// join begins an audit without an id, or finds the one that is running or that nobody has taken.
+// join begins an audit without an id, or returns the one running or finished and not taken.
 func (a *audits) join(run func(context.Context, *auditRun)) *auditRun {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,7 +56,7 @@ func (a *audits) join(run func(context.Context, *auditRun)) *auditRun {
 	return a.share(run)
 }
 
-// begin begins the audit of an id, or finds it. One that has failed begins again.
+// begin begins the audit of an id, or returns it. A failed one begins again.
 func (a *audits) begin(id auditID, again bool, run func(context.Context, *auditRun)) knownAudit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,7 +76,7 @@ func (a *audits) begin(id auditID, again bool, run func(context.Context, *auditR
 	return known
 }
 
-// find finds the audit of an id.
+// find returns the audit of an id.
 func (a *audits) find(id auditID) (knownAudit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +84,7 @@ func (a *audits) find(id auditID) (knownAudit, bool) {
 	return known, found
 }
 
-// share is called with mu held.
+// share requires mu.
 func (a *audits) share(run func(context.Context, *auditRun)) *auditRun {
 	if a.running != nil && !a.running.over() {
 		return a.running
@@ -95,8 +95,8 @@ func (a *audits) share(run func(context.Context, *auditRun)) *auditRun {
 	return r
 }
 
-// audit folds the whole journal again beside the live fold and compares the two at one sequence. A caller that names an audit
-// is told how far it is and asks again. One that does not waits.
+// audit replays the whole journal beside the live fold and compares the two at one sequence. A caller that names an audit gets
+// its progress and polls. Other callers wait.
 func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.QueryAnswer, error) {
 	if len(q.GetId()) == 0 {
 		run := knownAudit{auditRun: p.audits.join(p.runAudit)}
@@ -136,7 +136,7 @@ func (p *Partition) runAudit(ctx context.Context, run *auditRun) {
 	run.answer, run.err = p.auditOnce(ctx, &run.task)
 }
 
-// auditOnce folds the principals in parts, one part after the other, so that it holds AuditPrincipals at a time at most.
+// auditOnce folds the principals in parts, one after the other, so that it holds at most AuditPrincipals at a time.
 func (p *Partition) auditOnce(ctx context.Context, t *task) (*event.AuditAnswer, error) {
 	t.total.Store(p.position.Get())
 	release, err := take(ctx, p.deps.Turns.audits)

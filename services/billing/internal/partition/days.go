@@ -9,10 +9,10 @@ import (
 	"quire.dev/services/billing/internal/projection"
 )
 
-// sweepDaysEvery is how often days that are older than is kept are deleted.
+// sweepDaysEvery is the interval between deletions of days past retention.
 const sweepDaysEvery = time.Hour
 
-// usageDays reads from the read model, once that holds the messages that the query has to see.
+// usageDays reads from the read model, once it holds the messages that the query must see.
 func (p *Partition) usageDays(ctx context.Context, id event.AccountID, q *event.UsageDaysQuery, last uint64) (*event.QueryAnswer, error) {
 	if q.GetToDay() < q.GetFromDay() || q.GetToDay()-q.GetFromDay() >= projection.DaysKept {
 		return nil, &rpc.Error{Code: codeMalformed, Message: "a query of usage by day is about 1 to 400 days"}
@@ -35,7 +35,7 @@ func (p *Partition) usageDays(ctx context.Context, id event.AccountID, q *event.
 	return answer, nil
 }
 
-// sweepDays deletes old days until ctx ends. A store that does not answer is asked again later.
+// sweepDays deletes old days until ctx ends. It retries an unavailable store later.
 func (p *Partition) sweepDays(ctx context.Context) {
 	ticker := time.NewTicker(sweepDaysEvery)
 	defer ticker.Stop()

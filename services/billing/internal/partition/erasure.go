@@ -19,7 +19,7 @@ func (p *Partition) eraseAccounts(ctx context.Context) {
 	}).Run(ctx)
 }
 
-// summary is what the journal says of an account; nil where there is no such account.
+// summary is an account's state in the journal; nil for a missing account.
 func (p *Partition) summary(ctx context.Context, id event.AccountID) (*event.AccountSummary, error) {
 	last, err := p.end.LastSequence(ctx)
 	if err == nil {
@@ -33,8 +33,8 @@ func (p *Partition) summary(ctx context.Context, id event.AccountID) (*event.Acc
 	return p.fold.Summary(uint64(id)), nil
 }
 
-// eraseWebhooks deletes the webhooks of an account that the journal has ended, once all that they were told is in the read model:
-// what is projected later would stay.
+// eraseWebhooks deletes the webhooks of an account ended in the journal, once all of its alerts are in the read model: later
+// ones would stay.
 func (p *Partition) eraseWebhooks(ctx context.Context, id event.AccountID) error {
 	last, err := p.end.LastSequence(ctx)
 	if err == nil {
@@ -46,8 +46,8 @@ func (p *Partition) eraseWebhooks(ctx context.Context, id event.AccountID) error
 	return webhooks.Erase(ctx, p.deps.Views, id)
 }
 
-// appendCommand publishes a command of billing's own. Each has a source of its own, since nobody waits for its outcome. The
-// source is named as those of edges are, so that billing may publish the outcome.
+// appendCommand publishes a command of billing itself. Each has a different source, since nobody waits for its outcome. Sources
+// are named like edges', so that billing may publish the outcome.
 func (p *Partition) appendCommand(c *event.Command) error {
 	id := event.NewRequestID()
 	c.RequestId = id[:]

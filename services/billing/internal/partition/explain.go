@@ -14,48 +14,48 @@ import (
 )
 
 const (
-	// explainBefore and explainAfter bound how far the clock of an edge may be from the journal's. A request's id holds
-	// the edge's time.
+	// explainBefore and explainAfter bound the difference between an edge's clock and the journal's. A request's id holds the
+	// edge's time.
 	explainBefore = 5 * time.Minute
 	explainAfter  = 15 * time.Minute
-	// atOnceBefore and atOnceAfter are where nearly all requests are found, and nearBefore and nearAfter nearly all others. They
-	// are looked at first: a busy journal has thousands of messages a second.
+	// Nearly all requests are found between atOnceBefore and atOnceAfter, and nearly all others between nearBefore and
+	// nearAfter. These ranges are searched first: a busy journal has thousands of messages a second.
 	atOnceBefore = 200 * time.Millisecond
 	atOnceAfter  = 2 * time.Second
 	nearBefore   = 5 * time.Second
 	nearAfter    = time.Minute
-	// maxCoupled bounds the principals beside its own that the decision about a request may follow from.
+	// maxCoupled bounds the other principals that the decision about a request may depend on.
 	maxCoupled = 16
 
-	maxExplanations   = 64               // of a partition, that wait or are under way
+	maxExplanations   = 64               // of a partition, waiting or running
 	maxKeptAnswers    = 4096             // of a partition
-	explainsPerMinute = 120              // that one account may begin; operators may begin any number
-	keptAnswer        = time.Minute      // how long an explanation that can't change is kept for the next one who asks
-	moment            = time.Second / 2  // how long a question waits before it is answered that its result is pending
-	maxPatient        = queryWorkers / 4 // questions that wait at a time. They take workers from the other queries
+	explainsPerMinute = 120              // started by one account; operators have no limit
+	keptAnswer        = time.Minute      // how long a final explanation is cached
+	moment            = time.Second / 2  // how long a query waits before its result is reported as pending
+	maxPatient        = queryWorkers / 4 // concurrent waiting queries, which take workers from the others
 
-	justNow = 3 * time.Second // the age of a request whose settlement is waited for. It follows the answer by some 25 ms
+	justNow = 3 * time.Second // age of a request up to which its settlement, some 25 ms after the answer, is waited for
 )
 
-// explainKey tells explanations apart. The asker is an account, or 0 for an operator.
+// explainKey identifies an explanation. The asker is an account, or 0 for an operator.
 type explainKey struct {
 	asker   uint64
 	request event.RequestID
 	run     event.RequestID // as ExplainQuery.run
 }
 
-// explanation is one that waits for its turn, is under way, or has ended.
+// explanation is one that is queued, running or finished.
 type explanation struct {
 	task
-	answer *event.ExplainAnswer // nil: there is no such request
+	answer *event.ExplainAnswer // nil: no such request
 	final  bool                 // the answer can't change any more
 }
 
-// explanations are those of a partition. An account has one at a time, since each folds a part of the journal.
+// explanations are a partition's explanations. An account has one at a time, since each folds a part of the journal.
 type explanations struct {
 	*tasks
 	jobs  map[explainKey]*explanation
-	begun map[uint64]int // in the minute since, by asker
+	begun map[uint64]int // number begun in the current minute, by asker
 	since time.Time
 }
 
@@ -63,13 +63,13 @@ func newExplanations() *explanations {
 	return &explanations{tasks: newTasks(), jobs: map[explainKey]*explanation{}, begun: map[uint64]int{}}
 }
 
-// refusal says why an explanation was not begun.
+// refusal is why an explanation was not begun.
 type refusal struct {
 	status     event.QueryStatus
 	retryAfter time.Duration
 }
 
-// begin begins an explanation, or finds the one that was begun.
+// begin begins an explanation, or returns the existing one.
 func (e *explanations) begin(key explainKey, now time.Time, run func(context.Context, *explanation)) (*explanation, *refusal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,12 +98,12 @@ func (e *explanations) begin(key explainKey, now time.Time, run func(context.Con
 	}
 	job := &explanation{task: newTask()}
 	e.jobs[key] = job
-	// It counts as ended when it begins: it is kept for a minute at most.
+	// Its beginning counts as its end: it is kept for a minute at most.
 	e.start(&job.task, func() time.Time { return now }, func(ctx context.Context) { run(ctx, job) })
 	return job, nil
 }
 
-// tidy forgets what has ended, and begins a new minute. Called with mu held.
+// tidy forgets finished explanations, and begins a new minute. It requires mu.
 func (e *explanations) tidy(now time.Time) {
 	if age := now.Sub(e.since); age >= time.Minute || age < 0 {
 		e.since = now
@@ -116,8 +116,8 @@ func (e *explanations) tidy(now time.Time) {
 	}
 }
 
-// explain tells how a request was decided. It reads the journal again around the time in the request's id, which has its own
-// queue. Where that takes more than a moment the asker asks again.
+// explain returns how a request was decided. It replays the journal around the time in the request's id, in a separate queue.
+// If that takes more than a moment the asker polls.
 func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.ExplainQuery) (*event.QueryAnswer, error) {
 	request, err := event.RequestIDFrom(q.GetRequestId())
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.Ex
 	return answer, nil
 }
 
-// await waits for a task: for a moment, or as long as the asker does, and not at all where too many wait already. It tells
+// await waits for a task: for a moment, or as long as the asker does, but not at all if too many are waiting. It reports
 // whether the task has ended.
 func (p *Partition) await(ctx context.Context, t *task, follows bool) bool {
 	if follows {
@@ -187,8 +187,8 @@ func (p *Partition) pending(t *task, again bool) *event.QueryAnswer {
 	return answer
 }
 
-// awaitSettled waits for the settlement of a request of the asker's own that was decided a moment ago, since whoever asks right
-// after an answer is to be told of the whole request. It returns the sequence that the explanation has to come to.
+// awaitSettled waits for the settlement of the asker's own request if it was decided a moment ago, so that an explanation right
+// after an answer is complete. It returns the sequence that the explanation must reach.
 func (p *Partition) awaitSettled(ctx context.Context, key explainKey) (last uint64) {
 	ctx, cancel := context.WithTimeout(ctx, justNow)
 	defer cancel()
@@ -208,8 +208,8 @@ func (p *Partition) awaitSettled(ctx context.Context, key explainKey) (last uint
 	}
 }
 
-// explainTo explains a request of the asker's own, or any where an operator asks. It keeps only the request's principal in
-// memory, whatever the size of the partition.
+// explainTo explains the asker's own request, or any one for an operator. It keeps only the request's principal in memory,
+// whatever the size of the partition.
 func (p *Partition) explainTo(ctx context.Context, job *explanation, key explainKey, last uint64) error {
 	release, err := take(ctx, p.deps.Turns.explanations)
 	if err != nil {
@@ -235,21 +235,21 @@ func (p *Partition) explainTo(ctx context.Context, job *explanation, key explain
 	return err
 }
 
-// located is where a request was decided first.
+// located is the position of a request's first decision.
 type located struct {
 	sequence  uint64
 	principal uint64
 	anonymous bool
 }
 
-// span is a range of messages, with both its ends.
+// span is a range of messages, including both ends.
 type span struct{ first, last uint64 }
 
-// locate finds the first admission of a request. It is nil if there is none: at once for an id from before the journal or
-// from the future, after reading the messages of 20 minutes for any other.
+// locate finds the first admission of a request, or returns nil: immediately for an id older than the journal or from the
+// future, after reading the messages of 20 minutes for any other.
 func (p *Partition) locate(ctx context.Context, t *task, request event.RequestID, last uint64) (*located, error) {
 	made := timeOf(request)
-	if made.Year() > 9999 { // which no time of a journal is
+	if made.Year() > 9999 { // impossible in a journal
 		return nil, nil
 	}
 	var at [6]uint64
@@ -273,7 +273,7 @@ func (p *Partition) locate(ctx context.Context, t *task, request event.RequestID
 	return nil, nil
 }
 
-// search reads the messages of a range, without its last one, until one has an admission of the request.
+// search reads the messages of a range, except the last, until one has an admission of the request.
 func (p *Partition) search(ctx context.Context, t *task, request event.RequestID, s span) (found *located, err error) {
 	err = p.journal.Replay(ctx, s.first-1, s.last-1, func(m journal.Message) error {
 		t.read.Add(1)
@@ -282,7 +282,7 @@ func (p *Partition) search(ctx context.Context, t *task, request event.RequestID
 		}
 		var batch event.UsageBatch
 		if batch.UnmarshalVT(m.Data) != nil {
-			return nil // as every fold skips it
+			return nil // skipped by every fold
 		}
 		for _, a := range batch.Admissions {
 			if bytes.Equal(a.RequestId, request[:]) {
@@ -301,7 +301,7 @@ func (p *Partition) search(ctx context.Context, t *task, request event.RequestID
 // errEnough ends a replay early.
 var errEnough = errors.New("enough was read")
 
-// retrace folds the messages of some principals from the last snapshot before a request until its decision can't change.
+// retrace folds the messages of some principals from the last snapshot before a request until its decision is final.
 func (p *Partition) retrace(ctx context.Context, t *task, request event.RequestID, decided, last uint64, together map[uint64]bool) (
 	answer *event.ExplainAnswer, final bool, err error,
 ) {

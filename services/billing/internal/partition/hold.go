@@ -12,13 +12,13 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// edgeWait is how long an edge that has ended may take to show: the server says at once that nobody listens. An edge that is
-// there does not answer.
+// edgeWait is how long it may take to find that an edge has ended: the server reports at once that nobody listens. A running
+// edge does not answer.
 const edgeWait = 250 * time.Millisecond
 
-// hold answers for the open hold under an idempotency id, and whether its edge has ended. The second call under an
-// Idempotency-Key asks, to whom the first one is in flight: an edge that was killed leaves a hold that nobody settles. An edge
-// that remembers a refusal asks too, whether the call repeats one that was served.
+// hold returns the open hold under an idempotency id, and whether its edge has ended. It is the query of a second call under an
+// Idempotency-Key that finds the first one in flight: a killed edge leaves a hold that nobody settles. An edge that cached a
+// refusal also asks whether the call repeats a served one.
 func (p *Partition) hold(ctx context.Context, payer event.AccountID, q *event.HoldQuery, now int64) (*event.QueryAnswer, error) {
 	if len(q.GetIdempotencyId()) != len(event.IdempotencyID{}) {
 		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
@@ -54,9 +54,9 @@ func (p *Partition) hold(ctx context.Context, payer event.AccountID, q *event.Ho
 	return answer, nil
 }
 
-// ended tells whether an edge has ended: nobody listens for its verdicts. It may be wrong about an edge that is cut off. That
-// does no harm: of two calls under one Idempotency-Key, the document's service carries out the one that comes first.
-// One edge is asked at a time, so that callers who repeat themselves take no worker from others.
+// ended reports whether an edge has ended: nobody listens for its verdicts. It may be wrong about an edge that is cut off. That
+// is harmless: of two calls under one Idempotency-Key, the document's service executes the one that comes first. One edge is
+// probed at a time, so that repeated calls take no workers from others.
 func (p *Partition) ended(ctx context.Context, source string) bool {
 	if !p.asking.TryLock() {
 		return false

@@ -9,12 +9,12 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// marksTimeout bounds the look at the document journals.
+// marksTimeout bounds the queries of the document journals.
 const marksTimeout = 30 * time.Second
 
-// compareMarks tells operators which document journals end before what is settled of them. Such a journal was restored from
-// an older backup, cut or made anew. That stops nothing: its next requests were stored later than all that was settled, and
-// are settled too.
+// compareMarks warns operators of document journals that end before their settled position. Such a journal was restored from an
+// older backup, truncated or recreated. Nothing stops: its next requests are stored later than everything settled, and are
+// settled too.
 func (p *Partition) compareMarks(ctx context.Context) {
 	p.mu.Lock()
 	marks := p.fold.Watermarks()

@@ -21,7 +21,7 @@ type Metrics struct {
 	state                                *prometheus.GaugeVec
 }
 
-// NewMetrics registers them; m may be nil.
+// NewMetrics registers the metrics; m may be nil.
 func NewMetrics(m *telemetry.Metrics) *Metrics {
 	desc := func(name, help string) telemetry.Desc {
 		return telemetry.Desc{Service: "billing", Name: name, Help: help}
@@ -47,7 +47,7 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 	return metrics
 }
 
-// observe sets the metrics to the sizes of the state and the decisions. One goroutine may call it.
+// observe updates the metrics from the state and the decisions. One goroutine may call it.
 func (p *Partition) observe() {
 	p.mu.Lock()
 	sizes := map[string]float64{
@@ -68,8 +68,7 @@ func (p *Partition) observe() {
 	}
 }
 
-// forget removes the metrics of a partition that is no longer folded here. They would look like those of a fold that
-// stands still.
+// forget removes the metrics of a partition that is no longer folded here. They would look like a stalled fold.
 func (m *Metrics) forget(partition int) {
 	m.state.DeletePartialMatch(prometheus.Labels{"partition": strconv.Itoa(partition)})
 }

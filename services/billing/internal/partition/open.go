@@ -13,7 +13,7 @@ import (
 	"quire.dev/services/billing/internal/snapshots"
 )
 
-// open makes the fold and the projection from the newest snapshot and the read model's checkpoint.
+// open creates the fold and the projection from the newest snapshot and the read model's checkpoint.
 func (p *Partition) open(ctx context.Context) error {
 	checkpoint, err := p.deps.Views.Checkpoint(ctx, p.stream)
 	if err != nil {
@@ -48,8 +48,8 @@ func (p *Partition) open(ctx context.Context) error {
 			return err
 		}
 	}
-	// The messages after the read model's checkpoint have to be folded again, to be projected. So a snapshot after the
-	// checkpoint is of no use.
+	// The messages after the read model's checkpoint must be folded again for the projection. So a snapshot after the
+	// checkpoint is useless.
 	fold, key, err := p.snapshots.Newest(ctx, checkpoint)
 	if err != nil {
 		return err
@@ -71,8 +71,8 @@ func (p *Partition) open(ctx context.Context) error {
 	return nil
 }
 
-// checkLast compares the journal's message at the snapshot's sequence with the one that was folded. They differ in a
-// journal that was restored from an older backup and written to since.
+// checkLast compares the journal's message at the snapshot's sequence with the folded one. They differ if the journal was
+// restored from an older backup and written to since.
 func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key string) error {
 	if fold.Sequence() == 0 {
 		return nil
@@ -90,7 +90,7 @@ func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key strin
 	return nil
 }
 
-// unfit makes an ErrJournal of its cause. The text tells operators how to go on.
+// unfit wraps a cause as ErrJournal. The text tells operators what to do.
 func (p *Partition) unfit(cause error) error {
 	return fmt.Errorf("%w: %s: %w. Nothing was changed or deleted. Put back the journal that belongs to the data, "+
 		"from a backup or a replica. If this journal is the right one and the rest is what is wrong, move the snapshots "+
@@ -99,7 +99,7 @@ func (p *Partition) unfit(cause error) error {
 		ErrJournal, p.stream, cause, p.snapshots.Prefix())
 }
 
-// reporter logs the progress of a long fold, and passes it on.
+// reporter returns a function that logs the progress of a long fold and passes it on.
 func (p *Partition) reporter(task string) func(done, total uint64) {
 	const first, every = time.Second, 5 * time.Second
 	started := p.deps.Clock()

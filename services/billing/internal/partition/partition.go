@@ -30,22 +30,22 @@ import (
 	"quire.dev/services/billing/internal/users"
 )
 
-// Config describes one partition. Every field is set.
+// Config describes one partition. All fields are required.
 type Config struct {
 	Partition        int
 	Partitions       int    // of every domain
 	Instance         string // of this process
 	Book             *plan.Book
 	Rules            uint32        // newest version of the rules that this instance folds
-	Started          time.Time     // when this process started, by Clock. Prices that were published later are newer than Book
+	Started          time.Time     // start of this process, by Clock; prices published later are newer than Book
 	SnapshotMessages int           // between two snapshots
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded
-	HistoryMessages  int           // between two snapshots that are kept for ever
-	ProjectionBound  int           // documents that may wait for the read model
-	AuditPrincipals  int           // that an audit holds in memory at a time
-	RecentBytes      int           // that the last requests of accounts may take
-	StopTimeout      time.Duration // limit of answering queries at a stop, and of the writes after that
-	// Progress is told of long folds. Several goroutines may call it.
+	HistoryMessages  int           // between two snapshots kept permanently
+	ProjectionBound  int           // documents waiting for the read model
+	AuditPrincipals  int           // held in memory by an audit
+	RecentBytes      int           // memory for recent requests of accounts
+	StopTimeout      time.Duration // for answering queries at a stop, and for the writes after that
+	// Progress is called during long folds, by several goroutines.
 	Progress func(task string, done, total uint64)
 }
 
@@ -58,24 +58,23 @@ type Deps struct {
 	Users  *users.Users
 	Clock  func() time.Time
 	Offset time.Duration
-	// Announce tells that the partition is served. It counts as served until ctx ends or withdraw is called.
+	// Announce marks the partition as served until ctx ends or withdraw is called.
 	Announce func(ctx context.Context, partition int) (withdraw func())
-	// Tell notes what the health of the partition is made of.
+	// Tell registers the partition for health queries.
 	Tell    func(partition int, f replica.Folding) (withdraw func())
 	Turns   *Turns
 	Logger  *slog.Logger
 	Metrics *Metrics
 }
 
-// ErrJournal: the journal is not the one that the snapshots or the read model were made from, or it has lost messages.
-// Nothing was changed.
+// ErrJournal: the journal does not match the snapshots or the read model, or it has lost messages. Nothing was changed.
 var ErrJournal = errors.New("the journal does not fit what was folded from it")
 
 const (
 	queryWorkers = 32
 	queryQueue   = "billing"
-	// answerAge is the age of a message after which its answer is not sent any more: its source has given up, or sends
-	// the batch again.
+	// answerAge is the age of a message after which its answer is no longer sent: its source has given up, or repeats the
+	// batch.
 	answerAge = 2 * time.Minute
 )
 
@@ -95,21 +94,21 @@ type Partition struct {
 	recent     *recent.Log
 	projection *projection.Projection
 
-	position     wait.Position // of the messages that are folded, answered and pushed
-	asking       sync.Mutex    // held while an edge is asked whether it is there
+	position     wait.Position // of the last message folded, answered and pushed
+	asking       sync.Mutex    // held while probing whether an edge runs
 	audits       *audits
 	explanations *explanations
-	patient      chan struct{} // bounds the questions that wait for a result which takes long
+	patient      chan struct{} // bounds the queries that wait for a slow result
 
 	// Owned by the goroutine of keepSnapshots, then by stop.
 	lastSnapshot uint64 // sequence
 	observed     [account.Decisions]uint64
 
-	// Owned by serve until keepBook runs, then by that: why prices or rules stay, as it was logged last. Empty: they don't.
+	// Owned by serve until keepBook runs, then by that: the last logged reason why prices or rules stay unchanged. Empty: none.
 	staying string
 }
 
-// New makes a partition. Nothing is contacted before Run.
+// New returns a Partition that contacts nothing before Run.
 func New(cfg Config, deps Deps) *Partition {
 	stream := event.Billing.Stream(cfg.Partition)
 	log := deps.Logger.With("stream", stream)
@@ -127,9 +126,9 @@ func New(cfg Config, deps Deps) *Partition {
 // now is the service's clock with the development offset.
 func (p *Partition) now() time.Time { return p.deps.Clock().Add(p.deps.Offset) }
 
-// Run works until ctx ends, then writes the rest of the read model and a snapshot, and returns nil. Errors: that of a store
-// that did not answer at the start; ErrJournal, account.ErrState and projection.ErrRewound, after which going on would be
-// wrong; and the connection is closed.
+// Run works until ctx ends, then writes the rest of the read model and a snapshot, and returns nil. Errors: a store that did
+// not answer at the start; ErrJournal, account.ErrState and projection.ErrRewound, after which it must not continue; a closed
+// connection.
 func (p *Partition) Run(ctx context.Context) error {
 	if err := p.open(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -138,14 +137,14 @@ func (p *Partition) Run(ctx context.Context) error {
 		return err
 	}
 	defer p.deps.Tell(p.cfg.Partition, replica.Folding{Position: p.position.Get, End: p.journal.LastSequence, Holds: p.openHolds})()
-	// The projection ends after the follower, which may wait for it.
+	// The projection ends after the follower, which may be waiting for it.
 	projecting, stopProjecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopProjecting()
 	projected := make(chan error, 1)
 	group, work := errgroup.WithContext(ctx)
 	go func() { projected <- p.projection.Run(projecting) }()
 	caughtUp := make(chan struct{})
-	// The follower ends after the queries that were taken, which wait for messages.
+	// The follower ends after the accepted queries, which wait for messages.
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()
 	group.Go(func() error {
@@ -188,7 +187,7 @@ func (p *Partition) openHolds() int {
 	return p.fold.OpenHolds()
 }
 
-// follow folds the journal to its end and on from there.
+// follow folds the journal to its end, and new messages after that.
 func (p *Partition) follow(ctx context.Context, caughtUp chan<- struct{}) error {
 	report := p.reporter("folding " + p.stream)
 	err := p.journal.Follow(ctx, p.fold.Sequence(), p.handle, journal.FollowOptions{
@@ -214,7 +213,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		if !errors.Is(err, account.ErrUndecodable) {
 			return err
 		}
-		// Every replica skips it. It is an incident all the same.
+		// Every replica skips it. It is still an incident.
 		p.log.Error("a message of the journal can't be folded and is skipped", "sequence", m.Sequence, "error", err)
 		p.deps.Metrics.skipped.Inc()
 	}
@@ -235,8 +234,8 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	return nil
 }
 
-// tellRefused counts and logs settlements that the fold did not take. A service has sent what is not its own, or one that
-// billing has forgotten.
+// tellRefused counts and logs settlements that the fold refused: a service has sent another's, or one that billing has
+// forgotten.
 func (p *Partition) tellRefused(refused []account.Refused, m journal.Message) {
 	for _, r := range refused {
 		p.deps.Metrics.refused[r.Reason].Add(float64(r.Count))
@@ -245,12 +244,12 @@ func (p *Partition) tellRefused(refused []account.Refused, m journal.Message) {
 	}
 }
 
-// message makes the fold's message of the journal's.
+// message converts a journal message for the fold.
 func (p *Partition) message(m journal.Message) account.Message {
 	return account.Message{Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: p.kinds[m.Subject], Data: m.Data}
 }
 
-// kindsOf are the kinds of a partition's messages, by subject.
+// kindsOf returns the kinds of a partition's messages, by subject.
 func kindsOf(partition int) map[string]account.Kind {
 	kinds := map[string]account.Kind{
 		event.UsageSubject(partition): account.Usage, event.AccountSubject(partition): account.Commands, event.PricesSubject(partition): account.Prices,
@@ -261,8 +260,8 @@ func kindsOf(partition int) map[string]account.Kind {
 	return kinds
 }
 
-// announce names changed accounts to the edges. It goes before the answers: an edge that passes an outcome on has then
-// forgotten the refusals of before.
+// announce notifies edges of changed accounts. It precedes the answers: an edge that passes an outcome on has then forgotten
+// older refusals.
 func (p *Partition) announce(changed []event.AccountID) {
 	if len(changed) == 0 {
 		return
@@ -279,8 +278,8 @@ func (p *Partition) announce(changed []event.AccountID) {
 	p.publish(event.AnnounceSubject, data)
 }
 
-// answer sends verdicts and outcomes to their sources. A source that has lost an answer publishes its batch once more, and
-// is answered from the fold's state.
+// answer sends verdicts and outcomes to their sources. A source that has lost an answer publishes its batch again, and is
+// answered from the fold's state.
 func (p *Partition) answer(effects account.Effects) {
 	for _, a := range effects.Answers {
 		subject := event.VerdictSubject(a.Source)
@@ -291,7 +290,7 @@ func (p *Partition) answer(effects account.Effects) {
 	}
 }
 
-// publish does not wait for more messages: the connection flushes as soon as it has anything to send.
+// publish does not batch: the connection flushes as soon as it has anything to send.
 func (p *Partition) publish(subject string, data []byte) {
 	if err := p.deps.Shared.Answers.Publish(p.deps.NC, subject, data); err != nil {
 		p.deps.Metrics.unsent.Inc()
@@ -299,7 +298,7 @@ func (p *Partition) publish(subject string, data []byte) {
 	}
 }
 
-// serve answers queries, ticks and takes snapshots until ctx ends. It begins when the fold has caught up.
+// serve answers queries, ticks and takes snapshots until ctx ends. It begins once the fold has caught up.
 func (p *Partition) serve(ctx context.Context) error {
 	if err := p.publishPrices(ctx); err != nil {
 		return err
@@ -321,8 +320,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serveQueries answers the queries that any replica of the partition may answer, and those to this one, until stop is
-// called.
+// serveQueries answers the queries for any replica of the partition, and for this one, until stop is called.
 func (p *Partition) serveQueries() (stop func(), err error) {
 	var servers []*rpc.Server
 	stop = func() {
@@ -346,7 +344,7 @@ func (p *Partition) serveQueries() (stop func(), err error) {
 
 // tick appends an empty batch when a hold or grant is due and no other message moves the fold's time.
 func (p *Partition) tick(ctx context.Context) error {
-	// The other replicas of this partition tick too. With different graces one tick serves them all.
+	// The other replicas of this partition tick too. With random graces one tick serves them all.
 	grace := 200*time.Millisecond + rand.N(800*time.Millisecond)
 	const every, most = 100 * time.Millisecond, time.Minute
 	ticker := time.NewTicker(every)
@@ -366,7 +364,7 @@ func (p *Partition) tick(ctx context.Context) error {
 		if due == 0 || now.Add(-grace).UnixMilli() < due || now.Before(next) {
 			continue
 		}
-		if due != last { // else the last one did not help, as with a clock far ahead of the journal's
+		if due != last { // else the last tick did not help, as with a clock far ahead of the journal's
 			pause.Reset()
 		}
 		next, last = now.Add(pause.Next()), due
@@ -378,7 +376,7 @@ func (p *Partition) tick(ctx context.Context) error {
 	}
 }
 
-// emptyBatch is a message that moves the fold's time and nothing else.
+// emptyBatch is a message that only moves the fold's time.
 func (p *Partition) emptyBatch() ([]byte, error) {
 	return event.Encode(&event.UsageBatch{Source: "tick", StampMs: p.now().UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds()})
 }

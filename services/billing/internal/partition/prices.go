@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// agreeWait is how long the instances have to say which prices and rules they know.
+	// agreeWait is how long the instances have to report their prices and rules.
 	agreeWait = 300 * time.Millisecond
-	// agreeInitial and agreeMax are between two of these questions, which are asked only while something is to be changed.
+	// agreeInitial and agreeMax bound the interval between these queries, which run only while a change is pending.
 	agreeInitial = time.Second
 	agreeMax     = 30 * time.Second
-	// foldWait bounds the wait for a price book that was published. It is published again after that.
+	// foldWait bounds the wait for a published price book. After that it is published again.
 	foldWait = 5 * time.Second
 )
 
-// publishPrices sees to the price book before the partition is served. The first book of a journal is published at once, with
-// the newest rules. Another one is published if all live instances agree; otherwise keepBook goes on trying.
+// publishPrices checks the price book before the partition is served. The first book of a journal is published at once, with
+// the newest rules. Another one is published if all live instances agree; otherwise keepBook keeps trying.
 func (p *Partition) publishPrices(ctx context.Context) error {
 	for ctx.Err() == nil {
 		p.mu.Lock()
@@ -47,8 +47,8 @@ func (p *Partition) publishPrices(ctx context.Context) error {
 	return nil
 }
 
-// moveClock publishes the price book in force once more where this instance was started with a larger offset of the development
-// clock: the fold takes it from billing alone.
+// moveClock republishes the current price book if this instance was started with a larger offset of the development clock: the
+// fold takes the offset only from billing.
 func (p *Partition) moveClock(ctx context.Context) error {
 	for ctx.Err() == nil {
 		p.mu.Lock()
@@ -66,7 +66,7 @@ func (p *Partition) moveClock(ctx context.Context) error {
 	return nil
 }
 
-// keepBook brings prices and rules up to date once the live instances agree.
+// keepBook updates prices and rules once the live instances agree.
 func (p *Partition) keepBook(ctx context.Context) error {
 	pause := wait.Backoff{First: agreeInitial, Most: agreeMax}
 	for pause.Wait(ctx) {
@@ -81,9 +81,9 @@ func (p *Partition) keepBook(ctx context.Context) error {
 	return nil
 }
 
-// renewBook publishes the configured prices if all live instances were configured with the same, and the newest rules that all
-// of them know. While a roll-out goes on they differ. An instance that started before the prices in force were published keeps
-// its own, so that one of the version before never brings its prices back. It returns true if there is nothing left to change.
+// renewBook publishes the configured prices if all live instances are configured with the same, and the newest rules that all
+// of them know. During a rollout they differ. An instance started before the current prices were published adopts them, so that
+// the previous version never brings its prices back. It returns true if there is nothing left to change.
 func (p *Partition) renewBook(ctx context.Context) (done bool, err error) {
 	p.mu.Lock()
 	have, rules := p.fold.Prices(), p.fold.Rules()
@@ -118,7 +118,7 @@ func (p *Partition) renewBook(ctx context.Context) (done bool, err error) {
 	return samePrices && !older && known == p.cfg.Rules, p.publishBook(ctx, want)
 }
 
-// logStaying tells operators why prices or rules stay as they are, once for each cause in a row: a roll-out may take long.
+// logStaying tells operators why prices or rules stay unchanged, once per run of equal causes: a rollout may take long.
 func (p *Partition) logStaying(message, cause string) {
 	if p.staying != cause {
 		p.staying = cause
@@ -126,8 +126,8 @@ func (p *Partition) logStaying(message, cause string) {
 	}
 }
 
-// agreement asks all live instances. samePrices tells whether they were configured with the prices of this one, and rules is
-// the newest version that all of them know.
+// agreement queries all live instances. samePrices reports whether they are configured with this instance's prices, and rules
+// is the newest version that all of them know.
 func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint32, err error) {
 	asking, cancel := context.WithTimeout(ctx, agreeWait)
 	defer cancel()
@@ -150,7 +150,7 @@ func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint3
 		samePrices = samePrices && i.Book == book
 		rules = min(rules, max(i.Rules, account.Rules1))
 	}
-	for _, name := range slices.Sorted(maps.Keys(live)) { // in this order, so that the same cause is the same text
+	for _, name := range slices.Sorted(maps.Keys(live)) { // sorted, so that equal causes have equal texts
 		if !heard[name] {
 			return false, 0, fmt.Errorf("instance %s is alive and did not answer", name)
 		}
@@ -158,7 +158,7 @@ func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint3
 	return samePrices, rules, nil
 }
 
-// publishBook appends a price book and waits until one is folded, which may be another replica's.
+// publishBook appends a price book and waits until one is folded, perhaps another replica's.
 func (p *Partition) publishBook(ctx context.Context, book *event.PriceBook) error {
 	book.StampMs, book.OffsetMs = p.now().UnixMilli(), p.deps.Offset.Milliseconds()
 	data, err := event.Encode(book)
@@ -180,7 +180,7 @@ func (p *Partition) publishBook(ctx context.Context, book *event.PriceBook) erro
 		select {
 		case <-changed:
 		case <-again.C:
-			return nil // the caller tries again
+			return nil // the caller retries
 		case <-ctx.Done():
 			return nil
 		}

@@ -14,7 +14,7 @@ import (
 const (
 	defaultPage = 50
 	mostPage    = 200
-	// mostLedgerPage is larger, for an edge that writes a table of the whole.
+	// mostLedgerPage is larger, for an edge that exports the whole ledger.
 	mostLedgerPage = 1000
 	// aheadMillis bounds how far a caller's clock may be ahead of this service's.
 	aheadMillis = 5000
@@ -22,7 +22,7 @@ const (
 	codeMalformed = "malformed"
 )
 
-// query answers one encoded event.Query. The answer shows every message that was acknowledged before the query came.
+// query answers one encoded event.Query. The answer reflects every message acknowledged before the query came.
 func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 	q := &event.Query{}
 	if err := event.Decode(payload, q); err != nil {
@@ -46,9 +46,9 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 	return event.Encode(answer)
 }
 
-// lastSequence is the end of the journal that a query has to see. What an account is told is confirmed by a majority of the
-// journal's servers: a server that is cut off does not know that a key was replaced. Prices and the allowance of a keyless
-// network are asked for by everybody, and decide nothing. No stranger may fill the journal by asking.
+// lastSequence is the end of the journal that a query must see. For accounts a majority of the journal's servers confirms it: a
+// server that is cut off does not know that a key was replaced. Prices and the allowance of an anonymous network are public
+// queries and decide nothing. Strangers must not be able to fill the journal with them.
 func (p *Partition) lastSequence(ctx context.Context, q *event.Query) (uint64, error) {
 	switch q.Query.(type) {
 	case *event.Query_Allowance, *event.Query_Prices, *event.Query_Audit, *event.Query_Hold, *event.Query_Alerts:
@@ -116,7 +116,7 @@ func (p *Partition) usage(id event.AccountID, q *event.UsageQuery, now int64) *e
 	return answer
 }
 
-// allowance answers for a keyless network. Without a price book nobody may create anything yet, and none is known.
+// allowance answers for an anonymous network. Before the first price book nobody may create anything, so there is no allowance.
 func (p *Partition) allowance(network event.AccountID, now int64) *event.QueryAnswer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +142,7 @@ func (p *Partition) prices() *event.QueryAnswer {
 	return answer
 }
 
-// ledger reads from the read model, once that holds the messages that the query has to see.
+// ledger reads from the read model, once it holds the messages that the query must see.
 func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.LedgerQuery, last uint64) (*event.QueryAnswer, error) {
 	cursor := string(q.GetCursor())
 	if cursor != "" && !account.ValidLedgerID(cursor) {
@@ -193,7 +193,7 @@ func (p *Partition) adminLog(ctx context.Context, q *event.AdminLogQuery, last u
 	return answer, nil
 }
 
-// accounts leaves out those that are not of this partition.
+// accounts omits accounts of other partitions.
 func (p *Partition) accounts(q *event.AccountsQuery) *event.QueryAnswer {
 	found := &event.AccountsAnswer{}
 	p.mu.Lock()

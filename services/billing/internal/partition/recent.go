@@ -12,7 +12,7 @@ import (
 	"quire.dev/services/billing/internal/snapshots"
 )
 
-// openRecent has the fold record requests from its snapshot on, beside those that were recorded before it.
+// openRecent makes the fold record requests from its snapshot on, after those recorded before.
 func (p *Partition) openRecent(ctx context.Context, fold *account.Fold) error {
 	fold.Record(p.recent)
 	if fold.Sequence() == 0 {
@@ -20,7 +20,7 @@ func (p *Partition) openRecent(ctx context.Context, fold *account.Fold) error {
 	}
 	err := p.snapshots.LoadRecent(ctx, fold.Sequence(), p.recent)
 	switch {
-	case errors.Is(err, blob.ErrNotFound): // only the newest ones are kept
+	case errors.Is(err, blob.ErrNotFound): // only the newest images are kept
 		p.log.Info("the lists of recent requests begin after the snapshot", "sequence", fold.Sequence())
 	case errors.Is(err, snapshots.ErrDamaged):
 		p.log.Warn("recent requests can't be read, their lists begin after the snapshot", "error", err)
@@ -30,7 +30,7 @@ func (p *Partition) openRecent(ctx context.Context, fold *account.Fold) error {
 	return nil
 }
 
-// thinRecent keeps the image that a start would use: that of the newest snapshot which the read model has got to.
+// thinRecent keeps the image that a start would use: of the newest snapshot not after the read model's checkpoint.
 func (p *Partition) thinRecent(ctx context.Context) error {
 	checkpoint, err := p.deps.Views.Checkpoint(ctx, p.stream)
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *Partition) recentRequests(id event.AccountID, q *event.RecentQuery, now
 	return answer
 }
 
-// recentPage copies the records of a page. Where the record of the cursor has left the log, those before it have left too.
+// recentPage copies the records of a page. If the cursor's record has left the log, all older ones have too.
 func (p *Partition) recentPage(id event.AccountID, q *event.RecentQuery, after event.RequestID, now int64, limit int) (page []recent.Record) {
 	begun := after == event.RequestID{}
 	p.mu.Lock()
@@ -91,7 +91,7 @@ func (p *Partition) recentPage(id event.AccountID, q *event.RecentQuery, after e
 	return page
 }
 
-// matchesDecision: quota_held is one word for what calls in flight may undo, whichever rule refused it.
+// matchesDecision treats quota_held as one filter for everything that calls in flight may undo, whichever rule refused it.
 func matchesDecision(q *event.RecentQuery, r *recent.Record) bool {
 	held := r.Status == recent.Held && event.Decision(r.Decision) != event.Decision_ANONYMOUS_LIMIT
 	if q.Held || held {
@@ -100,7 +100,7 @@ func matchesDecision(q *event.RecentQuery, r *recent.Record) bool {
 	return q.Decision == 0 || q.Decision == event.Decision(r.Decision)
 }
 
-// matches tells whether a record passes the filters of a query.
+// matches reports whether a record passes the filters of a query.
 func matches(q *event.RecentQuery, r *recent.Record) bool {
 	switch {
 	case q.QuotaKey != 0 && q.QuotaKey != uint32(r.QuotaKey),

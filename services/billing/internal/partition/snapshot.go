@@ -11,14 +11,14 @@ import (
 const (
 	snapshotCheck   = 200 * time.Millisecond
 	snapshotTimeout = 5 * time.Minute
-	// cleanPrincipals is how many principals are encoded while the fold waits, for about a millisecond. cleanSteps bounds the
-	// steps.
+	// cleanPrincipals is how many principals are encoded in one pause of the fold, of about a millisecond. cleanSteps bounds
+	// the steps.
 	cleanPrincipals = 256
 	cleanSteps      = 1 << 20
 )
 
-// keepSnapshots writes a snapshot after SnapshotMessages or SnapshotInterval, and thins the old ones. After a failure it
-// tries again; a missing snapshot only makes the next start longer.
+// keepSnapshots writes a snapshot after SnapshotMessages or SnapshotInterval, and thins the old ones. It retries after a
+// failure; a missing snapshot only makes the next start longer.
 func (p *Partition) keepSnapshots(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotCheck)
 	defer ticker.Stop()
@@ -48,8 +48,8 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 	}
 }
 
-// snapshot takes an image of the state while the fold waits, and writes it while the fold goes on. The principals that have
-// changed since the last snapshot are encoded before, in small steps between which the fold goes on.
+// snapshot takes an image of the state while the fold pauses, and writes it while the fold continues. Changed principals are
+// encoded beforehand, in small steps.
 func (p *Partition) snapshot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	if image.Sequence == 0 || image.Sequence == p.lastSnapshot {
 		return nil
 	}
-	// The requests go first: where there is a snapshot, a start finds them beside it.
+	// The recent requests go first: a start expects them beside a snapshot.
 	if err := p.snapshots.WriteRecent(ctx, image.Sequence, requests); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	return nil
 }
 
-// clean encodes and hashes the principals that have changed, in small steps between which the fold goes on.
+// clean encodes and hashes the changed principals, in small steps between which the fold continues.
 func (p *Partition) clean(ctx context.Context) error {
 	for range cleanSteps {
 		if err := ctx.Err(); err != nil {

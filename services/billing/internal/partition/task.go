@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// task is something that takes long.
+// task is a long-running operation.
 type task struct {
-	done        chan struct{} // closed at its end; err and ended may be read then
+	done        chan struct{} // closed at its end, after which err and ended may be read
 	err         error
 	ended       time.Time
 	read, total atomic.Uint64 // messages
-	taken       bool          // somebody has received the result; guarded by tasks.mu
+	taken       bool          // a caller has received the result; guarded by tasks.mu
 }
 
 func newTask() task { return task{done: make(chan struct{})} }
@@ -27,7 +27,7 @@ func (t *task) over() bool {
 	}
 }
 
-// tasks are those of one kind, which a partition has under way. They go on when those who asked for them give up.
+// tasks are a partition's running tasks of one kind. They continue when their callers give up.
 type tasks struct {
 	mu     sync.Mutex
 	group  sync.WaitGroup
@@ -41,7 +41,7 @@ func newTasks() *tasks {
 	return t
 }
 
-// start runs a task. now tells the time that counts as its end.
+// start runs a task. now returns the time recorded as its end.
 func (t *tasks) start(one *task, now func() time.Time, run func(context.Context)) {
 	t.group.Go(func() {
 		defer close(one.done)
@@ -50,14 +50,14 @@ func (t *tasks) start(one *task, now func() time.Time, run func(context.Context)
 	})
 }
 
-// take notes that somebody has received the result of a task.
+// take records that a caller has received the result.
 func (t *tasks) take(one *task) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	one.taken = true
 }
 
-// stop cancels the tasks under way and waits for their end.
+// stop cancels the running tasks and waits for their end.
 func (t *tasks) stop() {
 	t.cancel()
 	t.group.Wait()

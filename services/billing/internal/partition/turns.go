@@ -5,8 +5,8 @@ import (
 	"runtime"
 )
 
-// Turns bound how many folds of the past run at a time in a process, so that those of the present have processors left. They
-// are shared by the partitions of the process.
+// Turns bound the concurrent replays in a process, so that live folds have processors left. The partitions of the process share
+// them.
 type Turns struct {
 	explanations, audits chan struct{}
 }

@@ -10,8 +10,8 @@ import (
 	"quire.dev/services/billing/internal/webhooks"
 )
 
-// webhooks answers what the account's webhooks are told of, once their deliveries so far are in the read model, for which it is
-// asked next.
+// webhooks returns an account's subscriptions, once their deliveries so far are in the read model, which the caller queries
+// next.
 func (p *Partition) webhooks(ctx context.Context, id event.AccountID, last uint64) (*event.QueryAnswer, error) {
 	if err := p.projection.Wait(ctx, last); err != nil {
 		return nil, err
@@ -43,11 +43,11 @@ func (p *Partition) alerts(ctx context.Context, id event.AccountID, q *event.Ale
 	return answer, nil
 }
 
-// webhookSweep is how often addresses without a webhook are looked for.
+// webhookSweep is the interval between sweeps of addresses without a webhook.
 const webhookSweep = time.Hour
 
-// sweepWebhooks deletes the addresses that the journal knows no webhook of. An address that is looked at is older than a creation
-// takes, and the fold is as far as a majority of the journal's servers says: a replica that was cut off would delete too much.
+// sweepWebhooks deletes addresses whose webhook is not in the journal. It skips addresses younger than a creation takes, and
+// first folds up to the end confirmed by a majority of the journal's servers: a replica that was cut off would delete too much.
 func (p *Partition) sweepWebhooks(ctx context.Context) {
 	tick := time.NewTicker(webhookSweep)
 	defer tick.Stop()

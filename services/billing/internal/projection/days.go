@@ -13,37 +13,36 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// Usage by day. A document has an account's usage on one day, by quota key and API key, and its sequence is that of the last
-// message that it counts. The changes wait as they came, each with the sequence of its message. A batch sums those that it
-// takes, adds them to the documents that are stored, and moves the checkpoint. So a message is counted once, whoever folds it
-// how often: a document that another replica has written since the checkpoint was read is of a batch whose checkpoint moved
-// too, and this one is in conflict with it.
+// Usage by day. A document holds an account's usage on one day, by quota key and API key, and its sequence is the last message
+// counted. Changes are queued with their message's sequence. A batch sums a number of them, adds them to the stored documents,
+// and moves the checkpoint. So a message is counted once, by whichever replicas fold it: if another replica has written a
+// document since the checkpoint was read, its batch moved the checkpoint too, and this one conflicts with it.
 
 const (
-	// DaysKept is for how many days usage by day is kept.
+	// DaysKept is the retention of usage by day, in days.
 	DaysKept = 400
 
-	daysEvery = 5 * time.Second // between two batches, where nothing but days waits and nobody asks
-	// mostDeltas may wait, about 60 MB of them. Once dayDeltas wait they are written.
+	daysEvery = 5 * time.Second // between batches if only days are queued and nobody waits
+	// mostDeltas bounds the queued changes, about 60 MB of them. From dayDeltas on they are written.
 	mostDeltas = 1_000_000
 	dayDeltas  = 50_000
 	batchDays  = 2000 // documents of days in a batch
-	loadDays   = 500  // documents that are read at a time
+	loadDays   = 500  // documents read at a time
 	sweepPage  = 500
 	dayMillis  = 24 * 60 * 60 * 1000
 )
 
-// errDaysAhead: a day has counted messages beyond the checkpoint. Another replica has moved it meanwhile, or this one by a commit
-// whose answer was lost.
+// errDaysAhead: a day has counted messages beyond the checkpoint. Another replica has moved it meanwhile, or this one by a
+// commit whose response was lost.
 var errDaysAhead = errors.New("days are ahead of the checkpoint")
 
-// usageItem is a change of a day by the message of a sequence.
+// usageItem is a change of a day by the message with a sequence.
 type usageItem struct {
 	sequence uint64
 	account.UsageDelta
 }
 
-// dayOf names a document.
+// dayOf identifies a document.
 type dayOf struct {
 	account event.AccountID
 	day     uint32
@@ -70,8 +69,8 @@ func (u *usageItem) add(d account.UsageDelta) {
 	u.Used, u.Overage, u.SpentMicros = u.Used+d.Used, u.Overage+d.Overage, u.SpentMicros+d.SpentMicros
 }
 
-// daysOf are the changes of whole messages up to a sequence, by document: those of batchDays documents, and at least one message.
-// upTo is the last sequence that they hold. mu is held.
+// daysOf groups the changes of whole messages up to a sequence by document: of at least one message, and of up to batchDays
+// documents. upTo is the last sequence included. mu is held.
 func (p *Projection) daysOf(sequence uint64) (byDay map[dayOf][]usageItem, n int, upTo uint64) {
 	byDay = map[dayOf][]usageItem{}
 	for n < len(p.usage) && p.usage[n].sequence <= sequence {
@@ -95,7 +94,7 @@ func (p *Projection) daysOf(sequence uint64) (byDay map[dayOf][]usageItem, n int
 func (p *Projection) addDays(ctx context.Context, b *views.Batch, byDay map[dayOf][]usageItem) error {
 	stored := make(map[string]*event.UsageDay, len(byDay))
 	ids := make([]string, 0, len(byDay))
-	for at := range byDay { // the order does not matter
+	for at := range byDay { // the order has no effect
 		ids = append(ids, at.id())
 	}
 	for page := range slices.Chunk(ids, loadDays) {
@@ -149,8 +148,8 @@ func addTo(day *event.UsageDay, u usageItem) {
 	}
 }
 
-// Written has all messages up to the sequence written, and returns once the store holds them and their days. They must have
-// been pushed.
+// Written requests the writing of all messages up to the sequence, and returns once the store holds them and their days. They
+// must have been pushed.
 func (p *Projection) Written(ctx context.Context, sequence uint64) error {
 	p.mu.Lock()
 	p.wanted = max(p.wanted, sequence)
@@ -167,7 +166,7 @@ func (p *Projection) Written(ctx context.Context, sequence uint64) error {
 	return nil
 }
 
-// UsageDays reads the days of an account from the store, the first one first. Days on which nothing counts are left out.
+// UsageDays reads an account's days from the store, the first one first, without empty days.
 func (p *Projection) UsageDays(ctx context.Context, id event.AccountID, from, to uint32) ([]*event.UsageDay, error) {
 	if to < from || to-from >= DaysKept {
 		return nil, fmt.Errorf("days %d to %d: %w", from, to, views.ErrInvalid)
@@ -194,7 +193,7 @@ func (p *Projection) UsageDays(ctx context.Context, id event.AccountID, from, to
 	return days, nil
 }
 
-// SweepDays deletes the days of the stream's accounts that are older than is kept, and returns how many.
+// SweepDays deletes the days of the stream's accounts past their retention, and returns how many.
 func (p *Projection) SweepDays(ctx context.Context, nowMillis int64) (swept int, err error) {
 	oldest := nowMillis/dayMillis - DaysKept + 1
 	for {

@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	scanPage = views.MaxList // entries that a search reads at a time
-	mostScan = 10_000        // entries that a page of a search looks at
-	// pageBytes bounds a page with long reasons: an answer has to fit into a message of NATS, of 1 MB.
+	scanPage = views.MaxList // entries read at a time by a search
+	mostScan = 10_000        // entries scanned for one page of a search
+	// pageBytes bounds a page with long reasons: an answer must fit into a NATS message of 1 MB.
 	pageBytes = 512 << 10
-	// aheadMillis is by how much a clock that was ahead, and came back, may have put the times of entries out of order.
+	// aheadMillis is how far a clock that was ahead, and came back, may have put the times of entries out of order.
 	aheadMillis = dayMillis
 
-	fewRows    = 16  // that are read first: each may hold many entries
-	rowEntries = 256 // of one row, at most
+	fewRows    = 16  // read first: each may hold many entries
+	rowEntries = 256 // maximum per row
 	rowBytes   = 32 << 10
 )
 
-// Search says which entries of a ledger are asked for. Fields that are zero take all.
+// Search is a filter of ledger entries. Zero fields match all.
 type Search struct {
 	Type       event.LedgerType
 	QuotaKey   uint32
-	FromMillis int64 // the first moment
-	ToMillis   int64 // the first moment that is not asked for
+	FromMillis int64 // inclusive
+	ToMillis   int64 // exclusive
 	Request    []byte
-	Reason     string // a part of the reason, without regard to case
+	Reason     string // a part of the reason, ignoring case
 }
 
 func (s *Search) all() bool {
@@ -45,14 +45,14 @@ func (s *Search) takes(e *event.LedgerEntry) bool {
 		(s.Reason == "" || strings.Contains(strings.ToLower(e.Reason), strings.ToLower(s.Reason)))
 }
 
-// LedgerPage is a page of a ledger, the newest entry first.
+// LedgerPage is a page of a ledger, newest entry first.
 type LedgerPage struct {
 	Entries []*event.LedgerEntry
-	Next    string // the last entry that was looked at, where there are older ones; else empty
+	Next    string // last entry scanned, if there are older ones; else empty
 }
 
-// Page reads a page of what a search takes of an account's ledger. before is LedgerPage.Next of the page before, empty for the
-// first page. A page looks at a bounded number of entries, so that it may have fewer than limit although there are more.
+// Page reads a page of an account's ledger that matches a search. before is LedgerPage.Next of the previous page, empty for the
+// first. A page scans a bounded number of entries, so it may have fewer than limit although more match.
 func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search, before string, limit int) (page LedgerPage, err error) {
 	if before == "" && search.ToMillis != 0 {
 		if before, err = p.ledgerAt(ctx, id, search.ToMillis+aheadMillis); err != nil {
@@ -90,11 +90,11 @@ func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search
 	return page, nil
 }
 
-// ledgerPuts makes the rows of a message's entries: one for all of an account, where they aren't too many. A row has the id of its
-// first entry, and what it holds depends on the message alone, so that every replica writes the same rows.
+// ledgerPuts builds the rows of a message's entries: one per account, unless they are too many. A row has the id of its first
+// entry, and depends only on the message, so that every replica writes the same rows.
 func ledgerPuts(sequence uint64, effects account.Effects) ([]views.Put, error) {
 	var rows []*ledgerRow
-	last := map[uint64]*ledgerRow{} // of an account
+	last := map[uint64]*ledgerRow{} // by account
 	for _, e := range effects.Ledger {
 		if row := last[e.Account]; row != nil && row.takes(e) {
 			row.add(e)
@@ -118,10 +118,10 @@ func ledgerPuts(sequence uint64, effects account.Effects) ([]views.Put, error) {
 	return puts, nil
 }
 
-// ledgerRow is a row that is being made: its first entry, with the others in Later.
+// ledgerRow is a row under construction: its first entry, with the others in Later.
 type ledgerRow struct {
 	event.LedgerEntry
-	bytes int // of the entries, encoded alone
+	bytes int // encoded size of the entries
 }
 
 func newLedgerRow(first *event.LedgerEntry) *ledgerRow {
@@ -131,7 +131,7 @@ func newLedgerRow(first *event.LedgerEntry) *ledgerRow {
 	return row
 }
 
-// takes tells whether the row has room for a later entry. A time of 0 stands for that of the first.
+// takes reports whether the row has room for a later entry. A time of 0 means the first entry's.
 func (r *ledgerRow) takes(e *event.LedgerEntry) bool {
 	return len(r.Later)+1 < rowEntries && r.bytes+e.SizeVT() <= rowBytes && (e.TimeMs != 0 || r.TimeMs == 0)
 }
@@ -152,11 +152,11 @@ func (r *ledgerRow) add(e *event.LedgerEntry) {
 	r.bytes += e.SizeVT()
 }
 
-// appendRow appends the entries of a row that are older than before, the newest first, until there are most. An empty before takes all.
+// appendRow appends a row's entries older than before, newest first, until there are most. An empty before matches all.
 func appendRow(entries []*event.LedgerEntry, row *event.LedgerEntry, before string, most int) []*event.LedgerEntry {
 	later, balance := row.Later, row.BalanceMicros
 	for _, e := range later {
-		balance += uint64(e.AmountMicros) // wraps around for what is taken away
+		balance += uint64(e.AmountMicros) // wraps around for negative amounts
 		e.Id, e.Account, e.BalanceMicros = row.Id[:max(0, len(row.Id)-len(e.Id))]+e.Id, row.Account, balance
 		if e.TimeMs == 0 {
 			e.TimeMs = row.TimeMs
@@ -175,7 +175,7 @@ func appendRow(entries []*event.LedgerEntry, row *event.LedgerEntry, before stri
 	return entries
 }
 
-// entries reads n entries that are older than before, the newest first. There are fewer only where the ledger has no more.
+// entries reads n entries older than before, newest first. Fewer mean the end of the ledger.
 func (p *Projection) entries(ctx context.Context, id event.AccountID, before string, n int) ([]*event.LedgerEntry, error) {
 	var entries []*event.LedgerEntry
 	for rows := min(n, fewRows); len(entries) < n; rows = min(2*rows, n) {
@@ -202,14 +202,14 @@ func (p *Projection) entries(ctx context.Context, id event.AccountID, before str
 	return entries, nil
 }
 
-// ledgerAt is a position before which the entries up to a time begin; empty: the newest. Entries are in the order of the
-// journal, and so of time but for clocks that came back. It halves the journal's sequences.
+// ledgerAt is a position before which the entries up to a time begin; empty: the newest. Entries are in journal order, and so
+// in order of time, except for clocks that came back. It bisects the journal's sequences.
 func (p *Projection) ledgerAt(ctx context.Context, id event.AccountID, millis int64) (string, error) {
 	newest, err := p.entries(ctx, id, "", 1)
 	if err != nil || len(newest) == 0 || newest[0].TimeMs < millis {
 		return "", err
 	}
-	low, high := uint64(0), account.LedgerSequence(newest[0].Id)+1 // entries before high may be younger, those before low are not
+	low, high := uint64(0), account.LedgerSequence(newest[0].Id)+1 // entries before low are older than millis, those before high may not be
 	for low+1 < high {
 		middle := low + (high-low)/2
 		entries, err := p.entries(ctx, id, account.LedgerPosition(middle), 1)

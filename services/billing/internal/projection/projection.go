@@ -1,6 +1,6 @@
 // Package projection writes the decisions of a billing fold into the read model: ledger entries, the statements of closed
-// months, usage by day, the admin log, and what webhooks are told of. It runs behind the fold and holds a bounded queue. A slow
-// or failing store stops verdicts only when the queue is full.
+// months, usage by day, the admin log, and alerts to webhooks. It runs behind the fold with a bounded queue. A slow or failing
+// store stops verdicts only when the queue is full.
 package projection
 
 import (
@@ -19,7 +19,7 @@ import (
 	"quire.dev/services/billing/internal/webhooks"
 )
 
-// The collections. Partitions share them, since the ids begin with the account.
+// Collections. Partitions share them, since the ids begin with the account.
 const (
 	Ledger     = "billing_ledger"
 	Statements = "billing_statements"
@@ -45,20 +45,20 @@ const (
 	batchPuts     = 1000
 	batchBytes    = 4 << 20
 	commitTimeout = 30 * time.Second
-	// idleEvery is how often the checkpoint is moved while there is nothing else to write.
+	// idleEvery is how often the checkpoint moves while nothing else needs writing.
 	idleEvery  = time.Second
 	gatherTime = 100 * time.Millisecond
 	firstPause = 50 * time.Millisecond
 	mostPause  = 5 * time.Second
-	// DefaultBound is how many documents may wait.
+	// DefaultBound is the default of queued documents.
 	DefaultBound = 100_000
 )
 
-// ErrRewound: the read model's checkpoint went back while it was written to. It was restored from a backup or replaced. A
-// restart folds the missing messages again.
+// ErrRewound: the read model's checkpoint went back during writing: it was restored from a backup or replaced. A restart folds
+// the missing messages again.
 var ErrRewound = errors.New("the read model went back")
 
-// Projection writes for one stream. One goroutine may call Push, and any the other methods.
+// Projection writes one stream's decisions. One goroutine may call Push, any the other methods.
 type Projection struct {
 	store  views.Store
 	stream string
@@ -68,14 +68,14 @@ type Projection struct {
 	mu      sync.Mutex
 	queue   []item
 	usage   []usageItem
-	wanted  uint64 // sequence up to which somebody waits for the days
+	wanted  uint64 // sequence up to which a caller waits for the days
 	pushed  uint64 // sequence of the last message pushed
 	done    uint64 // checkpoint in the store
 	failing error
 
 	changes    wait.Changes   // of the queue
 	gathering  wait.Gathering // of a batch
-	gatherTime time.Duration  // how long a batch waits for more, where nobody waits for it and it is not full
+	gatherTime time.Duration  // how long a batch gathers if nobody waits for it and it is not full
 }
 
 type item struct {
@@ -83,7 +83,8 @@ type item struct {
 	put      views.Put
 }
 
-// New makes a projection that goes on from the store's checkpoint. bound is how many documents may wait; 0: DefaultBound.
+// New returns a projection that continues from the store's checkpoint. bound is the maximum of queued documents; 0:
+// DefaultBound.
 func New(store views.Store, stream string, checkpoint uint64, bound int, log *slog.Logger) *Projection {
 	if bound <= 0 {
 		bound = DefaultBound
@@ -95,8 +96,8 @@ func New(store views.Store, stream string, checkpoint uint64, bound int, log *sl
 	}
 }
 
-// Push queues the effects of a message. It waits while the queue is full, at most until ctx ends. Messages that the store
-// holds already are left out.
+// Push queues the effects of a message. It waits while the queue is full, until ctx ends. Messages already in the store are
+// skipped.
 func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.Effects) error {
 	puts, err := documents(p.stream, sequence, effects)
 	if err != nil {
@@ -159,20 +160,20 @@ func documents(stream string, sequence uint64, effects account.Effects) ([]views
 	return append(puts, told...), err
 }
 
-// adminEntryID orders the entries of all streams by time, and those of one stream in the order of its journal.
+// adminEntryID sorts the entries of all streams by time, and those of one stream in journal order.
 func adminEntryID(timeMillis int64, sequence uint64, index int, stream string) string {
 	return fmt.Sprintf("%012x-%016x-%04x-%s", max(timeMillis, 0), sequence, index, stream)
 }
 
-// maxEntryID is longer than any id of an entry.
+// maxEntryID is longer than any entry's id.
 const maxEntryID = 128
 
-// ValidEntryID tells whether s may be the id of an entry of the admin log.
+// ValidEntryID reports whether s may be the id of an entry of the admin log.
 func ValidEntryID(s string) bool {
 	var at, sequence, index uint64
 	var stream string
 	n, err := fmt.Sscanf(s, "%12x-%16x-%4x-%s", &at, &sequence, &index, &stream)
-	return err == nil && n == 4 && len(s) <= maxEntryID && utf8.ValidString(s) // as the store wants it
+	return err == nil && n == 4 && len(s) <= maxEntryID && utf8.ValidString(s) // required by the store
 }
 
 // Wait returns once all messages up to the sequence are in the store. They must have been pushed.
@@ -188,17 +189,17 @@ func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
 	return nil
 }
 
-// full tells whether what waits fills a batch. mu is held.
+// full reports whether the queue fills a batch. mu is held.
 func (p *Projection) full() bool { return len(p.queue) >= batchPuts || len(p.usage) >= dayDeltas }
 
-// hasRoom tells whether more may wait.
+// hasRoom reports whether more may be queued.
 func (p *Projection) hasRoom() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.queue) < p.bound && len(p.usage) < mostDeltas
 }
 
-// Pending returns how many documents wait, without those of days.
+// Pending returns the number of queued documents, without days.
 func (p *Projection) Pending() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,13 +213,13 @@ func (p *Projection) Failing() error {
 	return p.failing
 }
 
-// Run writes until ctx ends, then returns nil. Documents that wait then are written by Flush, or after the next start. Its
-// error is ErrRewound, or a mistake of this program.
+// Run writes until ctx ends, then returns nil. Flush, or the next start, writes the documents still queued. Its error is
+// ErrRewound, or a bug.
 func (p *Projection) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
 	retry := wait.Backoff{First: firstPause, Most: mostPause}
-	var rested time.Duration // since only days wait
+	var rested time.Duration // since only days are queued
 	for ctx.Err() == nil {
 		next := p.changes.Next()
 		if pressing, full := p.pressing(); !pressing {
@@ -249,7 +250,7 @@ func (p *Projection) Run(ctx context.Context) error {
 	return nil
 }
 
-// pressing tells whether there is anything to write before the next idle moment, and whether it fills a batch.
+// pressing reports whether there is anything to write before the next idle moment, and whether it fills a batch.
 func (p *Projection) pressing() (pressing, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -278,7 +279,7 @@ func (p *Projection) noted(ctx context.Context, err error) {
 	}
 }
 
-// Flush writes all documents that wait, once Run has returned.
+// Flush writes all queued documents, once Run has returned.
 func (p *Projection) Flush(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -293,8 +294,8 @@ func (p *Projection) Flush(ctx context.Context) error {
 	}
 }
 
-// write commits one batch: whole messages with the checkpoint behind them, or a part of a message that is too large for
-// one batch. To write such a part twice changes nothing.
+// write commits one batch: whole messages with the checkpoint after them, or a part of a message too large for one batch.
+// Writing such a part twice is harmless.
 func (p *Projection) write(ctx context.Context) error {
 	p.mu.Lock()
 	batch, n := p.next()
@@ -333,7 +334,7 @@ func (p *Projection) write(ctx context.Context) error {
 	return nil
 }
 
-// next returns the next batch and how many items it takes from the queue. mu is held.
+// next returns the next batch and the number of queued items in it. mu is held.
 func (p *Projection) next() (views.Batch, int) {
 	size, n := 0, 0
 	for n < len(p.queue) && n < batchPuts {
@@ -373,7 +374,7 @@ func (p *Projection) taken(n, days int) {
 	}
 }
 
-// resume goes on from a checkpoint that was moved by another replica, or by a commit of this one whose answer was lost.
+// resume continues from a checkpoint that was moved by another replica, or by a commit of this one whose response was lost.
 func (p *Projection) resume(ctx context.Context, cause error) error {
 	at, err := p.store.Checkpoint(ctx, p.stream)
 	if err != nil {
@@ -385,7 +386,7 @@ func (p *Projection) resume(ctx context.Context, cause error) error {
 		return fmt.Errorf("%w: its checkpoint of %s is %d and was %d; restart to fold what is missing", ErrRewound, p.stream, at, p.done)
 	}
 	if at == p.done && errors.Is(cause, errDaysAhead) {
-		return cause // a store that answers with what it was before an election: it is asked again
+		return cause // the store answered with its state before an election: retry
 	}
 	n, days := 0, 0
 	for n < len(p.queue) && p.queue[n].sequence <= at {
@@ -400,8 +401,8 @@ func (p *Projection) resume(ctx context.Context, cause error) error {
 	return nil
 }
 
-// AdminPage reads a page of the stream's part of the admin log, the newest entry first. before is the id of an entry of any
-// stream, empty for the first page. more tells whether there are older entries.
+// AdminPage reads a page of the stream's part of the admin log, newest entry first. before is the id of an entry of any stream,
+// empty for the first page. more reports whether there are older entries.
 func (p *Projection) AdminPage(ctx context.Context, before string, limit int) (entries []*event.AdminEntry, more bool, err error) {
 	query := views.Query{Index: byStream, Equal: []views.Value{views.String(p.stream)}, Desc: true, Limit: limit + 1}
 	if before != "" {
@@ -424,7 +425,7 @@ func (p *Projection) AdminPage(ctx context.Context, before string, limit int) (e
 	return entries, more, nil
 }
 
-// Statement reads the record of a closed month, nil if there is none.
+// Statement reads the record of a closed month, or returns nil.
 func (p *Projection) Statement(ctx context.Context, id event.AccountID, period string) (*event.StatementAnswer, error) {
 	docs, err := p.store.Load(ctx, Statements, []string{id.String() + "." + period}, views.Heads)
 	if err != nil || len(docs) == 0 {

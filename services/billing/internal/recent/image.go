@@ -12,14 +12,14 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Image is a log as it was.
+// Image is a frozen copy of a log.
 type Image struct {
 	chunks []*chunk
 	oldest Ref
 	count  int
 }
 
-// Image shows the log as it is, in time that hardly depends on its size. The log may go on while the image is written.
+// Image freezes the log, in time nearly independent of its size. The log may change while the image is written.
 func (l *Log) Image() *Image {
 	for i := range l.slab.shown {
 		l.slab.shown[i] = true
@@ -33,15 +33,15 @@ func (i *Image) Len() int { return i.count }
 const (
 	// version of the encoding, its first byte. Others are ErrImage.
 	version = 1
-	// most bounds what an encoded record takes.
+	// most bounds the size of an encoded record.
 	most = 16 + 8 + 4*binary.MaxVarintLen64 + binary.MaxVarintLen32 + 4
 )
 
-// ErrImage: what is read is no encoded Image of this version.
+// ErrImage: the input is not an encoded Image of this version.
 var ErrImage = errors.New("image of recent requests is not readable")
 
-// Encode writes the image: the version, the number of records, and the records, the oldest first. The fields of a record are
-// its request, its account, its time after that of the record before, cost, remaining, key, and four bytes.
+// Encode writes the image: the version, the number of records, and the records, oldest first. The fields of a record are its
+// request, its account, its time relative to the previous record, cost, remaining, key, and four bytes.
 func (i *Image) Encode(to io.Writer) error {
 	buffer := make([]byte, 0, 64<<10)
 	buffer = binary.AppendUvarint(append(buffer, version), uint64(i.count))
@@ -67,7 +67,7 @@ func (i *Image) Encode(to io.Writer) error {
 	return err
 }
 
-// Load enters the records of an encoded image into an empty log. An error leaves it empty.
+// Load adds the records of an encoded image to an empty log. After an error the log is empty.
 func (l *Log) Load(from io.Reader) error {
 	err := l.load(bufio.NewReaderSize(from, 64<<10))
 	if err != nil {

@@ -1,34 +1,34 @@
-// Package recent keeps the last requests of a partition's accounts in bounded memory: those of the last two days, and no more
-// than a thousand of an account. It is no part of the fold's state: nothing is decided by it.
+// Package recent keeps the recent requests of a partition's accounts in bounded memory: of the last two days, and at most a
+// thousand per account. It is not part of the fold's state: nothing depends on it.
 package recent
 
 import "quire.dev/pkg/event"
 
 const (
-	// PerAccount is how many requests of an account are kept.
+	// PerAccount is how many requests are kept per account.
 	PerAccount = 1000
-	// KeepMillis is for how long a request is kept, in milliseconds of journal time.
+	// KeepMillis is how long a request is kept, in milliseconds of journal time.
 	KeepMillis = 48 * 60 * 60 * 1000
 
-	// accountBytes is about what an account takes beside its requests: its chain, and its place in the map of all.
+	// accountBytes is about what an account takes besides its requests: its chain, and its entry in the map.
 	accountBytes = 64
-	// heldMillis is for how long a refusal that open holds may undo is expected again under the same id. Edges give up
-	// after seconds.
+	// heldMillis is how long a retry of a refusal caused by open holds is expected under the same id. Edges give up after
+	// seconds.
 	heldMillis = 60 * 1000
 )
 
 // Status is how a request ended.
 type Status uint8
 
-// The statuses.
+// Statuses.
 const (
 	Refused Status = iota
-	Held           // a refusal that open holds may undo
+	Held           // refused, but open holds may undo that
 	Open
 	Served
 	Void
 	ServedUnsettled // by a time-out
-	Waived          // served after its hold was given back, and not charged
+	Waived          // served after its hold was voided, and not charged
 	statuses
 )
 
@@ -37,7 +37,7 @@ type Record struct {
 	Request    event.RequestID
 	TimeMillis int64 // of the decision
 	CostMicros uint64
-	Remaining  int64  // as the caller was told
+	Remaining  int64  // as reported to the caller
 	Key        uint32 // number of the API key
 	QuotaKey   uint8  // plan.QuotaKey
 	Decision   uint8  // event.Decision
@@ -45,24 +45,24 @@ type Record struct {
 	Status     Status
 }
 
-// Ref is the place of a record. It may hold another record later. Zero is none.
+// Ref is the index of a record, which may later hold another one. Zero is none.
 type Ref uint32
 
-// entry is a record with its neighbours. It has no pointers, so that the garbage collector does not look at it.
+// entry is a record with its neighbors. It has no pointers, so that the garbage collector skips it.
 type entry struct {
 	Record
 	account       uint64
-	newer, older  Ref // of the account
+	newer, older  Ref // of the same account
 	after, before Ref // of all accounts
 }
 
-// chain are the records of an account.
+// chain is the list of an account's records.
 type chain struct {
 	newest, oldest Ref
 	count          uint32
 }
 
-// Log keeps the requests of a partition. The oldest of all leave it first when it is full. It is not safe for concurrent use.
+// Log keeps the requests of a partition. When it is full, the oldest of all leave first. Not safe for concurrent use.
 type Log struct {
 	budget         int // bytes
 	slab           slab
@@ -74,12 +74,12 @@ type Log struct {
 	chains       []chain
 	unusedChains []uint32
 
-	// held are the refusals that are expected again, of this minute of journal time and of the one before.
+	// held are the refusals whose retry is expected, of the current minute of journal time and of the previous one.
 	held, heldBefore map[event.RequestID]Ref
 	heldSince        int64
 }
 
-// New makes a log that takes about so many bytes.
+// New returns a log with a memory budget in bytes.
 func New(budget int) *Log {
 	return &Log{
 		budget: budget, slab: slab{used: 1}, byAccount: map[uint64]uint32{},
@@ -90,11 +90,11 @@ func New(budget int) *Log {
 // Len is the number of records.
 func (l *Log) Len() int { return l.count }
 
-// Bytes is about what the records take. It is not above the budget, unless one record is.
+// Bytes is the approximate size of the records. It does not exceed the budget, unless a single record does.
 func (l *Log) Bytes() int { return l.count*entryBytes + len(l.byAccount)*accountBytes }
 
-// Add enters the decision about a request. One that was refused because of open holds is asked again under the same id: its
-// record leaves for the new one.
+// Add adds the decision about a request. A request refused because of open holds is retried under the same id: the new record
+// replaces the old one.
 func (l *Log) Add(account uint64, r Record) Ref {
 	if len(l.held)+len(l.heldBefore) > 0 {
 		l.again(account, r)
@@ -192,7 +192,7 @@ func (l *Log) drop(ref Ref) {
 	l.count--
 }
 
-// again removes the record of a request that is asked again. The list is in the order of the decisions.
+// again removes the record of a retried request. The list is in the order of decisions.
 func (l *Log) again(account uint64, r Record) {
 	ref, found := l.held[r.Request]
 	if !found {
@@ -209,7 +209,7 @@ func (l *Log) again(account uint64, r Record) {
 	delete(l.heldBefore, r.Request)
 }
 
-// expect notes that a request may be asked again.
+// expect records that a request may be retried.
 func (l *Log) expect(r Record, ref Ref) {
 	if age := r.TimeMillis - l.heldSince; age >= heldMillis || age < 0 {
 		l.held, l.heldBefore = l.heldBefore, l.held
@@ -219,8 +219,8 @@ func (l *Log) expect(r Record, ref Ref) {
 	l.held[r.Request] = ref
 }
 
-// Edit is the record at a place if it is of the request, and of any other place of the account if it is not. It is nil for a
-// request that is not there. It may be changed until the next call.
+// Edit returns the record at ref if it belongs to the request, and otherwise searches the account's records; nil if there is
+// none. It may be changed until the next call.
 func (l *Log) Edit(ref Ref, account uint64, request event.RequestID) *Record {
 	if ref == 0 || l.slab.at(ref).Request != request {
 		if ref = l.Find(account, request); ref == 0 {
@@ -230,7 +230,7 @@ func (l *Log) Edit(ref Ref, account uint64, request event.RequestID) *Record {
 	return &l.slab.edit(ref).Record
 }
 
-// Find is the place of a request's record, 0 if it has none.
+// Find returns the Ref of a request's record, or 0.
 func (l *Log) Find(account uint64, request event.RequestID) (found Ref) {
 	l.each(account, func(ref Ref, e *entry) bool {
 		if e.Request == request {
@@ -241,7 +241,7 @@ func (l *Log) Find(account uint64, request event.RequestID) (found Ref) {
 	return found
 }
 
-// Each calls do with the requests of an account, the newest first, until it returns false. The record is do's for the call.
+// Each calls do with an account's requests, newest first, until it returns false. The record is valid during the call.
 func (l *Log) Each(account uint64, do func(*Record) bool) {
 	l.each(account, func(_ Ref, e *entry) bool { return do(&e.Record) })
 }

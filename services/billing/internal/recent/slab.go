@@ -9,17 +9,17 @@ const (
 
 type chunk [chunkEntries]entry
 
-// slab is memory for entries. It grows by chunks, and a chunk that an image shows is copied before it is changed. So the fold
-// does not stand still while an image is written.
+// slab is memory for entries. It grows by chunks, and a chunk shown by an image is copied before it is changed. So the fold
+// does not pause while an image is written.
 type slab struct {
 	chunks []*chunk
 	shown  []bool // by an image
-	used   int    // entries that were in use, the first of which is none
+	used   int    // number of entries ever used, including the reserved first one
 }
 
 func (s *slab) at(ref Ref) *entry { return &s.chunks[ref/chunkEntries][ref%chunkEntries] }
 
-// edit is at for an entry that is to be changed.
+// edit is at for an entry to change.
 func (s *slab) edit(ref Ref) *entry {
 	i := ref / chunkEntries
 	if s.shown[i] {
@@ -29,7 +29,7 @@ func (s *slab) edit(ref Ref) *entry {
 	return &s.chunks[i][ref%chunkEntries]
 }
 
-// grow is an entry that was never in use.
+// grow returns an entry that was never used.
 func (s *slab) grow() Ref {
 	if s.used/chunkEntries == len(s.chunks) {
 		s.chunks, s.shown = append(s.chunks, new(chunk)), append(s.shown, false)

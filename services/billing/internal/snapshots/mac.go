@@ -17,9 +17,9 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// A snapshot is believed: what it says about balances is not folded again. So it ends with a MAC, under a key that is in
-// billing's read model, where no other service can read it. Whoever can only write to the blob store can't make one, nor give
-// one journal's snapshot to another journal.
+// Snapshots are trusted: their balances are not folded again. So each ends with a MAC, under a key in billing's read model,
+// where no other service can read it. With write access to the blob store alone nobody can forge one, or pass one journal's
+// snapshot to another journal.
 //
 // The MAC is a field of the encoded event.BillingState that no version declares: decoders ignore it.
 
@@ -30,13 +30,13 @@ const (
 	macField    = 1000
 )
 
-// Collections are those of the read model that this package needs.
+// Collections returns the read model's collections for this package.
 func Collections() []views.Collection { return []views.Collection{{Name: keys}} }
 
 // macKey is the key of the MACs.
 type macKey []byte
 
-// keyring loads the key when it is first needed, and makes it where there is none.
+// keyring loads the key on first use, and creates it if needed.
 type keyring struct {
 	store views.Store
 
@@ -70,7 +70,7 @@ func (k *keyring) load(ctx context.Context) (macKey, error) {
 		secret := make([]byte, secretBytes)
 		rand.Read(secret)
 		err = k.store.Insert(ctx, keys, views.Doc{ID: keyDocument, Head: secret})
-		if err != nil && !errors.Is(err, views.ErrExists) { // another instance was faster
+		if err != nil && !errors.Is(err, views.ErrExists) { // else another instance was faster
 			return nil, err
 		}
 	}
@@ -92,7 +92,7 @@ func (k macKey) start(blobKey string) hash.Hash {
 	return mac
 }
 
-// trailerHead begins the MAC's field.
+// trailerHead is the beginning of the MAC's field.
 func trailerHead() []byte {
 	return append(binary.AppendUvarint(nil, macField<<3|bytesType), sha256.Size)
 }
@@ -104,7 +104,7 @@ func (k macKey) sign(blobKey string, data []byte) []byte {
 	return mac.Sum(append(data, trailerHead()...))
 }
 
-// open returns the image in a snapshot. Its end comes only after a valid MAC; anything else is ErrDamaged.
+// open returns the image in a snapshot. The reader reports EOF only after a valid MAC, and otherwise ErrDamaged.
 func (k macKey) open(r io.Reader, info blob.Info) io.Reader {
 	trailer := min(info.Size, int64(len(trailerHead())+sha256.Size))
 	return &opened{in: r, mac: k.start(info.Key), left: info.Size - trailer, trailer: make([]byte, trailer)}
@@ -114,7 +114,7 @@ type opened struct {
 	in      io.Reader
 	mac     hash.Hash
 	left    int64  // bytes of the image before the trailer
-	trailer []byte // with the MAC
+	trailer []byte // contains the MAC
 	ended   bool
 }
 

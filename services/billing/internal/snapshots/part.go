@@ -13,11 +13,11 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// maxField bounds one field of a snapshot that is read piece by piece: one principal, or a part of what all share.
+// maxField bounds one field of a snapshot read piece by piece: one principal, or a part of the shared state.
 const maxField = 256 << 20
 
-// NewestPart is Newest for a part of the principals, and for snapshots of all earlier versions of the code too. It holds those that keep takes
-// and one other at a time in memory, however large the snapshot is.
+// NewestPart is Newest for a part of the principals, and also reads snapshots of all earlier versions of the code. It holds the
+// principals selected by keep, and one other at a time, in memory, however large the snapshot is.
 func (s *Store) NewestPart(ctx context.Context, upTo uint64, keep func(id uint64) bool) (*account.Fold, error) {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) NewestPart(ctx context.Context, upTo uint64, keep func(id uint64
 		switch {
 		case err == nil:
 			return fold, nil
-		case errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound): // or thinned out meanwhile
+		case errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound): // or deleted meanwhile
 			s.log.Warn("snapshot is not used, more of the journal is folded instead", "key", snapshot.Key, "error", err)
 		default:
 			return nil, err
@@ -56,7 +56,7 @@ func (s *Store) loadPart(ctx context.Context, snapshot Snapshot, keep func(id ui
 	return fold, nil
 }
 
-// readPart reads an encoded account.Image. It makes a fold only of one that has the hash.
+// readPart reads an encoded account.Image. It returns a fold only if the hash matches.
 func readPart(in *bufio.Reader, hash [16]byte, keep func(id uint64) bool) (*account.Fold, error) {
 	var global, kept, value []byte
 	var sum account.ImageHash
@@ -76,7 +76,7 @@ func readPart(in *bufio.Reader, hash [16]byte, keep func(id uint64) bool) (*acco
 			global = append(binary.AppendUvarint(global, tag), value...)
 			continue
 		}
-		_, n := binary.Uvarint(value) // the length before it
+		_, n := binary.Uvarint(value) // skips the length prefix
 		sum.Add(field, value[n:])
 		if keep(principalID(value[n:])) {
 			kept = append(binary.AppendUvarint(kept, tag), value...)
@@ -96,7 +96,7 @@ func readPart(in *bufio.Reader, hash [16]byte, keep func(id uint64) bool) (*acco
 	return fold, nil
 }
 
-// damaged tells a wrong content from a store that failed.
+// damaged separates wrong content from a failing store.
 func damaged(err error) error {
 	if errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -104,7 +104,7 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// Wire types of Protobuf.
+// Protobuf wire types.
 const (
 	varintType  = 0
 	fixed64Type = 1
@@ -112,7 +112,7 @@ const (
 	fixed32Type = 5
 )
 
-// readValue appends a field's value as it is encoded.
+// readValue appends a field's encoded value.
 func readValue(in *bufio.Reader, kind uint64, out []byte) ([]byte, error) {
 	var size uint64
 	switch kind {
@@ -141,7 +141,7 @@ func readValue(in *bufio.Reader, kind uint64, out []byte) ([]byte, error) {
 	return out, unexpected(err)
 }
 
-// unexpected is the error of an end in the middle of a field.
+// unexpected is the error for an end in the middle of a field.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -149,7 +149,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// principalID is the id of an encoded principal, its field 1; 0 if it has none.
+// principalID is the id of an encoded principal, its field 1; 0 without one.
 func principalID(data []byte) uint64 {
 	if len(data) < 9 || data[0] != 1<<3|fixed64Type {
 		return 0

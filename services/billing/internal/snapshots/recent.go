@@ -14,11 +14,11 @@ import (
 	"quire.dev/services/billing/internal/recent"
 )
 
-// keepRecent is how many images of recent requests are kept, beside the one that a start would use now.
+// keepRecent is how many images of recent requests are kept besides the one that a start would use.
 const keepRecent = 3
 
-// recentKey is the key of the image of recent requests that belongs to the snapshot at a sequence. Snapshots have other keys, so
-// that one of them is never listed as the other.
+// recentKey is the key of the recent requests that belong to the snapshot at a sequence. Keys of snapshots differ in form, so
+// that neither is listed as the other.
 func (s *Store) recentKey(sequence uint64) string {
 	return fmt.Sprintf("%s%020d", s.recentPrefix(), sequence)
 }
@@ -27,7 +27,7 @@ func (s *Store) recentPrefix() string {
 	return "billing/recent/" + strings.TrimPrefix(s.prefix, "billing/")
 }
 
-// WriteRecent stores the recent requests as they were at a sequence.
+// WriteRecent stores the recent requests as of a sequence.
 func (s *Store) WriteRecent(ctx context.Context, sequence uint64, image *recent.Image) error {
 	secret, err := s.keys.get(ctx)
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *Store) WriteRecent(ctx context.Context, sequence uint64, image *recent.
 	return nil
 }
 
-// LoadRecent enters the recent requests of a sequence into an empty log. Where there is no image that this billing has written,
-// the log stays empty, and the error is blob.ErrNotFound or ErrDamaged.
+// LoadRecent loads the recent requests of a sequence into an empty log. Without an authentic image the log stays empty, and the
+// error is blob.ErrNotFound or ErrDamaged.
 func (s *Store) LoadRecent(ctx context.Context, sequence uint64, into *recent.Log) error {
 	key := s.recentKey(sequence)
 	reader, _, err := s.open(ctx, Snapshot{Key: key})
@@ -64,7 +64,7 @@ func (s *Store) LoadRecent(ctx context.Context, sequence uint64, into *recent.Lo
 	return nil
 }
 
-// ThinRecent deletes images of recent requests. It keeps the last ones, and the newest that is not after the sequence upTo.
+// ThinRecent deletes images of recent requests, except the last ones and the newest that is not after the sequence upTo.
 func (s *Store) ThinRecent(ctx context.Context, upTo uint64) error {
 	var sequences []uint64
 	everything := time.Now().Add(100 * 365 * 24 * time.Hour)

@@ -1,5 +1,4 @@
-// Package snapshots keeps the states of a billing fold in a blob store, so that a start does not
-// have to fold the whole journal.
+// Package snapshots keeps the states of a billing fold in a blob store, so that a start need not fold the whole journal.
 package snapshots
 
 import (
@@ -21,14 +20,14 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// maxBytes bounds a snapshot that is read.
+// maxBytes bounds the size of a snapshot.
 const maxBytes = 8 << 30
 
-// ErrDamaged: a snapshot differs from the one that was written.
+// ErrDamaged: a snapshot is not what was written.
 var ErrDamaged = errors.New("snapshot is damaged")
 
-// Store holds the snapshots of one stream under billing/<stream>/<sequence>-<code version>-<state hash>.
-// Several replicas may use it at once: they write the same for a sequence.
+// Store holds the snapshots of one stream under billing/<stream>/<sequence>-<code version>-<state hash>. Several replicas may
+// use it at once: they write the same for a sequence.
 type Store struct {
 	blobs  blob.Store
 	keys   *keyring
@@ -36,12 +35,12 @@ type Store struct {
 	log    *slog.Logger
 }
 
-// New makes the store of a stream's snapshots. The key of their MACs is in a read model that was opened with Collections.
+// New returns the store of a stream's snapshots. Their MAC key is in a read model opened with Collections.
 func New(blobs blob.Store, model views.Store, stream string, log *slog.Logger) *Store {
 	return &Store{blobs: blobs, keys: &keyring{store: model}, prefix: "billing/" + stream + "/", log: log}
 }
 
-// Prefix is that of the keys in the blob store, for messages to operators.
+// Prefix is the prefix of the keys in the blob store, for messages to operators.
 func (s *Store) Prefix() string { return s.prefix }
 
 // Snapshot names a stored snapshot.
@@ -54,7 +53,7 @@ type Snapshot struct {
 	Size     int64
 }
 
-// List returns all snapshots, the newest first. Blobs with other names are left out.
+// List returns all snapshots, newest first. Blobs with other names are ignored.
 func (s *Store) List(ctx context.Context) ([]Snapshot, error) {
 	var list []Snapshot
 	everything := time.Now().Add(100 * 365 * 24 * time.Hour)
@@ -87,9 +86,9 @@ func (s *Store) parse(info blob.Info) (Snapshot, bool) {
 	return Snapshot{Key: info.Key, Sequence: sequence, Version: version, Hash: [16]byte(hash), Stored: info.Modified, Size: info.Size}, true
 }
 
-// Newest loads the newest snapshot that this code can use and that is not after the sequence upTo. It returns a fresh fold
-// and an empty key if there is none. Snapshots of this version of the code and of the one before are used. Those that are
-// damaged or of another version are passed over with a warning, and not deleted here.
+// Newest loads the newest usable snapshot that is not after the sequence upTo, or returns a fresh fold and an empty key. It
+// uses snapshots of this and the previous version of the code, and skips damaged and other ones with a warning, without
+// deleting them.
 func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string, error) {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -107,7 +106,7 @@ func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string,
 		switch {
 		case err == nil:
 			return fold, snapshot.Key, nil
-		case errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound): // or thinned out meanwhile
+		case errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound): // or deleted meanwhile
 			s.log.Warn("snapshot is not used, more of the journal is folded instead", "key", snapshot.Key, "error", err)
 		default:
 			return nil, "", err
@@ -116,12 +115,12 @@ func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string,
 	return account.New(), "", nil
 }
 
-// usable tells whether this code can restore the snapshot.
+// usable reports whether this code can restore the snapshot.
 func usable(s Snapshot) bool {
 	return s.Version == account.CodeVersion || s.Version == account.CodeVersion-1
 }
 
-// open opens a snapshot of size bytes. What is read from it ends with ErrDamaged where the MAC is wrong.
+// open opens a snapshot of size bytes. If the MAC is wrong, reading ends with ErrDamaged.
 func (s *Store) open(ctx context.Context, snapshot Snapshot) (r io.ReadCloser, size int64, err error) {
 	key, err := s.keys.get(ctx)
 	if err != nil {
@@ -137,7 +136,7 @@ func (s *Store) open(ctx context.Context, snapshot Snapshot) (r io.ReadCloser, s
 	}{key.open(reader, info), reader}, info.Size, nil
 }
 
-// Authentic tells whether a snapshot was written by this billing: ErrDamaged if not.
+// Authentic returns ErrDamaged unless this billing wrote the snapshot.
 func (s *Store) Authentic(ctx context.Context, snapshot Snapshot) error {
 	reader, _, err := s.open(ctx, snapshot)
 	if err != nil {
@@ -196,7 +195,7 @@ func (s *Store) Write(ctx context.Context, image *account.Image) (key string, si
 	return key, len(data), nil
 }
 
-// Thin deletes the snapshots that superfluous lists.
+// Thin deletes superfluous snapshots.
 func (s *Store) Thin(ctx context.Context, now time.Time, spacing int) error {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -212,18 +211,18 @@ func (s *Store) Thin(ctx context.Context, now time.Time, spacing int) error {
 
 const (
 	keepLast = 3
-	// perMessage bounds the bytes of the snapshots that are kept for ever, for each message of the journal. A message of a busy
-	// journal is about as large.
+	// perMessage bounds the size of permanently kept snapshots, per message of the journal. A message of a busy journal has
+	// about this size.
 	perMessage = 1000
 )
 
-// superfluous lists the snapshots to delete. It keeps the last three, the newest of each hour for a day, and the newest of
-// each day for a month. For ever it keeps so many that an explanation folds no more than spacing messages, or as many
-// as bound the bytes to perMessage. list is sorted, the newest first.
+// superfluous returns the snapshots to delete. It keeps the last three, the newest of each hour for a day, and the newest of
+// each day for a month. Permanently it keeps enough for an explanation to fold at most spacing messages, as long as their bytes
+// stay within perMessage. list is sorted, newest first.
 func superfluous(list []Snapshot, now time.Time, spacing int) []Snapshot {
 	var out []Snapshot
 	kept := keptForNow(list, now)
-	last := uint64(0) // sequence of the kept one before
+	last := uint64(0) // sequence of the last kept one
 	for i := len(list) - 1; i >= 0; i-- {
 		apart := max(uint64(spacing), uint64(list[i].Size)/perMessage)
 		if kept[i] || list[i-1].Sequence-last > apart {
@@ -235,7 +234,7 @@ func superfluous(list []Snapshot, now time.Time, spacing int) []Snapshot {
 	return out
 }
 
-// keptForNow tells for each snapshot whether its age keeps it.
+// keptForNow reports for each snapshot whether its age keeps it.
 func keptForNow(list []Snapshot, now time.Time) []bool {
 	kept := make([]bool, len(list))
 	hours, days := map[time.Time]bool{}, map[time.Time]bool{}

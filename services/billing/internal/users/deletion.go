@@ -11,11 +11,11 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// askedWait is how long after DELETION_ASKED the journal says whether the account is to be deleted: no edge waits as long for
-// the outcome of its command.
+// askedWait is how long after DELETION_ASKED the journal is the authority on whether the account is to be deleted: no edge
+// waits as long for the outcome of its command.
 const askedWait = 5 * time.Minute
 
-// deletionDue is when the job that erases accounts has to look at a user; 0: it does not.
+// deletionDue is when the erasing job must check a user; 0: never.
 func deletionDue(user *event.User) int64 {
 	switch user.Deletion {
 	case event.Deletion_DELETION_ASKED:
@@ -26,8 +26,8 @@ func deletionDue(user *event.User) int64 {
 	return 0
 }
 
-// setDeletion notes how far the deletion of an account is. DELETION_SET ends all sessions. DELETION_NONE takes back the note that its
-// caller has read, and no later one.
+// setDeletion records the stage of an account's deletion. DELETION_SET ends all sessions. DELETION_NONE undoes the stage that
+// its caller has read, and no later one.
 func (u *Users) setDeletion(ctx context.Context, r *event.SetDeletion) (*event.UserAnswer, error) {
 	if r.GetDeletion() == event.Deletion_DELETION_SET && r.DeletesMs <= 0 {
 		return nil, &rpc.Error{Code: "malformed", Message: "a deletion needs its time"}
@@ -50,13 +50,13 @@ func (u *Users) setDeletion(ctx context.Context, r *event.SetDeletion) (*event.U
 	return u.update(ctx, event.AccountID(r.GetAccount()), update{ends: r.GetDeletion() == event.Deletion_DELETION_SET, set: set})
 }
 
-// Deletion notes how far the deletion of an account is, as SetDeletion does.
+// Deletion records the stage of an account's deletion, as SetDeletion does.
 func (u *Users) Deletion(ctx context.Context, account event.AccountID, deletion event.Deletion, deletesMs int64) error {
 	_, err := u.setDeletion(ctx, &event.SetDeletion{Account: uint64(account), Deletion: deletion, DeletesMs: deletesMs})
 	return err
 }
 
-// DueDeletions calls each with the users whose deletion is to be looked at by now, until it returns an error.
+// DueDeletions calls each with the users whose deletion is due for a check, until it returns an error.
 func (u *Users) DueDeletions(ctx context.Context, each func(*event.User) error) error {
 	now := u.clock().UnixMilli()
 	index := views.Index{Name: byDeletion, Keys: []string{"deletes"}}
@@ -85,7 +85,7 @@ func (u *Users) DueDeletions(ctx context.Context, each func(*event.User) error) 
 	}
 }
 
-// Erase removes the user of an account and its sessions. The address is free from then on.
+// Erase removes the user of an account and its sessions, and frees the address.
 func (u *Users) Erase(ctx context.Context, account event.AccountID) error {
 	if err := u.eraseSessions(ctx, account); err != nil {
 		return fmt.Errorf("delete sessions: %w", err)

@@ -12,12 +12,12 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// reservedFor is how long an address is kept for a change that stopped half way. Only the first half of that time may be
-// used: the sweep must never free an address that is being taken.
+// reservedFor is how long an address stays reserved for an interrupted change. Only the first half may be used: the sweep must
+// never free an address that is being taken.
 const reservedFor = time.Hour
 
-// setEmail gives a user another address, if no other user has it. Sessions stay. The address is reserved by an Insert first,
-// which of all that want it, to register or to change, one alone succeeds with. The commit then replaces both documents.
+// setEmail changes a user's address, unless another user has it. Sessions stay. An Insert first reserves the address, so that
+// of all concurrent registrations and changes only one succeeds. The commit then replaces both documents.
 func (u *Users) setEmail(ctx context.Context, r *event.SetEmail) (*event.UserAnswer, error) {
 	id := event.EmailID(r.GetEmail())
 	if id == "" || len(r.Email) > event.MaxEmailBytes || r.IfHash == "" {
@@ -50,7 +50,7 @@ func (u *Users) setEmail(ctx context.Context, r *event.SetEmail) (*event.UserAns
 			if free, err := u.reserve(ctx, user, at); err != nil || !free {
 				return &event.UserAnswer{Status: event.UserStatus_USER_EXISTS}, err
 			}
-			put.Seq = at + 1 // newer than what the address was before
+			put.Seq = at + 1 // newer than the address's previous document
 			batch.Deletes = []views.Delete{{Collection: users, ID: before, Seq: at + 1}}
 		}
 		batch.Puts = []views.Put{{Collection: users, Doc: put}}
@@ -61,14 +61,14 @@ func (u *Users) setEmail(ctx context.Context, r *event.SetEmail) (*event.UserAns
 	return nil, errBusy
 }
 
-// reserve tells whether the address of user is the account's to take, and keeps it from others.
+// reserve reserves the user's address for the account, and reports whether that succeeded.
 func (u *Users) reserve(ctx context.Context, user *event.User, at uint64) (bool, error) {
 	now := u.clock()
 	doc, err := userDoc(&event.User{Account: user.Account, Email: user.Email, CreatedMs: now.UnixMilli(), Reserved: true})
 	if err != nil {
 		return false, err
 	}
-	// Without the key of its account it is nobody's user.
+	// Without the account's key it is nobody's user.
 	doc.Seq, doc.Keys = at, views.Keys{{Name: "expires", Value: views.Int(now.Add(reservedFor).UnixMilli())}}
 	if err = u.store.Insert(ctx, users, doc); !errors.Is(err, views.ErrExists) {
 		return err == nil, err

@@ -11,23 +11,23 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// exports has a document for each account that has asked for an export: the job, and when somebody has to look at it.
+// exports has a document for each account that has requested an export: the job, and when it needs attention.
 const (
 	exports = "billing_exports"
 	byDue   = "by_due"
 
 	exportsADay    = 5
-	exportAttempts = 5 // of one export, before it counts as failed
+	exportAttempts = 5 // before an export counts as failed
 	exportKept     = 24 * time.Hour
 	claimPage      = 20
 
 	erased = 1 // ExpiresMs of an export whose account has ended
 )
 
-// errTaken ends a change of an export that is somebody else's by now.
+// errTaken ends a change of an export that has passed to somebody else.
 var errTaken = errors.New("the export is not the worker's")
 
-// changeExport changes the export of an account, which set may replace; nil: it is forgotten. No two changes at a time both count.
+// changeExport applies set to an account's export, again after a concurrent change; a nil result deletes it.
 func (u *Users) changeExport(ctx context.Context, id event.AccountID, set func(*event.Export) (*event.Export, error)) error {
 	for range mostTries {
 		at, err := u.store.Checkpoint(ctx, exports)
@@ -61,7 +61,7 @@ func (u *Users) changeExport(ctx context.Context, id event.AccountID, set func(*
 	return errBusy
 }
 
-// exportDue is when a worker may take the export.
+// exportDue is when a worker may claim the export.
 func exportDue(e *event.Export) int64 {
 	switch e.State {
 	case event.ExportState_EXPORT_WAITING:
@@ -77,7 +77,7 @@ func exportDue(e *event.Export) int64 {
 	return 0
 }
 
-// export is the export of an account, one without a state where there is none.
+// export returns the export of an account, without a state if none exists.
 func (u *Users) export(ctx context.Context, id event.AccountID) (*event.Export, error) {
 	docs, err := u.store.Load(ctx, exports, []string{id.String()}, views.Heads)
 	e := &event.Export{Account: uint64(id)}
@@ -115,7 +115,7 @@ func (u *Users) startExport(ctx context.Context, r *event.StartExport) (answer *
 		}
 		begun := slices.DeleteFunc(slices.Clone(e.Begun), func(b *event.BegunExport) bool { return b.TimeMs+oneDay.Milliseconds() <= now })
 		again := slices.ContainsFunc(begun, func(b *event.BegunExport) bool { return b.Id == r.Id })
-		if again && e.State != event.ExportState_EXPORT_NONE { // under an Idempotency-Key
+		if again && e.State != event.ExportState_EXPORT_NONE { // a repeat under an Idempotency-Key
 			answer = exported(event.UserStatus_USER_EXISTS, e)
 			return nil, errTaken
 		}
@@ -140,7 +140,7 @@ func (u *Users) startExport(ctx context.Context, r *event.StartExport) (answer *
 	return answer, nil
 }
 
-// claimExport gives a worker the export that has waited longest.
+// claimExport assigns the export that has waited longest to a worker.
 func (u *Users) claimExport(ctx context.Context, r *event.ClaimExport) (*event.UserAnswer, error) {
 	if r.GetWorker() == "" || len(r.Worker) > 64 || r.LeaseMs <= 0 {
 		return nil, &rpc.Error{Code: "malformed", Message: "a claim needs a worker and a lease"}
@@ -168,7 +168,7 @@ func (u *Users) claimExport(ctx context.Context, r *event.ClaimExport) (*event.U
 	return found(nil), nil
 }
 
-// claim is nil if there is nothing to do for the export of an account.
+// claim returns nil if an account's export needs no work.
 func (u *Users) claim(ctx context.Context, id event.AccountID, r *event.ClaimExport) (claimed *event.Export, err error) {
 	err = u.changeExport(ctx, id, func(e *event.Export) (*event.Export, error) {
 		now := u.clock().UnixMilli()
@@ -197,7 +197,7 @@ func (u *Users) claim(ctx context.Context, id event.AccountID, r *event.ClaimExp
 	return claimed, err
 }
 
-// saveExport takes what a worker knows of an export that it has claimed.
+// saveExport saves a worker's progress on an export that it has claimed.
 func (u *Users) saveExport(ctx context.Context, r *event.SaveExport) (*event.UserAnswer, error) {
 	sent := r.GetExport()
 	if sent.GetAccount() == 0 || sent.Worker == "" || r.LeaseMs <= 0 {
@@ -226,7 +226,7 @@ func (u *Users) saveExport(ctx context.Context, r *event.SaveExport) (*event.Use
 	return answer, err
 }
 
-// EraseExport has the archives of an account deleted, and tells whether that is done.
+// EraseExport requests the deletion of an account's archives, and reports whether that is done.
 func (u *Users) EraseExport(ctx context.Context, id event.AccountID) (done bool, err error) {
 	e, err := u.export(ctx, id)
 	if err != nil {
@@ -240,9 +240,9 @@ func (u *Users) EraseExport(ctx context.Context, id event.AccountID) (done bool,
 			return nil, nil
 		}
 		if e.ExpiresMs == erased {
-			return nil, errTaken // an edge was told before
+			return nil, errTaken // an edge already has the request
 		}
-		// Whoever works on it loses it. The next worker finds an archive that has expired.
+		// Its worker loses it. The next worker finds an expired archive.
 		e.State, e.ExpiresMs, e.Worker, e.LeasedUntilMs = event.ExportState_EXPORT_READY, erased, "", 0
 		return e, nil
 	})

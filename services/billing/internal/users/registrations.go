@@ -11,9 +11,8 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// registrations has a document for each user that a source has made on a day: its id has the source, the day, and the number
-// of the user on that day. An id is given once, so the limit is exact, however many instances and edges there are. The
-// documents of a source and day are numbered without gaps.
+// registrations has a document for each user registered by a source on a day: its id consists of the source, the day, and the
+// user's number on that day. Each id can be taken once, so the limit is exact across instances and edges. Numbers have no gaps.
 const registrations = "billing_registrations"
 
 const oneDay = 24 * time.Hour
@@ -22,8 +21,8 @@ func registrationID(source uint64, day time.Time, number int) string {
 	return event.AccountID(source).String() + "/" + day.Format(time.DateOnly) + "/" + strconv.Itoa(number)
 }
 
-// limited counts a registration of a source, which has made the users of others too. It returns the answer to one that is over
-// the limit of the day, which is one of UTC, and nil otherwise.
+// limited counts a registration of a source; others are its ids under other secrets. It returns the answer if the source is over
+// its limit for the UTC day, and nil otherwise.
 func (u *Users) limited(ctx context.Context, source uint64, others []uint64) (*event.UserAnswer, error) {
 	now := u.clock().UTC()
 	day := now.Truncate(oneDay)
@@ -52,9 +51,9 @@ func (u *Users) limited(ctx context.Context, source uint64, others []uint64) (*e
 	return &event.UserAnswer{Status: event.UserStatus_USER_LIMITED, Limit: int64(u.registerLimit), ResetMs: ends}, nil
 }
 
-// registered is how many users a source has made on a day, up to the limit.
+// registered is the number of users a source has registered on a day, up to the limit.
 func (u *Users) registered(ctx context.Context, source uint64, day time.Time) (int, error) {
-	low, high := 0, u.registerLimit // the first low are there, high is not, or is the limit
+	low, high := 0, u.registerLimit // the first low exist; number high does not, or is the limit
 	for low < high {
 		middle := low + (high-low)/2
 		docs, err := u.store.Load(ctx, registrations, []string{registrationID(source, day, middle)}, views.Heads)

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	seenEvery     = time.Hour // how exactly OpenSession.seen_ms tells when a session was used
-	prefixBytes   = 12        // of a session's hash, by which its account names it
-	mostSessions  = 100       // that a list shows
-	mostPages     = 10        // of views.MaxList sessions that it is chosen from
+	seenEvery     = time.Hour // precision of OpenSession.seen_ms
+	prefixBytes   = 12        // of a session's hash, which identify it to its account
+	mostSessions  = 100       // in a list
+	mostPages     = 10        // of views.MaxList sessions to choose from
 	endedFor      = 24 * time.Hour
-	describeBytes = 64 // of a session's agent, and of its network
+	describeBytes = 64 // of a session's agent and network
 
-	endSeq = math.MaxInt32 // Seq of the deletion of a session: above that of every document
+	endSeq = math.MaxInt32 // Seq of a session's deletion: above every document's
 )
 
 func (u *Users) openSession(ctx context.Context, s *event.OpenSession) (*event.UserAnswer, error) {
@@ -43,7 +43,7 @@ func (u *Users) openSession(ctx context.Context, s *event.OpenSession) (*event.U
 	}
 	err = u.store.Insert(ctx, sessions, doc)
 	if errors.Is(err, views.ErrExists) {
-		// The ids behind hashes are random, so the same hash means that the request was sent again.
+		// The ids behind hashes are random, so an equal hash means a repeated request.
 		return u.checkSession(ctx, s.SessionHash, u.clock().UnixMilli())
 	}
 	return found(user), err
@@ -75,7 +75,7 @@ func (u *Users) closeSession(ctx context.Context, hash []byte) (*event.UserAnswe
 	return &event.UserAnswer{Status: event.UserStatus_USER_OK}, err
 }
 
-// session reads a session, nil where there is none, and the Seq of its document.
+// session returns a session, or nil, and the Seq of its document.
 func (u *Users) session(ctx context.Context, hash []byte) (s *event.OpenSession, seq uint64, err error) {
 	docs, err := u.store.Load(ctx, sessions, []string{hex.EncodeToString(hash)}, views.Heads)
 	if err != nil || len(docs) == 0 {
@@ -85,8 +85,8 @@ func (u *Users) session(ctx context.Context, hash []byte) (s *event.OpenSession,
 	return s, docs[0].Seq, event.Decode(docs[0].Head, s)
 }
 
-// see notes that a session was used. A session that is ended or changed at the same moment stays so. The note is not worth
-// a failure of the call that uses the session.
+// see records that a session was used. A session ended or changed concurrently stays so. Failing to record it must not fail the
+// call.
 func (u *Users) see(ctx context.Context, s *event.OpenSession, seq uint64, now int64) {
 	s.SeenMs = now
 	doc, err := sessionDoc(s)
@@ -111,8 +111,8 @@ func (u *Users) listSessions(ctx context.Context, id event.AccountID) (*event.Us
 	return &event.UserAnswer{Status: event.UserStatus_USER_OK, Sessions: valid[:min(len(valid), mostSessions)]}, nil
 }
 
-// endSession ends one session of an account. The answer is USER_NOT_FOUND if the account has none whose hash begins so, and
-// USER_EXISTS if the same change has ended it.
+// endSession ends one session of an account. The answer is USER_NOT_FOUND if none has such a hash prefix, and USER_EXISTS if
+// the same change has already ended it.
 func (u *Users) endSession(ctx context.Context, r *event.EndSession) (*event.UserAnswer, error) {
 	if len(r.GetPrefix()) != prefixBytes || len(r.Change) > 64 {
 		return found(nil), nil
@@ -129,7 +129,7 @@ func (u *Users) endSession(ctx context.Context, r *event.EndSession) (*event.Use
 	}
 	batch := views.Batch{Deletes: []views.Delete{endOf(page[0].SessionHash)}}
 	if len(r.Change) > 0 {
-		// It has no account, so that it is nobody's session.
+		// Without an account it is nobody's session.
 		batch.Puts = append(batch.Puts, views.Put{Collection: sessions, Doc: views.Doc{
 			ID: endID(r.Change), Keys: views.Keys{{Name: "expires", Value: views.Int(u.clock().Add(endedFor).UnixMilli())}},
 		}})
@@ -148,14 +148,14 @@ func (u *Users) endedBefore(ctx context.Context, change []byte) (*event.UserAnsw
 	return &event.UserAnswer{Status: event.UserStatus_USER_EXISTS}, nil
 }
 
-// endID is the id of the note that a call has ended a session. No session has such an id.
+// endID is the id of the record that a call has ended a session. No session has such an id.
 func endID(change []byte) string { return "ended/" + hex.EncodeToString(change) }
 
 func ofAccount(id event.AccountID, limit int) views.Query {
 	return views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Limit: limit}
 }
 
-// validSessions are those of the user's epoch that have not expired. Of more than 10,000 some are left out.
+// validSessions returns the unexpired sessions of the user's epoch. Above 10,000 some are omitted.
 func (u *Users) validSessions(ctx context.Context, id event.AccountID) (valid []*event.OpenSession, err error) {
 	query := ofAccount(id, views.MaxList)
 	for range mostPages {
@@ -171,7 +171,7 @@ func (u *Users) validSessions(ctx context.Context, id event.AccountID) (valid []
 	return valid, nil
 }
 
-// sessionPage reads a page of sessions, and returns those of them that are valid. last is the id behind which there may be more.
+// sessionPage reads a page of sessions, and returns the valid ones. last is the id after which there may be more.
 func (u *Users) sessionPage(ctx context.Context, id event.AccountID, query views.Query) (valid []*event.OpenSession, last string, err error) {
 	user, err := u.byAccount(ctx, id)
 	if err != nil || user == nil {
@@ -197,7 +197,7 @@ func (u *Users) sessionPage(ctx context.Context, id event.AccountID, query views
 	return valid, last, nil
 }
 
-// kept moves a session of the user's epoch of before to the present one. It is nil where there is none.
+// kept moves a session to the user's new epoch; nil if there is none to keep.
 func (u *Users) kept(ctx context.Context, hash []byte, user *event.User, before uint64) (*views.Put, error) {
 	if len(hash) == 0 {
 		return nil, nil
@@ -214,7 +214,7 @@ func (u *Users) kept(ctx context.Context, hash []byte, user *event.User, before 
 	if err != nil {
 		return nil, err
 	}
-	doc.Seq = seq + 1 // see does not undo it
+	doc.Seq = seq + 1 // see can't undo it
 	return &views.Put{Collection: sessions, Doc: doc}, nil
 }
 
@@ -227,7 +227,7 @@ func sessionDoc(s *event.OpenSession) (views.Doc, error) {
 	}, err
 }
 
-// endOf deletes a session, whatever the Seq of its document is. A hash never comes back.
+// endOf deletes a session, whatever the Seq of its document. A hash is never reused.
 func endOf(hash []byte) views.Delete {
 	return views.Delete{Collection: sessions, ID: hex.EncodeToString(hash), Seq: endSeq}
 }

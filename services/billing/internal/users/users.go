@@ -1,5 +1,5 @@
-// Package users keeps email addresses, password hashes and sessions. They are in the view store only and never in a
-// journal, because a journal is kept for ever.
+// Package users keeps email addresses, password hashes and sessions. They are only in the read model, never in a journal, which
+// is permanent.
 package users
 
 import (
@@ -25,23 +25,23 @@ const (
 
 	byDeletion = "by_deletion"
 
-	// changes is the stream whose checkpoint each change of a user moves, so that two changes at a time can't both count.
+	// changes is the stream whose checkpoint moves with each change of a user, so that concurrent changes conflict.
 	changes = "billing_users"
 
 	sweepEvery = time.Minute
 	sweepPage  = 500
-	mostUsers  = 200 // of a page
-	mostTries  = 20  // of a change, beside others
+	mostUsers  = 200 // per page
+	mostTries  = 20  // of a change, with concurrent ones
 
-	keptChanges = 32 // of a password and of an address, by which a call that is sent again is known
+	keptChanges = 32 // ids of password and address changes by which a repeated call is recognized
 )
 
-// Collections are those that users and sessions are kept in.
+// Collections returns the collections of users and sessions.
 func Collections() []views.Collection {
 	return []views.Collection{
 		{Name: users, Indexes: []views.Index{
 			{Name: byAccount, Keys: []string{"account"}},
-			{Name: byExpiry, Keys: []string{"expires"}}, // of addresses that are reserved
+			{Name: byExpiry, Keys: []string{"expires"}}, // of reserved addresses
 			{Name: byDeletion, Keys: []string{"deletes"}},
 		}},
 		{Name: sessions, Indexes: []views.Index{
@@ -53,23 +53,23 @@ func Collections() []views.Collection {
 	}
 }
 
-// Users answers event.UserRequest. Safe for concurrent use, and for any number of instances on one store.
+// Users answers event.UserRequest. Safe for concurrent use, with any number of instances on one store.
 type Users struct {
 	store views.Store
 	clock func() time.Time // with the development offset
 	log   *slog.Logger
 
-	registerLimit int // users that one source may make in a day
+	registerLimit int // users per source and day
 
 	webhooks func(context.Context, *event.WebhookRequest) (*event.WebhookAnswer, error)
 }
 
-// New makes Users over a store that was opened with Collections.
+// New returns Users over a store opened with Collections.
 func New(store views.Store, clock func() time.Time, registerLimit int, log *slog.Logger) *Users {
 	return &Users{store: store, clock: clock, log: log, registerLimit: registerLimit}
 }
 
-// AnswerWebhooks has requests about webhooks answered, for use before Handle. Without it they are refused.
+// AnswerWebhooks sets the handler of requests about webhooks, which are refused otherwise. Call it before Handle.
 func (u *Users) AnswerWebhooks(answer func(context.Context, *event.WebhookRequest) (*event.WebhookAnswer, error)) {
 	u.webhooks = answer
 }
@@ -143,8 +143,8 @@ func found(user *event.User) *event.UserAnswer {
 	return &event.UserAnswer{Status: event.UserStatus_USER_OK, User: user}
 }
 
-// register adds a user, unless the source has made too many today. If the address is taken by another account, it answers USER_EXISTS and that user. If it is taken
-// by the same account, an earlier answer was lost, and it answers as then.
+// register adds a user, unless the source is over its limit for today. If the address belongs to another account, it answers
+// USER_EXISTS and that user. If it belongs to the same account, an earlier answer was lost and is repeated.
 func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.UserAnswer, error) {
 	id := event.EmailID(r.Email)
 	if id == "" || len(r.Email) > event.MaxEmailBytes || r.Account == 0 {
@@ -185,8 +185,8 @@ func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.Use
 	return answer, nil
 }
 
-// registerAgain adds a user whose address another one has given up a short time ago. The store wants a document that is newer
-// than the one that was deleted.
+// registerAgain adds a user whose address another one has given up recently. The store requires a document newer than the
+// deleted one.
 func (u *Users) registerAgain(ctx context.Context, user *event.User, doc views.Doc) (*event.UserAnswer, error) {
 	at, err := u.store.Checkpoint(ctx, changes)
 	if err != nil {
@@ -201,7 +201,7 @@ func (u *Users) registerAgain(ctx context.Context, user *event.User, doc views.D
 	return found(user), nil
 }
 
-// byEmail is the user of an address, or the account that an address is reserved for.
+// byEmail returns the user of an address, or the account that it is reserved for.
 func (u *Users) byEmail(ctx context.Context, id string) (*event.User, error) {
 	docs, err := u.store.Load(ctx, users, []string{id}, views.Heads)
 	return decodeUser(docs, err)
@@ -212,7 +212,7 @@ func (u *Users) byAccount(ctx context.Context, id event.AccountID) (*event.User,
 	return user, err
 }
 
-// record is the user of an account, with the Seq of the document. A change keeps it, unless the document gets another id.
+// record returns the user of an account, and the Seq of the document. A change keeps the Seq, unless the document's id changes.
 func (u *Users) record(ctx context.Context, id event.AccountID) (user *event.User, seq uint64, err error) {
 	docs, err := u.store.List(ctx, users, views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Limit: 1})
 	if user, err = decodeUser(docs, err); user != nil {
@@ -264,15 +264,15 @@ func (u *Users) setPassword(ctx context.Context, r *event.SetPassword) (*event.U
 	})
 }
 
-// change ends all sessions of a user but one, and has set change the user in the same step. If set returns false, nothing
-// changes and the answer is USER_CHANGED. A session that is opened by an earlier password meanwhile is not valid.
+// change ends all sessions of a user but one, and applies set to the user in the same step. If set returns false, nothing
+// changes and the answer is USER_CHANGED. A session opened with an earlier password meanwhile is not valid.
 func (u *Users) change(ctx context.Context, id event.AccountID, keep []byte, set func(*event.User) bool) (*event.UserAnswer, error) {
 	return u.update(ctx, id, update{ends: true, keep: keep, set: set})
 }
 
 // update is a change of a user.
 type update struct {
-	ends bool   // all sessions, but for that of the hash keep
+	ends bool   // all sessions, except the one with the hash keep
 	keep []byte // nil: none
 	set  func(*event.User) bool
 }
@@ -315,7 +315,7 @@ func (u *Users) update(ctx context.Context, id event.AccountID, change update) (
 
 var errBusy error = &rpc.Error{Code: rpc.CodeBusy, Message: "other users change at the same time"}
 
-// newEpoch is drawn and not counted, so that an epoch never comes back, not even where changes begins again from 0.
+// newEpoch is random, so that an epoch is never reused, not even if changes restarts from 0.
 func newEpoch() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
@@ -374,8 +374,7 @@ func (u *Users) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep removes the sessions that have expired, the registrations of days before, and addresses that were reserved and are
-// not used.
+// Sweep removes expired sessions, registrations of previous days, and reserved addresses that were not used.
 func (u *Users) Sweep(ctx context.Context) error {
 	return errors.Join(u.sweep(ctx, sessions), u.sweep(ctx, registrations), u.sweep(ctx, users))
 }

@@ -10,8 +10,8 @@ import (
 
 const maxURLBytes = 2048
 
-// checkURL returns what is wrong with the address of a webhook, as the end of "url must …"; "" where nothing is. Names are
-// looked up and checked when they are dialled, since they may lead elsewhere by then.
+// checkURL returns what is wrong with a webhook's URL, as the end of "url must …"; "" if it is valid. Names are resolved and
+// checked when dialing, since they may change.
 func checkURL(text string, allowPrivate bool) string {
 	if len(text) > maxURLBytes {
 		return "have at most " + strconv.Itoa(maxURLBytes) + " bytes"

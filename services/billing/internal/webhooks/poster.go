@@ -23,9 +23,9 @@ import (
 const (
 	attemptTime   = 10 * time.Second
 	dialTime      = 5 * time.Second
-	excerptBytes  = 1024     // of the answer that are kept
-	drainedBytes  = 16 << 10 // of the answer that are read, so that the connection can be used again
-	headerBytes   = 16 << 10 // of the answer's header
+	excerptBytes  = 1024     // of the response, kept
+	drainedBytes  = 16 << 10 // of the response, read so that the connection can be reused
+	headerBytes   = 16 << 10 // of the response header
 	idleConns     = 16       // over all hosts
 	idleTime      = time.Minute
 	statusGone    = http.StatusGone
@@ -37,13 +37,13 @@ const (
 type poster struct {
 	store  *Store
 	client *http.Client
-	limit  time.Duration // of an attempt
+	limit  time.Duration // per attempt
 }
 
 func newPoster(store *Store) *poster {
 	dialer := &net.Dialer{Timeout: dialTime, KeepAlive: 30 * time.Second}
 	if !store.allowPrivate {
-		dialer.Control = dialPublic // after the name was looked up, for each address of it
+		dialer.Control = dialPublic // after name resolution, for each address
 	}
 	return &poster{store: store, limit: attemptTime, client: &http.Client{
 		Transport: &http.Transport{
@@ -55,7 +55,7 @@ func newPoster(store *Store) *poster {
 	}}
 }
 
-// attempt posts an alert once. An answer other than 2xx is a failure, redirects included.
+// attempt posts an alert once. A response other than 2xx is a failure, including redirects.
 func (p *poster) attempt(ctx context.Context, a *event.Alert, address *event.WebhookAddress) *event.DeliveryAttempt {
 	began := time.Now()
 	now := p.store.clock()
@@ -82,7 +82,7 @@ func (p *poster) attempt(ctx context.Context, a *event.Alert, address *event.Web
 	return out
 }
 
-// request is the request of an attempt. All secrets sign that are valid.
+// request builds an attempt's request, signed with all valid secrets.
 func (p *poster) request(ctx context.Context, a *event.Alert, address *event.WebhookAddress, now time.Time) (*http.Request, error) {
 	body, err := alert.Encode(a)
 	if err != nil {
@@ -119,9 +119,9 @@ func (p *poster) request(ctx context.Context, a *event.Alert, address *event.Web
 	return request, nil
 }
 
-// excerpt is the beginning of an answer as text.
+// excerpt is the beginning of a response as text.
 func excerpt(body io.Reader) string {
-	data, _ := io.ReadAll(io.LimitReader(body, excerptBytes)) // what has come is shown
+	data, _ := io.ReadAll(io.LimitReader(body, excerptBytes)) // an error keeps what was read
 	io.Copy(io.Discard, io.LimitReader(body, drainedBytes))   //nolint:errcheck // only so that the connection can be used again
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -131,7 +131,7 @@ func excerpt(body io.Reader) string {
 	}, strings.ToValidUTF8(string(data), "\uFFFD"))
 }
 
-// plain tells the webhook's owner why there was no answer. It names neither the address nor anything of our own network.
+// plain tells the webhook's owner why there was no response, without naming the address or anything of our own network.
 func plain(err error) string {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err

@@ -10,14 +10,14 @@ import (
 	"fmt"
 )
 
-// errSealed means that a secret was encrypted with none of the keys.
+// errSealed means that none of the keys decrypts a secret.
 var errSealed = errors.New("the webhook's secret was encrypted with another QUIRE_SECRET")
 
-// errNoSecret means that there is no key at all.
+// errNoSecret means that no key is configured.
 var errNoSecret = errors.New("webhooks need QUIRE_SECRET")
 
-// sealer encrypts the secrets of webhooks, so that a copy of the read model signs for nobody. Its keys are derived from
-// QUIRE_SECRET and the secrets that are accepted beside it.
+// sealer encrypts the secrets of webhooks, so that a copy of the read model can't sign. Its keys derive from QUIRE_SECRET and
+// the other accepted secrets.
 type sealer struct{ keys []sealKey } // the first encrypts
 
 type sealKey struct {
@@ -50,7 +50,7 @@ func newSealer(masters [][]byte) (*sealer, error) {
 	return s, nil
 }
 
-// seal encrypts a secret for a place, and for no other.
+// seal encrypts a secret bound to a place: it can't be opened for another.
 func (s *sealer) seal(secret []byte, of string) ([]byte, error) {
 	if len(s.keys) == 0 {
 		return nil, errNoSecret
@@ -74,7 +74,7 @@ func (s *sealer) open(sealed []byte, of string) ([]byte, error) {
 	return nil, errSealed
 }
 
-// present tells whether a secret is encrypted with the key that encrypts now.
+// present reports whether a secret is encrypted with the current key.
 func (s *sealer) present(sealed []byte) bool {
 	return len(s.keys) == 0 || len(sealed) >= keyIDBytes && [keyIDBytes]byte(sealed[:keyIDBytes]) == s.keys[0].id
 }

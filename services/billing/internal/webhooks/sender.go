@@ -25,18 +25,18 @@ import (
 const (
 	pollEvery  = 500 * time.Millisecond
 	leaseTime  = 15 * time.Second
-	leaseEarly = 10 * time.Second // that it is renewed before its end
-	stopWait   = 2 * time.Second  // for attempts that run at a stop
+	leaseEarly = 10 * time.Second // before its end, when it is renewed
+	stopWait   = 2 * time.Second  // for attempts in progress at a stop
 	sweepEvery = time.Hour
 	sweepPage  = 500
 
-	mostRunning    = 64 // attempts at a time
+	mostRunning    = 64 // concurrent attempts
 	mostPerHost    = 4
 	mostPerAccount = 8
 	scanPage       = 250
 	scanPages      = 4
-	putOff         = 5 * time.Second // of deliveries that others of their host or account hold up
-	commitPuts     = 32              // a store that stands in for MongoDB takes no more
+	putOff         = 5 * time.Second // delay of deliveries blocked by others to the same host or account
+	commitPuts     = 32              // the maximum of some MongoDB substitutes
 	commitTime     = 30 * time.Second
 
 	leaseStream = "billing_sender"
@@ -45,7 +45,7 @@ const (
 	keptAttempts = 20
 )
 
-// pauses are those between two attempts: three days in all.
+// pauses are the delays between attempts: three days in all.
 func pauses() []time.Duration {
 	return []time.Duration{
 		5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 8 * time.Hour, 12 * time.Hour,
@@ -53,11 +53,11 @@ func pauses() []time.Duration {
 	}
 }
 
-// maxAge of an alert that was never tried. An older one comes from a read model that was made anew.
+// maxAge of an alert that was never tried. An older one comes from a rebuilt read model.
 const maxAge = 3 * 24 * time.Hour
 
-// Sender posts what is due. Of several instances on one read model one sends at a time: the one that has the lease. What an
-// instance has sent without noting it is sent again by the next one, with the same id.
+// Sender posts due deliveries. Of several instances on one read model only the holder of the lease sends. What an instance has
+// sent without recording it is sent again by the next one, with the same id.
 type Sender struct {
 	store    *Store
 	instance string
@@ -81,10 +81,10 @@ type Sender struct {
 type result struct {
 	id, host string
 	account  uint64
-	delivery *event.Delivery // nil: it was cut off, and is tried again
+	delivery *event.Delivery // nil: interrupted, to be retried
 }
 
-// NewSender makes a Sender. The metrics may be nil.
+// NewSender returns a Sender. The metrics may be nil.
 func NewSender(store *Store, instance string, log *slog.Logger, m *telemetry.Metrics) *Sender {
 	s := &Sender{
 		store: store, instance: instance, log: log, post: newPoster(store), poll: pollEvery,
@@ -94,7 +94,7 @@ func NewSender(store *Store, instance string, log *slog.Logger, m *telemetry.Met
 		running: map[string]string{}, hosts: map[string]int{}, accounts: map[uint64]int{}, results: make(chan result, mostRunning),
 	}
 	for _, r := range []string{sentDelivered, sentFailed, sentGivenUp} {
-		s.sent.WithLabelValues(r) // shown from the start
+		s.sent.WithLabelValues(r) // visible from the start
 	}
 	return s
 }
@@ -102,11 +102,11 @@ func NewSender(store *Store, instance string, log *slog.Logger, m *telemetry.Met
 // Results of attempts, in metrics.
 const (
 	sentDelivered = "delivered"
-	sentFailed    = "failed" // it is tried again
+	sentFailed    = "failed" // to be retried
 	sentGivenUp   = "given_up"
 )
 
-// Run sends until ctx ends. Then it waits a little for the attempts that run. It returns nil.
+// Run sends until ctx ends. Then it waits briefly for attempts in progress. It returns nil.
 func (s *Sender) Run(ctx context.Context) error {
 	if len(s.store.sealer.keys) == 0 {
 		s.log.Warn("nobody can make a webhook, and none is sent anything: QUIRE_SECRET is not set")
@@ -139,7 +139,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	return nil
 }
 
-// stop notes the attempts that end within stopWait, and cuts the others off.
+// stop records the attempts that end within stopWait, and cancels the others.
 func (s *Sender) stop(cut context.CancelFunc) {
 	timer := time.AfterFunc(stopWait, cut)
 	defer timer.Stop()
@@ -167,7 +167,7 @@ func (s *Sender) noted(ctx context.Context, err error) {
 	s.failing = err != nil
 }
 
-// work notes results, and starts what is due.
+// work records results, and starts due attempts.
 func (s *Sender) work(ctx, sending context.Context) error {
 	for len(s.results) > 0 {
 		s.unsaved = append(s.unsaved, <-s.results)
@@ -195,7 +195,7 @@ func (s *Sender) work(ctx, sending context.Context) error {
 	return s.startDue(ctx, sending)
 }
 
-// due gives the deliveries of a page that are due.
+// due returns the due deliveries of a page.
 func (s *Sender) due(ctx context.Context, query views.Query) ([]views.Doc, error) {
 	docs, err := s.store.store.List(ctx, deliveries, query)
 	if err != nil {
@@ -210,13 +210,13 @@ func (s *Sender) due(ctx context.Context, query views.Query) ([]views.Doc, error
 	return docs, nil
 }
 
-// lease says which instance sends.
+// lease names the sending instance.
 type lease struct {
 	Instance string `json:"instance"`
 	UntilMs  int64  `json:"untilMs"`
 }
 
-// lead tells whether this instance has the lease, and takes it where nobody has.
+// lead reports whether this instance has the lease, after taking a free one.
 func (s *Sender) lead(ctx context.Context) (bool, error) {
 	if s.store.clock().Add(leaseEarly).Before(s.until) {
 		return true, nil
@@ -224,7 +224,7 @@ func (s *Sender) lead(ctx context.Context) (bool, error) {
 	return s.take(ctx, leaseTime)
 }
 
-// take takes, renews or with 0 gives up the lease.
+// take takes or renews the lease, or releases it if length is 0.
 func (s *Sender) take(ctx context.Context, length time.Duration) (bool, error) {
 	store, now := s.store.store, s.store.clock()
 	at, err := store.Checkpoint(ctx, leaseStream)
@@ -261,8 +261,8 @@ func (s *Sender) take(ctx context.Context, length time.Duration) (bool, error) {
 	return err == nil, err
 }
 
-// startDue starts the attempts of what is due, a few at a time for each host and account, so that one slow receiver holds up
-// nobody else. Where much is due, what has to wait is put off, so that what stands behind it is seen.
+// startDue starts due attempts, a few at a time per host and account, so that one slow receiver delays nobody else. If many are
+// due, blocked ones are postponed, so that later ones get a turn.
 func (s *Sender) startDue(ctx, sending context.Context) error {
 	index := views.Index{Name: byDue, Keys: []string{"due"}}
 	query := views.Query{Index: byDue, Limit: scanPage}
@@ -291,7 +291,7 @@ func (s *Sender) startDue(ctx, sending context.Context) error {
 	return s.commit(ctx, puts)
 }
 
-// startPage starts those of a page that may run, and returns those that have to wait.
+// startPage starts the allowed attempts of a page, and returns the blocked deliveries.
 func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (blocked []*event.Delivery, err error) {
 	var list []*event.Delivery
 	var places []string
@@ -331,7 +331,7 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 	return blocked, nil
 }
 
-// hostOf is the host and port that a webhook's attempts are counted under, the same for all spellings.
+// hostOf is the key for counting a webhook's attempts: host and port, the same for all spellings.
 func hostOf(a *event.WebhookAddress) string {
 	u, err := url.Parse(a.GetUrl())
 	if err != nil {
@@ -349,7 +349,7 @@ func (s *Sender) start(ctx context.Context, d *event.Delivery, address *event.We
 	s.running[r.id] = host
 	s.hosts[host]++
 	s.accounts[r.account]++
-	// The channel has room for all that run, so that nobody waits for Run.
+	// The channel has room for all attempts, so that none waits for Run.
 	go func() {
 		attempt := s.attempt(ctx, d, address)
 		if ctx.Err() == nil {
@@ -373,7 +373,7 @@ func (s *Sender) attempt(ctx context.Context, d *event.Delivery, address *event.
 
 const errTooOld = "the event is too old to be sent"
 
-// conclude notes an attempt in its delivery, and when the next one is.
+// conclude records an attempt in its delivery, and schedules the next one.
 func (s *Sender) conclude(d *event.Delivery, a *event.DeliveryAttempt) {
 	d.Attempts = append(d.Attempts, a)
 	d.Attempts = d.Attempts[max(0, len(d.Attempts)-keptAttempts):]
@@ -393,7 +393,7 @@ func (s *Sender) conclude(d *event.Delivery, a *event.DeliveryAttempt) {
 	d.Tries++
 }
 
-// save notes the results. Until it has, the deliveries count as running, so that they are not sent again.
+// save stores the results. Until then the deliveries count as running, so that they are not sent again.
 func (s *Sender) save(ctx context.Context) error {
 	var puts []views.Put
 	for _, r := range s.unsaved {
@@ -436,8 +436,8 @@ func (s *Sender) commit(ctx context.Context, puts []views.Put) error {
 	return nil
 }
 
-// sweep deletes alerts and deliveries that are older than retention, and encrypts secrets with the present key. Any instance
-// may do it.
+// sweep deletes alerts and deliveries past their retention, and re-encrypts secrets with the current key. Any instance may do
+// it.
 func (s *Sender) sweep(ctx context.Context) error {
 	for _, collection := range []string{alerts, deliveries} {
 		for {

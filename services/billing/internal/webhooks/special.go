@@ -10,10 +10,10 @@ import (
 
 var errProhibited = errors.New("not an address of the public internet")
 
-// special are the networks within IPv4 and the global unicast of IPv6 that no webhook may be in, by IANA's IPv4 and IPv6
+// special are the networks within IPv4 and the global unicast of IPv6 where no webhook is allowed, by IANA's IPv4 and IPv6
 // Special-Purpose Address Registries (https://www.iana.org/assignments/iana-ipv4-special-registry and
-// iana-ipv6-special-registry, as of 2025-10) and the multicast registries. The anycast and relay addresses that IANA calls globally
-// reachable are here too: no server of a user is there, or they lead to an IPv4 address.
+// iana-ipv6-special-registry, as of 2025-10) and the multicast registries. They include anycast and relay addresses that IANA
+// calls globally reachable: no user's server is there, or they lead to an IPv4 address.
 func special() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("0.0.0.0/8"),       // this network
@@ -43,9 +43,10 @@ func special() []netip.Prefix {
 	}
 }
 
-// public tells whether an address is one of the public internet. Of IPv6 that is global unicast alone, 2000::/3: loopback, local,
-// multicast, discard-only, SRv6 (5f00::/16) and site-local networks are outside of it, and so are the forms that lead to an IPv4 address
-// (compatible, translated, NAT64). A mapped address is its IPv4 address. One with a zone is in no network.
+// public reports whether an address belongs to the public internet. For IPv6 that is only global unicast, 2000::/3: it excludes
+// loopback, local, multicast, discard-only, SRv6 (5f00::/16) and site-local networks, and the forms that lead to an IPv4
+// address (compatible, translated, NAT64). A mapped address counts as its IPv4 address. An address with a zone is in no
+// network.
 func public(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	if ip.Is6() && !netip.MustParsePrefix("2000::/3").Contains(ip) {
@@ -54,7 +55,7 @@ func public(ip netip.Addr) bool {
 	return ip.IsValid() && !slices.ContainsFunc(special(), func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// dialPublic is a net.Dialer's Control: it refuses each address that a name leads to, at the moment of dialing, unless it is public.
+// dialPublic is a net.Dialer's Control: when dialing it refuses every resolved address that is not public.
 func dialPublic(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

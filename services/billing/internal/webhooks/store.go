@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// changes is the stream whose checkpoint each change of an address moves, so that of two changes at a time none is lost.
+	// changes is the stream whose checkpoint moves with each change of an address, so that no concurrent change is lost.
 	changes   = "billing_webhooks"
 	mostTries = 20
 
-	// overlap is for how long the secret of before signs too, after a new one was made.
+	// overlap is how long the previous secret also signs after a rotation.
 	overlap = 24 * time.Hour
-	// mostSecrets is how many secrets of a webhook sign at a time. The oldest is forgotten for a newer one.
+	// mostSecrets is how many secrets of a webhook sign at a time. A newer one replaces the oldest.
 	mostSecrets = 5
-	// replayed is for how long a creation or rotation is answered again under its idempotency id, as commands are.
+	// replayed is how long a creation or rotation is replayed under its idempotency id, as commands are.
 	replayed = 24 * time.Hour
 
 	mostPage     = 100
-	maxAlertID   = 64 // bytes of an id that somebody asks for
+	maxAlertID   = 64 // bytes of a requested id
 	secretPrefix = "whsec_"
 )
 
-// Store answers event.WebhookRequest. Safe for concurrent use, and for any number of instances on one read model.
+// Store answers event.WebhookRequest. Safe for concurrent use, with any number of instances on one read model.
 type Store struct {
 	store        views.Store
 	clock        func() time.Time
@@ -43,14 +43,14 @@ type Store struct {
 	sealer       *sealer
 }
 
-// Config says how webhooks are kept and delivered.
+// Config configures the storage and delivery of webhooks.
 type Config struct {
 	Partitions   int
-	Secrets      [][]byte // master secrets: the first encrypts, all decrypt; none: no webhook can be made
-	AllowPrivate bool     // takes addresses of private networks and http
+	Secrets      [][]byte // master secrets: the first encrypts, all decrypt; without one no webhook can be created
+	AllowPrivate bool     // allows addresses in private networks and http
 }
 
-// NewStore makes a Store over a read model that was opened with Collections. clock has the development offset.
+// NewStore returns a Store over a read model opened with Collections. clock includes the development offset.
 func NewStore(store views.Store, clock func() time.Time, cfg Config) (*Store, error) {
 	s, err := newSealer(cfg.Secrets)
 	return &Store{store: store, clock: clock, partitions: cfg.Partitions, allowPrivate: cfg.AllowPrivate, sealer: s}, err
@@ -85,8 +85,8 @@ func refusal(status event.WebhookStatus) *event.WebhookAnswer {
 	return &event.WebhookAnswer{Status: status}
 }
 
-// create stores an address with a new secret. The command that makes the webhook in the journal follows; an address without
-// one is swept. The same creation again is answered with the same secret.
+// create stores an address with a new secret. The command that creates the webhook in the journal follows; an address without
+// one is swept. A repeated creation returns the same secret.
 func (s *Store) create(ctx context.Context, account event.AccountID, r *event.CreateAddress) (*event.WebhookAnswer, error) {
 	if reason := checkURL(r.GetUrl(), s.allowPrivate); reason != "" {
 		return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_BAD_URL, Reason: reason}, nil
@@ -127,7 +127,7 @@ func (s *Store) create(ctx context.Context, account event.AccountID, r *event.Cr
 	return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "no free id for a webhook"}
 }
 
-// newID draws the id of a webhook. Under an idempotency id it is always the same.
+// newID returns the id of a new webhook, a function of the idempotency id if there is one.
 func newID(account event.AccountID, change []byte, try uint32) uint64 {
 	var b [8]byte
 	if len(change) == 0 {
@@ -139,7 +139,7 @@ func newID(account event.AccountID, change []byte, try uint32) uint64 {
 	return max(binary.BigEndian.Uint64(b[:]), 1)
 }
 
-// addSecret makes a new secret the present one. That of before signs until overlap has passed.
+// addSecret makes a new secret the current one. The previous secret also signs until overlap has passed.
 func (s *Store) addSecret(a *event.WebhookAddress, change []byte) (text string, err error) {
 	secret := make([]byte, secretBytes)
 	rand.Read(secret)
@@ -165,7 +165,7 @@ func secretText(secret []byte) string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(secret)
 }
 
-// shown is an address as others see it.
+// shown is the public part of an address.
 func shown(a *event.WebhookAddress) []*event.WebhookAddress {
 	return []*event.WebhookAddress{{Account: a.Account, Webhook: a.Webhook, Url: a.Url, CreatedMs: a.CreatedMs}}
 }
@@ -194,8 +194,7 @@ func decodeAddress(doc views.Doc) (*event.WebhookAddress, error) {
 	return a, event.Decode(doc.Head, a)
 }
 
-// change changes an address, which edit is given. It tries again where others change addresses meanwhile. It is nil where there
-// is no such webhook.
+// change applies edit to an address, again after concurrent changes. It returns nil if the webhook does not exist.
 func (s *Store) change(ctx context.Context, account event.AccountID, webhook uint64, edit func(*event.WebhookAddress) error) (*event.WebhookAddress, error) {
 	for range mostTries {
 		at, err := s.store.Checkpoint(ctx, changes)
@@ -241,7 +240,7 @@ func (s *Store) set(ctx context.Context, account event.AccountID, webhook uint64
 	return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK, Addresses: shown(a)}, nil
 }
 
-// errReplayed ends a change that was made before.
+// errReplayed ends a repeated change.
 var errReplayed = errors.New("this change was made before")
 
 func (s *Store) rotate(ctx context.Context, account event.AccountID, webhook uint64, change []byte) (*event.WebhookAnswer, error) {
@@ -277,7 +276,7 @@ func (s *Store) rotate(ctx context.Context, account event.AccountID, webhook uin
 	return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK, Secret: text, PreviousUntilMs: before.GetUntilMs(), Replayed: again}, nil
 }
 
-// find gives one address, or all of an account.
+// find returns one address, or all of an account.
 func (s *Store) find(ctx context.Context, account event.AccountID, webhook uint64) (*event.WebhookAnswer, error) {
 	answer := refusal(event.WebhookStatus_WEBHOOK_OK)
 	if webhook != 0 {
@@ -305,7 +304,7 @@ func (s *Store) find(ctx context.Context, account event.AccountID, webhook uint6
 	return answer, nil
 }
 
-// remove deletes an address, and all that was or would be sent to it. Its webhook is gone from the journal before.
+// remove deletes an address, and all of its past and pending deliveries. Its webhook has already left the journal.
 func (s *Store) remove(ctx context.Context, account event.AccountID, webhook uint64) (*event.WebhookAnswer, error) {
 	return refusal(event.WebhookStatus_WEBHOOK_OK), s.deleteAll(ctx, place(account, webhook))
 }
@@ -330,7 +329,7 @@ func (s *Store) deleteAll(ctx context.Context, at string) error {
 	}
 }
 
-// Erase deletes all that there is of an account's webhooks: addresses, secrets, deliveries and events.
+// Erase deletes everything about an account's webhooks: addresses, secrets, deliveries and events.
 func Erase(ctx context.Context, store views.Store, account event.AccountID) error {
 	s := &Store{store: store}
 	of := func(collection string) ([]views.Doc, error) {
@@ -365,7 +364,7 @@ func Erase(ctx context.Context, store views.Store, account event.AccountID) erro
 			if err := event.Decode(doc.Head, a); err != nil {
 				return err
 			}
-			for _, webhook := range a.Webhooks { // that was deleted before its delivery was there, if it still is
+			for _, webhook := range a.Webhooks { // one may have been deleted before its delivery was stored
 				b.Deletes = append(b.Deletes, views.Delete{Collection: deliveries, ID: deliveryID(account, webhook, a.Id), Seq: doc.Seq + 1})
 			}
 			b.Deletes = append(b.Deletes, views.Delete{Collection: alerts, ID: doc.ID, Seq: doc.Seq})
@@ -376,7 +375,7 @@ func Erase(ctx context.Context, store views.Store, account event.AccountID) erro
 	}
 }
 
-// deliveries gives a page of what was and will be sent to a webhook, the newest first.
+// deliveries returns a page of a webhook's past and pending deliveries, newest first.
 func (s *Store) deliveries(ctx context.Context, account event.AccountID, webhook uint64, r *event.ListDeliveries) (*event.WebhookAnswer, error) {
 	limit := max(1, min(int(r.GetLimit()), mostPage))
 	query := views.Query{Index: byWebhook, Equal: []views.Value{views.String(place(account, webhook))}, Desc: true, Limit: limit + 1}
@@ -401,7 +400,7 @@ func (s *Store) deliveries(ctx context.Context, account event.AccountID, webhook
 	return answer, nil
 }
 
-// replay has a delivery sent again, at once, with the same id.
+// replay requests that a delivery be sent again, at once, with the same id.
 func (s *Store) replay(ctx context.Context, account event.AccountID, webhook uint64, r *event.ReplayDelivery) (*event.WebhookAnswer, error) {
 	if r.GetAlert() == "" || len(r.GetAlert()) > maxAlertID {
 		return refusal(event.WebhookStatus_WEBHOOK_NOT_FOUND), nil
@@ -431,8 +430,8 @@ func (s *Store) replay(ctx context.Context, account event.AccountID, webhook uin
 	return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK, Deliveries: []*event.Delivery{d}}, nil
 }
 
-// Alerts gives a page of an account's alerts after a position, the oldest first, and the position of the last one. Without a position it gives
-// that of the newest.
+// Alerts returns a page of an account's alerts after a position, oldest first, and the position of the last one. Without a
+// position it returns only the newest alert's position.
 func Alerts(ctx context.Context, store views.Store, account event.AccountID, after string, limit int) (*event.AlertsAnswer, error) {
 	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(account.String())}, Limit: limit}
 	if after != "" {
@@ -459,7 +458,7 @@ func Alerts(ctx context.Context, store views.Store, account event.AccountID, aft
 	return answer, nil
 }
 
-// sealAgain encrypts secrets with the present key that were encrypted with another one, which may be taken away then.
+// sealAgain re-encrypts secrets with the current key, so that other keys can be retired.
 func (s *Store) sealAgain(ctx context.Context) error {
 	query := views.Query{Index: byAccount, Limit: sweepPage}
 	index := views.Index{Name: byAccount, Keys: []string{"account"}}
@@ -487,7 +486,7 @@ func (s *Store) sealAgain(ctx context.Context) error {
 	}
 }
 
-// reseal leaves a secret that no key opens as it is.
+// reseal leaves a secret unchanged if no key opens it.
 func (s *Store) reseal(a *event.WebhookAddress) error {
 	at := place(event.AccountID(a.Account), a.Webhook)
 	for _, w := range a.Secrets {
@@ -502,11 +501,11 @@ func (s *Store) reseal(a *event.WebhookAddress) error {
 	return nil
 }
 
-// abandoned is the age of an address whose webhook is not in the journal, after which it is deleted: its creation has failed, or
-// its deletion was cut off.
+// abandoned is the age after which an address is deleted if its webhook is not in the journal: its creation has failed, or its
+// deletion was interrupted.
 const abandoned = time.Hour
 
-// Sweep deletes the addresses of a partition whose webhooks are not in its journal. known tells whether one is, as of now.
+// Sweep deletes a partition's addresses whose webhooks are not in its journal. known reports whether one is, as of now.
 func Sweep(ctx context.Context, store views.Store, partition int, now time.Time, known func(account event.AccountID, webhook uint64) bool) error {
 	s := &Store{store: store}
 	query := views.Query{Index: byPartition, Equal: []views.Value{views.Int(int64(partition))}, Limit: sweepPage}

@@ -1,6 +1,6 @@
-// Package webhooks keeps the addresses of webhooks and delivers alerts to them. What a webhook is told of is decided by the
-// fold (package account) and is in the journal. Its address and its secrets are in the read model alone, since an address may be
-// personal data and a journal is kept for ever.
+// Package webhooks keeps the addresses of webhooks and delivers alerts to them. The fold (package account) decides what a
+// webhook is notified of, in the journal. Addresses and secrets are only in the read model, since an address may be personal
+// data and a journal is permanent.
 package webhooks
 
 import (
@@ -27,7 +27,7 @@ const (
 	retention = 30 * 24 * time.Hour
 )
 
-// Collections are those that addresses, alerts and deliveries are kept in.
+// Collections returns the collections of addresses, alerts and deliveries.
 func Collections() []views.Collection {
 	return []views.Collection{
 		{Name: addresses, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account"}}, {Name: byPartition, Keys: []string{"partition"}}}},
@@ -39,8 +39,8 @@ func Collections() []views.Collection {
 	}
 }
 
-// Puts are the documents of the alerts that the message at a sequence has led to: each alert, and its delivery to each webhook
-// that is told of it. A delivery that the sender has changed since is newer than its Put.
+// Puts returns the documents of the alerts caused by the message at a sequence: each alert, and its delivery to each subscribed
+// webhook. A delivery changed since by the sender is newer than its Put.
 func Puts(sequence uint64, list []*event.Alert) (puts []views.Put, err error) {
 	for _, a := range list {
 		head, err := event.Encode(a)
@@ -91,8 +91,8 @@ func deliveryDoc(d *event.Delivery, seq uint64) (views.Doc, error) {
 	return views.Doc{ID: deliveryID(account, d.Webhook, d.Alert.Id), Seq: seq, Head: head, Keys: keys}, nil
 }
 
-// changed is the document of a delivery that the sender or its owner has changed. It is newer than what the projection writes,
-// also where that writes it again after a crash.
+// changed is the document of a delivery changed by the sender or its owner. It is newer than what the projection writes, even
+// again after a crash.
 func changed(d *event.Delivery) (views.Put, error) {
 	doc, err := deliveryDoc(d, d.Sequence+1)
 	return views.Put{Collection: deliveries, Doc: doc}, err

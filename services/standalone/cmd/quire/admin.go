@@ -21,9 +21,9 @@ import (
 	"quire.dev/services/standalone"
 )
 
-const auditTimeout = 6 * time.Hour // it reads everything from the first event
+const auditTimeout = 6 * time.Hour // it replays all events
 
-// account is the command `account` with those below it.
+// account is the command `account` with its subcommands.
 func (c *command) account() *cobra.Command {
 	var wanted admin.NewAccount
 	create := &cobra.Command{
@@ -37,10 +37,10 @@ func (c *command) account() *cobra.Command {
 	}
 	create.Flags().StringVar(&wanted.Email, "email", "", "address of its holder")
 	create.Flags().StringVar(&wanted.Tier, "tier", "free", "free, pro, max or admin")
-	_ = create.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions(tiers(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = create.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions(tiers(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	account := &cobra.Command{
 		Use: "account", Short: "Make accounts",
-		// Only create is below it, so that a mistake is answered with its usage.
+		// create is the only subcommand, so a mistake is answered with its usage.
 		Args: func(*cobra.Command, []string) error {
 			return cli.Usage("usage: quire account create --email <address> --tier free|pro|max|admin")
 		},
@@ -121,7 +121,7 @@ func (c *command) explain(ctx context.Context, requestID string) error {
 	return nil
 }
 
-// errNotRunning says that there is no server to speak to.
+// errNotRunning means that no server is reachable.
 var errNotRunning = errors.New("no quire is running")
 
 // running finds the running quire by the data folder, else by QUIRE_PUBLIC_URL or QUIRE_LISTEN.
@@ -152,7 +152,7 @@ func (c *command) isSet(name string) bool {
 	return slices.ContainsFunc(c.environ, func(v string) bool { return strings.HasPrefix(v, name+"=") && len(v) > len(name)+1 })
 }
 
-// listenURL is a URL of the server that listens on an address.
+// listenURL is the URL of a server listening on an address.
 func listenURL(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -164,7 +164,7 @@ func listenURL(address string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// withServer calls use with the running quire, or with one that is started on the data folder for it.
+// withServer calls use with the running quire, or starts one on the data folder for it.
 func (c *command) withServer(ctx context.Context, use func(context.Context, admin.Client) error) error {
 	cfg, log, err := c.settings()
 	if err != nil {
@@ -194,14 +194,14 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, admi
 	})
 }
 
-// isRefused tells whether the server could not be connected to at all.
+// isRefused reports whether the connection failed.
 func isRefused(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// waiting prints, after a second and then each second, that something is still under way, until stop is called. progress adds
-// how far it is.
+// waiting prints, after a second and then each second, that an operation is still running, until stop is called. progress adds
+// its progress.
 func (c *command) waiting(what string) (progress func(done, total uint64), stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var printing sync.WaitGroup

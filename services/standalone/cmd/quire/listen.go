@@ -26,14 +26,13 @@ import (
 )
 
 const (
-	listenAddress = "http://127.0.0.1:8080" // where make run listens
-	listenWait    = 30 * time.Second        // that a call waits for an event
-	listenTimeout = 45 * time.Second        // of a call, with its retries
-	forwardTime   = 10 * time.Second        // for an answer, as for that of a webhook
+	listenAddress = "http://127.0.0.1:8080" // of make run
+	listenWait    = 30 * time.Second        // how long a call waits for an event
+	listenTimeout = 45 * time.Second        // of a call, including retries
+	forwardTime   = 10 * time.Second        // for a response, as for a webhook
 )
 
-// listener forwards an account's events to an address, signed as webhooks are: a service on a laptop gets what it would get
-// as a webhook.
+// listener forwards an account's events to an address, signed like webhooks, so that a service on a laptop receives the same.
 type listener struct {
 	account        *client.Account
 	to             string
@@ -42,7 +41,7 @@ type listener struct {
 	stdout, stderr io.Writer
 }
 
-// listen is the command of that name.
+// listen is the command `listen`.
 func (c *command) listen() *cobra.Command {
 	var to, key, base, secret string
 	listen := &cobra.Command{
@@ -83,7 +82,7 @@ A service on your own machine gets what it would get as a webhook. The account n
 	return listen
 }
 
-// variable is one of the environment.
+// variable returns an environment variable.
 func (c *command) variable(name string) string {
 	for _, v := range c.environ {
 		if value, found := strings.CutPrefix(v, name+"="); found {
@@ -93,7 +92,7 @@ func (c *command) variable(name string) string {
 	return ""
 }
 
-// run forwards what happens from now on, until ctx ends or the service refuses the key.
+// run forwards new events until ctx ends or the service refuses the key.
 func (l *listener) run(ctx context.Context, secret string) error {
 	if secret == "" {
 		drawn := make([]byte, 32)
@@ -135,7 +134,7 @@ func (l *listener) run(ctx context.Context, secret string) error {
 	}
 }
 
-// passes tells whether the same call may succeed later.
+// passes reports whether a retry may succeed.
 func passes(err error) bool {
 	if failed := new(client.APIError); errors.As(err, &failed) {
 		return failed.Status >= http.StatusInternalServerError || failed.Status == http.StatusTooManyRequests
@@ -144,7 +143,7 @@ func passes(err error) bool {
 	return status == cli.ExitUnavailable || status == cli.ExitUnknown
 }
 
-// events asks for the events after one of them, and waits for them. Without it the answer has the newest position.
+// events waits for the events after one of them. Without it the answer holds the newest position.
 func (l *listener) events(ctx context.Context, after string) (*client.Events, error) {
 	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()
@@ -166,7 +165,7 @@ func (l *listener) forward(ctx context.Context, e *client.Event) {
 	fmt.Fprintf(l.stderr, "%s: %s\n", e.ID, status)
 }
 
-// posted is the body that webhooks get of an event, to the byte.
+// posted is the body that webhooks get of an event, byte for byte.
 type posted struct {
 	Type      string          `json:"type"`
 	Timestamp string          `json:"timestamp"`

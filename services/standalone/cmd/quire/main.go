@@ -20,11 +20,11 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// Exit statuses of the operator's commands. Those below paste have more: see quire.dev/cli.
+// Exit statuses of the operator's commands. Commands below paste have more: see quire.dev/cli.
 const (
 	exitOK     = cli.ExitOK
 	exitFailed = cli.ExitFailed
-	exitUsage  = cli.ExitUsage // wrong settings too
+	exitUsage  = cli.ExitUsage // invalid settings too
 )
 
 func main() {
@@ -67,12 +67,11 @@ func (c *command) run(ctx context.Context) int {
 	return exitFailed
 }
 
-// withTwoDashes gives the flags that the operator's commands had before other forms were known their second dash: -email was
-// as good as --email.
+// withTwoDashes adds the second dash to flags of the operator's commands, which used to accept -email for --email.
 func withTwoDashes(args []string) []string {
 	out := slices.Clone(args)
 	if len(args) > 0 && args[0] == "paste" {
-		return out // these never had that form
+		return out // other commands never accepted that
 	}
 	for i, arg := range out {
 		name, _, _ := strings.Cut(arg, "=")

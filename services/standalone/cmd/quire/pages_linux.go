@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// forgetStart has the kernel unmap the pages of the program's file that were read so far, half of which only a start needs.
-// Those that are needed again are mapped again, from the page cache. What fails here costs memory and nothing else.
+// forgetStart makes the kernel unmap the pages of the program's file read so far, half of which only the start needs. Pages
+// needed again are mapped again, from the page cache. A failure only costs memory.
 func forgetStart() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -19,8 +19,8 @@ func forgetStart() {
 	if err != nil {
 		return
 	}
-	defer func() { _ = mappings.Close() }() // it was only read
-	var from, to uintptr                    // of the mapping whose lines are read, where it is of the program and can't be written
+	defer func() { _ = mappings.Close() }() // read only
+	var from, to uintptr                    // current mapping, if it is a read-only part of the program
 	for lines := bufio.NewScanner(mappings); lines.Scan(); {
 		line := lines.Text()
 		var first, end uintptr
@@ -32,7 +32,7 @@ func forgetStart() {
 			}
 			continue
 		}
-		// A page that was written before the mapping became read-only is nowhere else.
+		// A page written before the mapping became read-only exists nowhere else.
 		if kind, amount, _ := strings.Cut(line, ":"); kind == "Anonymous" && strings.TrimSpace(amount) == "0 kB" && to > from {
 			_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, from, to-from, syscall.MADV_DONTNEED)
 		}

@@ -17,9 +17,9 @@ import (
 	"quire.dev/services/standalone"
 )
 
-// Beside this limit there is memory that the Go runtime does not count: the program and SQLite's caches, some 140 MB. Under
-// creations 90 MB are in use. Until the limit is near, garbage is collected a quarter as often as by default, which costs only
-// memory: a read takes a tenth less CPU than with 200.
+// Not counted in this limit is memory outside the Go runtime: the program and SQLite's caches, some 140 MB. Creations use 90
+// MB. Until the limit is near, garbage is collected a quarter as often as by default, which only costs memory: a read takes a
+// tenth less CPU than with 200.
 const (
 	memoryLimitBytes = 192 << 20
 	garbagePercent   = 400
@@ -53,14 +53,14 @@ func (c *command) up(ctx context.Context) error {
 		if err := c.greet(ctx, q); err != nil {
 			return err
 		}
-		debug.FreeOSMemory() // which the start took: an idle process needs less
+		debug.FreeOSMemory() // taken by the start: an idle process needs less
 		forgetStart()
 		<-ctx.Done()
 		return nil
 	})
 }
 
-// settings reads the environment and makes the logger.
+// settings reads the environment and creates the logger.
 func (c *command) settings() (host.Settings, *slog.Logger, error) {
 	cfg, err := host.ReadSettings(host.Quire, c.environ)
 	if err != nil {
@@ -69,8 +69,7 @@ func (c *command) settings() (host.Settings, *slog.Logger, error) {
 	return cfg, cfg.Logger(host.Quire, c.stderr), nil
 }
 
-// whileRunning runs q, calls use once q is ready, and stops q when use has returned. It returns the error of the one that
-// failed first.
+// whileRunning runs q, calls use once q is ready, and stops q when use has returned. It returns the first error.
 func (c *command) whileRunning(ctx context.Context, q *standalone.Quire, use func(context.Context) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	var both sync.WaitGroup
@@ -93,7 +92,7 @@ func (c *command) whileRunning(ctx context.Context, q *standalone.Quire, use fun
 	return stopped
 }
 
-// greet says where quire is. On the first start it also shows the admin token, and makes a Pro account.
+// greet prints quire's URL. On the first start it also prints the admin token, and creates a Pro account.
 func (c *command) greet(ctx context.Context, q *standalone.Quire) error {
 	folder := q.Folder()
 	fmt.Fprintf(c.stdout, "quire %s listens on %s\ndata folder: %s\n", version, q.URL(), folder.Path)
@@ -108,7 +107,7 @@ func (c *command) greet(ctx context.Context, q *standalone.Quire) error {
 	return folder.Welcome()
 }
 
-// progress prints the state of steps that take longer than a second, at most once a second.
+// progress prints the progress of steps that take longer than a second, at most once a second.
 func (c *command) progress() func(what string, done, total int64) {
 	const patience = time.Second
 	var current string

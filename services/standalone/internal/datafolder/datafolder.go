@@ -51,8 +51,7 @@ const (
 	suspectFile = "SUSPECT"
 )
 
-// Options replace values that are kept in the folder. If one is empty, the folder's value is used, and made at the first
-// start.
+// Options replace values kept in the folder. An empty one stands for the folder's value, which the first start creates.
 type Options struct {
 	Secret     string   // QUIRE_SECRET
 	Previous   [][]byte // QUIRE_SECRET_PREVIOUS
@@ -62,7 +61,7 @@ type Options struct {
 // Folder is an open, locked data folder. Its methods are for one goroutine.
 type Folder struct {
 	Path       string
-	First      bool // made by this Open
+	First      bool // created by this Open
 	Clean      bool // the last process stopped in order
 	Suspect    bool // a journal was found damaged
 	Secret     []byte
@@ -87,7 +86,7 @@ func (f *Folder) Torn() string { return filepath.Join(f.Path, "torn") }
 // AdminTokenFile is the file with the admin token.
 func (f *Folder) AdminTokenFile() string { return filepath.Join(f.Path, adminFile) }
 
-// Streams returns the names of the journals that earlier starts have recorded.
+// Streams returns the names of the journals recorded by earlier starts.
 func (f *Folder) Streams() []string { return slices.Clone(f.version.streams) }
 
 // CheckUsed returns an error that wraps ErrDamaged if the file is missing or empty although an earlier start has written it.
@@ -106,7 +105,7 @@ func (f *Folder) CheckUsed(path string) error {
 
 func parts() []string { return []string{"nats", "views", "blobs"} }
 
-// Open makes or opens the folder at path and locks it. Errors wrap ErrInUse, ErrNewer, ErrDamaged or ErrSecret, or come from
+// Open creates or opens the folder at path and locks it. Errors wrap ErrInUse, ErrNewer, ErrDamaged or ErrSecret, or come from
 // the operating system.
 func Open(path string, opts Options) (*Folder, error) {
 	abs, err := filepath.Abs(path)
@@ -117,7 +116,7 @@ func Open(path string, opts Options) (*Folder, error) {
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
-	// A folder of other files is refused before a lock file is made in it.
+	// Refuse a folder of other files before creating a lock file in it.
 	made, err := f.readVersion()
 	if err != nil {
 		return nil, err
@@ -133,7 +132,7 @@ func Open(path string, opts Options) (*Folder, error) {
 
 func (f *Folder) open(made bool, opts Options) error {
 	if !made {
-		// Another process may have made it before this one got the lock.
+		// Another process may have created it before this one got the lock.
 		var err error
 		if made, err = f.readVersion(); err != nil {
 			return err
@@ -159,12 +158,13 @@ func (f *Folder) Started() error {
 	return durable.SyncFolder(f.Path)
 }
 
-// Stopped records that everything was stopped in order. The next start then accepts no torn file.
+// Stopped records an orderly stop. The next start then accepts no torn file.
 func (f *Folder) Stopped() error {
 	return durable.Write(filepath.Join(f.Path, cleanFile), nil)
 }
 
-// SetSuspect records that a journal was found damaged, or that all were found whole. It is the one method for any goroutine.
+// SetSuspect records that a journal was found damaged, or that all were found whole. Unlike the other methods it is safe for
+// concurrent use.
 func (f *Folder) SetSuspect(suspect bool) error {
 	file := filepath.Join(f.Path, suspectFile)
 	if suspect {
@@ -195,7 +195,7 @@ func (f *Folder) Record(streams []string) error {
 // Welcomed reports whether Welcome was called, by this process or an earlier one.
 func (f *Folder) Welcomed() bool { return f.version.welcome }
 
-// Welcome records that the first account was made and its key shown.
+// Welcome records that the first account was created and its key shown.
 func (f *Folder) Welcome() error {
 	next := f.version
 	next.welcome = true
@@ -225,7 +225,7 @@ func (f *Folder) Announce(url, adminURL string) error {
 // Close releases the lock.
 func (f *Folder) Close() error { return f.lock.Close() }
 
-// acquire takes the lock. The operating system releases it when the process ends in any way.
+// acquire takes the lock. The operating system releases it however the process ends.
 func (f *Folder) acquire() error {
 	file, err := os.OpenFile(filepath.Join(f.Path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -249,7 +249,7 @@ type Holder struct {
 	PID int
 	URL string // empty while it starts
 
-	AdminURL string // likewise
+	AdminURL string // empty while it starts
 }
 
 func (h Holder) describe() string {
@@ -262,7 +262,7 @@ func (h Holder) describe() string {
 	return strconv.Itoa(h.PID)
 }
 
-// Running returns the process that has the folder at path open. It returns false if there is none, or no such folder.
+// Running returns the process that has the folder at path open. It returns false if no process or folder exists.
 func Running(path string) (Holder, bool, error) {
 	file, err := os.Open(filepath.Join(path, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -307,7 +307,7 @@ func AdminToken(path string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// readVersion reads VERSION. It returns false if the folder is not made yet, and an error if it can't be made.
+// readVersion reads VERSION. It returns false if the folder has yet to be created, and an error if that is impossible.
 func (f *Folder) readVersion() (bool, error) {
 	data, err := os.ReadFile(filepath.Join(f.Path, versionFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -329,7 +329,7 @@ func (f *Folder) readVersion() (bool, error) {
 	return true, nil
 }
 
-// checkUnmade accepts an empty folder, and one in which a start ended before it stored data.
+// checkUnmade accepts an empty folder, and one whose first start ended before it stored data.
 func (f *Folder) checkUnmade() error {
 	entries, err := os.ReadDir(f.Path)
 	if err != nil {
@@ -354,7 +354,7 @@ func (f *Folder) checkUnmade() error {
 	return nil
 }
 
-// create makes the content of a new folder. VERSION comes last, so a folder with that file is complete.
+// create writes the content of a new folder. VERSION comes last, so a folder with that file is complete.
 func (f *Folder) create(opts Options) error {
 	f.First = true
 	for _, part := range parts() {
@@ -411,14 +411,14 @@ func (f *Folder) check(opts Options) error {
 		"without it no API key would be valid", ErrSecret, f.Path)
 }
 
-// replaceSecret notes that the folder is used with another secret from now on.
+// replaceSecret records that the folder uses another secret from now on.
 func (f *Folder) replaceSecret() error {
 	f.version.secret = fingerprint(f.Secret)
 	return durable.Write(filepath.Join(f.Path, versionFile), f.version.encode())
 }
 
-// loadAdminToken sets the admin token: from opts, from its file, or else a new one. To get a new token, delete the file
-// and start again.
+// loadAdminToken sets the admin token: from opts, from its file, or else a new one. To get a new token, delete the file and
+// restart.
 func (f *Folder) loadAdminToken(opts Options) error {
 	if f.AdminToken = opts.AdminToken; f.AdminToken != "" {
 		return nil
@@ -441,7 +441,7 @@ func (f *Folder) damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s. Nothing was changed; restore the folder from a backup", ErrDamaged, f.Path, fmt.Sprintf(format, args...))
 }
 
-// token has 260 random bits.
+// token returns 260 random bits.
 func token() string { return strings.ToLower(rand.Text() + rand.Text()) }
 
 // fingerprint identifies a secret without revealing it.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// version is the content of the file VERSION: the number of the format on the first line, then lines of a word and a value.
+// version is the content of the file VERSION: the number of the format on the first line, then lines with a name and a value.
 type version struct {
 	format  int
 	secret  string   // fingerprint of the secret

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the content of the file at path, or makes the file. Once it returns nil, the content is on the disk. It
-// uses a file of the same name with ".tmp", which is left behind by a crash only.
+// Write replaces the content of the file at path, or creates the file. Once it returns nil, the content is on the disk. It
+// writes to a temporary file with the suffix ".tmp", which only a crash leaves behind.
 func Write(path string, data []byte) error {
 	temporary := path + ".tmp"
 	err := write(temporary, data)
@@ -32,7 +32,7 @@ func write(path string, data []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// SyncFolder stores on the disk which files the folder has.
+// SyncFolder syncs the folder's entries to the disk.
 func SyncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err == nil {

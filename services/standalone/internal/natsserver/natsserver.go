@@ -1,9 +1,9 @@
 // Package natsserver runs the journal server inside the process and keeps it running.
 //
-// The server has no listener. Clients connect and reconnect within the process, through InProcessConn. After a failed
-// write, on a full disk for example, a stream takes no more messages. A server without disk space turns JetStream off.
-// Neither recovers by itself. For this reason Run watches the server, and starts another one on the same folder once the
-// folder can be written again. Clients publish again what was not acknowledged.
+// The server has no listener. Clients connect and reconnect within the process, through InProcessConn. After a failed write, on
+// a full disk for example, a stream takes no more messages. A server without disk space turns JetStream off. Neither recovers
+// by itself. For this reason Run watches the server, and restarts it on the same folder once the folder is writable. Clients
+// republish whatever was not acknowledged.
 package natsserver
 
 import (
@@ -24,7 +24,7 @@ import (
 	"quire.dev/services/standalone/internal/durable"
 )
 
-// ErrDown is the error of connections while the server is started again.
+// ErrDown is the error of connections during a restart of the server.
 var ErrDown = errors.New("journal server is down")
 
 const (
@@ -34,27 +34,27 @@ const (
 	minRetry        = 250 * time.Millisecond
 	maxRetry        = 2 * time.Second
 	memoryBytes     = 64 << 20
-	// Only the disk is a bound. The server turns JetStream off at a bound of its own.
+	// Only the disk is the limit. The server turns JetStream off at its own limit.
 	storeBytes = 1 << 60
 )
 
-// Options of a Server. Folder and Logger must be set.
+// Options of a Server. Folder and Logger are required.
 type Options struct {
 	Folder string
 	Logger *slog.Logger
-	// BeforeStart, unless it is nil, is called before each start. Its error prevents the start.
+	// BeforeStart, if not nil, is called before each start. Its error prevents the start.
 	BeforeStart func(context.Context) error
-	// Plain says that nobody but the server reads or writes its files, since their format is not known: see natsfiles.Tried.
+	// Plain means that only the server reads or writes its files, since their format is unknown: see natsfiles.Tried.
 	Plain bool
 }
 
-// Version is that of the server.
+// Version is the server's version.
 const Version = server.VERSION
 
-// Server is a running journal server. It is safe for concurrent use.
+// Server is a running journal server. Safe for concurrent use.
 type Server struct {
 	opts     Options
-	restarts sync.Mutex // is held during a restart
+	restarts sync.Mutex // held during a restart
 
 	mu      sync.Mutex
 	current *server.Server // nil while down
@@ -134,14 +134,14 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// lastingChecks is how many checks in a row have to fail before the server is started again.
+// lastingChecks is how many successive checks must fail before a restart.
 const lastingChecks = 4
 
-// watcher tells failures that last from those that pass. A stream has its folder a moment before the server knows it: a check
-// in between takes it for lost.
+// watcher separates lasting failures from passing ones. A stream has its folder a moment before the server knows it: a check in
+// between takes it for lost.
 type watcher struct{ failed int }
 
-// lasting returns the error of a check if those before it failed too.
+// lasting returns the error of a check if the previous ones failed too.
 func (w *watcher) lasting(err error) error {
 	if err == nil {
 		w.failed = 0
@@ -168,7 +168,7 @@ func (s *Server) recover(ctx context.Context) {
 	}
 }
 
-// Restart stops the server and starts it on the same folder. Clients reconnect by themselves. After an error the server is
+// Restart stops the server and starts it on the same folder. Clients reconnect automatically. After an error the server is
 // down, and Restart may be called again.
 func (s *Server) Restart(ctx context.Context) error {
 	s.restarts.Lock()
@@ -182,7 +182,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.start(ctx)
 }
 
-// Stop stops the server for good and waits until its files are closed.
+// Stop stops the server permanently and waits until its files are closed.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -228,7 +228,7 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return ns.InProcessConn()
 }
 
-// health runs the server's own health check, which exists as an HTTP handler only. It finds disabled JetStream, streams that
+// health runs the server's own health check, which exists only as an HTTP handler. It detects disabled JetStream, streams that
 // were not recovered, and streams with a write error.
 func health(ns *server.Server) error {
 	if !ns.JetStreamEnabled() {
@@ -244,11 +244,11 @@ func health(ns *server.Server) error {
 	})
 }
 
-// healthTries is how often a server that seems not to have started is asked again.
+// healthTries is how often an apparently unstarted server is checked again.
 const healthTries = 20
 
-// repeated does a health check. The check gives the server, which started before, a millisecond to say so. Where processors
-// are busy that may pass unused, and the check fails by chance: it is done again.
+// repeated repeats a health check that fails by chance: it gives the server, which has already started, a millisecond to say
+// so, which may not suffice on busy processors.
 func repeated(check func() (recorder, error)) error {
 	for tries := 1; ; tries++ {
 		answer, err := check()
@@ -261,7 +261,7 @@ func repeated(check func() (recorder, error)) error {
 	}
 }
 
-// recorder keeps the answer of an HTTP handler.
+// recorder records the response of an HTTP handler.
 type recorder struct {
 	header http.Header
 	status int
@@ -282,7 +282,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// logger logs the messages of the server, notices at the debug level.
+// logger logs the server's messages, notices at debug level.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Noticef(format string, v ...any) {

@@ -1,5 +1,5 @@
-// Package quiretest is shared by the tests of a whole Quire, of one process and of many: a crowd of clients, and read models
-// that fail.
+// Package quiretest is shared by the tests of a whole Quire, in one process or many: a crowd of clients, and read models that
+// fail.
 package quiretest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"quire.dev/tools/cluster/load"
 )
 
-// Gather makes a crowd of clients, which does not work yet.
+// Gather returns an idle crowd of clients.
 func Gather(t testing.TB, cfg load.Config) *load.Load {
 	t.Helper()
 	l, err := load.New(t.Context(), cfg)
@@ -22,7 +22,7 @@ func Gather(t testing.TB, cfg load.Config) *load.Load {
 	return l
 }
 
-// Running runs the crowd until stop is called, which may be called several times.
+// Running runs the crowd until stop is called, perhaps several times.
 func Running(t testing.TB, l *load.Load) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -43,7 +43,7 @@ func More(t testing.TB, what string, l *load.Load, count int64) {
 	})
 }
 
-// Check verifies everything that was acknowledged to the crowd, and audits the journals.
+// Check verifies everything acknowledged to the crowd, and audits the journals.
 func Check(t testing.TB, l *load.Load) error {
 	t.Helper()
 	for _, kind := range []load.Kind{load.Read, load.Lite} {

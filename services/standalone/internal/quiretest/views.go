@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Views makes read models fail or hang. The zero value lets them work. It is safe for concurrent use.
+// Views makes read models fail or hang. With the zero value they work. Safe for concurrent use.
 type Views struct {
 	condition atomic.Int32
 	changes   wait.Changes
@@ -21,13 +21,13 @@ const (
 	hangs
 )
 
-// Wrap returns the read model in the condition of v.
+// Wrap returns the read model under the control of v.
 func (v *Views) Wrap(s views.Store) views.Store { return &faulty{Store: s, views: v} }
 
-// Work lets all calls go on, the hanging ones too.
+// Work lets all calls continue, including hanging ones.
 func (v *Views) Work() { v.set(works) }
 
-// Fail makes calls fail at once.
+// Fail makes calls fail immediately.
 func (v *Views) Fail() { v.set(fails) }
 
 // Hang makes calls wait for another condition or for the end of their context.
@@ -51,7 +51,7 @@ func (v *Views) await(ctx context.Context) error {
 	return nil
 }
 
-// faulty is a read model whose calls await v first.
+// faulty is a read model whose calls first await v.
 type faulty struct {
 	views.Store
 	views *Views
