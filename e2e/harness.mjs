@@ -466,5 +466,5 @@ export async function capSpending(page, amount, period) {
   await form.getByLabel('Credits').fill(amount)
   if (period) await form.getByLabel('For').selectOption(period)
   await form.getByRole('button').click()
-  await page.getByText('The spending cap is saved').waitFor()
+  await page.getByText('Spending cap saved').waitFor()
 }

@@ -15,9 +15,9 @@ for (const script of [true, false]) {
       assert.doesNotMatch(await answer.text(), /4711|Launch code/)
     }
     assert.equal((await site.api().send('GET', `/p/${id}/raw`)).status, 403)
-    await page.getByRole('button', { name: 'Show it and delete it' }).click()
+    await page.getByRole('button', { name: 'Show and delete' }).click()
     await page.getByText('the secret is 4711').waitFor()
-    await page.getByText('This was the only time').waitFor()
+    await page.getByText('This paste is now deleted').waitFor()
     await open(`/p/${id}`, { status: 404 })
     assert.doesNotMatch(await page.content(), /4711|Launch code/)
   })
@@ -28,7 +28,7 @@ for (const script of [true, false]) {
     expectErrorPage(`/p/${id}`)
     await page.getByLabel('Password').fill('open barley')
     await page.keyboard.press('Enter')
-    await page.getByText('That is not the password.').waitFor()
+    await page.getByText('Wrong password.').waitFor()
     await page.getByLabel('Password').fill('open sesame')
     await page.keyboard.press('Enter')
     await page.getByText('the plan is simple').waitFor()
@@ -42,7 +42,7 @@ site.test('of two readers who click at a time one reads the burning paste', asyn
   for (const page of readers) await open(`/p/${id}`, { page })
   await Promise.all(readers.map((page) => Promise.all([
     page.waitForEvent('framenavigated'),
-    page.getByRole('button', { name: 'Show it and delete it' }).click(),
+    page.getByRole('button', { name: 'Show and delete' }).click(),
   ])))
   const contents = await Promise.all(readers.map((page) => page.content()))
   assert.deepEqual(contents.map((text) => text.includes('for one of you')).sort(), [false, true])
@@ -53,10 +53,10 @@ site.test('a burning paste behind a password is burned by the right one alone', 
   await open(`/p/${id}`)
   expectErrorPage(`/p/${id}`)
   await page.getByLabel('Password').fill('wrong')
-  await page.getByRole('button', { name: 'Show it and delete it' }).click()
-  await page.getByText('That is not the password.').waitFor()
+  await page.getByRole('button', { name: 'Show and delete' }).click()
+  await page.getByText('Wrong password.').waitFor()
   await page.getByLabel('Password').fill('right')
-  await page.getByRole('button', { name: 'Show it and delete it' }).click()
+  await page.getByRole('button', { name: 'Show and delete' }).click()
   await page.getByText('eyes only').waitFor()
   await open(`/p/${id}`, { status: 404 })
 })

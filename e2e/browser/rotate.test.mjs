@@ -8,8 +8,8 @@ site.test('a replaced key ends at the exact time that the page shows', async ({ 
   const { apiKey, api, own } = await signedIn()
   const { id } = await api.quickPaste({ content: 'x' })
   await open('/console/keys/default')
-  await page.getByLabel('The old key works for').selectOption('one hour more')
-  await page.getByRole('button', { name: 'Make the new key' }).click()
+  await page.getByLabel('Old key').selectOption('Valid for 1 hour')
+  await page.getByRole('button', { name: 'Rotate key' }).click()
   const shown = await page.getByText('The old key works until').locator('time').getAttribute('datetime')
   const old = (await own('GET', '/api/users/user/keys')).keys.find(({ replacedBy }) => replacedBy)
   const ends = Date.parse(old.expiresAt)
@@ -21,7 +21,7 @@ site.test('a replaced key ends at the exact time that the page shows', async ({ 
   await site.quire.travel(ends - 600_000 - Date.now())
   assert.equal((await read(apiKey)).status, 200)
   await open('/console/keys')
-  await page.getByText('replaced, ends').waitFor()
+  await page.getByText('replaced, expires').waitFor()
 
   // It comes up some seconds before the time. However many of them pass until then: each answer fits its own time.
   const ahead = ends - 4_000 - Date.now()
@@ -44,6 +44,6 @@ site.test('a replaced key ends at the exact time that the page shows', async ({ 
   }
   assert.equal((await read(fresh)).status, 200)
   await open('/console/keys')
-  const ended = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Keys that have ended' }) })
+  const ended = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Revoked and expired keys' }) })
   assert.equal(await ended.locator('time').last().getAttribute('datetime'), seconds)
 })

@@ -52,8 +52,8 @@ for (const [scheme, screen, script] of [['light', 'desktop', true], ['dark', 'ph
     await page.waitForURL(/view=split/)
     assert.match(await diff.innerText(), /A limit below 1 is 1/)
     await open(`/p/${id}/diff`)
-    await page.getByText('The title was lru.go and is cache.go.').waitFor()
-    await page.getByText('The content of both is the same.').waitFor()
+    await page.getByText('Title changed from lru.go to cache.go.').waitFor()
+    await page.getByText('The versions have the same content.').waitFor()
   })
 }
 

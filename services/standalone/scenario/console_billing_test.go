@@ -28,8 +28,8 @@ func entriesOf(t *testing.T, page answer) (list []string) {
 func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 	i := common(t)
 	v, email, key := i.signUp(t)
-	v.open(t, "/console/billing").shows(t, http.StatusOK, "You have no credits", "Nothing has changed the balance yet", "no cap", "so far")
-	v.open(t, "/console/billing/ledger").shows(t, http.StatusOK, "Nothing has changed your balance yet").hides(t, "Download")
+	v.open(t, "/console/billing").shows(t, http.StatusOK, "You have no credits", "No entries yet", "no cap", "so far")
+	v.open(t, "/console/billing/ledger").shows(t, http.StatusOK, "No entries yet").hides(t, "Download")
 
 	id := text(t, v.send(t, "GET", "/api/users/user", request{header: map[string]string{}}).ok(t, http.StatusOK), "account", "id")
 	a := account{i: i, id: id, email: email, key: key}
@@ -78,7 +78,7 @@ func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 			t.Errorf("%s: %q, want %q", search, got, want)
 		}
 		if want == nil {
-			shown.shows(t, http.StatusOK, "No entry fits", "Show all")
+			shown.shows(t, http.StatusOK, "No matching entries", "Show all")
 		}
 	}
 
@@ -142,7 +142,7 @@ func TestALongLedgerHasPages(t *testing.T) {
 	if n := len(entriesOf(t, second)); n != grants-page {
 		t.Errorf("%d entries on the second page", n)
 	}
-	v.open(t, "/console/billing").shows(t, http.StatusOK, "And 23 more, which are spent after these")
+	v.open(t, "/console/billing").shows(t, http.StatusOK, "Plus 23 more, spent after these")
 }
 
 // TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole, and each time the API shows it.
@@ -155,13 +155,13 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 		t.Helper()
 		return v.send(t, "GET", webhooksPath, request{header: map[string]string{}}).ok(t, http.StatusOK)["webhooks"].([]any)
 	}
-	page := v.open(t, pages).shows(t, http.StatusOK, "Make a webhook")
+	page := v.open(t, pages).shows(t, http.StatusOK, "Create webhook")
 	for _, test := range []struct {
 		fields []string
 		says   []string
 	}{
 		{[]string{"url", r.URL, "thresholds", "90"}, []string{"create-events-error", "The choice must be a list of one event or more", `value="90"`}},
-		{[]string{"url", "ftp://x.example", "events.quota.threshold", "on"}, []string{"create-url-error", "The address must begin with https://"}},
+		{[]string{"url", "ftp://x.example", "events.quota.threshold", "on"}, []string{"create-url-error", "The URL must begin with https://"}},
 		{[]string{"url", r.URL, "events.quota.threshold", "on", "thresholds", "half"}, []string{"create-thresholds-error", "whole numbers from 1 to 100"}},
 		{[]string{"url", r.URL, "events.balance.low", "on"}, []string{"create-balanceBelow-error", "The amount is required with the event balance.low"}},
 		{[]string{"url", r.URL, "events.balance.low", "on", "balanceBelow", "much"}, []string{"create-balanceBelow-error", `value="much"`}},
@@ -173,7 +173,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 	}
 	filled := []string{"url", r.URL + "/hooks", "events.quota.threshold", "on", "events.balance.low", "on", "thresholds", "90 %, 10", "balanceBelow", "2.5"}
 	page = v.open(t, pages)
-	made := v.submit(t, page, pages, filled...).shows(t, http.StatusOK, "Your new webhook", r.URL+"/hooks", "shown this once")
+	made := v.submit(t, page, pages, filled...).shows(t, http.StatusOK, "Your new webhook", r.URL+"/hooks", "be shown again")
 	made.hasHeader(t, "Cache-Control", "no-store")
 	made.hasHeader(t, "Content-Encoding", "")
 	secret := shownSecret(t, made)
@@ -192,7 +192,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 	path := pages + "/" + id
 	v.open(t, "/console/billing").shows(t, http.StatusOK, "<b>1</b> webhook")
 	v.open(t, pages).shows(t, http.StatusOK, `href="`+path+`"`, "(10 %, 90 %)").hides(t, secret)
-	one := v.open(t, path).shows(t, http.StatusOK, "Nothing was sent yet", `value="10, 90"`, `value="2.5"`).hides(t, secret)
+	one := v.open(t, path).shows(t, http.StatusOK, "No deliveries yet", `value="10, 90"`, `value="2.5"`).hides(t, secret)
 
 	// A test is posted once, however often its form is sent, and again where its reader wants that.
 	for range 2 {
@@ -204,7 +204,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 		delivered = v.open(t, path)
 		return strings.Contains(string(delivered.body), "<td>delivered</td>")
 	})
-	delivered.shows(t, http.StatusOK, "A test", "204", "webhook.test")
+	delivered.shows(t, http.StatusOK, "Test event", "204", "webhook.test")
 	replay := regexp.MustCompile(`action="([^"]*/deliveries/(evt_[^/]*)/replay)"`).FindStringSubmatch(string(delivered.body))
 	if replay == nil {
 		t.Fatalf("%s", delivered.body)
@@ -226,7 +226,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 	}
 	v.submit(t, v.open(t, path), path, "url", "nonsense", "events.key.expiring", "on").shows(t, http.StatusBadRequest, "change-url-error", `value="nonsense"`)
 
-	rotated := v.submit(t, v.open(t, path), path+"/rotate-secret").shows(t, http.StatusOK, "The new secret", "signs too until <time")
+	rotated := v.submit(t, v.open(t, path), path+"/rotate-secret").shows(t, http.StatusOK, "Your new secret", "stays valid until <time")
 	if shownSecret(t, rotated) == secret {
 		t.Error("the secret stays the same")
 	}
@@ -240,7 +240,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 	other.open(t, path).shows(t, http.StatusNotFound)
 	other.submit(t, stale, path+"/delete", "confirm", id).shows(t, http.StatusNotFound)
 	v.submit(t, stale, path+"/delete", "confirm", id).leads(t, pages+"?done=unhooked")
-	v.open(t, pages+"?done=unhooked").shows(t, http.StatusOK, "The webhook is deleted").hides(t, path)
+	v.open(t, pages+"?done=unhooked").shows(t, http.StatusOK, "Webhook deleted").hides(t, path)
 	if len(api()) != 0 {
 		t.Error("it is not deleted")
 	}
@@ -255,7 +255,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 	for range 10 {
 		v.submit(t, v.open(t, pages), pages, "url", r.URL, "events.quota.threshold", "on").shows(t, http.StatusOK)
 	}
-	v.open(t, pages).shows(t, http.StatusOK, "at most 10 webhooks. Delete one first.").hides(t, `action="`+pages+`"`)
+	v.open(t, pages).shows(t, http.StatusOK, "maximum of 10 webhooks. Delete one first.").hides(t, `action="`+pages+`"`)
 	v.submit(t, open, pages, "url", r.URL, "events.quota.threshold", "on").shows(t, http.StatusConflict, "Delete one first", `value="`+r.URL+`"`)
 	i.audit(t)
 }

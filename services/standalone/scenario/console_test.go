@@ -110,7 +110,7 @@ func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 	email := newEmail()
 	form := v.open(t, "/console/sign-up").shows(t, http.StatusOK, `autocomplete="new-password"`, `href="/console/sign-in"`)
 	shown := v.submit(t, form, "/console/sign-up", "email", " "+email+" ", "password", correct).
-		shows(t, http.StatusOK, "Welcome to Quire", email, "shown this once", "/api/users/user/dev-usage", "-T main.go "+i.public, "uses 1 of the 100 quick pastes",
+		shows(t, http.StatusOK, "Welcome to Quire", email, "be shown again", "/api/users/user/dev-usage", "-T main.go "+i.public, "Uses 1 of the 100 quick pastes",
 			"You are on the Free plan", "quire.dev/client", "quire-client")
 	shown.hasHeader(t, "Cache-Control", "no-store")
 	shown.hasHeader(t, "Content-Encoding", "")
@@ -122,7 +122,7 @@ func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 	if shownKey(t, again) != key {
 		t.Error("the form sent twice makes two keys")
 	}
-	made := v.submit(t, shown, "/paste/create", "content", "my first paste").shows(t, http.StatusCreated, "you can make 99 more this month").hides(t, "X-Manage-Token")
+	made := v.submit(t, shown, "/paste/create", "content", "my first paste").shows(t, http.StatusCreated, "99 left this month").hides(t, "X-Manage-Token")
 	made.hasHeader(t, "X-Quota-Remaining", "")
 	if list := (account{i: i, key: key}).do(t, "GET", "/api/dev/paste-lite/list", nil).ok(t, http.StatusOK); len(list["pastes"].([]any)) != 1 {
 		t.Errorf("the account has %v", list)
@@ -130,7 +130,7 @@ func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 	v.submit(t, shown, "/paste/create", "content", "my first paste").shows(t, http.StatusCreated, made.header.Get("Location"))
 	v.submit(t, shown, "/paste/create", "content", "").shows(t, http.StatusBadRequest, "content-error", key)
 	page := v.open(t, "/console").shows(t, http.StatusOK, email, "Free plan", "pasteLite.create", ">100<", ">1<", ">99<",
-		"not on your plan", "0.000000", "10.0 GiB", "<svg").hides(t, key, "You have no key yet")
+		"Not on your plan", "0.000000", "10.0 GiB", "<svg").hides(t, key, "You have no API key yet")
 	page.hasHeader(t, "Cache-Control", "no-store")
 
 	before := v.cookies
@@ -223,8 +223,8 @@ func TestAFormOfTheConsoleThatIsRefusedSaysWhereAndWhy(t *testing.T) {
 	// Who was on the way somewhere goes on. The first key is then made in the console.
 	v = i.visitor()
 	v.submit(t, v.open(t, "/console/sign-up?next=/docs"), "/console/sign-up", "email", newEmail(), "password", correct).leads(t, "/docs")
-	page := v.open(t, "/console").shows(t, http.StatusOK, "You have no key yet")
-	other := v.open(t, "/console/keys").shows(t, http.StatusOK, "You have no key yet")
+	page := v.open(t, "/console").shows(t, http.StatusOK, "You have no API key yet")
+	other := v.open(t, "/console/keys").shows(t, http.StatusOK, "You have no API key yet")
 	key := shownKey(t, v.submit(t, page, "/console/key"))
 	if shownKey(t, v.submit(t, page, "/console/key")) != key {
 		t.Error("the form sent twice makes two keys")
@@ -269,8 +269,8 @@ func TestTheConsoleShowsWhatTheMonthCost(t *testing.T) {
 	a := account{i: i, id: id, email: email}
 	a.setTier(t, "pro")
 	a.grant(t, "12.5")
-	v.open(t, "/console").shows(t, http.StatusOK, "Pro plan", "12.500000", "5,000", "A request beyond its limit is paid from them").
-		hides(t, "not on your plan")
+	v.open(t, "/console").shows(t, http.StatusOK, "Pro plan", "12.500000", "5,000", "Requests over quota use credits").
+		hides(t, "Not on your plan")
 	a.setTier(t, "admin")
 	v.open(t, "/console").shows(t, http.StatusOK, "Admin plan", "unlimited")
 }
@@ -313,7 +313,7 @@ func TestKeysAreMadeChangedReplacedAndRevokedInTheConsole(t *testing.T) {
 
 	one := v.open(t, path).shows(t, http.StatusOK, "ci", ">1<", ">7<", `value="0.5"`)
 	v.submit(t, one, path, "name", "build", "scopes", "all", "spendingCap.amount", "", "quotas.pasteLite.create", "").leads(t, path+"?done=changed")
-	v.open(t, path+"?done=changed").shows(t, http.StatusOK, "<h1>build</h1>", "The change is saved", "ends <time").hides(t, ">7<")
+	v.open(t, path+"?done=changed").shows(t, http.StatusOK, "<h1>build</h1>", "Changes saved", "expires <time").hides(t, ">7<")
 	i.do(t, "GET", "/api/dev/pastes/list", request{key: ci}).ok(t, http.StatusOK)
 
 	v.submit(t, v.open(t, path), path+"/rotate", "overlap", "0s", "confirm", "ci").shows(t, http.StatusBadRequest, "rotate-confirm-error", "This must be build.")
@@ -322,7 +322,7 @@ func TestKeysAreMadeChangedReplacedAndRevokedInTheConsole(t *testing.T) {
 	next := shownKey(t, replaced)
 	quick(ci).ok(t, http.StatusCreated)
 	quick(next).ok(t, http.StatusCreated)
-	v.open(t, path).shows(t, http.StatusOK, "Another key has taken its place").hides(t, path+"/rotate")
+	v.open(t, path).shows(t, http.StatusOK, "This key was replaced").hides(t, path+"/rotate")
 
 	v.submit(t, v.open(t, path), path+"/revoke", "confirm", "nonsense").shows(t, http.StatusBadRequest, "revoke-confirm-error")
 	quick(ci).ok(t, http.StatusCreated)
@@ -330,7 +330,7 @@ func TestKeysAreMadeChangedReplacedAndRevokedInTheConsole(t *testing.T) {
 	v.submit(t, stale, path+"/revoke", "confirm", "Build ").leads(t, "/console/keys?done=revoked")
 	quick(ci).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
 	v.submit(t, one, path+"/rotate", "overlap", "1h").shows(t, http.StatusNotFound) // a page that was open all the time
-	v.open(t, "/console/keys?done=revoked").shows(t, http.StatusOK, "The key is revoked", "Keys that have ended")
+	v.open(t, "/console/keys?done=revoked").shows(t, http.StatusOK, "Key revoked", "Revoked and expired keys")
 
 	// The default key is replaced at once by its name.
 	v.submit(t, v.open(t, "/console/keys/default"), "/console/keys/default/rotate", "overlap", "0s", "confirm", "default").shows(t, http.StatusOK).hides(t, "The old key works until")
@@ -348,7 +348,7 @@ func TestTheSpendingCapIsSetInTheConsole(t *testing.T) {
 	v.submit(t, page, "/console/spending-cap", "amount", "-1", "period", "month").shows(t, http.StatusBadRequest, "cap-amount-error", `value="-1"`)
 	v.submit(t, page, "/console/spending-cap", "amount", "1", "period", "week").shows(t, http.StatusBadRequest, "cap-period-error")
 	v.submit(t, v.open(t, "/console/keys"), "/console/spending-cap", "amount", "2.5", "period", "day").leads(t, "/console/keys?done=cap")
-	v.open(t, "/console").shows(t, http.StatusOK, "0.000000 of 2.500000 a day")
+	v.open(t, "/console").shows(t, http.StatusOK, "0.000000 of 2.500000 per day")
 	view := v.send(t, "GET", "/api/users/user/keys", request{header: map[string]string{}}).ok(t, http.StatusOK)
 	if got := fmt.Sprint(view["spendingCap"]); !strings.Contains(got, "amount:2.500000 period:day") {
 		t.Error(got)
@@ -366,7 +366,7 @@ func TestAnAccountIsChangedInTheConsole(t *testing.T) {
 	v.submit(t, page, "/console/email", "email", moved, "currentPassword", "wrong password").shows(t, http.StatusForbidden, "email-currentPassword-error", `value="`+moved+`"`).hides(t, "wrong password")
 	v.submit(t, page, "/console/email", "email", "none", "currentPassword", correct).shows(t, http.StatusBadRequest, "The email must be an email address.")
 	v.submit(t, v.open(t, "/console/account"), "/console/email", "email", moved, "currentPassword", correct).leads(t, "/console/account?done=email")
-	v.open(t, "/console/account?done=email").shows(t, http.StatusOK, moved, "Your email is changed").hides(t, email)
+	v.open(t, "/console/account?done=email").shows(t, http.StatusOK, moved, "Email changed").hides(t, email)
 
 	other := i.visitor()
 	other.submit(t, other.open(t, "/console/sign-in"), "/console/sign-in", "email", moved, "password", correct).leads(t, "/console")
@@ -412,7 +412,7 @@ func TestAnArchiveIsMadeInTheConsole(t *testing.T) {
 	v, email, key := i.signUp(t)
 	i.do(t, "POST", "/api/dev/paste-lite/create", request{key: key, body: object{"content": "kept in the archive"}}).ok(t, http.StatusCreated)
 	v.open(t, "/console/account").shows(t, http.StatusOK, `href="/console/export"`)
-	page := v.open(t, "/console/export").shows(t, http.StatusOK, email, "Make an archive").hides(t, "Download")
+	page := v.open(t, "/console/export").shows(t, http.StatusOK, email, "Create an archive").hides(t, "Download")
 	page.hasHeader(t, "Refresh", "")
 	v.submit(t, page, "/console/export").leads(t, "/console/export")
 	v.submit(t, page, "/console/export").leads(t, "/console/export") // sent twice
@@ -423,7 +423,7 @@ func TestAnArchiveIsMadeInTheConsole(t *testing.T) {
 		}
 		return nil
 	})
-	page = v.open(t, "/console/export").shows(t, http.StatusOK, "Download", "Make a new archive")
+	page = v.open(t, "/console/export").shows(t, http.StatusOK, "Download", "Create a new archive")
 	page.hasHeader(t, "Refresh", "")
 	link := regexp.MustCompile(`href="([^"]*/exports/[^"]*)"`).FindStringSubmatch(string(page.body))
 	if link == nil {

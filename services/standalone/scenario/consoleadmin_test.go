@@ -74,15 +74,15 @@ func TestAnAdminActsOnAnAccountInTheConsole(t *testing.T) {
 	v, a := i.signInAdmin(t), i.account(t, "free")
 	path := "/console/admin/accounts/" + a.id
 	v.open(t, "/console/admin?email="+strings.ToUpper(a.email)).shows(t, http.StatusOK, `href="`+path+`"`, a.email)
-	v.open(t, "/console/admin?email=nobody@example.org").shows(t, http.StatusOK, "There is no such account")
+	v.open(t, "/console/admin?email=nobody@example.org").shows(t, http.StatusOK, "No such account")
 	v.open(t, "/console/admin?email=none").shows(t, http.StatusBadRequest, "find-email-error", "The email must be an email address.")
 	v.open(t, "/console/admin?cursor=nonsense!").shows(t, http.StatusBadRequest, "invalid_cursor")
 	v.open(t, "/console/admin").shows(t, http.StatusOK, "<table")
-	page := v.open(t, path).shows(t, http.StatusOK, a.email, "Free plan", "pasteLite.create", "balance 0.000000 credits").hides(t, "Resume it")
+	page := v.open(t, path).shows(t, http.StatusOK, a.email, "Free plan", "pasteLite.create", "balance 0.000000 credits").hides(t, "Resume account")
 
 	v.submit(t, page, path+"/tier", "tier", "gold").shows(t, http.StatusBadRequest, "tier-tier-error")
 	v.submit(t, page, path+"/tier", "tier", "pro").leads(t, path+"?done=tier")
-	v.open(t, path+"?done=tier").shows(t, http.StatusOK, "Pro plan", "has the new plan")
+	v.open(t, path+"?done=tier").shows(t, http.StatusOK, "Pro plan", "Plan changed")
 	v.submit(t, page, path+"/credits", "amount", "much", "reason", "x").shows(t, http.StatusBadRequest, "credits-amount-error", `value="much"`)
 	v.submit(t, page, path+"/credits", "amount", "1", "reason", "").shows(t, http.StatusBadRequest, "credits-reason-error")
 	v.submit(t, page, path+"/credits", "amount", "1", "reason", "x", "expiresAt", "2020-01-01T00:00").shows(t, http.StatusBadRequest, "credits-expiresAt-error")
@@ -106,12 +106,12 @@ func TestAnAdminActsOnAnAccountInTheConsole(t *testing.T) {
 	quick(a.key).ok(t, http.StatusCreated)
 	v.submit(t, page, path+"/suspend", "reason", "sends spam", "confirm", a.id).leads(t, path+"?done=suspend")
 	quick(a.key).fails(t, http.StatusForbidden, "account_suspended", "")
-	page = v.open(t, path).shows(t, http.StatusOK, "sends spam", "Resume it").hides(t, "Suspend it")
+	page = v.open(t, path).shows(t, http.StatusOK, "sends spam", "Resume account").hides(t, "Suspend account")
 	v.submit(t, page, path+"/resume", "reason", "sorry").leads(t, path+"?done=resume")
 	quick(a.key).ok(t, http.StatusCreated)
 	page = v.open(t, path)
 	v.submit(t, page, path+"/key", "confirm", "nonsense").shows(t, http.StatusBadRequest, "key-confirm-error")
-	fresh := shownKey(t, v.submit(t, page, path+"/key", "confirm", a.id).shows(t, http.StatusOK, "shown this once"))
+	fresh := shownKey(t, v.submit(t, page, path+"/key", "confirm", a.id).shows(t, http.StatusOK, "be shown again"))
 	quick(a.key).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
 	quick(fresh).ok(t, http.StatusCreated)
 
@@ -134,19 +134,19 @@ func TestAnAdminActsOnAnAccountInTheConsole(t *testing.T) {
 func TestAnAuditIsWatchedInTheConsole(t *testing.T) {
 	i := common(t)
 	v := i.signInAdmin(t)
-	page := v.open(t, "/console/admin/audits").shows(t, http.StatusOK, "Begin an audit")
+	page := v.open(t, "/console/admin/audits").shows(t, http.StatusOK, "Start audit")
 	begun := v.submit(t, page, "/console/admin/audits").shows(t, http.StatusSeeOther)
 	path := begun.header.Get("Location")
 	if !regexp.MustCompile(`^/console/admin/audits/[0-9a-f-]+$`).MatchString(path) {
 		t.Fatalf("leads to %s", path)
 	}
 	eventually.NoError(t, "the audit ends", func() error {
-		if shown := v.open(t, path+"/progress").shows(t, http.StatusOK, "Partition", " of "); strings.Contains(string(shown.body), "Look again") {
+		if shown := v.open(t, path+"/progress").shows(t, http.StatusOK, "Partition", " of "); strings.Contains(string(shown.body), "Refresh") {
 			return fmt.Errorf("it is under way")
 		}
 		return nil
 	})
-	v.open(t, path).shows(t, http.StatusOK, "It matches", ">matches<").hides(t, "differs", "data-hx-trigger")
+	v.open(t, path).shows(t, http.StatusOK, "All partitions match", ">matches<").hides(t, "differs", "data-hx-trigger")
 	i.admin(t, "GET", "/api/admin/audits/"+path[strings.LastIndexByte(path, '/')+1:], nil).ok(t, http.StatusOK)
 }
 
@@ -237,13 +237,13 @@ func TestTheHealthOfThePartitionsIsShown(t *testing.T) {
 	well := func(path string, holding int) func() error {
 		return func() error {
 			page, rows := v.health(t, path)
-			if !strings.Contains(string(page.body), "Every partition is served.") || strings.Contains(string(page.body), "No answer came") {
+			if !strings.Contains(string(page.body), "Every partition is served.") || strings.Contains(string(page.body), "No answer from") {
 				return fmt.Errorf("%.3000s", page.body)
 			}
 			held := map[string]string{} // what the instances of a partition have
 			for _, r := range rows {
 				partition := r.service + " " + r.partition
-				if other, ok := held[partition]; ok && other != r.holds || r.instance == "none" || r.state != "serves" || r.behind != "0" {
+				if other, ok := held[partition]; ok && other != r.holds || r.instance == "none" || r.state != "serving" || r.behind != "0" {
 					return fmt.Errorf("%+v in %+v", r, rows)
 				}
 				held[partition] = r.holds
@@ -290,10 +290,10 @@ func TestAnAdminFoldsARequestAgain(t *testing.T) {
 		return nil
 	})
 	for _, page := range []string{"/console/admin/requests?id=" + id, path} {
-		v.open(t, page).shows(t, http.StatusOK, "Request 1 of 100 of pasteLite.create", "Fold it again", `action="`+path+`"`, `data-hx-get="`+path+`/fold"`, `value="`+id+`"`).hides(t, "It matches", "secret words")
+		v.open(t, page).shows(t, http.StatusOK, "Request 1 of 100 of pasteLite.create", "Verify this charge", `action="`+path+`"`, `data-hx-get="`+path+`/fold"`, `value="`+id+`"`).hides(t, "Verified:", "secret words")
 	}
 	for _, page := range []string{path + "?run=new", path + "/fold?run=new", path + "/fold"} {
-		folded := v.open(t, page).shows(t, http.StatusOK, "It matches", "folded again", "Credits in the ledger").hides(t, "differs")
+		folded := v.open(t, page).shows(t, http.StatusOK, "Verified:", "replayed", "Credits in the ledger").hides(t, "differs")
 		for _, value := range []string{"<td>Admitted</td>", "<td>99</td>", "<td>Served</td>", "<td>quota</td>"} {
 			if n := strings.Count(string(folded.body), value); n != 2 {
 				t.Errorf("%s has %s %d times, want it as recorded and as folded again", page, value, n)
@@ -312,8 +312,8 @@ func TestAnAdminFoldsARequestAgain(t *testing.T) {
 	keyless := i.do(t, "POST", "/api/dev/paste-lite/create", request{body: object{"content": "x"}})
 	keyless.ok(t, http.StatusCreated)
 	other := "/console/admin/requests/" + keyless.header.Get("X-Request-Id")
-	v.open(t, other).shows(t, http.StatusOK, "without a key, for each network").hides(t, "Fold it again")
-	v.open(t, other+"/fold").shows(t, http.StatusOK, "made without a key").hides(t, "It matches")
+	v.open(t, other).shows(t, http.StatusOK, "anonymous quick pastes per network").hides(t, "Verify this charge")
+	v.open(t, other+"/fold").shows(t, http.StatusOK, "made without a key").hides(t, "Verified:")
 	v.open(t, path+"?run=nonsense").shows(t, http.StatusBadRequest)
 	for _, missing := range []string{"/console/admin/requests/nonsense", "/console/admin/requests/00000000000000000000000000000000"} {
 		v.open(t, missing).shows(t, http.StatusNotFound)

@@ -33,7 +33,7 @@ func TestTextsAreMadeChangedFoundAndDeletedInTheConsole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v, a := i.holderOf(t, "pro")
 			v.open(t, k.list).shows(t, http.StatusOK, "You have no "+name+" yet", k.list+"/new")
-			form := v.open(t, k.list+"/new").shows(t, http.StatusOK, "This uses 1 of the "+k.left+" that you have left this month.")
+			form := v.open(t, k.list+"/new").shows(t, http.StatusOK, "This uses 1 of the "+k.left+" you have left this month.")
 			refused := v.submit(t, form, k.list, "content", "kept", "language", "no language", "tags", "a,b", "title", strings.Repeat("t", 201))
 			refused.shows(t, http.StatusBadRequest, "kept</textarea>", `value="a,b"`, `aria-invalid="true"`, "no language")
 			v.submit(t, form, k.list, "content", "").shows(t, http.StatusBadRequest, "text-content-error")
@@ -54,13 +54,13 @@ func TestTextsAreMadeChangedFoundAndDeletedInTheConsole(t *testing.T) {
 			}
 
 			// Two readers open it, both change it: the second sees what the first has written, and loses nothing.
-			one := v.open(t, place).shows(t, http.StatusOK, "It is made.", "two\n</textarea>", `value="red, blue"`, "changes of "+name, k.page+id+"/versions")
+			one := v.open(t, place).shows(t, http.StatusOK, "Paste created.", "two\n</textarea>", `value="red, blue"`, k.noun+" edits", k.page+id+"/versions")
 			stale := v.open(t, k.list+"/"+id)
 			change := func(page answer, content string) answer {
 				return v.submit(t, page, k.list+"/"+id, "content", content, "title", "Notes", "tags", "red", "language", "go", "visibility", "unlisted", "expiresIn", "never")
 			}
 			change(one, "one\ntwo and a half\n").leads(t, k.list+"/"+id+"?done=saved")
-			conflict := change(stale, "one\nthree\n").shows(t, http.StatusPreconditionFailed, "three\n</textarea>", "there is a version 2", `class="diff"`, `name="version" value="2"`)
+			conflict := change(stale, "one\nthree\n").shows(t, http.StatusPreconditionFailed, "three\n</textarea>", "version 2 was saved", `class="diff"`, `name="version" value="2"`)
 			if used := a.used(t, k.update); used != 1 {
 				t.Errorf("%s is %d", k.update, used)
 			}
@@ -75,7 +75,7 @@ func TestTextsAreMadeChangedFoundAndDeletedInTheConsole(t *testing.T) {
 			v.deletesContents(t, a, k.list, k.api, k.remove, id)
 
 			// What was deleted while it was open is not lost.
-			gone := change(one, "written in vain").shows(t, http.StatusNotFound, "written in vain</textarea>", "makes a new "+k.noun)
+			gone := change(one, "written in vain").shows(t, http.StatusNotFound, "written in vain</textarea>", "creates a new "+k.noun)
 			v.submit(t, gone, k.list, "content", "not in vain").shows(t, http.StatusSeeOther)
 		})
 	}
@@ -153,7 +153,7 @@ func TestWhatWasWrittenOutlivesItsSession(t *testing.T) {
 	written := []string{"content", "one\r\ntwo", "title", "Not<es"}
 	v.cookies = nil
 	kept := v.submit(t, form, "/console/pastes", append(written, "tags", "red", "visibility", "private", "password", "a secret")...)
-	kept.shows(t, http.StatusUnauthorized, "Nothing is saved yet", "one\ntwo</textarea>", `value="Not&lt;es"`, `name="tags" value="red"`, "type the one").hides(t, "a secret")
+	kept.shows(t, http.StatusUnauthorized, "Nothing is saved yet", "one\ntwo</textarea>", `value="Not&lt;es"`, `name="tags" value="red"`, "enter yours again").hides(t, "a secret")
 	v.submit(t, kept, "/console/pastes", written...).shows(t, http.StatusUnauthorized, "one\ntwo</textarea>") // again
 	v.cookies = signedIn
 	made := v.submit(t, kept, "/console/pastes", append(written, "password", "a secret")...).header.Get("Location")
@@ -174,7 +174,7 @@ func TestWhatWasWrittenOutlivesItsSession(t *testing.T) {
 	other, _ := i.holderOf(t, "pro")
 	other.submit(t, kept, place, "content", "by me").shows(t, http.StatusBadRequest, "signed in to another account", "by me</textarea>").hides(t, "was deleted")
 	v.cookies = signedIn
-	v.submit(t, kept, place, "content", "by me").shows(t, http.StatusPreconditionFailed, "there is a version 2", "by me</textarea>")
+	v.submit(t, kept, place, "content", "by me").shows(t, http.StatusPreconditionFailed, "version 2 was saved", "by me</textarea>")
 
 	// Forms without a text lead on to where they were.
 	for from, to := range map[string]string{
@@ -199,7 +199,7 @@ func TestWhatWasWrittenOutlivesItsSession(t *testing.T) {
 func TestContentOfTheConsoleIsChargedToAKey(t *testing.T) {
 	i := common(t)
 	v, _ := i.holderOf(t, "free")
-	v.open(t, "/console/pastes/new").shows(t, http.StatusOK, "The Free plan has no pastes.", " disabled>")
+	v.open(t, "/console/pastes/new").shows(t, http.StatusOK, "The Free plan doesn’t include pastes.", " disabled>")
 	v.submit(t, v.open(t, "/console/pastes/new"), "/console/pastes", "content", "kept").shows(t, http.StatusTooManyRequests, "kept</textarea>", "Upgrade your plan")
 
 	own := func(method, path string, body any) answer {
@@ -207,7 +207,7 @@ func TestContentOfTheConsoleIsChargedToAKey(t *testing.T) {
 	}
 	narrow := text(t, own("POST", "/api/users/user/keys", object{"name": "reader", "scopes": []string{"pasteLite.get"}}).ok(t, http.StatusCreated), "key", "id")
 	second := text(t, own("POST", "/api/users/user/keys", object{"name": "second", "quotas": object{"pasteLite.create": 1}}).ok(t, http.StatusCreated), "key", "id")
-	form := v.open(t, "/console/quick/new").shows(t, http.StatusOK, "It is counted for this key", `value="default"`, `value="`+second+`"`).hides(t, `value="`+narrow+`"`)
+	form := v.open(t, "/console/quick/new").shows(t, http.StatusOK, "The request counts toward this key", `value="default"`, `value="`+second+`"`).hides(t, `value="`+narrow+`"`)
 	v.submit(t, form, "/console/quick", "content", "x", "key", narrow).shows(t, http.StatusBadRequest, "text-key-error")
 	v.submit(t, form, "/console/quick", "content", "x", "key", "k99").shows(t, http.StatusBadRequest, "text-key-error")
 	v.submit(t, form, "/console/quick", "content", "x", "key", second).shows(t, http.StatusSeeOther)
@@ -234,7 +234,7 @@ func TestContentOfTheConsoleIsChargedToAKey(t *testing.T) {
 			own("DELETE", "/api/users/user/keys/"+k["id"].(string), nil).ok(t, http.StatusOK)
 		}
 	}
-	v.open(t, "/console/quick/new").shows(t, http.StatusOK, "You have no API key that may do this.", `href="/console/keys"`)
+	v.open(t, "/console/quick/new").shows(t, http.StatusOK, "You have no API key that can do this.", `href="/console/keys"`)
 	v.submit(t, form, "/console/quick", "content", "w").shows(t, http.StatusBadRequest, "w</textarea>", "must be an API key of yours")
 }
 
@@ -248,7 +248,7 @@ func TestATextIsChangedAsItWas(t *testing.T) {
 			page := v.open(t, "/console/pastes/"+id).shows(t, http.StatusOK)
 			fields := []string{"title", "after"}
 			if strings.Contains(content, "\x00") {
-				page.shows(t, http.StatusOK, "changed by the API alone").hides(t, "<textarea")
+				page.shows(t, http.StatusOK, "only be edited through the API").hides(t, "<textarea")
 			} else {
 				fields = append(fields, "content", strings.ReplaceAll(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(content), "\n", "\r\n"))
 			}
@@ -265,7 +265,7 @@ func TestATextIsChangedAsItWas(t *testing.T) {
 	page := v.open(t, at).shows(t, http.StatusOK, at+"/open").hides(t, "secret text", "<textarea")
 	v.submit(t, page, at, "title", "named").leads(t, at+"?done=saved")
 	page = v.open(t, at)
-	v.submit(t, page, at+"/open", "password", "wrong").shows(t, http.StatusForbidden, "That is not the password.").hides(t, "secret text")
+	v.submit(t, page, at+"/open", "password", "wrong").shows(t, http.StatusForbidden, "Wrong password.").hides(t, "secret text")
 	page = v.submit(t, page, at+"/open", "password", "sesame").shows(t, http.StatusOK, "secret text</textarea>")
 	v.submit(t, page, at, "content", "secret text", "removePassword", "on").leads(t, at+"?done=saved")
 	paste := a.do(t, "GET", "/api/dev/pastes/get/"+id, nil).ok(t, http.StatusOK)["paste"].(map[string]any)
@@ -306,7 +306,7 @@ func TestFilesAreUploadedFoundAndDeletedInTheConsole(t *testing.T) {
 	upload(byBrowser, fields, "hello.txt", content).leads(t, "/console/files?done=uploaded")
 	upload(byBrowser, fields, "hello.txt", content).leads(t, "/console/files?done=uploaded") // sent twice
 	sum := sha256.Sum256(content)
-	v.open(t, "/console/files?done=uploaded&q=hello").shows(t, http.StatusOK, "The file is stored.", "hello.txt", "private", hex.EncodeToString(sum[:]), "of the 99 uploads")
+	v.open(t, "/console/files?done=uploaded&q=hello").shows(t, http.StatusOK, "File uploaded.", "hello.txt", "private", hex.EncodeToString(sum[:]), "of the 99 uploads")
 	v.open(t, "/console/files?q=other").shows(t, http.StatusOK, "Nothing matches").hides(t, "hello.txt")
 	made := upload(byScript, [][2]string{{"account", a.id}}, "two.bin", content).ok(t, http.StatusCreated)
 	if text(t, made, "sha256") != hex.EncodeToString(sum[:]) || a.used(t, "files.upload") != 2 {
@@ -331,7 +331,7 @@ func (v *visitor) deletesFiles(t *testing.T, a account) {
 	for _, f := range files {
 		refs.Add("ref", f.(map[string]any)["id"].(string))
 	}
-	ask := v.open(t, "/console/files/delete?"+refs.Encode()).shows(t, http.StatusOK, "Delete all 2", "hello.txt", "deletions of files")
+	ask := v.open(t, "/console/files/delete?"+refs.Encode()).shows(t, http.StatusOK, "Delete all 2", "hello.txt", "file deletions")
 	v.submit(t, ask, "/console/files/delete").leads(t, "/console/files?done=deleted")
 	if files := a.do(t, "GET", "/api/dev/files/list", nil).ok(t, http.StatusOK)["files"].([]any); len(files) != 0 || a.used(t, "files.delete") != 2 {
 		t.Errorf("%v", files)

@@ -32,12 +32,12 @@ func TestRequestsAreFilteredExplainedAndFoldedAgainInTheConsole(t *testing.T) {
 	var page answer
 	eventually.NoError(t, "all requests have ended", func() error {
 		page = v.open(t, "/console/requests")
-		if open := strings.Contains(string(page.body), "Under way"); open {
+		if open := strings.Contains(string(page.body), "Pending"); open {
 			return fmt.Errorf("a request is under way")
 		}
 		return nil
 	})
-	page.shows(t, http.StatusOK, `href="/console/requests/`+made+`"`, no, gone, "Served", "Plan upgrade required", "Given back", "pasteLite.create", "quota").hides(t, "secret words")
+	page.shows(t, http.StatusOK, `href="/console/requests/`+made+`"`, no, gone, "Served", "Plan upgrade required", "Refunded", "pasteLite.create", "quota").hides(t, "secret words")
 	if ids := logged(page); fmt.Sprint(ids) != fmt.Sprint([]string{gone, no, made}) {
 		t.Errorf("the log has %v", ids)
 	}
@@ -57,7 +57,7 @@ func TestRequestsAreFilteredExplainedAndFoldedAgainInTheConsole(t *testing.T) {
 				t.Errorf("%s: %v, want %v", path+query, logged(got), want)
 			}
 			if want == nil {
-				got.shows(t, http.StatusOK, "No request of the last 48 hours passes these filters")
+				got.shows(t, http.StatusOK, "No requests in the last 48 hours match these filters")
 			}
 		}
 	}
@@ -72,14 +72,14 @@ func TestRequestsAreFilteredExplainedAndFoldedAgainInTheConsole(t *testing.T) {
 	}
 	v.open(t, "/console/requests?cursor=nonsense").shows(t, http.StatusBadRequest, "invalid_cursor")
 
-	shown := v.open(t, "/console/requests/"+made).shows(t, http.StatusOK, "Request 1 of 100 of pasteLite.create", "Free plan: 100 requests a month of",
-		"0 before it, 1 after it", "quota, 0.000000 credits", "BILLING_", "Served", `href="/console/keys/default"`, "Fold it again").hides(t, "secret words", "It matches")
+	shown := v.open(t, "/console/requests/"+made).shows(t, http.StatusOK, "Request 1 of 100 of pasteLite.create", "Free plan: 100 requests per month of",
+		"0 before, 1 after", "quota, 0.000000 credits", "BILLING_", "Served", `href="/console/keys/default"`, "Verify this charge").hides(t, "secret words", "Verified:")
 	explained := v.send(t, "GET", "/api/users/user/requests/"+made, request{header: map[string]string{}}).ok(t, http.StatusOK)
 	journal := explained["request"].(map[string]any)["journal"].(map[string]any)
 	shown.shows(t, http.StatusOK, fmt.Sprint("message ", grouped(number(t, journal, "sequence"))))
-	for id, values := range map[string][]string{made: {"<td>Admitted</td>", "<td>99</td>", "<td>Served</td>", "<td>quota</td>"}, no: {"<td>Plan upgrade required</td>"}, gone: {"<td>Given back</td>"}} {
+	for id, values := range map[string][]string{made: {"<td>Admitted</td>", "<td>99</td>", "<td>Served</td>", "<td>quota</td>"}, no: {"<td>Plan upgrade required</td>"}, gone: {"<td>Refunded</td>"}} {
 		for _, path := range []string{"/console/requests/" + id + "?run=new", "/console/requests/" + id + "/fold?run=new", "/console/requests/" + id + "/fold"} {
-			folded := v.open(t, path).shows(t, http.StatusOK, append(values, "It matches", "folded again", "Credits in the ledger")...).hides(t, "differs")
+			folded := v.open(t, path).shows(t, http.StatusOK, append(values, "Verified:", "replayed", "Credits in the ledger")...).hides(t, "differs")
 			for _, value := range values {
 				if n := strings.Count(string(folded.body), value); n != 2 {
 					t.Errorf("%s has %s %d times, want it as recorded and as folded again", path, value, n)
@@ -92,7 +92,7 @@ func TestRequestsAreFilteredExplainedAndFoldedAgainInTheConsole(t *testing.T) {
 	for _, path := range []string{"/console/requests/" + made, "/console/requests/00000000000000000000000000000000", "/console/requests/nonsense"} {
 		other.open(t, path).shows(t, http.StatusNotFound)
 	}
-	other.open(t, "/console/requests/"+made+"/fold").hides(t, "It matches", "pasteLite.create")
+	other.open(t, "/console/requests/"+made+"/fold").hides(t, "Verified:", "pasteLite.create")
 	nobody := i.visitor()
 	nobody.open(t, "/console/requests").leads(t, "/console/sign-in?next=%2Fconsole%2Frequests")
 	nobody.open(t, "/console/requests/"+made).leads(t, "/console/sign-in?next=%2Fconsole%2Frequests%2F"+made)

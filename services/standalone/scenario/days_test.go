@@ -278,8 +278,8 @@ func TestAStatementIsAPageToPrint(t *testing.T) {
 	a.upload(t, "f", make([]byte, 1<<20))
 	a.quick(t, nil)
 	path := "/console/statements/" + i.now().Format("2006-01")
-	p.page(t, "GET", path, request{}).shows(t, http.StatusOK, "Statement of "+i.now().Format("January 2006"), p.email, "files.upload", "pasteLite.create", "Pro plan", "not closed yet").
-		hides(t, "pastes.get", "The month after", "The month before")
+	p.page(t, "GET", path, request{}).shows(t, http.StatusOK, "Statement of "+i.now().Format("January 2006"), p.email, "files.upload", "pasteLite.create", "Pro plan", "still open").
+		hides(t, "pastes.get", "Next month", "Previous month")
 	p.page(t, "GET", "/console", request{}).shows(t, http.StatusOK, path)
 	for _, missing := range []string{"2020-01", "2999-01", "2026-13", "x"} {
 		p.page(t, "GET", "/console/statements/"+missing, request{}).shows(t, http.StatusNotFound)

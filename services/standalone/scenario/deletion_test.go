@@ -105,7 +105,7 @@ func TestADeletionIsTakenBackBySigningIn(t *testing.T) {
 	}
 	p.keep(t, form)
 	i.do(t, "GET", form.header.Get("Location"), request{cookies: p.cookies, header: map[string]string{"Accept": "text/html"}}).
-		shows(t, http.StatusOK, "was about to be deleted")
+		shows(t, http.StatusOK, "canceled the deletion of your account")
 	a.do(t, "GET", "/api/dev/paste-lite/list", nil).ok(t, http.StatusOK)
 }
 

@@ -64,7 +64,7 @@ func TestChangesThatAreOverlookedAreShown(t *testing.T) {
 		a.do(t, "PUT", k.base+"update/"+id, object{"content": c.after}).ok(t, http.StatusOK)
 		for _, view := range []string{"unified", "split"} {
 			p.page(t, "GET", k.page+id+"/diff?view="+view, request{}).shows(t, http.StatusOK, `class="diff`).reads(t, c.reads).
-				hides(t, "The content of both is the same.")
+				hides(t, "The versions have the same content.")
 		}
 	}
 }
@@ -87,11 +87,11 @@ func TestVersionsAndChangesAreShownToTheirOwnerOnly(t *testing.T) {
 		p.page(t, "GET", path+"?version=1", request{}).shows(t, http.StatusOK, "version 1", "Current version").reads(t, "one\ntwo\nthree <b>\n").
 			hides(t, path+"/raw")
 		unified := p.page(t, "GET", path+"/diff?from=1&to=3", request{}).shows(t, http.StatusOK, `<tr class="gone">`, `<tr class="new">`, "Overture &lt;title&gt;").
-			hides(t, "<b>", "not compared")
+			hides(t, "<b>", "compared here")
 		unified.reads(t, "two", "four", "2 lines added", "1 line removed")
 		p.page(t, "GET", path+"/diff?from=1&to=3&view=split", request{}).shows(t, http.StatusOK, `<td class="text gone">`, `<td class="text new">`)
 		p.page(t, "GET", path+"/diff", request{}).shows(t, http.StatusOK, "version=2", "version=3").reads(t, "1 line added", "0 lines removed")
-		p.page(t, "GET", path+"/diff?from=2&to=2", request{}).shows(t, http.StatusOK, "The content of both is the same.")
+		p.page(t, "GET", path+"/diff?from=2&to=2", request{}).shows(t, http.StatusOK, "The versions have the same content.")
 		p.page(t, "GET", path+"/diff?from=x", request{}).shows(t, http.StatusBadRequest)
 		for _, missing := range []string{"?version=4", "?version=0", "?version=x", "/diff?from=1&to=9", "/versions?below=x", "/versions?below=1"} {
 			p.page(t, "GET", path+missing, request{}).shows(t, http.StatusNotFound).hides(t, "three")
@@ -119,7 +119,7 @@ func TestAnOwnerSeesTheirOwnPastes(t *testing.T) {
 	for range 2 {
 		p.page(t, "GET", burning, request{}).shows(t, http.StatusOK).reads(t, "still there")
 	}
-	i.page(t, "POST", burning, browser()).shows(t, http.StatusOK, "gone now").reads(t, "still there")
+	i.page(t, "POST", burning, browser()).shows(t, http.StatusOK, "now deleted").reads(t, "still there")
 	p.page(t, "GET", burning, request{}).shows(t, http.StatusNotFound)
 }
 
@@ -140,7 +140,7 @@ func TestChangesOfATextWithAPassword(t *testing.T) {
 			t.Fatalf("the form leads to %q", action)
 		}
 		path = html.UnescapeString(action[1])
-		p.page(t, "POST", path, form("wrong")).shows(t, http.StatusForbidden, "That is not the password.").hides(t, ">before<")
+		p.page(t, "POST", path, form("wrong")).shows(t, http.StatusForbidden, "Wrong password.").hides(t, ">before<")
 		p.page(t, "POST", path, form("right")).shows(t, http.StatusOK).reads(t, "before")
 		i.page(t, "POST", path, form("right")).shows(t, http.StatusNotFound)
 	}
@@ -158,12 +158,12 @@ func TestLargeVersionsAreNotCompared(t *testing.T) {
 	update(strings.Repeat(line, 1023) + "y\n")
 	p.page(t, "GET", "/p/"+id+"/diff", request{}).shows(t, http.StatusOK, `<tr class="new">`)
 	update(strings.Repeat(line, 1024) + "y")
-	p.page(t, "GET", "/p/"+id+"/diff", request{}).shows(t, http.StatusOK, "are not compared")
+	p.page(t, "GET", "/p/"+id+"/diff", request{}).shows(t, http.StatusOK, "be compared")
 	update(strings.Repeat("\n", 20_000))
 	update(strings.Repeat("\n", 19_999) + "x")
 	p.page(t, "GET", "/p/"+id+"/diff", request{}).shows(t, http.StatusOK, `<tr class="new">`)
 	update(strings.Repeat("\n", 20_001))
-	p.page(t, "GET", "/p/"+id+"/diff", request{}).shows(t, http.StatusOK, "are not compared")
+	p.page(t, "GET", "/p/"+id+"/diff", request{}).shows(t, http.StatusOK, "be compared")
 }
 
 func TestMarkdownAndSeparatedValuesAreShownRendered(t *testing.T) {

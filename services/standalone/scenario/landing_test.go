@@ -33,14 +33,14 @@ func TestTheLandingPageMakesAQuickPaste(t *testing.T) {
 	source := newSource()
 	landing := browser()
 	landing.source = source
-	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, `action="/paste/create"`, "10 of 10 left in 24 hours",
+	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, `action="/paste/create"`, "10 of 10 anonymous pastes left in 24 hours",
 		"curl -F 'f=&lt;-' "+i.public, "curl -T main.go "+i.public, "curl --data-binary @notes.txt "+i.public,
-		`href="/console/sign-up"`, `href="/console/sign-in"`, "All parts work.",
+		`href="/console/sign-up"`, `href="/console/sign-in"`, "All systems operational.",
 		"10 GB", "$0.03", "10,000 <small>then 0.001</small>", "<td>unlimited</td>")
 
 	content := "first\r\n\r\n<b>ü</b> & more\r\n" // as a browser writes line ends
 	made := i.sendPasteForm(t, source, "content", content, "title", "a <title>.go", "language", "go", "expiresIn", "1h").
-		shows(t, http.StatusCreated, "It is shown this once", "9 more without an account")
+		shows(t, http.StatusCreated, "be shown again", "9 anonymous pastes left")
 	made.hasHeader(t, "Cache-Control", "no-store")
 	made.hasHeader(t, "Content-Encoding", "")
 	path := made.header.Get("Location")
@@ -52,11 +52,11 @@ func TestTheLandingPageMakesAQuickPaste(t *testing.T) {
 	}
 	i.page(t, "GET", path, browser()).shows(t, http.StatusOK, "a &lt;title&gt;.go")
 	landing.header = browser().header
-	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "9 of 10 left in 24 hours").hides(t, "There is one more")
+	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "9 of 10 anonymous pastes left in 24 hours").hides(t, "Next one")
 
 	keyed := pasteForm(source)
 	keyed.header["x-api-key"] = i.account(t, "pro").key
-	i.page(t, "POST", "/paste/create", keyed).shows(t, http.StatusCreated).hides(t, "without an account for now")
+	i.page(t, "POST", "/paste/create", keyed).shows(t, http.StatusCreated).hides(t, "anonymous pastes left")
 
 	token := regexp.MustCompile(`id="token">([^<]+)<`).FindSubmatch(made.body)
 	if token == nil {
@@ -91,7 +91,7 @@ func TestAFormThatIsSentAgainMakesOnePaste(t *testing.T) {
 	}
 	landing := browser()
 	landing.source = source
-	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "7 of 10 left")
+	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "7 of 10 anonymous pastes left")
 }
 
 func TestAFormThatIsRefusedKeepsTheText(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAFormThatIsRefusedKeepsTheText(t *testing.T) {
 		i.sendPasteForm(t, source).shows(t, http.StatusCreated)
 	}
 	i.sendPasteForm(t, source, "content", kept, "title", "kept too").
-		shows(t, http.StatusTooManyRequests, "Anonymous limit of 10 quick pastes per 24 hours reached.", "line one", "kept too", "0 of 10 left", "There is one more in 24 hours.")
+		shows(t, http.StatusTooManyRequests, "Anonymous limit of 10 quick pastes per 24 hours reached.", "line one", "kept too", "0 of 10 anonymous pastes left", "Next one in 24 hours.")
 }
 
 func TestTheFormTakesNothingElse(t *testing.T) {
@@ -146,7 +146,7 @@ func TestTheFormTakesNothingElse(t *testing.T) {
 	i.do(t, "POST", "/paste/create", r).fails(t, http.StatusBadRequest, "invalid_field", "content is required")
 	landing := browser()
 	landing.source = source
-	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "10 of 10 left")
+	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "10 of 10 anonymous pastes left")
 }
 
 func TestTheFormMakesPastesWithAPasswordAndThatBurn(t *testing.T) {
@@ -155,16 +155,16 @@ func TestTheFormMakesPastesWithAPasswordAndThatBurn(t *testing.T) {
 	var secret answer
 	for range 2 { // the answer to a form that is sent again says the same
 		secret = i.sendPasteForm(t, source, "content", "the secret", "password", "pass", "once", "ABC").
-			shows(t, http.StatusCreated, "asks for its password").hides(t, "/raw", "the secret")
+			shows(t, http.StatusCreated, "password protected").hides(t, "/raw", "the secret")
 	}
 	i.page(t, "GET", secret.header.Get("Location"), browser()).shows(t, http.StatusOK, "Password").hides(t, "the secret")
 	burning := i.sendPasteForm(t, source, "content", "the secret", "burnAfterRead", "true").
-		shows(t, http.StatusCreated, "do not open it yourself").hides(t, "/raw")
+		shows(t, http.StatusCreated, "Do not open it yourself").hides(t, "/raw")
 	i.page(t, "GET", burning.header.Get("Location"), browser()).shows(t, http.StatusOK, "It can be read once").hides(t, "the secret")
 }
 
 // TestTheLandingPageHasTheLivePrices starts with another limit than the published one.
 func TestTheLandingPageHasTheLivePrices(t *testing.T) {
 	i := start(t, with("QUIRE_ANON_LIMIT", "3"))
-	i.page(t, "GET", "/", browser()).shows(t, http.StatusOK, fmt.Sprintf("%d of %d left", 3, 3), "5,000 <small>then 0.0005</small>")
+	i.page(t, "GET", "/", browser()).shows(t, http.StatusOK, fmt.Sprintf("%d of %d anonymous pastes left", 3, 3), "5,000 <small>then 0.0005</small>")
 }

@@ -118,7 +118,7 @@ func TestAPageShowsTheBeginningOfALargeText(t *testing.T) {
 	a := i.account(t, "pro")
 	content := "é" + strings.Repeat("ю", 400<<10) // the page ends within a character
 	path := "/p/" + a.paste(t, object{"content": content})
-	shown := i.page(t, "GET", path, browser()).shows(t, http.StatusOK, "Only the beginning is shown here.", "éюю").hides(t, "\uFFFD")
+	shown := i.page(t, "GET", path, browser()).shows(t, http.StatusOK, "Only the beginning is shown.", "éюю").hides(t, "\uFFFD")
 	if len(shown.body) < 500<<10 || len(shown.body) > 540<<10 {
 		t.Errorf("a page of %d bytes", len(shown.body))
 	}
@@ -150,7 +150,7 @@ func TestABurningPasteIsShownAfterAClickOnly(t *testing.T) {
 				i.page(t, "POST", path, foreign).shows(t, http.StatusForbidden).hides(t, "the secret content")
 			}
 			i.page(t, "POST", path, browser("Sec-Fetch-Site", "same-origin")).
-				shows(t, http.StatusOK, "the secret content\n</span></span></code>", "its title", "gone now").
+				shows(t, http.StatusOK, "the secret content\n</span></span></code>", "its title", "now deleted").
 				hides(t, "/raw", "Only the beginning").hasHeader(t, "Cache-Control", "no-store")
 			i.page(t, "POST", path, browser("Sec-Fetch-Site", "same-origin")).shows(t, http.StatusNotFound).hides(t, "the secret content")
 			i.page(t, "GET", path, browser()).shows(t, http.StatusNotFound)
@@ -195,7 +195,7 @@ func TestAPageAsksForThePassword(t *testing.T) {
 	}
 	path := "/p/" + a.paste(t, object{"content": "the content", "title": "its title", "password": "pä ss&1"})
 	i.page(t, "GET", path, browser()).shows(t, http.StatusOK, `type="password"`).hides(t, "the content", "its title")
-	i.page(t, "POST", path, submit(form, "password=wrong")).shows(t, http.StatusForbidden, "That is not the password.").hides(t, "the content", "its title")
+	i.page(t, "POST", path, submit(form, "password=wrong")).shows(t, http.StatusForbidden, "Wrong password.").hides(t, "the content", "its title")
 	i.page(t, "POST", path, browser()).shows(t, http.StatusForbidden).hides(t, "the content")
 	i.page(t, "POST", path, submit(form, "password=p%C3%A4+ss%261")).shows(t, http.StatusOK, "the content", "its title").hides(t, "/raw")
 	for _, wrong := range []struct {
@@ -220,7 +220,7 @@ func TestAPageAsksForThePassword(t *testing.T) {
 	both := "/p/" + a.paste(t, object{"content": "the content", "password": "right", "burnAfterRead": true})
 	i.page(t, "GET", both, browser()).shows(t, http.StatusOK, `type="password"`, "It can be read once").hides(t, "the content")
 	i.page(t, "POST", both, submit(form, "password=wrong")).shows(t, http.StatusForbidden).hides(t, "the content")
-	i.page(t, "POST", both, submit(form, "password=right")).shows(t, http.StatusOK, "the content", "gone now")
+	i.page(t, "POST", both, submit(form, "password=right")).shows(t, http.StatusOK, "the content", "now deleted")
 	i.page(t, "POST", both, submit(form, "password=right")).shows(t, http.StatusNotFound)
 }
 

@@ -9,8 +9,8 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// AdminLog asks for a page of the admin log, the newest entry first. before is the id of the last entry of the page before,
-// empty for the first page. The page is nil if that is no id of an entry. It has every action that was answered before.
+// AdminLog asks for a page of the admin log, newest first. before is the id of the previous page's last entry, empty for the
+// first page. The page is nil if before is not an entry's id. It includes every action that was answered before the call.
 func (b *Bus) AdminLog(ctx context.Context, before string, limit int) (*event.AdminLogAnswer, error) {
 	query := &event.Query{
 		NowMs: b.Now().UnixMilli(),
@@ -37,7 +37,7 @@ func (b *Bus) AdminLog(ctx context.Context, before string, limit int) (*event.Ad
 	return mergeAdminLogs(pages, limit), nil
 }
 
-// mergeAdminLogs makes one page of those of all partitions.
+// mergeAdminLogs merges the pages of all partitions.
 func mergeAdminLogs(pages []*event.AdminLogAnswer, limit int) *event.AdminLogAnswer {
 	out := &event.AdminLogAnswer{}
 	for _, page := range pages {
@@ -54,7 +54,7 @@ func mergeAdminLogs(pages []*event.AdminLogAnswer, limit int) *event.AdminLogAns
 	return out
 }
 
-// Accounts asks what a list shows of some accounts. Those that billing does not know are left out.
+// Accounts asks for the list entries of some accounts, without unknown ones.
 func (b *Bus) Accounts(ctx context.Context, ids []event.AccountID) (map[event.AccountID]*event.AccountSummary, error) {
 	asked := make([][]uint64, b.cfg.Partitions)
 	for _, id := range ids {

@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// subscribe leads answers and announcements into one channel. The connection delivers them one after
+// subscribe delivers answers and announcements into one channel. The connection delivers them one after
 // another. Billing publishes the announcement of a change before the answer to it, so the bus has
 // forgotten the account's refusals by the time the answer is there.
 func (b *Bus) subscribe() (unsubscribe func(), err error) {
@@ -85,7 +85,7 @@ func (b *Bus) commandOutcomes(l *commandLane, data []byte) error {
 	})
 }
 
-// outcomes takes the answer to some of a batch's writes.
+// outcomes handles the answer to some of a batch's writes.
 func (b *Bus) outcomes(d *documents, data []byte) error {
 	var batch event.OutcomeBatch
 	if err := event.DecodeOutcomes(data, &batch); err != nil {

@@ -21,7 +21,7 @@ import (
 const (
 	// auditTimeout bounds an audit whose context has no deadline.
 	auditTimeout = time.Hour
-	// auditAsk bounds the wait for one answer. The audit goes on meanwhile, and asking again joins it.
+	// auditAsk bounds the wait for one answer. The audit continues meanwhile, and another question joins it.
 	// Between two questions the bus checks that the instance still folds the partition.
 	auditAsk = 10 * time.Second
 	// auditPause is the wait before a replica is asked again. One that refuses auditTries times fails the audit.
@@ -43,48 +43,48 @@ var (
 // replicas holds, for each partition, the names of the instances that fold it.
 type replicas [][]string
 
-// Audit is how far an audit of all partitions is.
+// Audit is the progress of an audit of all partitions.
 type Audit struct {
-	Done, Total uint64 // messages folded, and to be folded as far as is known, by all replicas
+	Done, Total uint64 // messages folded, and known to exist, over all replicas
 	Ended       bool
-	Again       bool                 // replicas were lost, and what they had folded is folded again
+	Again       bool                 // replicas were lost and their part is folded again
 	Partitions  []*event.AuditAnswer // of the partitions that have ended
 	Progress    []Progress           // of each partition, by its number
 }
 
-// Progress is how far something is, in messages of all replicas of a partition.
+// Progress counts messages over all replicas of a partition.
 type Progress struct{ Done, Total uint64 }
 
-// asking says how the replicas are asked about an audit.
+// asking is the way to ask replicas about an audit.
 type asking uint8
 
 const (
-	beginAudit  asking = iota // they begin it and say how far they are
-	followAudit               // likewise, and they are asked until they have ended
-	lookAtAudit               // they begin nothing
+	beginAudit  asking = iota // start it and report progress
+	followAudit               // start it and poll until it ends
+	lookAtAudit               // only report progress
 )
 
 // auditQuestion is the question of one audit.
 type auditQuestion struct {
 	id   event.RequestID
 	how  asking
-	over bool // it is asked over again, of other replicas than before
+	over bool // asked again, of other replicas
 }
 
-// Audit has every replica of every billing partition fold the journal again, and follows that until ctx ends. A partition is a
-// match if all its replicas match, and those at the same place of the journal have the same state. If ctx ends first the audit
-// goes on: it has not ended, and ReadAudit shows it.
+// Audit has every replica of every billing partition fold its journal again, and follows the audit until ctx ends. A
+// partition matches if all its replicas match and replicas at the same sequence have the same state. The audit continues
+// after ctx ends; ReadAudit shows its result.
 func (b *Bus) Audit(ctx context.Context, id event.RequestID) (*Audit, error) {
 	return b.auditAll(ctx, auditQuestion{id: id, how: followAudit})
 }
 
-// BeginAudit is Audit without waiting for the end.
+// BeginAudit starts an audit without waiting for its end.
 func (b *Bus) BeginAudit(ctx context.Context, id event.RequestID) (*Audit, error) {
 	return b.auditAll(ctx, auditQuestion{id: id, how: beginAudit})
 }
 
-// ReadAudit shows an audit that any edge has begun. A partition whose replicas have all lost it, since they ended or gave the
-// partition up, begins it again. fault.NotFound: no instance knows it.
+// ReadAudit reports an audit started by any edge. A partition that lost all replicas of the audit starts it again. The error
+// is fault.NotFound if no instance knows the audit.
 func (b *Bus) ReadAudit(ctx context.Context, id event.RequestID) (*Audit, error) {
 	return b.auditAll(ctx, auditQuestion{id: id, how: lookAtAudit})
 }
@@ -152,7 +152,7 @@ func (b *Bus) mergeParts(parts []auditPart) *Audit {
 	return all
 }
 
-// auditPart is how far the replicas of a partition are.
+// auditPart is the progress of a partition's replicas.
 type auditPart struct {
 	answers     []*event.AuditAnswer
 	pending     int
@@ -178,8 +178,8 @@ func (p *auditPart) add(a *event.QueryAnswer) {
 	}
 }
 
-// rollCall asks the billing instances for the partitions that each folds. It returns once all live instances have answered and
-// each partition has a replica.
+// rollCall asks each billing instance which partitions it folds. It returns once all live instances have answered and each
+// partition has a replica.
 func (b *Bus) rollCall(ctx context.Context) (found replicas, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rollWait)
 	defer cancel()
@@ -225,8 +225,8 @@ func (b *Bus) replicasOf(answers [][]byte) (replicas, error) {
 	return found, nil
 }
 
-// auditPartition asks all replicas of a partition. Those that give it up meanwhile are left out.
-// If none remains, the replicas that fold the partition now are asked.
+// auditPartition asks all replicas of a partition, leaving out ones that give it up meanwhile. If none remains, it asks the
+// current replicas.
 func (b *Bus) auditPartition(ctx context.Context, partition int, names []string, q auditQuestion) (auditPart, error) {
 	for {
 		var (
@@ -264,8 +264,8 @@ func (b *Bus) auditPartition(ctx context.Context, partition int, names []string,
 	}
 }
 
-// auditReplica asks one instance about its audit of a partition. It returns errMoved if the instance does not fold it any
-// more. If ctx ends while the audit is followed, the answer is how far it was.
+// auditReplica asks one instance about its audit of a partition. It returns errMoved if the instance no longer folds it, and
+// the latest progress if ctx ends first.
 func (b *Bus) auditReplica(ctx context.Context, partition int, name string, q auditQuestion) (*event.QueryAnswer, error) {
 	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{
 		Audit: &event.AuditQuery{Id: q.id[:], Look: q.how == lookAtAudit, Again: q.over},
@@ -322,8 +322,8 @@ func decodeAudit(data []byte) (*event.QueryAnswer, error) {
 	return answer, nil
 }
 
-// mergeAudits makes one answer of those of a partition's replicas: one that does not match, if there is any,
-// else that of the replica that is furthest ahead.
+// mergeAudits combines the answers of a partition's replicas: a mismatch if there is one, else the answer of the replica
+// furthest ahead.
 func mergeAudits(answers []*event.AuditAnswer) *event.AuditAnswer {
 	slices.SortFunc(answers, func(a, b *event.AuditAnswer) int { return cmp.Compare(b.LastSequence, a.LastSequence) })
 	if i := slices.IndexFunc(answers, func(a *event.AuditAnswer) bool { return !a.Match }); i >= 0 {

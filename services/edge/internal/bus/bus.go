@@ -2,11 +2,11 @@
 // publishes writes, and asks the document services. It knows no HTTP.
 //
 // Every failure is a *fault.Error:
-//   - Unavailable: the request was certainly not carried out.
-//   - OutcomeUnknown: the request was published, or may have been, and nothing confirmed it in time.
+//   - Unavailable: the request was not carried out.
+//   - OutcomeUnknown: the request may have been published, and no answer came in time.
 //   - TooLarge: the request does not fit into a message.
 //
-// The end of the caller's context is one of the first two, with the context's error as the cause.
+// The end of the caller's context yields one of the first two, with the context's error as the cause.
 package bus
 
 import (
@@ -33,7 +33,7 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Config says how the bus behaves. Only Partitions must be set; comments on other fields end with the default.
+// Config configures a Bus. Only Partitions is required; comments on other fields end with the default.
 type Config struct {
 	Partitions int           // of every journal
 	Offset     time.Duration // QUIRE_CLOCK_OFFSET; every batch carries it
@@ -41,20 +41,20 @@ type Config struct {
 	// A journal that has lost its leader takes 4 to 9 s to elect another.
 	AdmitTimeout  time.Duration // for a verdict, a void, a command; 10 s
 	WriteTimeout  time.Duration // for the outcome of a write; 10 s
-	ReadTimeout   time.Duration // for the answer to a read and to a list; 3 s
-	AwayTimeout   time.Duration // for a read and a list while another instance takes their partition over; 8 s
+	ReadTimeout   time.Duration // for one answer to a read or list; 3 s
+	AwayTimeout   time.Duration // for a read or list during a takeover of its partition; 8 s
 	QueryTimeout  time.Duration // for a query, an explain and a user request; 10 s
-	DrainTimeout  time.Duration // for what still waits when Run's context ends; 10 s
-	ResendAfter   time.Duration // a batch that is not answered for so long is published again; 1 s
-	Patience      time.Duration // how long the settlement of a read waits for a batch that leaves anyway; 20 ms
-	RefusalTTL    time.Duration // how long a final refusal is remembered, at most 1 s; 1 s
-	RefusalsFirst int           // billing decides this many refusals of a kind before one is remembered; 8
-	MaxWaiting    int           // requests, and settlements, that may wait for one journal; 32,768 each
+	DrainTimeout  time.Duration // for pending work after Run's context ends; 10 s
+	ResendAfter   time.Duration // until an unanswered batch is published again; 1 s
+	Patience      time.Duration // for another item that a read's settlement can share a batch with; 20 ms
+	RefusalTTL    time.Duration // lifetime of a cached final refusal, at most 1 s; 1 s
+	RefusalsFirst int           // refusals of a kind before one is cached; 8
+	MaxWaiting    int           // requests, and settlements, queued per journal; 32,768 each
 
 	Shared inprocess.Shared // with services of the same process
 
-	Logger  *slog.Logger       // discards where nil
-	Metrics *telemetry.Metrics // none where nil
+	Logger  *slog.Logger       // discarded if nil
+	Metrics *telemetry.Metrics // not registered if nil
 }
 
 func (c *Config) setDefaults() error {
@@ -82,8 +82,8 @@ func (c *Config) setDefaults() error {
 type Bus struct {
 	cfg     Config
 	nc      *nats.Conn
-	name    string    // of this edge in batches and answers; each start draws a new one
-	started time.Time // the zero of all deadlines, which go by the monotonic clock
+	name    string    // of this edge in batches and answers; random on each start
+	started time.Time // start of the monotonic clock that deadlines use
 	ready   chan struct{}
 	metrics *metrics
 
@@ -93,8 +93,8 @@ type Bus struct {
 	lanes     []runner                      // all of the above
 	refusals  *refusals
 	askers    askers
-	signals   sync.Pool // of empty channels of one struct{}, for item.done
-	// explaining names the instance of each billing partition that was at work on an explanation last.
+	signals   sync.Pool // empty channels of one struct{}, for item.done
+	// explaining names, for each billing partition, the instance that last worked on an explanation.
 	explaining []atomic.Pointer[string]
 
 	answers chan *nats.Msg
@@ -124,7 +124,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 	if nc.MaxPayload() <= 0 {
 		return nil, fmt.Errorf("new bus: %w", nats.ErrDisconnected)
 	}
-	var name [6]byte // it is in every batch; two edges draw the same once in 280 billion times, and would only find that nobody answers
+	var name [6]byte // short, since it is in every batch; two edges collide once in 280 billion times, and would only get no answers
 	rand.Read(name[:])
 	b := &Bus{
 		cfg: cfg, nc: nc, name: base64.RawURLEncoding.EncodeToString(name[:]), started: time.Now(),
@@ -175,7 +175,7 @@ func (b *Bus) addPartition(p int) error {
 	return nil
 }
 
-// HearSources has handle called with what other edges tell from now on, on the goroutine that reads all answers.
+// HearSources calls handle with the counts of other edges from now on, on the goroutine that reads all answers.
 func (b *Bus) HearSources(handle func(*event.SourceCounts)) { b.hear.Store(&handle) }
 
 func (b *Bus) heardSources(data []byte) error {
@@ -189,8 +189,8 @@ func (b *Bus) heardSources(data []byte) error {
 	return nil
 }
 
-// TellSources tells the other edges how many calls of these sources this one has answered. It does not wait, and it is not known
-// who hears it.
+// TellSources publishes how many calls of these sources this edge has answered. It does not wait, and delivery is not
+// guaranteed.
 func (b *Bus) TellSources(counts *event.SourceCounts) error {
 	counts.Edge = b.name
 	data, err := event.Encode(counts)
@@ -208,10 +208,10 @@ func (b *Bus) documentsOf(d event.Domain, key []byte) *documents {
 	return b.documents[d][event.Partition(key, b.cfg.Partitions)]
 }
 
-// Ready is closed once the bus takes requests. Those made earlier wait for it.
+// Ready is closed once the bus accepts requests. Earlier requests wait for it.
 func (b *Bus) Ready() <-chan struct{} { return b.ready }
 
-// Now is the edge's time, with the clock offset in it.
+// Now is the edge's time, including the clock offset.
 func (b *Bus) Now() time.Time { return time.Now().Add(b.cfg.Offset) }
 
 // elapsed is the time since New, by the monotonic clock.
@@ -221,11 +221,10 @@ func (b *Bus) elapsed() time.Duration { return time.Since(b.started) }
 // counts its own batches.
 func (b *Bus) source(partition int) string { return fmt.Sprintf("%s.%d", b.name, partition) }
 
-// Run subscribes to the answers and sends until ctx ends. It then takes nothing new, stores the
-// settlements that still wait, and returns nil. It returns an error if some could not be stored, or if
-// the connection was closed. Called once.
+// Run subscribes to the answers and sends until ctx ends. It then accepts nothing new, stores pending settlements and
+// returns nil. It returns an error if some could not be stored, or if the connection was closed. It must be called once.
 func (b *Bus) Run(ctx context.Context) error {
-	defer func() { _ = b.closeReaders() }() // fails only where the connection is closed
+	defer func() { _ = b.closeReaders() }() // fails only on a closed connection
 	unsubscribe, err := b.subscribe()
 	if err != nil {
 		return err
@@ -253,8 +252,8 @@ func (b *Bus) Run(ctx context.Context) error {
 	return err
 }
 
-// finish waits for the outcomes of published batches, at most for DrainTimeout. Callers that still wait are then
-// told that the outcome is unknown. Nothing new can have been queued.
+// finish waits for the outcomes of published batches, at most for DrainTimeout. Callers that still wait get OutcomeUnknown.
+// Nothing new can have been queued.
 func (b *Bus) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.DrainTimeout)
 	defer cancel()
@@ -281,8 +280,8 @@ func (b *Bus) flush(ctx context.Context) error {
 	return nil
 }
 
-// repeat makes attempts until one is done, ctx ends, or the connection is closed. A failed attempt uses up
-// its whole time, so that attempts do not follow each other faster than that.
+// repeat makes attempts until one succeeds, ctx ends, or the connection is closed. A failed attempt takes its full time, which
+// paces the attempts.
 func (b *Bus) repeat(ctx context.Context, each wait.Backoff, attempt func(ctx context.Context) (done bool, err error)) error {
 	for {
 		limited, cancel := context.WithTimeout(ctx, each.Next())

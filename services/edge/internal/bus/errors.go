@@ -33,7 +33,7 @@ func tooLarge(cause error) *fault.Error {
 	return &fault.Error{Kind: fault.TooLarge, Message: "The request is too large.", Cause: cause}
 }
 
-// appendFault makes a fault of an appender's error.
+// appendFault converts an appender's error to a fault.
 func appendFault(err error) *fault.Error {
 	switch {
 	case errors.Is(err, journal.ErrUnknown):
@@ -44,8 +44,8 @@ func appendFault(err error) *fault.Error {
 	return unavailable(err)
 }
 
-// callFault makes a fault of an rpc error. A call that changes nothing can be repeated without harm, so all its
-// failures but TooLarge are Unavailable.
+// callFault converts an rpc error to a fault. A call that changes nothing can be repeated safely, so all its failures except
+// TooLarge are Unavailable.
 func callFault(err error, changes bool) *fault.Error {
 	var refused *rpc.Error
 	switch {

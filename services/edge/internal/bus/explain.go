@@ -11,19 +11,19 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// explainPause is the wait before an explanation that is under way is asked for again.
+// explainPause is the polling interval of an explanation in progress.
 const explainPause = 250 * time.Millisecond
 
-// Explanation is how a request was decided, or how far billing is with finding out.
+// Explanation is how a request was decided, or billing's progress in finding out.
 type Explanation struct {
-	Answer      *event.ExplainAnswer // nil: billing is still at it. The same question later leads to the answer
-	Done, Total uint64               // messages read, and to be read as far as is known
+	Answer      *event.ExplainAnswer // nil while in progress; ask again
+	Done, Total uint64               // messages read, and known to exist
 }
 
-// Question is a request to be explained.
+// Question asks for the explanation of a request.
 type Question struct {
 	Request event.RequestID
-	Run     event.RequestID // has the journal folded again for it, once; zero: an explanation of the last minute will do
+	Run     event.RequestID // folds the journal again, once per run; zero accepts an explanation from the last minute
 }
 
 func (q Question) query(anyAccount bool) *event.ExplainQuery {
@@ -34,8 +34,8 @@ func (q Question) query(anyAccount bool) *event.ExplainQuery {
 	return out
 }
 
-// Explain asks how a request of the account was decided. fault.NotFound: it has no such request. fault.RateLimited: it has
-// asked for too many explanations.
+// Explain asks how a request of the account was decided. The error is fault.NotFound if the account has no such request, and
+// fault.RateLimited after too many explanations.
 func (b *Bus) Explain(ctx context.Context, account event.AccountID, q Question) (*Explanation, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
 	defer cancel()
@@ -48,11 +48,11 @@ func (b *Bus) Explain(ctx context.Context, account event.AccountID, q Question) 
 
 func noRequest() error { return fault.New(fault.NotFound, "No such request.") }
 
-// ExplainAny asks every billing partition how a request of any account was decided. fault.NotFound says that all have
+// ExplainAny asks every billing partition how a request of any account was decided. The error is fault.NotFound if all have
 // answered and none knows the request.
 func (b *Bus) ExplainAny(ctx context.Context, q Question) (*Explanation, error) {
 	ctx, found := context.WithCancel(ctx)
-	defer found() // the other partitions need not go on
+	defer found() // the other partitions can stop
 	var answer atomic.Pointer[event.ExplainAnswer]
 	var done, total atomic.Uint64
 	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {
@@ -79,8 +79,8 @@ func (b *Bus) ExplainAny(ctx context.Context, q Question) (*Explanation, error) 
 	return &Explanation{Done: done.Load(), Total: total.Load()}, nil
 }
 
-// explainAt asks one partition until it has found out, or until ctx ends. An explanation without an answer and without
-// messages means that the partition has no such request.
+// explainAt polls one partition until it has an answer or ctx ends. An explanation without an answer and without messages
+// means that the partition has no such request.
 func (b *Bus) explainAt(ctx context.Context, partition int, account uint64, q *event.ExplainQuery) (*Explanation, error) {
 	query := &event.Query{NowMs: b.Now().UnixMilli(), Account: account, Query: &event.Query_Explain{Explain: q}}
 	instance := &b.explaining[partition]
@@ -125,8 +125,8 @@ func limited(message string, retryAfter int) error {
 	return e
 }
 
-// askExplainer asks the instance that was at work on explanations last, so that a question which is asked again finds what was
-// begun. Any other is asked if that one does not answer.
+// askExplainer asks the instance that last worked on explanations, so that polling finds the work in progress. If that one
+// does not answer, it asks any other.
 func (b *Bus) askExplainer(ctx context.Context, partition int, instance *string, query *event.Query) (*event.QueryAnswer, error) {
 	answer := &event.QueryAnswer{}
 	if instance != nil {

@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// failed ends a batch that the appender gave up. It runs on the appender's goroutine.
+// failed ends a batch that the appender gave up on. It runs on the appender's goroutine.
 func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	l.mu.Lock()
 	f, confirmed := l.flights[number], number > 0 && l.confirmed == number
@@ -17,7 +17,7 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	}
 	l.mu.Unlock()
 	if confirmed {
-		l.acked(items, number, 0) // the answer came just as the appender gave up
+		l.acked(items, number, 0) // the answer arrived just as the appender gave up
 		return
 	}
 	unknown := errors.Is(cause, journal.ErrUnknown)
@@ -43,7 +43,7 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	}
 }
 
-// keep queues settlements again that found no connection. It returns those that the appender does not take any more.
+// keep requeues settlements that found no connection. It returns settlements that the appender no longer accepts.
 func (l *lane[T, A]) keep(settlements []*item[T, A]) (refused []*item[T, A]) {
 	for _, it := range settlements {
 		if l.appender.Add(it) != nil {
@@ -53,9 +53,9 @@ func (l *lane[T, A]) keep(settlements []*item[T, A]) (refused []*item[T, A]) {
 	return refused
 }
 
-// store tries until the settlements of a failed batch are stored, or the bus stops. If the batch may have been stored, the
-// same bytes are published again, since a settlement in another batch would count twice. If it certainly was not, its
-// number is free for a batch without the admissions, which have failed.
+// store retries until the settlements of a failed batch are stored, or the bus stops. If the batch may have been stored, it
+// publishes the same bytes again, since a settlement in another batch would count twice. If it was not stored, its number
+// is free for a batch without the admissions, which have failed.
 func (l *lane[T, A]) store(settlements []*item[T, A], number uint64, f *flight[T, A], unknown bool, cause error) {
 	if f == nil || errors.Is(cause, journal.ErrClosed) || l.stopping.Err() != nil {
 		l.lose(settlements, cause)
@@ -90,7 +90,7 @@ func (l *lane[T, A]) lose(settlements []*item[T, A], cause error) {
 	}
 }
 
-// insist publishes one message until it is stored, or until DrainTimeout after the bus stops.
+// insist retries one message until it is stored, or until DrainTimeout after the bus stops.
 func (l *lane[T, A]) insist(data []byte) error {
 	var failure error
 	ctx, done := context.WithCancel(l.stopping)

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// flight is a batch that is published, or is about to be, and is not answered completely.
+// flight is a batch that is published or about to be, with answers outstanding.
 type flight[T, A any] struct {
 	number   uint64
 	data     []byte
 	left     time.Time
 	asked    time.Duration // when it was last published, by Bus.elapsed
 	stored   bool
-	items    []*item[T, A] // by their place in the batch; nil: answered
-	open     int           // number of items that are not answered
+	items    []*item[T, A] // by offset in the batch; nil once answered
+	open     int           // number of unanswered items
 	resolved chan struct{} // closed when the flight is removed
 }
 
@@ -36,13 +36,13 @@ func (l *lane[T, A]) acked(items []*item[T, A], number, _ uint64) {
 	}
 	l.mu.Unlock()
 	if f != nil && l.gated {
-		<-f.resolved // by the answer, or by sweep once nobody waits for it any more
+		<-f.resolved // by the answer, or by sweep once nobody waits for it
 	}
 }
 
-// answered takes count answers to a batch. Answer i belongs to the item at place(i), or at i if place is nil; set
-// copies it to the item. A batch that is not in flight any more was answered before, by another replica or after
-// an earlier sending. Answers that do not fit the batch are errAnswer.
+// answered handles count answers to a batch. Answer i belongs to the item at offset place(i), or at i if place is nil; set
+// copies it to the item. A batch no longer in flight was answered before, by another replica or after an earlier sending.
+// Answers that do not fit the batch return errAnswer.
 func (l *lane[T, A]) answered(number uint64, count int, place func(i int) int, set func(i int, value *T, answer *A)) error {
 	l.mu.Lock()
 	f := l.flights[number]
@@ -71,7 +71,7 @@ func (l *lane[T, A]) answered(number uint64, count int, place func(i int) int, s
 	return err
 }
 
-// take removes the answered items from the flight and returns them. One that was answered before is nil.
+// take removes answered items from the flight and returns them; nil for an item answered before.
 func (f *flight[T, A]) take(count int, place func(i int) int) (taken []*item[T, A], err error) {
 	if place == nil {
 		if count != len(f.items) {
@@ -94,7 +94,7 @@ func (f *flight[T, A]) take(count int, place func(i int) int) (taken []*item[T, 
 	return taken, nil
 }
 
-// deliver gives an item its answer. An item whose caller has gone is an orphan.
+// deliver gives an item its answer. An item whose caller has left is an orphan.
 func (l *lane[T, A]) deliver(it *item[T, A], set func(value *T, answer *A)) {
 	if it.claim() {
 		set(&it.value, &it.answer)
@@ -108,8 +108,8 @@ func (l *lane[T, A]) deliver(it *item[T, A], set func(value *T, answer *A)) {
 	}
 }
 
-// dropped ends a flight that gets no answer. stored says that the journal may contain the batch: then all items
-// without an answer are orphans.
+// dropped ends a flight without further answers. stored means that the journal may contain the batch: all unanswered items
+// are then orphans.
 func (l *lane[T, A]) dropped(f *flight[T, A], stored bool) {
 	close(f.resolved)
 	if !stored || l.orphan == nil {

@@ -20,11 +20,11 @@ const healthWait = 2 * time.Second
 // ServiceHealth is the health of the instances of one service.
 type ServiceHealth struct {
 	Service    event.Domain
-	Partitions [][]Member // by number, sorted by name; empty: no instance works on the partition
-	Silent     []string   // names of instances that others know as alive and that did not answer, sorted
+	Partitions [][]Member // by number, sorted by name; empty if no instance has the partition
+	Silent     []string   // instances that did not answer although others see them as alive, sorted
 }
 
-// Member is an instance that works on a partition.
+// Member is an instance that has a partition.
 type Member struct {
 	Name string
 	event.Fold
@@ -35,9 +35,9 @@ func (h *ServiceHealth) Served(partition int) bool {
 	return slices.ContainsFunc(h.Partitions[partition], func(m Member) bool { return m.Serves })
 }
 
-// Health asks all instances of all services how they are with their partitions. It returns at once where all live instances
-// have answered and each partition is served. Otherwise, and where billing's instances have fixed partitions and so don't know
-// each other, it waits for two seconds. fault.Unavailable: the edge has no connection.
+// Health asks all instances of all services about their partitions. It returns as soon as all live instances have answered
+// and each partition is served. Otherwise, and if billing's instances have fixed partitions and so don't know each other, it
+// waits for two seconds. The error is fault.Unavailable if the edge has no connection.
 func (b *Bus) Health(ctx context.Context) ([]ServiceHealth, error) {
 	domains := append([]event.Domain{event.Billing}, event.Documents()...)
 	out := make([]ServiceHealth, len(domains))
@@ -62,7 +62,7 @@ func (b *Bus) healthOf(ctx context.Context, domain event.Domain) (ServiceHealth,
 		return found, fmt.Errorf("ask for the health of %s: %w", domain, rpc.ErrUnavailable)
 	}
 	heard, named, unsure := map[string]bool{}, map[string]bool{}, false
-	// The only other error is that nobody answers. Partitions without members tell that.
+	// The only other error is that nobody answers, which shows as partitions without members.
 	_, _ = rpc.GatherUntil(ctx, b.nc, domain.InstancesSubject(), []byte(event.AskHealth), func(data []byte) bool {
 		var i event.Instance
 		if err := json.Unmarshal(data, &i); err != nil || i.Partitions != b.cfg.Partitions || heard[i.Name] {
@@ -72,7 +72,7 @@ func (b *Bus) healthOf(ctx context.Context, domain event.Domain) (ServiceHealth,
 		for _, name := range i.Live {
 			named[name] = true
 		}
-		unsure = unsure || len(i.Live) == 0 // there may be instances that nobody names
+		unsure = unsure || len(i.Live) == 0 // there may be instances that no other knows
 		found.add(i)
 		return !unsure && found.allServed() && len(missing(named, heard)) == 0
 	})
@@ -83,7 +83,7 @@ func (b *Bus) healthOf(ctx context.Context, domain event.Domain) (ServiceHealth,
 	return found, nil
 }
 
-// add notes the answer of an instance. One of an earlier version tells only which partitions it serves.
+// add records the answer of an instance. Older versions only report the partitions they serve.
 func (h *ServiceHealth) add(i event.Instance) {
 	folds := i.Folds
 	for _, p := range i.Serves {
@@ -107,7 +107,7 @@ func (h *ServiceHealth) allServed() bool {
 	return true
 }
 
-// missing are the names that were not heard, sorted.
+// missing are the names that did not answer, sorted.
 func missing(named, heard map[string]bool) (out []string) {
 	for name := range named {
 		if !heard[name] {

@@ -11,21 +11,21 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// The states of an item. An item that is given up while it is queued is never published.
+// The states of an item. An item abandoned while it is queued is never published.
 const (
 	queued uint32 = iota
-	sent          // in a batch that was published, or is about to be
-	over          // answered, failed, or given up
+	sent          // in a batch that is published or about to be
+	over          // answered, failed or abandoned
 )
 
 // item is a value that waits to be stored in its journal, and then for its answer.
 type item[T, A any] struct {
 	value T
-	// settlement says that the item is over once it is stored. It gets no answer, and can't be given up.
+	// settlement: the item is done once stored. It gets no answer and can't be abandoned.
 	settlement bool
 	expires    time.Duration // by Bus.elapsed
 	state      atomic.Uint32
-	done       chan struct{} // receives once answer and err are set; nil where nobody waits, or nobody does any more
+	done       chan struct{} // receives once answer and err are set; nil if nobody waits
 	tokens     chan struct{} // the item takes one out when it is over; may be nil
 	answer     A
 	err        error
@@ -143,14 +143,14 @@ func (l *lane[T, A]) wait(ctx context.Context, it *item[T, A]) error {
 	case <-done:
 	case <-ctx.Done():
 		l.abandon(ctx, it)
-		<-done // another goroutine may be about to send
+		<-done // a send may be in progress
 	}
 	it.done = nil
 	l.bus.signals.Put(done) // empty: finish sends once
 	return it.err
 }
 
-// abandon gives an item up because ctx has ended.
+// abandon gives up on an item because ctx has ended.
 func (l *lane[T, A]) abandon(ctx context.Context, it *item[T, A]) {
 	if it.state.CompareAndSwap(queued, over) {
 		l.finish(it, ended(ctx, false))
@@ -181,7 +181,7 @@ func (l *lane[T, A]) finish(it *item[T, A], err error) {
 	}
 }
 
-// depart encodes a batch for the appender, without the items that were given up.
+// depart encodes a batch for the appender, without abandoned items.
 func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) {
 	l.recall(number)
 	f := &flight[T, A]{number: number, items: make([]*item[T, A], 0, len(items)), resolved: make(chan struct{})}
@@ -209,7 +209,7 @@ func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) 
 	return f.data, nil
 }
 
-// recall undoes an earlier depart with the same number, whose batch was too large for one message.
+// recall undoes a depart with the same number whose batch was too large for one message.
 func (l *lane[T, A]) recall(number uint64) {
 	l.mu.Lock()
 	f := l.flights[number]

@@ -12,16 +12,15 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// partitionsAsk bounds one question for the number of partitions. It is also the time between two warnings that
-// no instance answers.
+// partitionsAsk bounds one question for the number of partitions, and is the interval of warnings that no instance answers.
 const partitionsAsk = 5 * time.Second
 
-// errPartitions: with another number of partitions than the journals have, the edge would ask the wrong ones.
+// errPartitions: with a different number of partitions than the journals, the edge would ask the wrong ones.
 var errPartitions = errors.New("another number of partitions than the journals have")
 
 // CheckPartitions asks billing how many partitions there are: an edge has no right to look at the streams
 // itself. It waits until an instance answers, or ctx ends. If the number differs from Config.Partitions the
-// error is errPartitions. It returns the id of the installation, which billing of an earlier version does not tell.
+// error is errPartitions. It returns the id of the installation, empty from older versions of billing.
 func (b *Bus) CheckPartitions(ctx context.Context) (installation string, err error) {
 	err = b.repeat(ctx, wait.Backoff{First: partitionsAsk, Most: partitionsAsk}, func(ctx context.Context) (bool, error) {
 		data, err := rpc.Call(ctx, b.nc, event.InstancesSubject, nil)

@@ -7,8 +7,8 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// Query asks the billing partition of account. NowMs and Account are set here. A query changes
-// nothing, so all its failures are Unavailable.
+// Query asks the billing partition of account. It sets NowMs and Account. A query changes nothing, so all its failures are
+// Unavailable.
 func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
 	q.Account = uint64(account)
 	q.NowMs = b.Now().UnixMilli()
@@ -31,7 +31,7 @@ func (b *Bus) Prices(ctx context.Context) (*event.PriceBook, error) {
 	return answer.GetPrices(), nil
 }
 
-// Hold asks for the open hold under an idempotency id. It is nil where there is none.
+// Hold asks for the open hold under an idempotency id; nil if there is none.
 func (b *Bus) Hold(ctx context.Context, account event.AccountID, id []byte) (*event.HoldAnswer, error) {
 	return b.hold(ctx, account, &event.HoldQuery{IdempotencyId: id})
 }
@@ -62,7 +62,7 @@ func (b *Bus) User(ctx context.Context, r *event.UserRequest) (*event.UserAnswer
 	if webhook := r.GetWebhook(); webhook.GetFind() != nil || webhook.GetDeliveries() != nil {
 		return answer, b.ask(ctx, event.UserSubject, r, answer, firstPatience)
 	}
-	// All other requests change something. A request whose answer is lost may have been carried out, so it is
+	// Other requests change something. If an answer is lost, the request may have been carried out, so it is
 	// not repeated.
 	payload, err := event.Encode(r)
 	if err != nil {

@@ -54,19 +54,19 @@ func (b *Bus) closeReaders() error {
 	return errors.Join(errs...)
 }
 
-// PendingRead is a read under way.
+// PendingRead is a read in progress.
 type PendingRead struct {
 	bus     *Bus
 	reader  *rpc.Batcher[*event.Read, *event.ReadAnswer]
 	read    *event.Read
-	answer  *event.ReadAnswer // of Shared.Reads; nil: call has it
+	answer  *event.ReadAnswer // from Shared.Reads; nil if call has it
 	call    rpc.Future[*event.ReadAnswer]
 	started time.Time
 }
 
 // StartRead asks for a document, or for the outcome kept under an idempotency id, without waiting.
-// It asks the partition of the item. Without an item, as for the outcome of a create, it asks the partition
-// of the idempotency id. r must not be changed afterwards.
+// It asks the item's partition or, without an item, as for the outcome of a create, the partition of the idempotency id. r
+// must not be changed afterwards.
 func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
 	key := []byte(r.Item)
 	if r.Item == "" {
@@ -84,19 +84,19 @@ func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
 	return p
 }
 
-// Found is the result of a read. It is zero if there is nothing that the requester may see. What it points to may be shared and
-// must not be changed.
+// Found is the result of a read; zero if there is nothing the requester may see. It may share memory and must not be
+// changed.
 type Found struct {
 	Document *event.Document
 	Outcome  *event.Outcome    // of the write with the idempotency id
 	Versions []*event.Document // of Read.ListVersions
-	More     bool              // there are earlier versions
-	NotOwner bool              // the requester may read the document, and not list its versions
+	More     bool              // earlier versions exist
+	NotOwner bool              // the requester may read the document but not list its versions
 }
 
-// Wait returns the result. It is called at most once, and need not be called if the answer is not wanted any
-// more. A read changes nothing: even a paste that burns when it is shown stays. So the read is repeated while its
-// partition moves to another instance, and all its failures are Unavailable.
+// Wait returns the result. It may be called once, or not at all if the answer is no longer needed. A read changes nothing,
+// not even of a paste that burns after reading. So it is retried while its partition moves to another instance, and all its
+// failures are Unavailable.
 func (p *PendingRead) Wait(ctx context.Context) (Found, error) {
 	found, err := p.wait(ctx)
 	if err == nil {
@@ -129,17 +129,16 @@ func (p *PendingRead) wait(ctx context.Context) (Found, error) {
 	case answer.Status != event.OutcomeStatus_OK:
 		return Found{NotOwner: answer.Status == event.OutcomeStatus_NOT_OWNER}, nil
 	case p.read.ListVersions > 0 && answer.Document != nil:
-		return Found{}, errAnswer // of an instance from before there were lists of versions
+		return Found{}, errAnswer // an older instance without lists of versions
 	}
 	return Found{Document: answer.Document, Outcome: answer.Outcome, Versions: answer.Versions, More: answer.MoreVersions}, nil
 }
 
-// defaultListLimit is the number of documents in a page if the client names none.
+// defaultListLimit is the default page size.
 const defaultListLimit = 50
 
-// List asks every partition for one page and merges them in the order of (created, id). NowMs is
-// set here. If More is set, the next page starts after ScannedPosition and ScannedId. A page
-// with More may have fewer documents than asked for, if the partitions' scans ended early.
+// List asks every partition for one page and merges them by (created, id). It sets NowMs. If More is set, the next page
+// starts after ScannedPosition and ScannedId; the page may then be short if scans of partitions ended early.
 func (b *Bus) List(ctx context.Context, d event.Domain, q *event.ListRequest) (*event.ListAnswer, error) {
 	if q.Limit == 0 {
 		q.Limit = defaultListLimit
@@ -167,21 +166,21 @@ func (b *Bus) scatter(ctx context.Context, timeout time.Duration, ask func(ctx c
 	return group.Wait()
 }
 
-// position is a place in the order of a list.
+// position is a position in the order of a list.
 type position struct {
 	listed int64 // Document.ListPosition
 	id     string
 }
 
-// compare is positive where p comes after o in ascending order.
+// compare is positive if p comes after o in ascending order.
 func (p position) compare(o position) int {
 	return cmp.Or(cmp.Compare(p.listed, o.listed), strings.Compare(p.id, o.id))
 }
 
 func positionOf(d *event.Document) position { return position{d.ListPosition(), d.Id} }
 
-// mergePages makes one page of the pages of all partitions. If a partition's scan ended early, it may have more
-// documents after that place. So documents after the first such place are left for the next page.
+// mergePages merges the pages of all partitions. A partition whose scan ended early may have more documents after that
+// position, so documents after the first such position are left for the next page.
 func mergePages(pages []*event.ListAnswer, limit int, ascending bool) *event.ListAnswer {
 	direction := -1
 	if ascending {

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// maxRefusalTTL bounds the time for which a refusal outlives a change whose announcement was lost.
+	// maxRefusalTTL bounds how long a refusal outlives a change whose announcement was lost.
 	maxRefusalTTL      = time.Second
-	refusalAccounts    = 65536 // seldom used accounts are evicted beyond that
+	refusalAccounts    = 65536 // least recently used accounts are evicted beyond that
 	refusalsPerAccount = 32    // by quota key and API key
 )
 
-// refusals remembers refusals that billing would repeat, so that a client that hammers an exhausted quota does
-// not fill the journal. Refusals of a client that tries now and then are not used: another edge may have confirmed
-// a change of the account before its announcement arrives here. The client's next request must see the change.
+// refusals caches refusals that billing would repeat, so that a client that hammers an exhausted quota does not fill the
+// journal. Occasional requests bypass the cache: another edge may have confirmed a change of the account before its
+// announcement arrives here, and the client's next request must see the change.
 type refusals struct {
 	ttl      time.Duration
-	first    int // billing decides this many refusals of a kind before one is remembered
+	first    int // refusals of a kind before one is cached
 	accounts *otter.Cache[event.AccountID, refused]
 }
 
 // refused holds the refusals of one account. It is replaced, never changed.
 type refused struct {
 	final []refusal
-	// oldKey is the refusal of the default key with the highest current version. Versions only grow, so keys of older versions
-	// stay refused for ever.
+	// oldKey is the refusal of the default key with the highest current version. Versions only grow, so older keys stay
+	// refused.
 	oldKey *Verdict
 }
 
@@ -40,8 +40,8 @@ type refusal struct {
 	number      uint32
 	version     uint32
 	fingerprint uint64
-	id          string // idempotency id of the requests that it is for, one of which is in flight or another read; empty: for all
-	count       int    // number of refusals so far, each before the last one expired
+	id          string // idempotency id that it applies to; empty for all
+	count       int    // consecutive refusals, each within the lifetime of the last
 	until       time.Time
 	verdict     *Verdict
 }
@@ -78,8 +78,8 @@ func sameMonth(now time.Time, ms int64) bool {
 	return a.Year() == b.Year() && a.Month() == b.Month()
 }
 
-// remember keeps a refusal that billing would repeat: one of an old key, a final one, or one by the idempotency id. Final
-// means that no open hold of the account could give enough quota back.
+// remember caches a refusal that billing would repeat: of an old key, by idempotency id, or final. Final means that no open
+// hold of the account could refund enough quota.
 func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	old := v.Decision == event.Decision_INVALID_KEY && a.KeyNumber == 0 && v.CurrentKeyVersion > a.KeyVersion
 	// The seconds until the quota resets may have been rounded up.
@@ -115,7 +115,7 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	})
 }
 
-// with returns the final refusals without expired ones and with f, the refusal of a. A full list drops f.
+// with returns the final refusals, without expired ones, plus f, the refusal of a. A full list drops f.
 func (k *refused) with(f refusal, a *Admission) []refusal {
 	live := slices.DeleteFunc(slices.Clone(k.final), func(old refusal) bool {
 		over := !time.Now().Before(old.until)
@@ -131,7 +131,7 @@ func (k *refused) with(f refusal, a *Admission) []refusal {
 	return append(live, f)
 }
 
-// forget drops the refusals that a change of the account may have ended. Old keys stay refused.
+// forget drops refusals that a change of the account may have lifted. Old keys stay refused.
 func (r *refusals) forget(account event.AccountID) {
 	r.accounts.ComputeIfPresent(account, func(known refused) (refused, otter.ComputeOp) {
 		if known.oldKey == nil {
@@ -141,7 +141,7 @@ func (r *refusals) forget(account event.AccountID) {
 	})
 }
 
-// clear calls forget for all accounts, since announcements may have been missed.
+// clear forgets all accounts, since announcements may have been missed.
 func (r *refusals) clear() {
 	for account := range r.accounts.Keys() {
 		r.forget(account)

@@ -10,13 +10,12 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// firstPatience is the time that the first instance has to answer. After that it counts as lost, and another one is
-// asked.
+// firstPatience is the timeout of the first attempt. After it the instance counts as lost, and another one is asked.
 const firstPatience = time.Second
 
-// retry decides whether a question that changes nothing is asked again. While a partition moves from one instance
-// to another, the first may refuse for a moment. If the first was killed, no instance answers until another one has
-// noticed, some 5 s later. Clients should see neither as a failure.
+// retry decides whether to repeat a question that changes nothing. While a partition moves between instances, the old one may
+// refuse for a moment. If it was killed, no instance answers until another one notices, some 5 s later. Clients should see
+// neither as a failure.
 type retry struct {
 	refused time.Time // end of the retries after a refusal: an instance that refuses for longer has lost its store
 	silent  time.Time // end of the retries while no instance answers
@@ -30,7 +29,7 @@ func (b *Bus) newRetry(started, silent time.Time) retry {
 	}
 }
 
-// wait waits until the question can be asked again after err. It returns false if it should not be.
+// wait waits until the question can be repeated after err. It returns false if it should not be.
 func (r *retry) wait(ctx context.Context, err error) bool {
 	until := r.silent
 	var refused *rpc.Error
@@ -44,9 +43,8 @@ func (r *retry) wait(ctx context.Context, err error) bool {
 	return time.Until(until) >= pause && wait.For(ctx, pause)
 }
 
-// ask asks a service a question that changes nothing, so all its failures are Unavailable. An answer may be lost:
-// the first attempt waits for patience, each further one twice as long as the one before. The deadline of ctx bounds
-// all attempts.
+// ask asks a service a question that changes nothing, so all its failures are Unavailable. The first attempt times out
+// after patience, each further one after twice the previous time. The deadline of ctx bounds all attempts.
 func (b *Bus) ask(ctx context.Context, subject string, question, answer event.Message, patience time.Duration) error {
 	payload, err := event.Encode(question)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// sweepEvery is the time between two sweeps. A time-out is noticed at most that late.
+// sweepEvery is the sweep interval, and so the longest delay of a timeout.
 const sweepEvery = 20 * time.Millisecond
 
-// sweep ends items whose time is over and sends unanswered batches again. One timer serves all items: at tens of
-// thousands of requests a second, a timer for each would cost more than the requests.
+// sweep times items out and resends unanswered batches. One timer serves all items: at tens of thousands of requests per
+// second, one timer each would cost more than the requests.
 func (b *Bus) sweep(ctx context.Context) {
 	status := b.nc.StatusChanged(nats.CONNECTED)
 	defer b.nc.RemoveStatusListener(status)
@@ -62,7 +62,7 @@ func (l *lane[T, A]) resend(f *flight[T, A]) {
 	}
 }
 
-// expired removes the items whose time is over from the front of the queue.
+// expired removes timed-out items from the front of the queue.
 func (l *lane[T, A]) expired(now time.Duration) (late []*item[T, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,17 +81,17 @@ func (l *lane[T, A]) expired(now time.Duration) (late []*item[T, A]) {
 	return late
 }
 
-// overdue looks through the stored batches. It returns the one to send again, and removes those that nobody waits for
-// any more. A fold keeps only the answers to a source's last batch, so to send an older batch again is useless.
+// overdue scans the stored batches. It returns the one to resend and removes batches that nobody waits for. A fold keeps
+// only the answers to a source's last batch, so resending an older one is useless.
 func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *flight[T, A], abandoned []*flight[T, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for number, f := range l.flights {
 		if !f.stored {
-			continue // the appender still sends it
+			continue // the appender is still sending it
 		}
 		if reconnected {
-			f.asked = math.MinInt64 / 2 // long ago, since its answer may have been lost with the connection
+			f.asked = math.MinInt64 / 2 // resend at once, since its answer may have been lost with the connection
 		}
 		if f.abandoned() {
 			delete(l.flights, number)
@@ -104,7 +104,7 @@ func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *f
 	return unanswered, abandoned
 }
 
-// abandoned reports whether all items without an answer were given up.
+// abandoned reports whether all unanswered items were abandoned.
 func (f *flight[T, A]) abandoned() bool {
 	return !slices.ContainsFunc(f.items, func(it *item[T, A]) bool { return it != nil && it.state.Load() != over })
 }

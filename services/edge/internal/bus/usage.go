@@ -24,20 +24,20 @@ type Admission struct {
 	ReadHash       uint64 // event.ReadHash of a read with an IdempotencyID; otherwise 0
 }
 
-// isRepeatable tells whether this is a read that is not charged again under its IdempotencyID.
+// isRepeatable tells whether this is a read that can be replayed under its IdempotencyID without a charge.
 func (a *Admission) isRepeatable() bool { return a.ReadHash != 0 }
 
-// Verdict is what billing decided on an admission. It may be shared and must not be changed.
+// Verdict is billing's decision on an admission. It may be shared and must not be changed.
 type Verdict struct {
 	*event.Verdict
 	TimeMs int64 // fold time of the decision, Unix milliseconds
-	at     place // of the admission in its journal; zero where billing does not settle by places
+	at     place // of the admission in its journal; zero if billing does not settle by offset
 }
 
-// place is where an admission stands in its journal.
+// place is the position of an admission in its journal.
 type place struct {
 	sequence uint64 // of the message
-	index    uint32 // in its admissions
+	index    uint32 // its offset among the admissions
 }
 
 // Admitted reports whether the request may run.
@@ -74,7 +74,7 @@ func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
 	var err error
 	u.lane, err = newLane(laneConfig[usage, Verdict]{
 		bus: b, kind: usageKind, subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
-		queueBytes: 1 << 30, // never reached: items are small and counted
+		queueBytes: 1 << 30, // never reached: items are small and their number is bounded
 		patience:   b.cfg.Patience,
 		encode: func(number uint64, items []*usageItem) ([]byte, error) {
 			return b.encodeUsage(source, number, items)
@@ -108,7 +108,7 @@ func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]b
 			settlements++
 		}
 	}
-	// Two allocations instead of one for each item.
+	// Two allocations instead of one per item.
 	as, ss := make([]event.Admission, admissions), make([]event.Settlement, settlements)
 	batch.Admissions = make([]*event.Admission, 0, len(as))
 	batch.Settlements = make([]*event.Settlement, 0, len(ss))
@@ -142,7 +142,7 @@ func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]b
 	return event.Encode(&batch)
 }
 
-// withPlace adds a place. The reads that settle together are of a few messages.
+// withPlace adds a place. Reads that settle together are in few messages.
 func withPlace(served []*event.Served, at place) []*event.Served {
 	for i := len(served) - 1; i >= 0; i-- {
 		if s := served[i]; s.Sequence == at.sequence {
@@ -164,18 +164,17 @@ func (b *Bus) usageOf(a event.AccountID) *usageLane {
 	return b.usage[event.AccountPartition(a, b.cfg.Partitions)]
 }
 
-// PendingVerdict is an admission under way.
+// PendingVerdict is an admission in progress.
 type PendingVerdict struct {
-	refusal *Verdict // a remembered refusal; nil: the lane was asked
+	refusal *Verdict // a cached refusal; nil if the lane was asked
 	lane    *usageLane
 	item    usageItem
 }
 
 func (p *PendingVerdict) admission() *Admission { return &p.item.value.Admission }
 
-// StartAdmit asks for an admission. It never blocks. Wait, which must be called for each StartAdmit,
-// returns the verdict. A refusal that is remembered is there at once, but for an admission with an idempotency id: see
-// PendingVerdict.repeat.
+// StartAdmit asks for an admission. It never blocks. Wait, which must be called for each StartAdmit, returns the verdict. A
+// cached refusal is available at once, except for an admission with an idempotency id: see PendingVerdict.repeat.
 func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 	p := &PendingVerdict{lane: b.usageOf(a.Account)}
 	p.item.value.Admission = a
@@ -187,13 +186,11 @@ func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 	return p
 }
 
-// Refused tells whether the verdict is likely to be a refusal that is remembered, so that there is no need to prepare for
-// anything else.
+// Refused tells whether the verdict is likely to be a cached refusal, so that the caller need not start the request.
 func (p *PendingVerdict) Refused() bool { return p.refusal != nil }
 
-// Wait returns the verdict. It gives up when ctx ends, or after AdmitTimeout; the bus then gives the
-// admission back by itself, as soon as it can. A refusal that open holds may still undo is asked again for
-// up to heldWait, by a few calls of the account at a time.
+// Wait returns the verdict. It gives up when ctx ends or after AdmitTimeout; the bus then voids the admission as soon as it
+// can. A refusal that open holds may still undo is retried for up to heldWait, by a few calls of the account at a time.
 func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if p.refusal != nil {
 		if v, err := p.repeat(ctx); v != nil || err != nil {
@@ -210,10 +207,9 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	return &p.item.answer, nil
 }
 
-// repeat returns the remembered refusal. It holds for a new request only: a repetition of one that is in flight, or was served,
-// gets the verdict that billing would give it. Billing is asked for that with a query, since an admission of each call of a
-// client that is refused would fill the journal. repeat returns nil where the refusal was of a request that is not in flight any more,
-// and for a read that was served: billing counts how often it is repeated.
+// repeat returns the cached refusal. It applies to new requests only: a repetition of a request in flight, or served, gets
+// billing's own verdict. A query asks for it, since admissions of every call of a refused client would fill the journal.
+// repeat returns nil if the refused request is no longer in flight, and for a served read, whose replays billing counts.
 func (p *PendingVerdict) repeat(ctx context.Context) (*Verdict, error) {
 	a, v := p.admission(), p.refusal
 	b := p.lane.bus
@@ -245,12 +241,12 @@ func (p *PendingVerdict) repeat(ctx context.Context) (*Verdict, error) {
 	}}, nil
 }
 
-// isOfOneID tells whether a refusal is of requests with one idempotency id.
+// isOfOneID tells whether a refusal applies to one idempotency id only.
 func isOfOneID(d event.Decision) bool {
 	return d == event.Decision_IDEMPOTENCY_IN_FLIGHT || d == event.Decision_IDEMPOTENCY_OTHER
 }
 
-// beforeIdempotency tells whether billing comes to a decision before it looks at the idempotency id: it then applies to
+// beforeIdempotency tells whether billing makes a decision before it looks at the idempotency id, so that it applies to
 // repetitions too.
 func beforeIdempotency(d event.Decision) bool {
 	switch d {
@@ -264,24 +260,24 @@ const (
 	heldWait  = time.Second
 	heldFirst = 50 * time.Millisecond
 	heldMost  = 400 * time.Millisecond
-	// heldAskers is how many calls of an account under one quota key ask again at a time. Each asks some five times, and each
-	// time is an admission in the journal.
+	// heldAskers is the number of concurrent retries per account and quota key. Each retries some five times, and each retry
+	// is an admission in the journal.
 	heldAskers = 16
 )
 
-// asker is whose refusals are asked again.
+// asker identifies callers whose refused requests are retried together.
 type asker struct {
 	account event.AccountID
 	key     plan.QuotaKey
 }
 
-// askers counts the calls that ask again, by whom they are.
+// askers counts the calls that are retried, per asker.
 type askers struct {
 	mu     sync.Mutex
 	asking map[asker]int
 }
 
-// enter tells whether a call may ask again. It has to leave afterwards.
+// enter tells whether a call may retry. It must leave afterwards.
 func (a *askers) enter(who asker) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -300,7 +296,7 @@ func (a *askers) leave(who asker) {
 	}
 }
 
-// askAgain asks under the same request id until holds that stood in the way are settled. Billing remembers no refusal.
+// askAgain retries under the same request id until the holds that blocked it are settled. Billing remembers no refusal.
 func (p *PendingVerdict) askAgain(ctx context.Context) (*Verdict, error) {
 	who := asker{p.admission().Account, p.admission().Key}
 	if !p.lane.bus.askers.enter(who) {
@@ -324,8 +320,8 @@ func (p *PendingVerdict) askAgain(ctx context.Context) (*Verdict, error) {
 	return &last.answer, nil
 }
 
-// giveBack voids an admission that nobody waits for. If its verdict is not known, billing may have
-// refused it, or never seen it; to void such an admission has no effect.
+// giveBack voids an admission that nobody waits for. Without a known verdict, billing may have refused or never seen it;
+// voiding it then has no effect.
 func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 	if verdict != nil && !verdict.Admitted() {
 		return
@@ -338,9 +334,9 @@ func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 	}
 }
 
-// Served settles a read that v admitted and that was answered. The settlement goes into the partition's next batch, for which
-// it waits up to Patience, and is kept until the journal has it. Served blocks while too many settlements wait. After
-// Run's context has ended it only logs: billing counts an unsettled read as served in the end.
+// Served settles an answered read that v admitted. The settlement joins the partition's next batch, waiting up to Patience
+// for one, and is kept until the journal has it. Served blocks while too many settlements are queued. After Run's context
+// has ended it only logs: billing eventually counts an unsettled read as served.
 func (b *Bus) Served(a Admission, v *Verdict) {
 	u := b.usageOf(a.Account)
 	u.tokens <- struct{}{}
@@ -351,9 +347,9 @@ func (b *Bus) Served(a Admission, v *Verdict) {
 	}
 }
 
-// Void gives an admission back and returns when that is stored in the journal. failed says that the
-// call failed in its execution, which counts towards too_many_failures. After OutcomeUnknown the
-// bus goes on trying; Unavailable is returned only when the bus is stopping.
+// Void refunds an admission and returns once that is stored in the journal. failed means that the call failed while it was
+// executed, which counts toward too_many_failures. After OutcomeUnknown the bus keeps trying; Unavailable is returned only
+// while the bus is stopping.
 func (b *Bus) Void(ctx context.Context, a Admission, failed bool) error {
 	it := &usageItem{
 		value:      usage{Admission: a, result: event.Result_VOID, failed: failed},

@@ -19,8 +19,8 @@ const (
 	batchOverhead = 8
 	// writeQueueBytes bounds the waiting writes. Their number is no bound: each holds up to 64 KiB of content.
 	writeQueueBytes = 64 << 20
-	// outcomeMargin is the time that an outcome has to come back: a write is not folded later than this before its
-	// caller gives up. With a short WriteTimeout it is a quarter of that.
+	// outcomeMargin is the time reserved for an outcome to return: a write is folded at least this long before its caller
+	// gives up. It is at most a quarter of WriteTimeout.
 	outcomeMargin = 500 * time.Millisecond
 )
 
@@ -62,16 +62,15 @@ func values[T, A any](items []*item[T, A]) []T {
 	return out
 }
 
-// Write is a request to a document service, and its place in a batch. It is for one call of Bus.Write, and the bus may hold it
-// for longer than that.
+// Write is a request to a document service. It is for one call of Bus.Write, and the bus may hold it for longer.
 type Write struct {
 	Request event.Request
 	item    writeItem
 }
 
-// Write publishes w's request to the journal of d and returns the outcome that the fold decided. DeadlineMs is set here;
-// w must not be changed or used afterwards. After Unavailable, or TooLarge, nothing was done and nothing
-// will be: the caller voids the admission. After OutcomeUnknown the fold settles it.
+// Write publishes w's request to the journal of d and returns the fold's outcome. It sets DeadlineMs; w must not be used
+// afterwards. After Unavailable or TooLarge, nothing was or will be done, and the caller voids the admission. After
+// OutcomeUnknown the fold settles it.
 func (b *Bus) Write(ctx context.Context, d event.Domain, w *Write) (*event.Outcome, error) {
 	r := &w.Request
 	margin := min(outcomeMargin, b.cfg.WriteTimeout/4)
@@ -81,7 +80,7 @@ func (b *Bus) Write(ctx context.Context, d event.Domain, w *Write) (*event.Outco
 }
 
 // Command publishes an account command and returns its outcome. A command without an account goes to
-// partition 0. RequestId is set where it is empty; c must not be changed afterwards.
+// partition 0. RequestId is set if empty; c must not be changed afterwards.
 func (b *Bus) Command(ctx context.Context, c *event.Command) (*event.CommandOutcome, error) {
 	if len(c.RequestId) == 0 {
 		id := event.NewRequestID()

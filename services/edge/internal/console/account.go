@@ -6,7 +6,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// Account is what an account is to its holder: an email, a password, and sessions.
+// Account is the account page: email, password and sessions.
 type Account struct {
 	Holder   Holder
 	Usage    *event.UsageAnswer
@@ -14,21 +14,21 @@ type Account struct {
 	Email    *Form
 	Password *Form
 	Delete   *Form
-	End      *Form // ends a session, by the path of its id, or all of them
+	End      *Form // ends all sessions, or one by the path of its id
 	Done     string
 }
 
-// Session is an open session.
+// Session is an open session of an account.
 type Session struct {
 	*event.OpenSession
 	ID      string
-	Current bool // the one that asks
+	Current bool // the session of this request
 }
 
-// Opened is when it was opened, in Unix milliseconds; 0: a version opened it that did not note it.
+// Opened is the time of the sign-in in Unix milliseconds; 0 if an older version did not record it.
 func (s Session) Opened() int64 { return s.CreatedMs }
 
-// Browser is what a reader knows it by.
+// Browser names the session's browser.
 func (s Session) Browser() string {
 	if s.Agent == "" {
 		return "Unknown browser"
@@ -36,12 +36,12 @@ func (s Session) Browser() string {
 	return s.Agent
 }
 
-// Account shows an account. status is that of a form that was refused, else fiber.StatusOK.
+// Account shows an account. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Account(ctx *fiber.Ctx, status int, a *Account) error {
 	return c.render(ctx, page{template: "account", title: "Account", section: AccountPath, holder: a.Holder, done: a.Done, status: status, data: a})
 }
 
-// ChangeEmail is the form for another email.
+// ChangeEmail is the form to change the email.
 func ChangeEmail(account, once string) *Form {
 	return &Form{ID: "email", Action: EmailPath, Account: account, Once: once, Values: map[string]string{}, fields: []Field{
 		{Name: "email", Label: "New email", Type: "email", Autocomplete: "email", Most: event.MaxEmailBytes, Required: true, Subject: "The email"},
@@ -49,7 +49,7 @@ func ChangeEmail(account, once string) *Form {
 	}}
 }
 
-// ChangePassword is the form for another password.
+// ChangePassword is the form to change the password.
 func ChangePassword(account, once string) *Form {
 	return &Form{ID: "password", Action: PasswordPath, Account: account, Once: once, Values: map[string]string{}, fields: []Field{
 		currentPassword(),
@@ -60,28 +60,28 @@ func ChangePassword(account, once string) *Form {
 // Export is the archive of everything that an account owns.
 type Export struct {
 	Holder Holder
-	Export *event.Export // the last one; nil where there is none
+	Export *event.Export // the latest; nil if none was requested
 	URL    string        // of the archive; empty unless it is ready
 	Make   *Form
 }
 
-// Waits tells whether the archive is being made.
+// Waits tells whether the archive is being created.
 func (e *Export) Waits() bool {
 	return e.Export != nil && (e.Export.State == event.ExportState_EXPORT_WAITING || e.Export.State == event.ExportState_EXPORT_RUNNING)
 }
 
-// Failed tells whether it could not be made.
+// Failed tells whether the export failed.
 func (e *Export) Failed() bool { return e.Export.GetState() == event.ExportState_EXPORT_FAILED }
 
-// Part is how much of it is made; empty before its documents are counted.
+// Part is the progress of the archive; empty until its documents are counted.
 func (e *Export) Part() string {
 	if e.Export.GetTotal() == 0 {
 		return ""
 	}
-	return number(e.Export.Done) + " of " + number(e.Export.Total) + " documents are in it."
+	return number(e.Export.Done) + " of " + number(e.Export.Total) + " documents done."
 }
 
-// exportRefresh is how many seconds a page that shows an unfinished archive waits before it asks again. It needs no script for that.
+// exportRefresh is the interval in seconds at which the page of an unfinished archive reloads, without a script.
 const exportRefresh = "3"
 
 // Export shows an archive.
@@ -92,7 +92,7 @@ func (c *Console) Export(ctx *fiber.Ctx, status int, e *Export) error {
 	return c.render(ctx, page{template: "export", title: "Your data", section: AccountPath, holder: e.Holder, status: status, data: e})
 }
 
-// MakeExport is the form that has an archive made.
+// MakeExport is the form to request an archive.
 func MakeExport(account, once string) *Form {
 	return &Form{ID: "export", Action: ExportPath, Account: account, Once: once, Values: map[string]string{}}
 }
@@ -116,13 +116,13 @@ func currentPassword() Field {
 	}
 }
 
-// Goodbye is an account that will be deleted.
+// Goodbye is the page after an account was scheduled for deletion.
 type Goodbye struct {
 	Email     string
 	DeletesMs int64
 }
 
-// Goodbye tells until when a deletion can be taken back.
+// Goodbye shows until when the deletion can be canceled.
 func (c *Console) Goodbye(ctx *fiber.Ctx, g *Goodbye) error {
 	return c.render(ctx, page{template: "goodbye", title: "Your account will be deleted", data: g})
 }

@@ -8,10 +8,10 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// Admin is who sees a page for admins.
+// Admin is the admin who views a page.
 type Admin struct {
-	Name string // of the token
-	Site string // origin of the other pages; empty: they are beside this one
+	Name string // of the admin token
+	Site string // origin of the public pages; empty if this listener serves them too
 }
 
 func adminSections(current string) []pages.Link {
@@ -35,24 +35,24 @@ type AdminSign struct {
 	Form  *Form
 }
 
-// AdminToken is that form. next is the path to go on to.
+// AdminToken is the sign-in form of admins. next is the path to continue to.
 func AdminToken(next string) *Form {
 	return &Form{ID: "admin", Action: AdminSignInPath, Values: map[string]string{"next": next}, fields: []Field{
 		{Name: "token", Label: "Admin token", Type: "password", Required: true, Subject: "The token"}, {Name: "next", Type: "hidden"},
 	}}
 }
 
-// AdminSignIn shows the form. status is that of a token that was refused, else fiber.StatusOK.
+// AdminSignIn shows the sign-in form of admins. status is fiber.StatusOK, or the error status of a refused token.
 func (c *Console) AdminSignIn(ctx *fiber.Ctx, status int, s *AdminSign) error {
 	return c.render(ctx, page{template: "admin-sign-in", title: "Admin", admin: &s.Admin, status: status, data: s})
 }
 
-// AdminAccounts are accounts that an admin looks for.
+// AdminAccounts is a page of accounts, or the result of a search.
 type AdminAccounts struct {
 	Admin        Admin
 	Search       *Form
 	List         []AdminAccount
-	Cursor, Next string // of the page, and of the page after
+	Cursor, Next string // of this page and the next
 }
 
 // AdminAccount is an account in a list.
@@ -62,19 +62,19 @@ type AdminAccount struct {
 	Suspended, Deletes bool
 }
 
-// FindAccount is the form that looks an email up.
+// FindAccount is the form to find an account by email.
 func FindAccount(email string) *Form {
 	return &Form{ID: "find", Action: AdminPath, Values: map[string]string{"email": email}, fields: []Field{
 		{Name: "email", Label: "Email", Type: "text", Most: event.MaxEmailBytes, Subject: "The email"},
 	}}
 }
 
-// AdminAccounts shows them. status is that of a search that was refused, else fiber.StatusOK.
+// AdminAccounts shows a page of accounts. status is fiber.StatusOK, or the error status of a refused search.
 func (c *Console) AdminAccounts(ctx *fiber.Ctx, status int, a *AdminAccounts) error {
 	return c.render(ctx, page{template: "admin-accounts", title: "Accounts", section: AdminPath, admin: &a.Admin, status: status, data: a})
 }
 
-// AdminOne is an account with what an admin can do about it.
+// AdminOne is an account with the forms of the actions an admin can take.
 type AdminOne struct {
 	Admin     Admin
 	ID, Email string
@@ -86,10 +86,10 @@ type AdminOne struct {
 // AdminActions are the names of the forms about an account.
 func AdminActions() []string { return []string{"tier", "credits", "suspend", "resume", "key"} }
 
-// AdminForm is one of them.
+// AdminForm is the form of the named action.
 func AdminForm(name, account, once string) *Form {
 	f := &Form{ID: name, Action: AdminAccountPath + "/" + account + "/" + name, Once: once, Values: map[string]string{}}
-	reason := Field{Name: "reason", Label: "Reason", Type: "text", Most: 200, Required: true, Hint: "It stays in the journal for ever: write nothing personal.", Subject: "The reason"}
+	reason := Field{Name: "reason", Label: "Reason", Type: "text", Most: 200, Required: true, Hint: "Stored permanently. Avoid personal data.", Subject: "The reason"}
 	confirm := Field{Name: "confirm", Label: "Type the id of the account", Type: "text", Hint: account, Required: true, Subject: "This"}
 	switch name {
 	case "tier":
@@ -100,9 +100,9 @@ func AdminForm(name, account, once string) *Form {
 		f.fields = []Field{field}
 	case "credits":
 		f.fields = []Field{
-			{Name: "amount", Label: "Credits", Type: "text", Required: true, Hint: "Like 12.5; with a minus they are taken away.", Subject: "The amount"},
+			{Name: "amount", Label: "Credits", Type: "text", Required: true, Hint: "For example 12.5. A negative amount deducts credits.", Subject: "The amount"},
 			reason,
-			{Name: "expiresAt", Label: "Expires, UTC", Type: "datetime-local", Hint: "Empty: never.", Subject: "The time"},
+			{Name: "expiresAt", Label: "Expires, UTC", Type: "datetime-local", Hint: "Leave empty for no expiry.", Subject: "The time"},
 		}
 	case "suspend":
 		f.fields = []Field{reason, confirm}
@@ -114,7 +114,7 @@ func AdminForm(name, account, once string) *Form {
 	return f
 }
 
-// AdminOne shows an account. status is that of a form that was refused, else fiber.StatusOK.
+// AdminOne shows an account. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) AdminOne(ctx *fiber.Ctx, status int, a *AdminOne) error {
 	if f := a.Forms["tier"]; f.Values["tier"] == "" {
 		f.Values["tier"] = plan.Tier(a.Usage.Tier).String()
@@ -130,44 +130,44 @@ func (a *AdminOne) Rows() (out []row) {
 	return out
 }
 
-// AdminNewKey is a key that an admin has made for an account.
+// AdminNewKey is the key that an admin created for an account.
 type AdminNewKey struct {
 	Admin           Admin
 	Account, APIKey string
 }
 
-// AdminKey shows it, this once.
+// AdminKey shows the new key; it is not shown again.
 func (c *Console) AdminKey(ctx *fiber.Ctx, k *AdminNewKey) error {
 	return c.render(ctx, page{template: "admin-key", title: "New API key", section: AdminPath, admin: &k.Admin, secret: true, data: k})
 }
 
-// AdminRequest is a request of any account that an admin has explained.
+// AdminRequest explains a request of any account to an admin.
 type AdminRequest struct {
 	Admin       Admin
 	Search      *Form
-	ID          string       // of the request; empty: nothing is asked for
-	Account     string       // id; empty: it was made without a key
-	Explanation *Explanation // nil: there is none yet
-	Done, Total uint64       // messages that are read, and to be read
-	Fold        *Fold        // that the admin has asked for; nil: none
+	ID          string       // of the request; empty if none was asked for
+	Account     string       // id; empty if the request had no key
+	Explanation *Explanation // nil while billing reads the journal
+	Done, Total uint64       // journal messages read, and in total
+	Fold        *Fold        // nil unless verification was asked for
 }
 
 // Path is the path of the request's page.
 func (r *AdminRequest) Path() string { return AdminRequestsPath + "/" + r.ID }
 
-// FindRequest is the form that explains a request.
+// FindRequest is the form to find a request by id.
 func FindRequest(id string) *Form {
 	return &Form{ID: "explain", Action: AdminRequestsPath, Values: map[string]string{"id": id}, fields: []Field{
 		{Name: "id", Label: "X-Request-Id", Type: "text", Most: 64, Required: true, Subject: "This"},
 	}}
 }
 
-// AdminRequest shows how a request was decided. status is that of an id that was refused, else fiber.StatusOK.
+// AdminRequest shows the page of a request. status is fiber.StatusOK, or the error status of a refused id.
 func (c *Console) AdminRequest(ctx *fiber.Ctx, status int, r *AdminRequest) error {
 	return c.render(ctx, page{template: "admin-request", title: "Explain a request", section: AdminRequestsPath, admin: &r.Admin, status: status, live: true, data: r})
 }
 
-// AdminAudit is an audit, or the form that begins one.
+// AdminAudit is an audit, or the form to start one.
 type AdminAudit struct {
 	Admin                   Admin
 	Begin                   *Form
@@ -176,7 +176,7 @@ type AdminAudit struct {
 	Partitions              []AuditedPartition
 }
 
-// AuditedPartition is how far an audit is with a partition.
+// AuditedPartition is the progress of an audit on one partition.
 type AuditedPartition struct {
 	Partition    int
 	Done, Total  uint64 // messages of all its replicas
@@ -184,18 +184,18 @@ type AuditedPartition struct {
 	Live, Replay string // hashes
 }
 
-// BeginAudit is the form that begins an audit.
+// BeginAudit is the form to start an audit.
 func BeginAudit() *Form { return &Form{ID: "audit", Action: AdminAuditsPath} }
 
 // Path is the path of the audit's page.
 func (a *AdminAudit) Path() string { return AdminAuditsPath + "/" + a.ID }
 
-// AdminAudit shows an audit, or the form that begins one.
+// AdminAudit shows an audit, or the form to start one.
 func (c *Console) AdminAudit(ctx *fiber.Ctx, status int, a *AdminAudit) error {
 	return c.render(ctx, page{template: "admin-audit", title: "Audit", section: AdminAuditsPath, admin: &a.Admin, status: status, live: true, data: a})
 }
 
-// AuditProgress answers with the part of the page that moves.
+// AuditProgress answers with the live part of the audit page.
 func (c *Console) AuditProgress(ctx *fiber.Ctx, a *AdminAudit) error {
 	return c.fragment(ctx, "audit-progress", a)
 }
@@ -207,7 +207,7 @@ type AdminLog struct {
 	Cursor, Next string
 }
 
-// AdminEntry is an action of an admin, in the words of the API.
+// AdminEntry is an admin's action, as the API names it.
 type AdminEntry struct {
 	Time                                    string // RFC 3339
 	Token, Action, Account, Outcome, Detail string
@@ -224,7 +224,7 @@ type AdminPrices struct {
 	Book  *event.PriceBook
 }
 
-// AdminPrices shows it.
+// AdminPrices shows the price book.
 func (c *Console) AdminPrices(ctx *fiber.Ctx, p *AdminPrices) error {
 	return c.render(ctx, page{template: "admin-prices", title: "Prices", section: AdminPricesPath, admin: &p.Admin, data: p})
 }
@@ -237,13 +237,13 @@ func (p *AdminPrices) Plans() (out []string) {
 	return out
 }
 
-// PricedRow is what every plan has of a quota key.
+// PricedRow is the limit and price of a quota key on each plan.
 type PricedRow struct {
 	Key, About string
 	Cells      []string
 }
 
-// Rows have a limit, and the price of a further request, for each plan.
+// Rows list each quota key's limit and price over quota, per plan.
 func (p *AdminPrices) Rows() (out []PricedRow) {
 	for _, key := range plan.QuotaKeys() {
 		row := PricedRow{Key: key.String(), About: pages.AboutKey(key)}

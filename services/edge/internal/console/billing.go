@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// MostGrants are those that the page of the credits shows.
+	// MostGrants is the number of grants on the billing page.
 	MostGrants = 30
-	// LatestEntries are those of the ledger that the page of the credits shows.
+	// LatestEntries is the number of ledger entries on the billing page.
 	LatestEntries = 10
 
-	shownMonths = 12 // of statements; earlier ones are reached from there
+	shownMonths = 12 // of statements, which link to earlier months
 )
 
-// Billing is what an account has and pays: its credits, statements, spending caps and alerts.
+// Billing is the billing page: credits, statements, spending caps and alerts.
 type Billing struct {
 	Holder   Holder
 	Usage    *event.UsageAnswer // with its keys and grants
@@ -27,18 +27,18 @@ type Billing struct {
 	Webhooks int
 }
 
-// Billing shows what an account has and pays.
+// Billing shows the billing page.
 func (c *Console) Billing(ctx *fiber.Ctx, b *Billing) error {
 	return c.render(ctx, page{template: "billing", title: "Billing", section: BillingPath, holder: b.Holder, data: b})
 }
 
-// Free tells whether the plan has no further requests for credits.
+// Free tells whether requests of the plan stop at the limit, since it sells none for credits.
 func (b *Billing) Free() bool { return plan.Tier(b.Usage.Tier) == plan.Free }
 
-// Month is the month that is counted.
+// Month is the current month.
 func (b *Billing) Month() string { return utc(b.Usage.PeriodStartMs).Format("January 2006") }
 
-// Grants are those with credits left, the next one to be spent first.
+// Grants have credits left, in the order in which they are spent.
 func (b *Billing) Grants() (out []Grant) {
 	for _, g := range b.Usage.Grants {
 		out = append(out, Grant{g})
@@ -46,7 +46,7 @@ func (b *Billing) Grants() (out []Grant) {
 	return out
 }
 
-// MoreGrants is how many there are beside those.
+// MoreGrants is the number of grants that Grants leaves out; empty for none.
 func (b *Billing) MoreGrants() string {
 	if rest := int(b.Usage.GrantCount) - len(b.Usage.Grants); rest > 0 {
 		return number(rest)
@@ -54,15 +54,15 @@ func (b *Billing) MoreGrants() string {
 	return ""
 }
 
-// Grant is an amount of credits that the account was given.
+// Grant is an amount of credits granted to the account.
 type Grant struct{ *event.HeldGrant }
 
-// Bar is the part that is left.
+// Bar shows the part of the grant that is left.
 func (g Grant) Bar() *bar {
 	return &bar{Within: part(min(g.LeftMicros, g.AmountMicros), g.AmountMicros, barWidth)}
 }
 
-// Months are those that have a statement, the present one first.
+// Months are the latest months with a statement, newest first.
 func (b *Billing) Months() (out []Month) {
 	at := utc(b.Usage.PeriodStartMs)
 	for len(out) < shownMonths {
@@ -75,13 +75,13 @@ func (b *Billing) Months() (out []Month) {
 	return out
 }
 
-// Month is a month as the path of its statement has it, and in words.
+// Month is a month in the form of its statement's path, and in words.
 type Month struct{ Period, Name string }
 
-// Cap is the spending cap of the account; nil where there is none.
+// Cap is the account's spending cap; nil if not set.
 func (b *Billing) Cap() *Cap { return capOf(b.Usage.Cap) }
 
-// Capped are the keys that work and have a spending cap of their own.
+// Capped are the active keys with a spending cap.
 func (b *Billing) Capped() (out []Key) {
 	for _, k := range b.Keys {
 		if k.Live() && k.Cap != nil {
@@ -91,7 +91,7 @@ func (b *Billing) Capped() (out []Key) {
 	return out
 }
 
-// isDay tells whether a text is a day as a field for days has it.
+// isDay tells whether text has the format of an HTML date field.
 func isDay(text string) bool {
 	_, err := time.Parse(time.DateOnly, text)
 	return err == nil

@@ -1,9 +1,8 @@
-// Package console renders the pages of an account: signing up and in, the month, its API keys, the account itself. It
-// puts them into the layout of package pages. A handler does what a form asks for; nothing here asks another part of the
-// system.
+// Package console renders the pages of signed-in users and admins, from sign-up to billing, in the layout of package
+// pages. Handlers fetch the data and carry out forms; nothing here calls another part of the system.
 //
-// A page is a template of the folder templates with a type that has its data, and a method of Console that shows it. What
-// its forms have is a Form. A page works without scripts.
+// Each page is a template in the folder templates, a type with its data, and a method of Console that shows it. Forms are
+// Form values. Pages work without scripts.
 package console
 
 import (
@@ -28,17 +27,17 @@ const (
 	SignUpPath  = Path + "/sign-up"
 	SignInPath  = Path + "/sign-in"
 	SignOutPath = Path + "/sign-out"
-	KeyPath     = Path + "/key" // makes the default key
+	KeyPath     = Path + "/key" // creates the default key
 
-	UsagePath  = Path + "/usage"  // the part of the overview that moves
-	EventsPath = Path + "/events" // tells when it has
+	UsagePath  = Path + "/usage"  // the live part of the overview
+	EventsPath = Path + "/events" // signals its changes
 
 	KeysPath        = Path + "/keys" // and one of them: /default, /k1
 	SpendingCapPath = Path + "/spending-cap"
 
 	RequestsPath      = Path + "/requests"       // and one of them, by its id
-	RequestListPath   = RequestsPath + "/list"   // the part of the log that moves
-	RequestEventsPath = RequestsPath + "/events" // tells when it has
+	RequestListPath   = RequestsPath + "/list"   // the live part of the log
+	RequestEventsPath = RequestsPath + "/events" // signals its changes
 
 	AccountPath  = Path + "/account"
 	EmailPath    = Path + "/email"
@@ -60,9 +59,9 @@ const (
 	AdminLogPath      = AdminPath + "/log"
 	AdminPricesPath   = AdminPath + "/prices"
 	AdminHealthPath   = AdminPath + "/health"
-	AdminHealthTable  = AdminHealthPath + "/table" // the part of the page that moves
+	AdminHealthTable  = AdminHealthPath + "/table" // the live part of the page
 
-	StatementPath = Path + "/statements" // of a month: /2026-11 behind it
+	StatementPath = Path + "/statements" // followed by a month: /2026-11
 
 	WebhooksPath = BillingPath + "/webhooks" // and one of them, by its id
 
@@ -74,13 +73,13 @@ const (
 //go:embed templates
 var files embed.FS
 
-// Console renders the pages of an account.
+// Console renders the pages. It is safe for concurrent use.
 type Console struct {
 	pages     *pages.Pages
 	templates *template.Template
 }
 
-// New reads the templates.
+// New parses the templates; it panics if one is invalid.
 func New(p *pages.Pages) *Console {
 	functions := pages.Functions()
 	functions["path"] = func(name string) (string, error) {
@@ -103,9 +102,9 @@ func New(p *pages.Pages) *Console {
 	return &Console{pages: p, templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))}
 }
 
-// Holder is whose page it is. Its zero value is nobody, who has no session.
+// Holder is the account a page belongs to; the zero value means no session.
 type Holder struct {
-	Account string // id; a form carries it, so that it is not taken for another account's
+	Account string // id; forms carry it, so that a form never acts on another account
 	Email   string
 }
 
@@ -114,13 +113,13 @@ type page struct {
 	template, title string
 	section         string // path of the section that the page belongs to; empty for a page without a session
 	holder          Holder
-	admin           *Admin // of a page for admins; nil: it is none
+	admin           *Admin // nil unless the page is for admins
 	done            string // name of a notice
 	status          int
 	secret          bool   // see pages.Page.Secret
-	live            bool   // its scripts ask for more
-	script          string // a further asset; empty: none
-	fetches         bool   // likewise, without those of live
+	live            bool   // its scripts fetch updates
+	script          string // a further script; empty for none
+	fetches         bool   // script makes requests
 	styles          []string
 	data            any
 }
@@ -128,7 +127,7 @@ type page struct {
 // frame is the data of the template around every page.
 type frame struct {
 	Email  string
-	Admin  string // name of the admin token; empty: the page is none for admins
+	Admin  string // name of the admin token; empty unless the page is for admins
 	Notice string
 	Main   template.HTML
 }
@@ -142,7 +141,7 @@ func sections(current string) []pages.Link {
 	return out
 }
 
-// SectionOf is the part of the console that a path belongs to. One that is in no other belongs to the overview.
+// SectionOf is the section that a path belongs to: the overview if no other.
 func SectionOf(path string) string {
 	for _, s := range append(sections(""), Pastes().Tabs()...) {
 		if s.Path != Path && (path == s.Path || strings.HasPrefix(path, s.Path+"/")) {
@@ -160,52 +159,52 @@ func SectionOf(path string) string {
 	return Path
 }
 
-// notices tell what a form has done, by the name that the address of the page has.
+// notice confirms what a form has done. done is the parameter of the page's address.
 func notice(done string) string {
 	switch done {
 	case "kept":
-		return "Your account was about to be deleted. Signing in has stopped that: everything stays, and your API keys work again."
+		return "Signing in canceled the deletion of your account. Everything is kept, and your API keys work again."
 	case "changed":
-		return "The change is saved, and holds from now on."
+		return "Changes saved."
 	case "revoked":
-		return "The key is revoked. No call with it is admitted any more."
+		return "Key revoked. Requests with it are refused."
 	case "cap":
-		return "The spending cap is saved, and holds from now on."
+		return "Spending cap saved."
 	case "email":
-		return "Your email is changed. Use the new one the next time that you sign in."
+		return "Email changed. Use the new one the next time you sign in."
 	case "password":
-		return "Your password is changed, and your other sessions have ended."
+		return "Password changed. Your other sessions have ended."
 	case "webhook":
-		return "The change is saved. What happens from now on is told so."
+		return "Changes saved. They apply to new events."
 	case "tested":
-		return "A test is on its way. Look again in a moment."
+		return "Sending a test event. Refresh in a moment."
 	case "replayed":
-		return "The delivery is sent again. Look again in a moment."
+		return "Sending the event again. Refresh in a moment."
 	case "unhooked":
-		return "The webhook is deleted. Nothing is sent to it any more."
+		return "Webhook deleted."
 	case "tier":
-		return "The account has the new plan. Its limits hold from now on."
+		return "Plan changed. The new limits apply immediately."
 	case "credits":
-		return "The balance is changed."
+		return "Balance adjusted."
 	case "suspend":
-		return "The account is suspended. No edge admits its API keys any more."
+		return "Account suspended. Requests with its API keys are refused."
 	case "resume":
-		return "The account is no longer suspended."
+		return "Account resumed."
 	case "session":
-		return "The session has ended."
+		return "Session ended."
 	case "created":
-		return "It is made."
+		return "Paste created."
 	case "saved":
-		return "It is saved as a new version."
+		return "Saved as a new version."
 	case "deleted":
-		return "It is deleted."
+		return "Deleted."
 	case "uploaded":
-		return "The file is stored."
+		return "File uploaded."
 	}
 	return ""
 }
 
-// Done is the address of a page that tells what was done: one of the names of notice.
+// Done is the address of a page with a notice. done is one of the names of notice.
 func Done(path, done string) string { return path + "?done=" + done }
 
 func (c *Console) render(ctx *fiber.Ctx, p page) error {
@@ -243,19 +242,19 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 	return c.pages.Render(ctx, out)
 }
 
-// Sign is the form to sign up or in.
+// Sign is the form to sign up or sign in.
 type Sign struct {
 	Email  string
-	Next   string            // path to go on to; see web.nextPath
-	Once   string            // of the form to sign up: sending it twice makes one account
+	Next   string            // path to continue to; see web.nextPath
+	Once   string            // idempotency token: sending the sign-up form twice creates one account
 	Errors map[string]string // by the name of the field; "" is the whole form
-	Unsent bool              // a form was sent without a session, and nothing was done
+	Unsent bool              // a form was sent without a session and had no effect
 }
 
 // UnsentQuery is the name of the parameter of Sign.Unsent.
 const UnsentQuery = "unsent"
 
-// SignedOut is the address of the form to sign in for who has sent a form without a session. query is Sign.Query's.
+// SignedOut is the sign-in address for a user who sent a form without a session. query comes from Sign.Query.
 func SignedOut(query string) string {
 	if query == "" {
 		return SignInPath + "?" + UnsentQuery + "=1"
@@ -263,7 +262,7 @@ func SignedOut(query string) string {
 	return SignInPath + query + "&" + UnsentQuery + "=1"
 }
 
-// Query is what a link to the other form takes along.
+// Query carries Next in links between the two forms.
 func (s *Sign) Query() string {
 	if s.Next == "" || s.Next == Path {
 		return ""
@@ -271,22 +270,22 @@ func (s *Sign) Query() string {
 	return "?next=" + url.QueryEscape(s.Next)
 }
 
-// SignUp shows the form to make an account. status is that of a form that was refused, else fiber.StatusOK.
+// SignUp shows the form to create an account. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) SignUp(ctx *fiber.Ctx, status int, s *Sign) error {
 	return c.render(ctx, page{template: "sign-up", title: "Sign up", status: status, data: s})
 }
 
-// SignIn shows the form to open a session. status is that of a form that was refused, else fiber.StatusOK.
+// SignIn shows the form to open a session. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) SignIn(ctx *fiber.Ctx, status int, s *Sign) error {
 	return c.render(ctx, page{template: "sign-in", title: "Sign in", status: status, data: s})
 }
 
 func utc(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// plainNumber is a number as a form has it.
+// plainNumber formats a number for a form field.
 func plainNumber(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
-// plainCredits is an amount as a form has it, without zeros at its end.
+// plainCredits formats an amount for a form field, without trailing zeros.
 func plainCredits(micros uint64) string {
 	return strings.TrimSuffix(strings.TrimRight(plan.Micros(micros).String(), "0"), ".")
 }
@@ -303,7 +302,7 @@ func credits(micros uint64) string {
 	return whole + "." + rest
 }
 
-// limit is a limit of requests.
+// limit formats a limit of requests.
 func limit(n int64) string {
 	if n == plan.Unlimited {
 		return "unlimited"
@@ -311,5 +310,5 @@ func limit(n int64) string {
 	return pages.Number(n)
 }
 
-// title is the name of a plan.
+// title is the display name of a plan.
 func title(tier uint32) string { return plan.Tier(tier).Title() }

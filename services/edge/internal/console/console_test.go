@@ -394,8 +394,8 @@ func TestHealthIsSaidInWords(t *testing.T) {
 	}{
 		{
 			AdminHealth{Rows: []HealthRow{{Partition: "billing 0", Member: "a", Serves: true, Lag: &none, Holds: &two, CanHold: true}}},
-			[]string{"Every partition is served.", `<th scope="row">billing 0</th><td>a</td><td>serves</td><td>0</td><td>2</td>`},
-			[]string{"No instance serves", "No answer came", "not served"},
+			[]string{"Every partition is served.", `<th scope="row">billing 0</th><td>a</td><td>serving</td><td>0</td><td>2</td>`},
+			[]string{"No instance serves", "No answer from", "not served"},
 		},
 		{
 			AdminHealth{Rows: []HealthRow{{Partition: "lite 3"}}, Unserved: []string{"lite 3"}},
@@ -410,9 +410,9 @@ func TestHealthIsSaidInWords(t *testing.T) {
 				{Partition: "file 1", Member: "d", Serves: true},
 			}, Unserved: []string{"billing 1", "paste 1"}, Silent: []string{"billing x"}},
 			[]string{
-				"No instance serves these partitions: billing 1, paste 1. Requests to them fail until one does.", "No answer came from <code>billing x</code>, which other instances know as alive. What is below leaves it out.",
-				"<td>a</td><td>starts</td><td>not known</td><td>not known</td>", "<td>b</td><td>catches up</td><td>5</td><td>2</td>",
-				"<td>c</td><td>waits until it may serve</td><td>0</td><td>–</td>", "<td>d</td><td>serves</td><td>not known</td><td>–</td>",
+				"No instance serves these partitions: billing 1, paste 1. Requests to them fail until one does.", "No answer from <code>billing x</code>, which other instances see as alive. The table leaves it out.",
+				"<td>a</td><td>starting</td><td>unknown</td><td>unknown</td>", "<td>b</td><td>catching up</td><td>5</td><td>2</td>",
+				"<td>c</td><td>waiting to serve</td><td>0</td><td>–</td>", "<td>d</td><td>serving</td><td>unknown</td><td>–</td>",
 			},
 			nil,
 		},
@@ -461,15 +461,15 @@ func TestAFoldSaysWhetherItMatches(t *testing.T) {
 	}
 	same := &Fold{Folded: 12_345}
 	same.Compare("Decision", "Admitted", "Admitted")
-	if got := text(same); !strings.Contains(got, "It matches: 12,345 messages") || strings.Contains(got, "differs") {
+	if got := text(same); !strings.Contains(got, "Verified: 12,345 messages") || strings.Contains(got, "differs") {
 		t.Error(got)
 	}
 	same.Compare("Credits", "0.000001", "0.000002")
-	if got := text(same); !strings.Contains(got, "It does not match") || !strings.Contains(got, "differs") || strings.Contains(got, "It matches") {
+	if got := text(same); !strings.Contains(got, "The results differ") || !strings.Contains(got, "differs") || strings.Contains(got, "Verified") {
 		t.Error(got)
 	}
 	same.Open = true
-	if got := text(same); !strings.Contains(got, "is under way") || strings.Contains(got, "It matches") || strings.Contains(got, "does not match") {
+	if got := text(same); !strings.Contains(got, "is still pending") || strings.Contains(got, "Verified") || strings.Contains(got, "results differ") {
 		t.Error(got)
 	}
 	if got := text(&Fold{Path: "/p", Run: "r", Done: 5000, Total: 20_000}); !strings.Contains(got, "5,000 of 20,000") || !strings.Contains(got, "/p?run=r") {
@@ -527,10 +527,10 @@ func TestTheArchiveOfAnAccountIsShown(t *testing.T) {
 		refresh, text string
 		form          bool
 	}{
-		{nil, "", "Make an archive", true},
-		{&event.Export{State: event.ExportState_EXPORT_WAITING}, "3", "The archive is being made. This page", false},
-		{&event.Export{State: event.ExportState_EXPORT_RUNNING, Done: 1234, Total: 5678}, "3", "1,234 of 5,678 documents are in it.", false},
-		{&event.Export{State: event.ExportState_EXPORT_FAILED}, "", "could not be made", true},
+		{nil, "", "Create an archive", true},
+		{&event.Export{State: event.ExportState_EXPORT_WAITING}, "3", "Creating the archive. This page", false},
+		{&event.Export{State: event.ExportState_EXPORT_RUNNING, Done: 1234, Total: 5678}, "3", "1,234 of 5,678 documents done.", false},
+		{&event.Export{State: event.ExportState_EXPORT_FAILED}, "", "The last export failed", true},
 		{&event.Export{State: event.ExportState_EXPORT_READY, SizeBytes: 2048}, "", "Download 2", true},
 	} {
 		shownExport := &Export{Export: e.export, Make: MakeExport("a", "once")}
@@ -731,7 +731,7 @@ func TestAnEventOfAWebhookIsSaidInWords(t *testing.T) {
 		"Balance 0.999999, below 1.000000":                                {Type: event.AlertType_ALERT_BALANCE, BalanceMicros: 999_999, BelowMicros: 1_000_000},
 		"The key default expires in 1 day":                                {Type: event.AlertType_ALERT_KEY, DaysBefore: 1},
 		"The key k2 expires in 7 days":                                    {Type: event.AlertType_ALERT_KEY, Key: 2, DaysBefore: 7},
-		"A test":                                                          {Type: event.AlertType_ALERT_TEST},
+		"Test event":                                                      {Type: event.AlertType_ALERT_TEST},
 		"An event":                                                        {Type: 99}, // of a later version
 	} {
 		if got := (Delivery{Delivery: &event.Delivery{Alert: a}}).What(); got != want {
@@ -739,7 +739,7 @@ func TestAnEventOfAWebhookIsSaidInWords(t *testing.T) {
 		}
 	}
 	w := Webhook{WebhookRules: &event.WebhookRules{Webhook: 1, Events: 1}}
-	if got := w.Told(); len(got) != 1 || got[0] != "Requests reach a share of their monthly limit (50 %, 80 %, 100 %)" {
+	if got := w.Told(); len(got) != 1 || got[0] != "Requests reach a threshold of their monthly limit (50 %, 80 %, 100 %)" {
 		t.Errorf("%q", got)
 	}
 	if f := ChangeWebhook("a", "once", w); f.Values["thresholds"] != "" || f.Values["events.quota.threshold"] != "on" || f.Values["events.balance.low"] != "" {
@@ -763,17 +763,17 @@ func TestAFormSaysWhatItIsCountedAs(t *testing.T) {
 		blocked bool
 		says    string
 	}{
-		{Meter{Key: plan.LiteCreate, Keys: one, Known: true, Left: 100, Limit: 100}, false, "This uses 1 of the 100 quick pastes that you have left this month."},
-		{Meter{Key: plan.FilesUpload, Keys: one, Known: true, Left: 1, Limit: 100}, false, "Each file uses 1 of the 1 uploads that you have left this month."},
-		{Meter{Key: plan.LiteDelete, Count: 51, Keys: one, Known: true, Left: 50, Limit: 50}, false, "You have 50 deletions of quick pastes left this month: of these 51, the rest is refused."},
+		{Meter{Key: plan.LiteCreate, Keys: one, Known: true, Left: 100, Limit: 100}, false, "This uses 1 of the 100 quick pastes you have left this month."},
+		{Meter{Key: plan.FilesUpload, Keys: one, Known: true, Left: 1, Limit: 100}, false, "Each file uses 1 of the 1 uploads you have left this month."},
+		{Meter{Key: plan.LiteDelete, Count: 51, Keys: one, Known: true, Left: 50, Limit: 50}, false, "You have 50 quick paste deletions left this month. The rest of these 51 will be refused."},
 		{Meter{Key: plan.LiteCreate, Keys: one, Known: true, Left: 0, Limit: 100}, true, "You have used all 100 quick pastes of this month."},
-		{Meter{Key: plan.PastesCreate, Keys: one, Known: true, Tier: "Free"}, true, "The Free plan has no pastes."},
-		{Meter{Key: plan.PastesDelete, Count: 3, Keys: one, Known: true, Left: 1, Limit: 500, Sold: true, PriceMicros: 500, BalanceMicros: 2_000_000}, false, "This goes beyond the 500 deletions of pastes of this month: it costs 0.001 of your 2 credits."},
-		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 999}, true, "You have used all 500 changes of pastes of this month, and a further one costs 0.001 credits, which you don’t have."},
-		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 1000}, false, "This goes beyond the 500 changes of pastes of this month: it costs 0.001 of your 0.001 credits."},
-		{Meter{Key: plan.PastesCreate, Keys: one, Known: true, Left: -1, Limit: plan.Unlimited}, false, "Your plan has no limit of pastes."},
-		{Meter{Key: plan.FilesDelete, Count: 2, Keys: one}, false, "This uses 2 of the deletions of files of this month."},
-		{Meter{Key: plan.PastesCreate, Known: true, Left: 5, Limit: 5}, true, "You have no API key that may do this."},
+		{Meter{Key: plan.PastesCreate, Keys: one, Known: true, Tier: "Free"}, true, "The Free plan doesn’t include pastes."},
+		{Meter{Key: plan.PastesDelete, Count: 3, Keys: one, Known: true, Left: 1, Limit: 500, Sold: true, PriceMicros: 500, BalanceMicros: 2_000_000}, false, "This goes over the quota of 500 paste deletions per month and costs 0.001 of your 2 credits."},
+		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 999}, true, "You have used all 500 paste edits of this month. The next one costs 0.001 credits, more than you have."},
+		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 1000}, false, "This goes over the quota of 500 paste edits per month and costs 0.001 of your 0.001 credits."},
+		{Meter{Key: plan.PastesCreate, Keys: one, Known: true, Left: -1, Limit: plan.Unlimited}, false, "Your plan has unlimited pastes."},
+		{Meter{Key: plan.FilesDelete, Count: 2, Keys: one}, false, "This uses 2 of this month’s file deletions."},
+		{Meter{Key: plan.PastesCreate, Known: true, Left: 5, Limit: 5}, true, "You have no API key that can do this."},
 	} {
 		if got := test.meter.Says(); got != test.says || test.meter.Blocked() != test.blocked {
 			t.Errorf("%+v: %q, blocked %v", test.meter, got, test.meter.Blocked())

@@ -16,7 +16,7 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// ContentPage is how many items a page of a list has. With titles and tags as long as they may be, the page stays light.
+// ContentPage is the number of items on a page. The page stays light even with the longest titles and tags.
 const ContentPage = 40
 
 const (
@@ -24,18 +24,18 @@ const (
 	listedTags       = 3
 )
 
-// Kind is a kind of content: its words, its paths, and what its requests are counted under.
+// Kind is a kind of content: its words, paths and quota keys.
 type Kind struct {
 	Name, One string // "pastes", "paste"
 	Heading   string
 	Path      string // of its list
-	Page      string // before the id: of its pages for people
+	Page      string // prefix of an item's public page
 	Text      bool
 
 	Create, Update, Delete plan.QuotaKey
 }
 
-// Pastes are what the developer API makes.
+// Pastes are created through the developer API.
 func Pastes() *Kind {
 	return &Kind{
 		Name: "pastes", One: "paste", Heading: "Pastes", Path: PastesPath, Page: "/p/", Text: true,
@@ -43,7 +43,7 @@ func Pastes() *Kind {
 	}
 }
 
-// QuickPastes are those of terminals and of the first page.
+// QuickPastes are created from terminals and the landing page.
 func QuickPastes() *Kind {
 	return &Kind{
 		Name: "quick pastes", One: "quick paste", Heading: "Quick pastes", Path: QuickPath, Page: "/q/", Text: true,
@@ -51,7 +51,7 @@ func QuickPastes() *Kind {
 	}
 }
 
-// Files are of any type, and are not changed.
+// Files are of any type and can't be edited.
 func Files() *Kind {
 	return &Kind{
 		Name: "files", One: "file", Heading: "Files", Path: FilesPath, Page: "/f/", Create: plan.FilesUpload, Delete: plan.FilesDelete,
@@ -69,7 +69,7 @@ func (k *Kind) Tabs() (out []pages.Link) {
 // Of is the path of an item's page in the console.
 func (k *Kind) Of(id string) string { return k.Path + "/" + id }
 
-// Named is what an item is called.
+// Named is an item's title, or "Untitled".
 func Named(doc *event.Document) string {
 	return render.VisibleText(cmp.Or(strings.TrimSpace(doc.GetTitle()), "Untitled"))
 }
@@ -92,21 +92,21 @@ type Contents struct {
 	Kind   *Kind
 	List   []*event.Document
 	Filter *Form
-	Next   string // cursor of the next page; empty for the last one
-	Later  bool   // the page does not begin the list
-	Upload *Form  // of files; nil for others
+	Next   string // cursor of the next page; empty on the last one
+	Later  bool   // this is not the first page
+	Upload *Form  // nil unless the items are files
 	Meter  *Meter // of an upload
 	Done   string
 }
 
-// Contents shows a list. status is that of a form that was refused, else fiber.StatusOK.
+// Contents shows a list. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Contents(ctx *fiber.Ctx, status int, l *Contents) error {
 	p := page{template: "contents", title: l.Kind.Heading, section: PastesPath, holder: l.Holder, done: l.Done, status: status, data: l, script: "content.js"}
 	p.fetches = l.Upload != nil
 	return c.render(ctx, p)
 }
 
-// Filtered tells whether the list is a part of all.
+// Filtered tells whether a filter is set.
 func (l *Contents) Filtered() bool {
 	for name, value := range l.Filter.Values {
 		if value != "" && name != "order" {
@@ -116,7 +116,7 @@ func (l *Contents) Filtered() bool {
 	return false
 }
 
-// address is that of a list with these filters in place of its own.
+// address is the list's address with its filters, which the ones in with override.
 func (l *Contents) address(with map[string]string) string {
 	q := url.Values{}
 	for name, value := range l.Filter.Values {
@@ -144,15 +144,15 @@ func (l *Contents) Tagged(tag string) string {
 	return l.Kind.Path + "?" + url.Values{"tag": {tag}}.Encode()
 }
 
-// Tags are those that a row shows.
+// Tags are the tags that fit a row.
 func (l *Contents) Tags(doc *event.Document) []string {
 	return doc.Tags[:min(len(doc.Tags), listedTags)]
 }
 
-// MoreTags is how many a row leaves out.
+// MoreTags is the number of tags that Tags leaves out.
 func (l *Contents) MoreTags(doc *event.Document) int { return max(0, len(doc.Tags)-listedTags) }
 
-// Filter is the form that searches a list. Its fields are the parameters of the API's lists.
+// Filter is the search form of a list. Its fields are the query parameters of the API's lists.
 func Filter(k *Kind) *Form {
 	f := &Form{ID: "filter", Action: k.Path, Values: map[string]string{}, fields: []Field{
 		{Name: "q", Label: "Title", Type: "search", Most: 255, Subject: "The title"},
@@ -168,28 +168,28 @@ func Filter(k *Kind) *Form {
 }
 
 func visibilities() [][2]string {
-	return [][2]string{{"unlisted", "Who has the link"}, {"public", "Everybody"}, {"private", "Only you"}}
+	return [][2]string{{"unlisted", "Unlisted: anyone with the link"}, {"public", "Public"}, {"private", "Private: only you"}}
 }
 
 func expiries() [][2]string {
 	return [][2]string{{"never", "Never"}, {"10m", "In 10 minutes"}, {"1h", "In 1 hour"}, {"1d", "In 1 day"}, {"7d", "In 7 days"}, {"30d", "In 30 days"}, {"1y", "In a year"}}
 }
 
-// KeyField names the API key that a form's request is counted for, by its id.
+// KeyField holds the id of the API key that the form's request counts toward.
 const KeyField = "key"
 
 func chargedField() Field {
-	return Field{Name: KeyField, Label: "API key", Hint: "It is counted for this key.", Subject: "The key"}
+	return Field{Name: KeyField, Label: "API key", Hint: "The request counts toward this key.", Subject: "The key"}
 }
 
-// Meter is what the requests of a form are counted as, told before they are made.
+// Meter announces the quota cost of a form's requests before they are sent.
 type Meter struct {
 	Key           plan.QuotaKey
 	Count         int // requests
 	Keys          []Key
-	Known         bool // the figures below
+	Known         bool // the fields below are set
 	Left, Limit   int64
-	Sold          bool // beyond the limit
+	Sold          bool // requests over quota use credits
 	PriceMicros   uint64
 	BalanceMicros uint64
 	Tier          string
@@ -204,10 +204,10 @@ func (m *Meter) Blocked() bool {
 // Upgradable tells whether another plan would help.
 func (m *Meter) Upgradable() bool { return m.Blocked() && len(m.Keys) > 0 && m.UpgradeURL != "" }
 
-// Several tells whether the reader has to say which key it is.
+// Several tells whether the user has to choose a key.
 func (m *Meter) Several() bool { return len(m.Keys) > 1 }
 
-// Says is the price of the form's requests in words.
+// Says describes the cost of the form's requests.
 func (m *Meter) Says() string {
 	subject, what := "This", counted(m.Key)
 	if m.Key == plan.FilesUpload {
@@ -218,71 +218,71 @@ func (m *Meter) Says() string {
 	price := uint64(max(0, over)) * m.PriceMicros
 	switch {
 	case len(m.Keys) == 0:
-		return "You have no API key that may do this."
+		return "You have no API key that can do this."
 	case !m.Known:
-		return fmt.Sprintf("%s uses %d of the %s of this month.", subject, count, what)
+		return fmt.Sprintf("%s uses %d of this month’s %s.", subject, count, what)
 	case m.Limit == plan.Unlimited:
-		return fmt.Sprintf("Your plan has no limit of %s.", what)
+		return fmt.Sprintf("Your plan has unlimited %s.", what)
 	case m.Limit == 0 && !m.Sold:
-		return fmt.Sprintf("The %s plan has no %s.", m.Tier, what)
+		return fmt.Sprintf("The %s plan doesn’t include %s.", m.Tier, what)
 	case over <= 0:
-		return fmt.Sprintf("%s uses %d of the %s %s that you have left this month.", subject, count, number(m.Left), what)
+		return fmt.Sprintf("%s uses %d of the %s %s you have left this month.", subject, count, number(m.Left), what)
 	case !m.Sold && m.Left > 0:
-		return fmt.Sprintf("You have %s %s left this month: of these %d, the rest is refused.", number(m.Left), what, count)
+		return fmt.Sprintf("You have %s %s left this month. The rest of these %d will be refused.", number(m.Left), what, count)
 	case !m.Sold:
 		return fmt.Sprintf("You have used all %s %s of this month.", number(m.Limit), what)
 	case m.Left <= 0 && m.BalanceMicros < m.PriceMicros:
-		return fmt.Sprintf("You have used all %s %s of this month, and a further one costs %s credits, which you don’t have.", number(m.Limit), what, plainCredits(m.PriceMicros))
+		return fmt.Sprintf("You have used all %s %s of this month. The next one costs %s credits, more than you have.", number(m.Limit), what, plainCredits(m.PriceMicros))
 	}
-	return fmt.Sprintf("%s goes beyond the %s %s of this month: it costs %s of your %s credits.", subject, number(m.Limit), what, plainCredits(price), plainCredits(m.BalanceMicros))
+	return fmt.Sprintf("%s goes over the quota of %s %s per month and costs %s of your %s credits.", subject, number(m.Limit), what, plainCredits(price), plainCredits(m.BalanceMicros))
 }
 
-// counted are the words for what a quota key counts.
+// counted names what a quota key counts.
 func counted(key plan.QuotaKey) string {
 	switch key {
 	case plan.PastesCreate:
 		return "pastes"
 	case plan.PastesUpdate:
-		return "changes of pastes"
+		return "paste edits"
 	case plan.PastesDelete:
-		return "deletions of pastes"
+		return "paste deletions"
 	case plan.LiteCreate:
 		return "quick pastes"
 	case plan.LiteUpdate:
-		return "changes of quick pastes"
+		return "quick paste edits"
 	case plan.LiteDelete:
-		return "deletions of quick pastes"
+		return "quick paste deletions"
 	case plan.FilesUpload:
 		return "uploads"
 	case plan.FilesDelete:
-		return "deletions of files"
+		return "file deletions"
 	}
 	return "requests of " + key.String()
 }
 
-// OneText is a text with the form that makes or changes it.
+// OneText is a paste or quick paste with the form to create or edit it.
 type OneText struct {
 	Holder     Holder
 	Kind       *Kind
 	Document   *event.Document // nil for a new one
 	Form       *Form
 	Meter      *Meter
-	Locked     bool // its content is shown to who knows its password
-	Wrong      bool // the password that was sent is not its
-	Uneditable bool // a form would change its content
+	Locked     bool // its content needs a password
+	Wrong      bool // the password was wrong
+	Uneditable bool // a form would alter its content
 	Conflict   *Conflict
-	Gone       bool // it was deleted while its reader wrote: the form makes another
+	Gone       bool // it was deleted during the edit: the form creates a new one
 	Done       string
 }
 
-// Conflict is what has become of a text while its reader wrote.
+// Conflict is a version that was saved during an edit.
 type Conflict struct {
 	Newer    *event.Document
-	Diff     *render.Diff // from the newer version to what was written; nil where it can't be shown
+	Diff     *render.Diff // from the newer version to the edit; nil if it can't be shown
 	Compared bool
 }
 
-// OneText shows the form. status is that of a form that was refused, else fiber.StatusOK.
+// OneText shows the form. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) OneText(ctx *fiber.Ctx, status int, o *OneText) error {
 	title := "New " + o.Kind.One
 	if o.Document != nil {
@@ -294,16 +294,16 @@ func (c *Console) OneText(ctx *fiber.Ctx, status int, o *OneText) error {
 	})
 }
 
-// Languages are those that the form offers.
+// Languages are the form's choices.
 func (o *OneText) Languages() any {
 	d := pages.Draft{Language: o.Form.Values["language"]}
 	return d.Languages()
 }
 
-// The values of the form of a text that the API does not take.
+// Form fields that the API does not have.
 const (
-	VersionField        = "version" // that the reader began with
-	SumField            = "sum"     // of the content that the form was given
+	VersionField        = "version" // that the edit is based on
+	SumField            = "sum"     // of the content that the edit is based on
 	RemovePasswordField = "removePassword"
 )
 
@@ -313,11 +313,11 @@ func textFields() []Field {
 		{Name: "content", Label: "Text", Subject: "The text"},
 		{Name: "title", Label: "Title", Type: "text", Most: 200, Subject: "The title"},
 		{Name: "language", Label: "Language", Subject: "The language"},
-		{Name: "visibility", Label: "Read by", Type: "select", Options: visibilities(), Subject: "This"},
+		{Name: "visibility", Label: "Visibility", Type: "select", Options: visibilities(), Subject: "The visibility"},
 		{Name: "expiresIn", Label: "Expires", Type: "select", Options: expiries(), Subject: "The expiry"},
-		{Name: "tags", Label: "Tags", Type: "text", Hint: "Up to 10, with commas between.", Subject: "The tags"},
+		{Name: "tags", Label: "Tags", Type: "text", Hint: "Up to 10, separated by commas.", Subject: "The tags"},
 		{Name: "password", Label: "Password", Type: "password", Autocomplete: "new-password", Most: 128, Subject: "The password"},
-		{Name: "burnAfterRead", Label: "Delete it once somebody else has read it", Subject: "This"},
+		{Name: "burnAfterRead", Label: "Delete after someone else has read it", Subject: "This"},
 		chargedField(),
 		{Name: VersionField},
 		{Name: SumField},
@@ -333,7 +333,7 @@ func CreateText(k *Kind, account, once string) *Form {
 	}
 }
 
-// UpdateText is the form to change a text.
+// UpdateText is the form to edit a text.
 func UpdateText(k *Kind, account, once string, doc *event.Document) *Form {
 	f := &Form{ID: "text", Action: k.Of(doc.Id), Account: account, Once: once, fields: textFields(), Values: map[string]string{
 		"title": doc.Title, "language": doc.Language, "visibility": visibility(doc), "expiresIn": KeepExpiry,
@@ -345,7 +345,7 @@ func UpdateText(k *Kind, account, once string, doc *event.Document) *Form {
 	for i := range f.fields {
 		switch f.fields[i].Name {
 		case "expiresIn":
-			f.fields[i].Options = append([][2]string{{KeepExpiry, "As it is"}}, f.fields[i].Options...)
+			f.fields[i].Options = append([][2]string{{KeepExpiry, "Keep current"}}, f.fields[i].Options...)
 		case "password":
 			f.fields[i].Label = "New password"
 		}
@@ -353,7 +353,8 @@ func UpdateText(k *Kind, account, once string, doc *event.Document) *Form {
 	return f
 }
 
-// KeptText is the form of a text that was sent without a session, with all that was sent. ref is the text's; empty for a new one.
+// KeptText keeps a form that was sent without a session, so that no input is lost. ref is the id of the text; empty for a new
+// one.
 func KeptText(k *Kind, ref string) *Form {
 	f := &Form{ID: "kept", Action: k.Path, fields: textFields()}
 	if ref != "" {
@@ -362,7 +363,7 @@ func KeptText(k *Kind, ref string) *Form {
 	return f
 }
 
-// Sent are the fields of a form that was sent, but for those that its reader sees.
+// Sent are the submitted fields that the page repeats as hidden ones.
 func (f *Form) Sent() (out []Field) {
 	for _, name := range f.Names() {
 		if _, sent := f.Values[name]; sent && name != "content" && name != "title" && name != "password" {
@@ -372,13 +373,13 @@ func (f *Form) Sent() (out []Field) {
 	return out
 }
 
-// Had tells whether a form was sent with a field of that name.
+// Had tells whether the field was submitted.
 func (f *Form) Had(name string) bool {
 	_, sent := f.Values[name]
 	return sent
 }
 
-// KeptText shows a text that was sent without a session, to who sent it.
+// KeptText shows the kept form and asks the user to sign in.
 func (c *Console) KeptText(ctx *fiber.Ctx, status int, k *Kind, f *Form) error {
 	return c.render(ctx, page{
 		template: "kept-text", title: "Sign in to send it", status: status, styles: []string{"document"}, script: "content.js",
@@ -395,7 +396,7 @@ func UploadFile(account, once string) *Form {
 		ID: "upload", Action: FilesPath, Account: account, Once: once,
 		Values: map[string]string{"visibility": "unlisted", "expiresIn": "never"},
 		fields: []Field{
-			{Name: "visibility", Label: "Read by", Type: "select", Options: visibilities(), Subject: "This"},
+			{Name: "visibility", Label: "Visibility", Type: "select", Options: visibilities(), Subject: "The visibility"},
 			{Name: "expiresIn", Label: "Expires", Type: "select", Options: expiries(), Subject: "The expiry"},
 			chargedField(),
 			{Name: "file", Label: "File", Hint: "50 MB at most.", Subject: "The file"},
@@ -403,7 +404,7 @@ func UploadFile(account, once string) *Form {
 	}
 }
 
-// Removal is what is about to be deleted.
+// Removal is the confirmation page before a deletion.
 type Removal struct {
 	Holder Holder
 	Kind   *Kind
@@ -412,10 +413,10 @@ type Removal struct {
 	Meter  *Meter
 }
 
-// RefsField has the ids of what is to be deleted, with commas between.
+// RefsField holds the ids of the items to delete, separated by commas.
 const RefsField = "refs"
 
-// DeleteContent is the form that deletes.
+// DeleteContent is the form to delete items.
 func DeleteContent(k *Kind, account, once string, refs []string) *Form {
 	return &Form{
 		ID: "delete", Action: k.Path + "/delete", Account: account, Once: once,
@@ -424,16 +425,16 @@ func DeleteContent(k *Kind, account, once string, refs []string) *Form {
 	}
 }
 
-// Removal asks before it deletes. status is that of a form that was refused, else fiber.StatusOK.
+// Removal asks to confirm a deletion. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Removal(ctx *fiber.Ctx, status int, d *Removal) error {
 	return c.render(ctx, page{template: "removal", title: "Delete " + d.Kind.Name, section: PastesPath, holder: d.Holder, status: status, data: d})
 }
 
-// ChargedField is the field that names the API key, in each form whose request is counted.
+// ChargedField is the field for the API key that the request counts toward.
 func (l *Contents) ChargedField() Field { return l.Upload.Field(KeyField) }
 
-// ChargedField is likewise.
+// ChargedField is the field for the API key that the request counts toward.
 func (o *OneText) ChargedField() Field { return o.Form.Field(KeyField) }
 
-// ChargedField is likewise.
+// ChargedField is the field for the API key that the request counts toward.
 func (d *Removal) ChargedField() Field { return d.Form.Field(KeyField) }

@@ -5,23 +5,22 @@ import (
 	"strings"
 )
 
-// Form is a form of a page, and what its reader has written into it. Its fields have the names that the API gives them, so
-// that an error of the API finds its field.
+// Form is a form and the input of its user. Its fields are named as in the API, so that an API error finds its field.
 type Form struct {
-	ID      string // begins the ids of its fields
-	Action  string // path that it is posted to
-	Account string // that the page was made for
-	Once    string // drawn for each form: sent twice, it does its work once
+	ID      string // prefix of its fields' ids
+	Action  string // path it is posted to
+	Account string // id of the account that the page was rendered for
+	Once    string // random idempotency token: sent twice, the form takes effect once
 	Values  map[string]string
 	Errors  map[string]Problem // by the name of the field; "" is the whole form
 
 	fields []Field
 }
 
-// Problem is why a field can't be taken.
+// Problem is an error of a field.
 type Problem struct {
 	Message    string
-	Suggestion string // what may have been meant; empty: nothing is known
+	Suggestion string // what the user may have meant; empty if unknown
 }
 
 // Field is a field of a form.
@@ -34,9 +33,9 @@ type Field struct {
 	Most         int // characters
 	Required     bool
 	Options      [][2]string // of a select: values and their names
-	Subject      string      // what an error begins with, in place of the field's name; the label where empty
+	Subject      string      // replaces the field's name at the start of an error; the label if empty
 
-	// These are the form's.
+	// Set by Form.Field.
 	ID, Value string
 	Problem   *Problem
 	Focus     bool // the first field with an error
@@ -48,7 +47,7 @@ type Option struct {
 	Selected    bool
 }
 
-// Choices are the options of a select. A value that is none of them is offered too.
+// Choices are the options of a select, and its current value if that is none of them.
 func (f Field) Choices() []Option {
 	out := make([]Option, 0, len(f.Options)+1)
 	found := false
@@ -74,7 +73,7 @@ func (f Field) DescribedBy() string {
 	return strings.Join(ids, " ")
 }
 
-// Names are those of the fields.
+// Names lists the fields.
 func (f *Form) Names() []string {
 	out := make([]string, 0, len(f.fields))
 	for _, field := range f.fields {
@@ -83,10 +82,10 @@ func (f *Form) Names() []string {
 	return out
 }
 
-// Has tells whether there is a field of that name.
+// Has tells whether the form has the field.
 func (f *Form) Has(name string) bool { return slices.Contains(f.Names(), name) }
 
-// Field is the field of that name. A template that names none gets one without a name, which a test finds.
+// Field is the named field. A template with an unknown name gets the zero Field, which a test finds.
 func (f *Form) Field(name string) Field {
 	first := ""
 	for _, field := range f.fields {
@@ -113,7 +112,7 @@ func (f *Form) Field(name string) Field {
 // Wrong tells whether a field or the whole form was refused.
 func (f *Form) Wrong() bool { return len(f.Errors) > 0 }
 
-// Whole is the error of the whole form; nil where there is none.
+// Whole is the error of the form as a whole; nil if it has none.
 func (f *Form) Whole() *Problem {
 	if p, ok := f.Errors[""]; ok {
 		return &p
@@ -121,8 +120,8 @@ func (f *Form) Whole() *Problem {
 	return nil
 }
 
-// Refuse notes an error of the API: its field, its message, which begins with the name of the field, and what may have been
-// meant. An error about no field of the form is about the whole.
+// Refuse sets an API error. Its message begins with the name of the field. If the form has no such field, the error is
+// about the whole form.
 func (f *Form) Refuse(field string, p Problem) {
 	f.Errors = map[string]Problem{}
 	for ; field != ""; field = parent(field) {
@@ -144,7 +143,7 @@ func (f *Form) Refuse(field string, p Problem) {
 	f.Errors[""] = p
 }
 
-// parent is the field that a part belongs to: "quotas" of "quotas.pastes.get".
+// parent is the field that a nested name belongs to: "quotas" for "quotas.pastes.get".
 func parent(field string) string {
 	before, _, found := strings.Cut(field, ".")
 	if !found {
@@ -153,20 +152,20 @@ func parent(field string) string {
 	return before
 }
 
-// lifetimes are those that a form offers for a key.
+// lifetimes are the choices for a key's expiry.
 func lifetimes() [][2]string {
 	return [][2]string{{"never", "Never"}, {"1d", "In 1 day"}, {"7d", "In 7 days"}, {"30d", "In 30 days"}, {"90d", "In 90 days"}, {"1y", "In a year"}}
 }
 
-// periods are those of a spending cap.
+// periods are the choices for a spending cap.
 func periods() [][2]string {
-	return [][2]string{{"day", "a day"}, {"month", "a month"}, {"total", "in all"}}
+	return [][2]string{{"day", "per day"}, {"month", "per month"}, {"total", "in total"}}
 }
 
-// capFields are the fields of a spending cap. before begins their names.
+// capFields are the fields of a spending cap. before is the prefix of their names.
 func capFields(before string) []Field {
 	return []Field{
-		{Name: before + "amount", Label: "Credits", Type: "text", Hint: "Like 5 or 0.25. Empty: no cap.", Subject: "The amount"},
-		{Name: before + "period", Label: "For", Type: "select", Options: periods(), Subject: "The period"},
+		{Name: before + "amount", Label: "Credits", Type: "text", Hint: "For example 5 or 0.25. Leave empty for no cap.", Subject: "The amount"},
+		{Name: before + "period", Label: "Period", Type: "select", Options: periods(), Subject: "The period"},
 	}
 }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// HealthPage is how many partitions of each service a page shows.
+	// HealthPage is the number of partitions of each service on a page.
 	HealthPage = 64
-	// shownUnserved is how many partitions without a member that serves are named.
+	// shownUnserved is the number of unserved partitions that are named.
 	shownUnserved = 20
 )
 
@@ -34,34 +34,34 @@ type HealthRow struct {
 	CanHold   bool    // partitions of the service have holds
 }
 
-// State says what the member does.
+// State names the member's state.
 func (r HealthRow) State() string {
 	switch {
 	case r.Serves:
-		return "serves"
+		return "serving"
 	case r.Lag == nil:
-		return "starts"
+		return "starting"
 	case *r.Lag == 0:
-		return "waits until it may serve"
+		return "waiting to serve"
 	}
-	return "catches up"
+	return "catching up"
 }
 
-// Behind is its lag.
+// Behind is its lag as text.
 func (r HealthRow) Behind() string {
 	if r.Lag == nil {
-		return "not known"
+		return "unknown"
 	}
 	return number(*r.Lag)
 }
 
-// Open is the number of its open holds.
+// Open is the number of its open holds as text.
 func (r HealthRow) Open() string {
 	switch {
 	case !r.CanHold:
 		return "–"
 	case r.Holds == nil:
-		return "not known"
+		return "unknown"
 	}
 	return number(*r.Holds)
 }
@@ -71,16 +71,16 @@ func (h *AdminHealth) NamedUnserved() []string {
 	return h.Unserved[:min(len(h.Unserved), shownUnserved)]
 }
 
-// MoreUnserved is how many it does not name.
+// MoreUnserved is the number of unserved partitions that it doesn't name.
 func (h *AdminHealth) MoreUnserved() int { return len(h.Unserved) - len(h.NamedUnserved()) }
 
 // Path is the address of the page.
 func (h *AdminHealth) Path() string { return h.at(AdminHealthPath, h.First) }
 
-// TablePath is the address of the part that moves.
+// TablePath is the address of the live table.
 func (h *AdminHealth) TablePath() string { return h.at(AdminHealthTable, h.First) }
 
-// EarlierPath is the address of the page before; empty: this is the first.
+// EarlierPath is the address of the previous page; empty on the first.
 func (h *AdminHealth) EarlierPath() string {
 	if h.First == 0 {
 		return ""
@@ -88,7 +88,7 @@ func (h *AdminHealth) EarlierPath() string {
 	return h.at(AdminHealthPath, max(h.First-HealthPage, 0))
 }
 
-// LaterPath is the address of the page after; empty: this is the last.
+// LaterPath is the address of the next page; empty on the last.
 func (h *AdminHealth) LaterPath() string {
 	if h.First+HealthPage >= h.Count {
 		return ""
@@ -108,7 +108,7 @@ func (c *Console) AdminHealth(ctx *fiber.Ctx, h *AdminHealth) error {
 	return c.render(ctx, page{template: "admin-health", title: "Health", section: AdminHealthPath, admin: &h.Admin, live: true, data: h})
 }
 
-// HealthTable answers with the part of the page that moves.
+// HealthTable answers with the live table.
 func (c *Console) HealthTable(ctx *fiber.Ctx, h *AdminHealth) error {
 	return c.fragment(ctx, "health-table", h)
 }

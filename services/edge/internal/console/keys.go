@@ -16,28 +16,28 @@ const (
 	ScopesSome = "some"
 )
 
-// Keys are the API keys of an account, and its spending cap.
+// Keys is the page of API keys and the account's spending cap.
 type Keys struct {
 	Holder  Holder
 	List    []Key
 	Cap     *event.CapStatus
 	Create  *Form
 	Capping *Form
-	First   *Form // to make the default key; nil where there is one
+	First   *Form // to create the default key; nil if it exists
 	Done    string
 }
 
 // Key is an API key.
 type Key struct {
 	*event.ApiKey
-	ID  string // in the API and in the path of its page
+	ID  string // in the API and in its page's path
 	Now int64  // Unix milliseconds
 }
 
 // Live tells whether calls with the key are admitted.
 func (k Key) Live() bool { return k.RevokedMs == 0 && (k.ExpiresMs == 0 || k.ExpiresMs > k.Now) }
 
-// Label is the name of the key. The default key has none of its own, unless it was given one.
+// Label is the key's name, or "Default key" for one without a name.
 func (k Key) Label() string {
 	if k.Name == "" {
 		return "Default key"
@@ -48,7 +48,7 @@ func (k Key) Label() string {
 // Path is the path of its page.
 func (k Key) Path() string { return KeysPath + "/" + k.ID }
 
-// Allowed are the requests that the key may make; none: all.
+// Allowed are the key's scopes; none means all.
 func (k Key) Allowed() (out []string) {
 	for _, scope := range k.Scopes {
 		out = append(out, plan.QuotaKey(scope).String())
@@ -56,7 +56,7 @@ func (k Key) Allowed() (out []string) {
 	return out
 }
 
-// Requests are those of this month under all quota keys.
+// Requests is this month's number of requests under all quota keys.
 func (k Key) Requests() string {
 	var sum uint64
 	for _, u := range k.Usage {
@@ -65,7 +65,7 @@ func (k Key) Requests() string {
 	return number(sum)
 }
 
-// Spent are the credits of this month.
+// Spent is this month's credits.
 func (k Key) Spent() string {
 	var sum uint64
 	for _, u := range k.Usage {
@@ -74,10 +74,10 @@ func (k Key) Spent() string {
 	return credits(sum)
 }
 
-// SpendingCap is the key's own cap; nil where it has none.
+// SpendingCap is the key's cap; nil if not set.
 func (k Key) SpendingCap() *Cap { return capOf(k.Cap) }
 
-// Rows are the usage of this month under each quota key, with the key's own limit.
+// Rows are this month's usage per quota key, with the key's limits.
 func (k Key) Rows() (out []row) {
 	for _, key := range plan.QuotaKeys() {
 		r := row{Key: key.String(), About: pages.AboutKey(key), Limit: "–"}
@@ -99,10 +99,10 @@ func (k Key) Rows() (out []row) {
 	return out
 }
 
-// Live are the keys that work.
+// Live are the active keys.
 func (k *Keys) Live() []Key { return k.only(true) }
 
-// Ended are the last keys that do not work any more.
+// Ended are the latest revoked and expired keys.
 func (k *Keys) Ended() []Key { return k.only(false) }
 
 func (k *Keys) only(live bool) (out []Key) {
@@ -114,15 +114,15 @@ func (k *Keys) only(live bool) (out []Key) {
 	return out
 }
 
-// SpendingCap is the cap of the account; nil where there is none.
+// SpendingCap is the account's cap; nil if not set.
 func (k *Keys) SpendingCap() *Cap { return capOf(k.Cap) }
 
-// ruleFields are the fields of what a key may do.
+// ruleFields are the fields of a key's name, expiry, scopes and limits.
 func ruleFields() []Field {
 	out := append([]Field{
-		{Name: "name", Label: "Name", Type: "text", Most: 100, Required: true, Hint: "What uses it, such as “backup of the office”. It stays in the journal for ever: write nothing personal.", Subject: "The name"},
+		{Name: "name", Label: "Name", Type: "text", Most: 100, Required: true, Hint: "For example “office backup”. Stored permanently. Avoid personal data.", Subject: "The name"},
 		{Name: "expiresIn", Label: "Expires", Type: "select", Options: lifetimes(), Subject: "The expiry"},
-		{Name: "scopes", Label: "May do", Subject: "The list"},
+		{Name: "scopes", Label: "Scopes", Subject: "The list"},
 		{Name: "quotas", Label: "Limits", Subject: "The limit"},
 		{Name: "spendingCap", Label: "Spending cap", Subject: "The spending cap"},
 	}, capFields("spendingCap.")...)
@@ -136,7 +136,7 @@ func ruleFields() []Field {
 	return out
 }
 
-// Marks are the fields of the form that mark what a key may do.
+// Marks are the checkboxes of a key's scopes.
 func (f *Form) Marks() []Mark {
 	out := make([]Mark, 0, plan.KeyCount)
 	for _, key := range plan.QuotaKeys() {
@@ -145,7 +145,7 @@ func (f *Form) Marks() []Mark {
 	return out
 }
 
-// Limits are the fields of the form that limit a key's requests of a month.
+// Limits are the fields of a key's monthly limits.
 func (f *Form) Limits() []Mark {
 	out := make([]Mark, 0, plan.KeyCount)
 	for _, key := range plan.QuotaKeys() {
@@ -154,7 +154,7 @@ func (f *Form) Limits() []Mark {
 	return out
 }
 
-// Limited tells whether a limit is written or wrong, so that its reader should see it.
+// Limited tells whether a limit is set or wrong, so that the page opens that part.
 func (f *Form) Limited() bool {
 	return slices.ContainsFunc(f.Limits(), func(m Mark) bool { return m.Value != "" || m.Problem != nil }) || f.Field("quotas").Problem != nil
 }
@@ -165,7 +165,7 @@ type Mark struct {
 	Field
 }
 
-// CreateKey is the form to make a further key.
+// CreateKey is the form to create a key.
 func CreateKey(account, once string) *Form {
 	return &Form{
 		ID: "create", Action: KeysPath, Account: account, Once: once, fields: ruleFields(),
@@ -173,17 +173,17 @@ func CreateKey(account, once string) *Form {
 	}
 }
 
-// KeepExpiry is the value of the field "expiresIn" that leaves the expiry as it is.
+// KeepExpiry is the value of the field "expiresIn" that keeps the current expiry.
 const KeepExpiry = "keep"
 
-// ChangeKey is the form to change what a key may do.
+// ChangeKey is the form to edit a key.
 func ChangeKey(account, once string, k Key) *Form {
 	f := &Form{ID: "change", Action: k.Path(), Account: account, Once: once, fields: ruleFields(), Values: map[string]string{
 		"name": k.Label(), "expiresIn": KeepExpiry, "scopes": ScopesAll, "spendingCap.period": "month",
 	}}
 	for i := range f.fields {
 		if f.fields[i].Name == "expiresIn" {
-			f.fields[i].Options = append([][2]string{{KeepExpiry, "As it is"}}, f.fields[i].Options...)
+			f.fields[i].Options = append([][2]string{{KeepExpiry, "Keep current"}}, f.fields[i].Options...)
 		}
 	}
 	for _, scope := range k.Allowed() {
@@ -219,21 +219,21 @@ func fillCap(f *Form, before string, c *event.CapStatus) {
 	}
 }
 
-// RotateKey is the form to replace a key.
+// RotateKey is the form to rotate a key.
 func RotateKey(account, once string, k Key) *Form {
 	return &Form{
 		ID: "rotate", Action: k.Path() + "/rotate", Account: account, Once: once, Values: map[string]string{"overlap": "1d"},
 		fields: []Field{
 			{
-				Name: "overlap", Label: "The old key works for", Type: "select", Subject: "The time",
-				Options: [][2]string{{"1h", "one hour more"}, {"1d", "one day more"}, {"3d", "3 days more"}, {"7d", "7 days more"}, {"0s", "no longer: it ends at once"}},
+				Name: "overlap", Label: "Old key", Type: "select", Subject: "The time",
+				Options: [][2]string{{"1h", "Valid for 1 hour"}, {"1d", "Valid for 1 day"}, {"3d", "Valid for 3 days"}, {"7d", "Valid for 7 days"}, {"0s", "Revoke immediately"}},
 			},
-			{Name: "confirm", Label: "If it ends at once, type the name of the key", Type: "text", Hint: k.Label(), Subject: "This"},
+			{Name: "confirm", Label: "To revoke immediately, type the name of the key", Type: "text", Hint: k.Label(), Subject: "This"},
 		},
 	}
 }
 
-// RevokeKey is the form to end a key.
+// RevokeKey is the form to revoke a key.
 func RevokeKey(account, once string, k Key) *Form {
 	return &Form{
 		ID: "revoke", Action: k.Path() + "/revoke", Account: account, Once: once, Values: map[string]string{},
@@ -241,12 +241,12 @@ func RevokeKey(account, once string, k Key) *Form {
 	}
 }
 
-// Keys shows the API keys of an account. status is that of a form that was refused, else fiber.StatusOK.
+// Keys shows the API keys of an account. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Keys(ctx *fiber.Ctx, status int, k *Keys) error {
 	return c.render(ctx, page{template: "keys", title: "API keys", section: KeysPath, holder: k.Holder, done: k.Done, status: status, data: k})
 }
 
-// OneKey is an API key with what can be done to it.
+// OneKey is an API key with the forms to edit, rotate and revoke it.
 type OneKey struct {
 	Holder                 Holder
 	Key                    Key
@@ -259,22 +259,22 @@ func (c *Console) OneKey(ctx *fiber.Ctx, status int, k *OneKey) error {
 	return c.render(ctx, page{template: "one-key", title: k.Key.Label(), section: KeysPath, holder: k.Holder, done: k.Done, status: status, data: k})
 }
 
-// NewKey is an API key that was just made.
+// NewKey is a key that was just created.
 type NewKey struct {
 	Holder    Holder
 	APIKey    string
-	URL       string // of this site, without a slash at its end
-	Welcome   bool   // the account was made with it
-	OldEndsMs int64  // when the key that it replaces stops working; 0: it replaces none, or that has ended
-	Once      string // of the form for a first paste
+	URL       string // of this site, without a trailing slash
+	Welcome   bool   // the account is new too
+	OldEndsMs int64  // when the replaced key expires; 0 if no replaced key is active
+	Once      string // idempotency token of the form for a first paste
 	Offers    *Offers
-	CanPaste  bool  // the key may make quick pastes
-	Known     bool  // Left and Limit are
+	CanPaste  bool  // the key can create quick pastes
+	Known     bool  // Left and Limit are set
 	Left      int64 // quick pastes of this month
 	Limit     int64 // plan.Unlimited for none
 }
 
-// NewKey shows a new API key, this once.
+// NewKey shows a new API key; it is not shown again.
 func (c *Console) NewKey(ctx *fiber.Ctx, k *NewKey) error {
 	heading := "Your new API key"
 	if k.Welcome {
@@ -283,7 +283,7 @@ func (c *Console) NewKey(ctx *fiber.Ctx, k *NewKey) error {
 	return c.render(ctx, page{template: "new-key", title: heading, section: KeysPath, holder: k.Holder, secret: true, data: k})
 }
 
-// Offers are what a plan has, and what the next one would add.
+// Offers compares the limits of the account's plan with the next larger one.
 type Offers struct {
 	Tier, Next string
 	Rows       []Offer
@@ -293,7 +293,7 @@ type Offers struct {
 // Offer is the monthly limit of a request on the account's plan and on the next one, as text.
 type Offer struct{ About, Has, Next string }
 
-// OffersOf compares the account's plan with the next one, nil where there is none that anybody can have.
+// OffersOf compares a plan with the next larger one; nil if no larger plan is on sale.
 func OffersOf(book *event.PriceBook, tier plan.Tier, upgradeURL string) *Offers {
 	next := map[plan.Tier]plan.Tier{plan.Free: plan.Pro, plan.Pro: plan.Max}[tier]
 	if book == nil || next == 0 {

@@ -15,22 +15,22 @@ type Ledger struct {
 	Holder  Holder
 	Search  *Form
 	Entries []Entry
-	Cursor  string // of this page; empty: the newest one
-	Next    string // of the page behind it; empty: there is none
+	Cursor  string // of this page; empty for the newest
+	Next    string // of the next page; empty on the last
 }
 
 // Entry is an entry of the ledger.
 type Entry struct {
 	*event.LedgerEntry
-	RequestID string // empty: no request made it
+	RequestID string // empty unless a request caused it
 }
 
-// Ledger shows a page of the ledger. status is that of a search that can't be made, else fiber.StatusOK.
+// Ledger shows a page of the ledger. status is fiber.StatusOK, or the error status of a refused search.
 func (c *Console) Ledger(ctx *fiber.Ctx, status int, l *Ledger) error {
 	return c.render(ctx, page{template: "ledger", title: "Ledger", section: BillingPath, holder: l.Holder, status: status, data: l})
 }
 
-// SearchLedger is the form to search the ledger, with what was searched for. Its fields are the parameters of the API.
+// SearchLedger is the search form of the ledger. Its fields are the parameters of the API.
 func SearchLedger(values map[string]string) *Form {
 	f := &Form{ID: "search", Action: LedgerPath, Values: values, fields: []Field{
 		{Name: "q", Label: "Reason contains", Type: "search", Most: 200, Subject: "The reason"},
@@ -49,13 +49,13 @@ func SearchLedger(values map[string]string) *Form {
 				f.fields[i].Options = append(f.fields[i].Options, [2]string{key.String(), pages.AboutKey(key)})
 			}
 		case field.Type == "date" && values[field.Name] != "" && !isDay(values[field.Name]):
-			f.fields[i].Type = "text" // a time, or a mistake: a field for days would not show it
+			f.fields[i].Type = "text" // a date field would not show a time or a mistake
 		}
 	}
 	return f
 }
 
-// query is the search as the query of an address.
+// query is the search as a URL query.
 func (l *Ledger) query() url.Values {
 	out := make(url.Values)
 	for _, name := range l.Search.Names() {
@@ -66,13 +66,13 @@ func (l *Ledger) query() url.Values {
 	return out
 }
 
-// Searched tells whether something is searched for.
+// Searched tells whether a filter is set.
 func (l *Ledger) Searched() bool { return len(l.query()) > 0 }
 
 // NewestPath is the first page of the same search.
 func (l *Ledger) NewestPath() string { return withQuery(LedgerPath, l.query()) }
 
-// OlderPath is the page behind this one; empty where there is none.
+// OlderPath is the next page; empty on the last.
 func (l *Ledger) OlderPath() string {
 	if l.Next == "" {
 		return ""
@@ -82,7 +82,7 @@ func (l *Ledger) OlderPath() string {
 	return withQuery(LedgerPath, query)
 }
 
-// TablePath is the same search as a table to keep.
+// TablePath is the same search as CSV.
 func (l *Ledger) TablePath() string { return withQuery(LedgerTablePath, l.query()) }
 
 func withQuery(path string, query url.Values) string {
@@ -92,7 +92,7 @@ func withQuery(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// Kind is what has changed the balance, in a word.
+// Kind names what changed the balance.
 func (e Entry) Kind() string {
 	switch e.Type {
 	case event.LedgerType_LEDGER_GRANT:
@@ -107,7 +107,7 @@ func (e Entry) Kind() string {
 	return "Other"
 }
 
-// Key is the quota key of a charge; empty for what is none.
+// Key is the quota key of a charge; empty for other entries.
 func (e Entry) Key() string {
 	if e.QuotaKey == 0 {
 		return ""
@@ -118,7 +118,7 @@ func (e Entry) Key() string {
 // About is the request of a charge in words.
 func (e Entry) About() string { return pages.AboutKey(plan.QuotaKey(e.QuotaKey)) }
 
-// Amount is what was added or, with a minus, taken.
+// Amount is the change of the balance, with its sign.
 func (e Entry) Amount() string {
 	if e.AmountMicros < 0 {
 		return "\u2212" + credits(uint64(-e.AmountMicros))
@@ -129,5 +129,5 @@ func (e Entry) Amount() string {
 // Balance is the balance after it.
 func (e Entry) Balance() string { return credits(e.BalanceMicros) }
 
-// Path is the explanation of the request.
+// Path is the page of the request.
 func (e Entry) Path() string { return RequestsPath + "/" + e.RequestID }

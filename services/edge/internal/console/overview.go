@@ -13,8 +13,8 @@ import (
 
 const (
 	dayMs      = 24 * 60 * 60 * 1000
-	burnDays   = 7                   // that the burn rate is the average of, today among them
-	longestMs  = 3650 * int64(dayMs) // a balance that lasts longer just does
+	burnDays   = 7                   // that the burn rate averages, including today
+	longestMs  = 3650 * int64(dayMs) // a balance lasting longer gets no date
 	barWidth   = 1000                // of the view box of a bar
 	chartSlot  = 20                  // of a day in the view box of the chart
 	chartBar   = 14                  // of the bar in it
@@ -22,35 +22,35 @@ const (
 	dateFormat = "2\u00a0January"
 )
 
-// Overview is an account and its month.
+// Overview is the overview page: the account and its current month.
 type Overview struct {
 	Holder     Holder
 	Usage      *event.UsageAnswer     // with its keys
-	Days       *event.UsageDaysAnswer // from BurnFrom or the month's first day on; nil where they are not known
+	Days       *event.UsageDaysAnswer // since BurnFrom or the first of the month; nil if unavailable
 	Now        time.Time              // of the edge
-	UpgradeURL string                 // where a larger plan is to be had; empty where nothing says so
-	Key        *Form                  // to make the first API key; nil where there is one
+	UpgradeURL string                 // page to change the plan; empty if not configured
+	Key        *Form                  // to create the first API key; nil if one exists
 	Done       string                 // see Done
 }
 
-// BurnFrom is the first day that the burn rate looks at.
+// BurnFrom is the first day of the burn rate's average.
 func BurnFrom(now time.Time) time.Time {
 	return now.UTC().Truncate(dayMs*time.Millisecond).AddDate(0, 0, 1-burnDays)
 }
 
-// FirstKey is the form to make the first API key of an account.
+// FirstKey is the form to create the first API key of an account.
 func FirstKey(account, once string) *Form {
 	return &Form{ID: "key", Action: KeyPath, Account: account, Once: once}
 }
 
-// Overview shows an account and its month.
+// Overview shows the overview page.
 func (c *Console) Overview(ctx *fiber.Ctx, status int, o *Overview) error {
 	return c.render(ctx, page{
 		template: "overview", title: "Overview", section: Path, holder: o.Holder, done: o.Done, status: status, live: true, data: o,
 	})
 }
 
-// Usage answers with the part of the overview that moves, for a page that has the rest.
+// Usage answers with the live part of the overview.
 func (c *Console) Usage(ctx *fiber.Ctx, o *Overview) error {
 	return c.fragment(ctx, "usage", o)
 }
@@ -58,19 +58,19 @@ func (c *Console) Usage(ctx *fiber.Ctx, o *Overview) error {
 // Tier is the name of the plan.
 func (o *Overview) Tier() string { return plan.Tier(o.Usage.Tier).Title() }
 
-// Free tells whether the plan has no further requests for credits.
+// Free tells whether requests of the plan stop at the limit, since it sells none for credits.
 func (o *Overview) Free() bool { return plan.Tier(o.Usage.Tier) == plan.Free }
 
-// Month is the month that is counted.
+// Month is the current month.
 func (o *Overview) Month() string { return utc(o.Usage.PeriodStartMs).Format("January 2006") }
 
-// Period is that month, as the path of its statement has it.
+// Period is the current month in the form of its statement's path.
 func (o *Overview) Period() string { return utc(o.Usage.PeriodStartMs).Format("2006-01") }
 
-// Renews is the day on which the counters start again.
+// Renews is the day on which quotas reset.
 func (o *Overview) Renews() string { return utc(o.Usage.PeriodEndMs).Format(dateFormat) }
 
-// row is the usage under a quota key, as text.
+// row is the usage of a quota key as text.
 type row struct {
 	Key, About, Used, Limit, Left, Overage, Spent string
 	Bar                                           *bar // nil without a limit
@@ -89,7 +89,7 @@ func barOf(u *event.KeyUsage) *bar {
 	return out
 }
 
-// part is how much of size a part of a whole takes. Something is seen at least.
+// part scales a part of a whole to size. It is at least 1 for a nonzero part, so that the part stays visible.
 func part(of, whole uint64, size int) int {
 	if of == 0 || whole == 0 {
 		return 0
@@ -109,7 +109,7 @@ func rowOf(u *event.KeyUsage) row {
 
 func missing(u *event.KeyUsage) bool { return u.Limit == 0 && u.Used == 0 }
 
-// Rows are the usage under each quota key that the plan has.
+// Rows are the usage per quota key of the plan.
 func (o *Overview) Rows() (out []row) {
 	for _, u := range o.Usage.Usage {
 		if !missing(u) {
@@ -119,7 +119,7 @@ func (o *Overview) Rows() (out []row) {
 	return out
 }
 
-// Missing are the quota keys that the plan does not have.
+// Missing are the quota keys that the plan doesn't include.
 func (o *Overview) Missing() (out []row) {
 	for _, u := range o.Usage.Usage {
 		if missing(u) {
@@ -129,14 +129,14 @@ func (o *Overview) Missing() (out []row) {
 	return out
 }
 
-// day is what a day counted.
+// day is the usage of a day.
 type day struct {
 	start         time.Time
 	used, overage uint64
 	spentMicros   uint64
 }
 
-// days are those from a day to another, both included.
+// days lists the days from one to another, both included.
 func (o *Overview) days(from, to time.Time) []day {
 	known := make(map[int64]*event.UsageDay, len(o.Days.GetDays()))
 	for _, d := range o.Days.GetDays() {
@@ -144,7 +144,7 @@ func (o *Overview) days(from, to time.Time) []day {
 	}
 	var out []day
 	for at := from; !at.After(to); at = at.AddDate(0, 0, 1) {
-		var used, overage, spent int64 // a correction may be below zero by itself
+		var used, overage, spent int64 // a day may be negative after a correction
 		for _, u := range known[at.UnixMilli()/dayMs].GetUsage() {
 			used, overage, spent = used+u.Used, overage+u.Overage, spent+u.SpentMicros
 		}
@@ -153,7 +153,7 @@ func (o *Overview) days(from, to time.Time) []day {
 	return out
 }
 
-// Chart is the requests of the month by day; nil where there are none.
+// Chart is the month's requests by day; nil if it has none.
 func (o *Overview) Chart() *Chart {
 	start, end := utc(o.Usage.PeriodStartMs), utc(o.Usage.PeriodEndMs).AddDate(0, 0, -1)
 	days := o.days(start, end)
@@ -191,7 +191,7 @@ type Chart struct {
 	Most, MostOn, Sum string
 }
 
-// Bar is a day in the chart. Its upper part, Over high, is beyond the limits.
+// Bar is a day in the chart. Its upper part, of height Over, is over quota.
 type Bar struct {
 	X, Y, Width, High int
 	Over              int
@@ -212,13 +212,13 @@ func requests(n uint64) string {
 // DayRow is a day in the table, as text.
 type DayRow struct{ Day, Used, Overage, Spent string }
 
-// Burn is how fast credits are spent.
+// Burn is the rate at which credits are spent.
 type Burn struct {
 	PerDay  uint64 // micro-credits
-	UntilMs int64  // when the balance will be spent at that rate; 0: not within ten years
+	UntilMs int64  // when the balance runs out at that rate; 0 if not within ten years
 }
 
-// Burn is the average of the last days; nil where nothing was spent.
+// Burn is the average of the last days; nil if nothing was spent.
 func (o *Overview) Burn() *Burn {
 	from := BurnFrom(o.Now)
 	for _, began := range []int64{o.Usage.CreatedMs, o.Days.GetSinceMs()} {
@@ -245,7 +245,7 @@ func lastsUntil(now time.Time, balance, spent uint64, elapsedMs int64) int64 {
 	return now.UnixMilli() + int64(left)
 }
 
-// muldiv is a·b/c, or the largest number where that is more.
+// muldiv is a·b/c, saturated at the largest uint64.
 func muldiv(a, b, c uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	if high >= c {
@@ -255,16 +255,16 @@ func muldiv(a, b, c uint64) uint64 {
 	return out
 }
 
-// Cap is the spending cap of the account; nil where there is none.
+// Cap is the account's spending cap; nil if not set.
 func (o *Overview) Cap() *Cap { return capOf(o.Usage.Cap) }
 
-// StorageUSD is what the storage of this month costs so far.
+// StorageUSD is the cost of this month's storage so far.
 func (o *Overview) StorageUSD() string { return usd(o.Usage.StorageOverageCents) }
 
 // Cap is a spending cap.
 type Cap struct {
 	Amount, Spent, Period string
-	ResetMs               int64 // 0: of a total
+	ResetMs               int64 // 0 for a total cap, which never resets
 	Bar                   *bar
 }
 
@@ -283,9 +283,9 @@ func capOf(c *event.CapStatus) *Cap {
 func periodName(p event.CapPeriod) string {
 	switch p {
 	case event.CapPeriod_CAP_DAY:
-		return "a day"
+		return "per day"
 	case event.CapPeriod_CAP_MONTH:
-		return "a month"
+		return "per month"
 	}
-	return "in all"
+	return "in total"
 }

@@ -20,11 +20,11 @@ type Requests struct {
 	Holder Holder
 	Filter *Form
 	List   []Request
-	Cursor string // of the page; empty: the newest
-	Next   string // cursor of the page after; empty: this is the last
+	Cursor string // of this page; empty for the newest
+	Next   string // of the next page; empty on the last
 }
 
-// Request is a line of the log, in the words of the API.
+// Request is an entry of the log, as the API names its values.
 type Request struct {
 	ID                                      string
 	TimeMs                                  int64
@@ -32,10 +32,10 @@ type Request struct {
 	Cost                                    string // credits
 }
 
-// Path is the path of its explanation.
+// Path is the path of its page.
 func (r Request) Path() string { return RequestsPath + "/" + r.ID }
 
-// About says what the request is for.
+// About describes the request.
 func (r Request) About() string {
 	for _, key := range plan.QuotaKeys() {
 		if key.String() == r.QuotaKey {
@@ -56,7 +56,7 @@ func (r Request) Outcome() string {
 	return SettlementText(r.Status)
 }
 
-// Words is a name of the API as a text.
+// Words turns an API name into text: "quota_exhausted" becomes "Quota exhausted".
 func Words(name string) string {
 	text := strings.ReplaceAll(name, "_", " ")
 	if text == "" {
@@ -65,13 +65,13 @@ func Words(name string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// SettlementText is how an admitted request ended.
+// SettlementText describes how an admitted request ended.
 func SettlementText(status string) string {
 	switch status {
 	case "open":
-		return "Under way"
+		return "Pending"
 	case "void":
-		return "Given back"
+		return "Refunded"
 	case "served_unsettled":
 		return "Served, not confirmed"
 	case "waived":
@@ -80,7 +80,7 @@ func SettlementText(status string) string {
 	return Words(status)
 }
 
-// RequestFilters is the form that filters the log. keys are ids and names of the account's keys, decisions those of the API.
+// RequestFilters is the form to filter the log. keys are ids and names of the account's keys; decisions are API names.
 func RequestFilters(keys [][2]string, decisions []string) *Form {
 	quotas := [][2]string{{"", "All"}}
 	for _, key := range plan.QuotaKeys() {
@@ -99,14 +99,14 @@ func RequestFilters(keys [][2]string, decisions []string) *Form {
 	}}
 }
 
-// Requests shows the log. status is that of filters that were refused, else fiber.StatusOK.
+// Requests shows the log. status is fiber.StatusOK, or the error status of refused filters.
 func (c *Console) Requests(ctx *fiber.Ctx, status int, r *Requests) error {
 	return c.render(ctx, page{
 		template: "requests", title: "Requests", section: RequestsPath, holder: r.Holder, status: status, live: true, script: "local.js", data: r,
 	})
 }
 
-// RequestList answers with the part of the log that moves, for a page that has the rest.
+// RequestList answers with the live part of the log.
 func (c *Console) RequestList(ctx *fiber.Ctx, r *Requests) error {
 	return c.fragment(ctx, "request-list", r)
 }
@@ -114,7 +114,7 @@ func (c *Console) RequestList(ctx *fiber.Ctx, r *Requests) error {
 // Filtered tells whether a filter is set.
 func (r *Requests) Filtered() bool { return r.query().Encode() != "" }
 
-// Live tells whether the page moves: it begins with the newest requests, and its filters are right.
+// Live tells whether the page updates itself: it is the first one, and its filters are valid.
 func (r *Requests) Live() bool { return r.Cursor == "" && !r.Filter.Wrong() }
 
 func (r *Requests) query() url.Values {
@@ -127,13 +127,13 @@ func (r *Requests) query() url.Values {
 	return out
 }
 
-// MovingPath is the address of the part that moves.
+// MovingPath is the address of the live part.
 func (r *Requests) MovingPath() string { return address(RequestListPath, r.query()) }
 
 // NewestPath is the address of the first page with the same filters.
 func (r *Requests) NewestPath() string { return address(RequestsPath, r.query()) }
 
-// OlderPath is the address of the page after; empty: this is the last.
+// OlderPath is the address of the next page; empty on the last.
 func (r *Requests) OlderPath() string {
 	if r.Next == "" {
 		return ""
@@ -150,29 +150,29 @@ func address(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// Explained is the page of a request: how it was decided, found by folding the journal again.
+// Explained is the page of a request: how it was billed, found by folding the journal again.
 type Explained struct {
 	Holder      Holder
 	ID          string
-	Explanation *Explanation // nil: billing is still at it
-	Done, Total uint64       // messages that are read, and to be read
-	Fold        *Fold        // that its reader has asked for; nil: none
+	Explanation *Explanation // nil while billing reads the journal
+	Done, Total uint64       // journal messages read, and in total
+	Fold        *Fold        // nil unless verification was asked for
 }
 
 // Path is the path of the page.
 func (e *Explained) Path() string { return RequestsPath + "/" + e.ID }
 
-// Explanation is how a request was decided.
+// Explanation is how a request was decided and billed.
 type Explanation struct {
 	*event.ExplainAnswer
-	Words    string // all of it in sentences
-	Decision string // in the words of the API
+	Words    string // the explanation in sentences
+	Decision string // as the API names it
 	Source   string
-	KeyID    string // empty: it was made without a key
-	AnyKey   bool   // the reader is an admin, who has no pages of keys
+	KeyID    string // empty if the request had no key
+	AnyKey   bool   // the viewer is an admin, for whom keys have no pages
 }
 
-// About says what the request is for.
+// About describes the request.
 func (e *Explanation) About() string { return pages.AboutKey(plan.QuotaKey(e.QuotaKey)) }
 
 // QuotaName is the name of its quota key.
@@ -186,10 +186,10 @@ func (e *Explanation) Outcome() string {
 // Admitted tells whether it was counted.
 func (e *Explanation) Admitted() bool { return e.Decision == "admitted" }
 
-// Limit is the number of requests that the rule admits without credits.
+// Limit is the quota of the rule.
 func (e *Explanation) Limit() string { return limit(e.GetVerdict().GetLimit()) }
 
-// Tier is the name of the plan that decided; empty for a caller without a key.
+// Tier is the account's plan; empty for a request without a key.
 func (e *Explanation) Tier() string {
 	if t := e.GetVerdict().GetTier(); t != 0 {
 		return title(t)
@@ -197,12 +197,12 @@ func (e *Explanation) Tier() string {
 	return ""
 }
 
-// Window is how long a keyless request counts.
+// Window is the period of the quota for requests without a key.
 func (e *Explanation) Window() string {
 	return pages.Duration(time.Duration(e.WindowMs) * time.Millisecond)
 }
 
-// Price is what a request beyond the limit costs; empty where there are none.
+// Price is the price of a request over quota; empty if none is sold.
 func (e *Explanation) Price() string {
 	if e.PriceMicros == 0 {
 		return ""
@@ -210,10 +210,10 @@ func (e *Explanation) Price() string {
 	return credits(e.PriceMicros)
 }
 
-// Cost is what it cost in the end.
+// Cost is the final cost.
 func (e *Explanation) Cost() string { return credits(e.CostMicros) }
 
-// Balance is the balance after it; empty where credits did not pay.
+// Balance is the balance afterwards; empty unless credits paid.
 func (e *Explanation) Balance() string {
 	if e.Charge != event.ChargeSource_CHARGE_CREDITS || e.GetVerdict().GetCharge() != e.Charge {
 		return ""
@@ -229,35 +229,35 @@ func (e *Explanation) Uses() (out []GrantUse) {
 	return out
 }
 
-// GrantUse is what a grant has paid.
+// GrantUse is the part of a price that a grant paid.
 type GrantUse struct {
 	Amount, Reason string
 	Position       uint64 // message of the journal that has the grant
 }
 
-// Fold is the journal folded again for a request, beside what billing has recorded of it.
+// Fold compares a request's replayed decision with the recorded one.
 type Fold struct {
 	Path        string // of the request's page
 	Run         string
-	Done, Total uint64 // messages that are read, and to be read; 0: it has ended
-	Folded      uint64 // messages that were folded
-	Forgotten   bool   // the log has the request no longer
-	SignedOut   bool   // its reader's session has ended
-	Admin       bool   // its reader is an admin
-	Open        bool   // the request is under way, so that both may change
+	Done, Total uint64 // messages read, and in total; 0 once done
+	Folded      uint64 // messages replayed
+	Forgotten   bool   // the request is no longer in the log
+	SignedOut   bool   // the viewer's session has ended
+	Admin       bool   // the viewer is an admin
+	Open        bool   // the request is pending, so both values may change
 	Rows        []Compared
-	Problem     string // why it was not folded; empty: it was
+	Problem     string // why the replay failed; empty if it did not
 }
 
-// Compared is a value as it was recorded, and as it is folded again.
+// Compared is a value as recorded and as replayed.
 type Compared struct {
 	Name, Recorded, Folded string
 }
 
-// Same tells whether both are the same.
+// Same tells whether the values are equal.
 func (c Compared) Same() bool { return c.Recorded == c.Folded }
 
-// Matches tells whether all are.
+// Matches tells whether all values are equal.
 func (f *Fold) Matches() bool {
 	for _, row := range f.Rows {
 		if !row.Same() {
@@ -267,17 +267,17 @@ func (f *Fold) Matches() bool {
 	return true
 }
 
-// Compare notes a value as it was recorded, and as it is folded again.
+// Compare adds a value as recorded and as replayed.
 func (f *Fold) Compare(name, recorded, folded string) {
 	f.Rows = append(f.Rows, Compared{Name: name, Recorded: recorded, Folded: folded})
 }
 
-// Explained shows how a request was decided.
+// Explained shows the page of a request.
 func (c *Console) Explained(ctx *fiber.Ctx, e *Explained) error {
 	return c.render(ctx, page{template: "request", title: "Request", section: RequestsPath, holder: e.Holder, live: true, data: e})
 }
 
-// Folded answers with the journal folded again, for the page of the request.
+// Folded answers with the verification part of a request's page.
 func (c *Console) Folded(ctx *fiber.Ctx, f *Fold) error { return c.fragment(ctx, "fold", f) }
 
 // fragment answers with a part of a page.

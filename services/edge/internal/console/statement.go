@@ -17,11 +17,11 @@ type Statement struct {
 	Holder  Holder
 	Start   time.Time
 	Answer  *event.StatementAnswer
-	Created int64 // when the account was made, in Unix milliseconds
-	Present int64 // when the present month began, likewise
+	Created int64 // when the account was created, in Unix milliseconds
+	Present int64 // start of the current month, in Unix milliseconds
 }
 
-// Statement shows a statement, to be read or printed.
+// Statement shows a statement.
 func (c *Console) Statement(ctx *fiber.Ctx, s *Statement) error {
 	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), section: BillingPath, holder: s.Holder, data: s})
 }
@@ -35,7 +35,7 @@ func (s *Statement) Days() string {
 	return s.Start.Format(format) + " to " + s.Start.AddDate(0, 1, -1).Format(format)
 }
 
-// Before is the month before it, as the path of its statement has it; empty if the account was made later.
+// Before is the previous month in the form of its statement's path; empty if the account is younger.
 func (s *Statement) Before() string {
 	if s.Start.UnixMilli() <= s.Created {
 		return ""
@@ -43,7 +43,7 @@ func (s *Statement) Before() string {
 	return s.Start.AddDate(0, -1, 0).Format("2006-01")
 }
 
-// After is the month after it, likewise; empty if it has not begun.
+// After is the next month in the same form; empty if it hasn't begun.
 func (s *Statement) After() string {
 	if s.Start.UnixMilli() >= s.Present {
 		return ""
@@ -54,7 +54,7 @@ func (s *Statement) After() string {
 // Tier is the name of the plan.
 func (s *Statement) Tier() string { return plan.Tier(s.Answer.Tier).Title() }
 
-// Rows are the requests under each quota key that had any.
+// Rows are the requests per quota key, without unused ones.
 func (s *Statement) Rows() (out []row) {
 	for _, u := range s.Answer.Usage {
 		if u.Used == 0 {
@@ -69,7 +69,7 @@ func (s *Statement) Rows() (out []row) {
 	return out
 }
 
-// Requests is the sum of all rows.
+// Requests is the total of all rows.
 func (s *Statement) Requests() string {
 	var sum uint64
 	for _, u := range s.Answer.Usage {
@@ -78,13 +78,13 @@ func (s *Statement) Requests() string {
 	return number(sum)
 }
 
-// Spent are the credits that the requests took.
+// Spent is the credits that requests used.
 func (s *Statement) Spent() string { return credits(s.Answer.SpentMicros) }
 
-// StorageUSD is what storage costs.
+// StorageUSD is the cost of storage.
 func (s *Statement) StorageUSD() string { return usd(s.Answer.StorageOverageCents) }
 
-// storageRow is a day with something stored.
+// storageRow is a day's average storage.
 type storageRow struct {
 	Day     string
 	Average uint64 // bytes
@@ -94,7 +94,7 @@ type storageRow struct {
 func (s *Statement) StorageDays() (out []storageRow) {
 	const dayMillis = 24 * 60 * 60 * 1000
 	for _, d := range s.Answer.StorageDays {
-		if d.ByteMsHigh >= dayMillis { // below zero: a day that a late correction has lowered
+		if d.ByteMsHigh >= dayMillis { // negative, after a late correction
 			continue
 		}
 		if average, _ := bits.Div64(d.ByteMsHigh, d.ByteMsLow, dayMillis); average > 0 {

@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// ShownDeliveries are those on a page of a webhook.
+	// ShownDeliveries is the number of deliveries on a page.
 	ShownDeliveries = 10
 
-	shownAnswer = 300 // characters of what a receiver answered
+	shownAnswer = 300 // characters of a receiver's response
 )
 
 // Webhooks are the webhooks of an account.
 type Webhooks struct {
 	Holder Holder
 	List   []Webhook
-	Most   int // that an account may have
+	Most   int // webhooks per account
 	Create *Form
 	Done   string
 }
 
-// Full tells whether there can be no more.
+// Full tells whether the account has the maximum number of webhooks.
 func (w *Webhooks) Full() bool { return len(w.List) >= w.Most }
 
-// Webhook is an address that is told of an account's alerts.
+// Webhook is a URL that is notified about an account's alerts.
 type Webhook struct {
 	*event.WebhookRules
 	URL string
@@ -46,7 +46,7 @@ func (w Webhook) ID() string { return alert.WebhookName(w.Webhook) }
 // Path is the path of its page.
 func (w Webhook) Path() string { return WebhooksPath + "/" + w.ID() }
 
-// Told are the events that it is told of, in words.
+// Told describes the events it receives.
 func (w Webhook) Told() (out []string) {
 	for _, t := range alert.Types() {
 		if !w.wants(t) {
@@ -81,30 +81,30 @@ func percents(list []uint32, unit string) string {
 	return strings.Join(out, ", ")
 }
 
-// eventName is an event in words.
+// eventName describes a type of event.
 func eventName(t event.AlertType) string {
 	switch t {
 	case event.AlertType_ALERT_QUOTA:
-		return "Requests reach a share of their monthly limit"
+		return "Requests reach a threshold of their monthly limit"
 	case event.AlertType_ALERT_CAP:
-		return "Spending reaches a share of its cap"
+		return "Spending reaches a threshold of its cap"
 	case event.AlertType_ALERT_BALANCE:
-		return "The balance goes below an amount"
+		return "The balance drops below an amount"
 	case event.AlertType_ALERT_KEY:
-		return "An API key expires in 7 days, and in 1 day"
+		return "An API key expires in 7 days or in 1 day"
 	case event.AlertType_ALERT_TEST:
-		return "A test"
+		return "Test event"
 	}
 	return "An event"
 }
 
-// webhookFields are the fields of what a webhook is told of, and where.
+// webhookFields are the fields of a webhook: its URL, events and thresholds.
 func webhookFields() []Field {
 	out := []Field{
-		{Name: "url", Label: "Address", Type: "url", Most: 2048, Required: true, Hint: "Like https://example.com/webhooks. Each event is posted to it, signed.", Subject: "The address"},
+		{Name: "url", Label: "URL", Type: "url", Most: 2048, Required: true, Hint: "For example https://example.com/webhooks. Each event is sent as a signed POST request.", Subject: "The URL"},
 		{Name: "events", Label: "Events", Subject: "The choice"},
-		{Name: "thresholds", Label: "Shares of a limit or cap, in percent", Type: "text", Most: 60, Hint: "Up to ten, like 50, 80, 100. Empty: those.", Subject: "The field"},
-		{Name: "balanceBelow", Label: "Balance below, in credits", Type: "text", Most: 24, Hint: "Like 5 or 0.25. For the event of the balance.", Subject: "The amount"},
+		{Name: "thresholds", Label: "Thresholds of limits and caps, in percent", Type: "text", Most: 60, Hint: "Up to 10. Leave empty for 50, 80 and 100.", Subject: "The field"},
+		{Name: "balanceBelow", Label: "Balance below, in credits", Type: "text", Most: 24, Hint: "For example 5 or 0.25. Used by the balance event.", Subject: "The amount"},
 	}
 	for _, t := range alert.Types() {
 		out = append(out, Field{Name: "events." + alert.TypeName(t), Label: eventName(t), Type: "checkbox"})
@@ -112,7 +112,7 @@ func webhookFields() []Field {
 	return out
 }
 
-// Events are the fields of the form that mark what a webhook is told of.
+// Events are the checkboxes of a webhook's events.
 func (f *Form) Events() (out []Mark) {
 	for _, t := range alert.Types() {
 		out = append(out, Mark{alert.TypeName(t), f.Field("events." + alert.TypeName(t))})
@@ -120,14 +120,14 @@ func (f *Form) Events() (out []Mark) {
 	return out
 }
 
-// CreateWebhook is the form to make a webhook.
+// CreateWebhook is the form to create a webhook.
 func CreateWebhook(account, once string) *Form {
 	return &Form{ID: "create", Action: WebhooksPath, Account: account, Once: once, fields: webhookFields(), Values: map[string]string{
 		"events." + alert.TypeName(event.AlertType_ALERT_QUOTA): "on",
 	}}
 }
 
-// ChangeWebhook is the form to change one.
+// ChangeWebhook is the form to edit a webhook.
 func ChangeWebhook(account, once string, w Webhook) *Form {
 	f := &Form{ID: "change", Action: w.Path(), Account: account, Once: once, fields: webhookFields(), Values: map[string]string{"url": w.URL}}
 	for _, t := range alert.Types() {
@@ -144,19 +144,19 @@ func ChangeWebhook(account, once string, w Webhook) *Form {
 	return f
 }
 
-// ActOnWebhook is a form without fields, by the last part of its path: RotateSecret, TestWebhook or the path of a delivery.
+// ActOnWebhook is a form without fields. act ends its path: RotateSecret, TestWebhook or the path of a delivery.
 func ActOnWebhook(account, once string, w Webhook, act string) *Form {
 	return &Form{ID: "act", Action: w.Path() + "/" + act, Account: account, Once: once, Values: map[string]string{}}
 }
 
-// The last parts of the paths of what can be done to a webhook.
+// Last segments of the paths of a webhook's actions.
 const (
 	RotateSecret = "rotate-secret"
 	TestWebhook  = "test"
 	Deletion     = "delete"
 )
 
-// DeleteWebhook is the form to delete one.
+// DeleteWebhook is the form to delete a webhook.
 func DeleteWebhook(account, once string, w Webhook) *Form {
 	return &Form{
 		ID: "delete", Action: w.Path() + "/" + Deletion, Account: account, Once: once, Values: map[string]string{},
@@ -164,19 +164,19 @@ func DeleteWebhook(account, once string, w Webhook) *Form {
 	}
 }
 
-// Webhooks shows the webhooks of an account. status is that of a form that was refused, else fiber.StatusOK.
+// Webhooks shows the webhooks of an account. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Webhooks(ctx *fiber.Ctx, status int, w *Webhooks) error {
 	return c.render(ctx, page{template: "webhooks", title: "Webhooks", section: BillingPath, holder: w.Holder, done: w.Done, status: status, data: w})
 }
 
-// OneWebhook is a webhook with what was sent to it and what can be done to it.
+// OneWebhook is a webhook with its deliveries and the forms of its actions.
 type OneWebhook struct {
 	Holder                       Holder
 	Webhook                      Webhook
 	Deliveries                   []Delivery
 	Cursor, Next                 string // as in Ledger
 	Change, Rotate, Test, Delete *Form
-	Refused                      *Problem // of a repeated delivery
+	Refused                      *Problem // why a delivery can't be sent again
 	Done                         string
 }
 
@@ -185,7 +185,7 @@ func (c *Console) OneWebhook(ctx *fiber.Ctx, status int, w *OneWebhook) error {
 	return c.render(ctx, page{template: "one-webhook", title: "Webhook", section: BillingPath, holder: w.Holder, done: w.Done, status: status, data: w})
 }
 
-// OlderPath leads to the deliveries before these; empty where there are none.
+// OlderPath is the next page of deliveries; empty on the last.
 func (w *OneWebhook) OlderPath() string {
 	if w.Next == "" {
 		return ""
@@ -193,13 +193,13 @@ func (w *OneWebhook) OlderPath() string {
 	return w.Webhook.Path() + "?" + url.Values{"cursor": {w.Next}}.Encode() + "#deliveries"
 }
 
-// Delivery is an event that was or will be sent to a webhook.
+// Delivery is an event for a webhook, sent or pending.
 type Delivery struct {
 	*event.Delivery
 	Replay *Form // sends it again
 }
 
-// What is the event in words.
+// What describes the event.
 func (d Delivery) What() string {
 	a := d.Alert
 	switch a.GetType() {
@@ -229,13 +229,13 @@ func days(n uint32) string {
 // Type is its name in the API.
 func (d Delivery) Type() string { return alert.TypeName(d.Alert.GetType()) }
 
-// Delivered tells whether a receiver has taken it.
+// Delivered tells whether the receiver accepted it.
 func (d Delivery) Delivered() bool { return d.Status == event.DeliveryStatus_DELIVERY_DELIVERED }
 
-// Failed tells whether it was given up.
+// Failed tells whether all attempts failed.
 func (d Delivery) Failed() bool { return d.Status == event.DeliveryStatus_DELIVERY_FAILED }
 
-// Answer is the beginning of what the last attempt was answered.
+// Answer is the beginning of the response to the last attempt.
 func (d Delivery) Answer() string {
 	if len(d.Attempts) == 0 {
 		return ""
@@ -247,20 +247,20 @@ func (d Delivery) Answer() string {
 	return answer
 }
 
-// NewSecret is the secret of a webhook that was just made.
+// NewSecret is a webhook's new secret.
 type NewSecret struct {
 	Holder  Holder
 	Webhook Webhook
 	Secret  string
-	UntilMs int64 // until when that of before signs too; 0: there was none
+	UntilMs int64 // until when the previous secret signs too; 0 if there is none
 	Rotated bool
 }
 
-// NewSecret shows a secret, this once.
+// NewSecret shows a secret; it is not shown again.
 func (c *Console) NewSecret(ctx *fiber.Ctx, n *NewSecret) error {
 	heading := "Your new webhook"
 	if n.Rotated {
-		heading = "The new secret"
+		heading = "Your new secret"
 	}
 	return c.render(ctx, page{template: "new-secret", title: heading, section: BillingPath, holder: n.Holder, secret: true, data: n})
 }

@@ -57,7 +57,7 @@ const (
 	OutcomeUnknown       Kind = "outcome_unknown"
 )
 
-// Status is the HTTP status of the kind; 500 for one that has none.
+// Status is the HTTP status of the kind, 500 by default.
 func (k Kind) Status() int {
 	switch k {
 	case Malformed, UnknownField, InvalidField, InvalidCursor:
@@ -100,21 +100,21 @@ func (k Kind) Status() int {
 type Error struct {
 	Kind       Kind
 	Message    string // for the client
-	RetryAfter int    // seconds after which the same call may succeed; 0: waiting does not help
+	RetryAfter int    // seconds until a retry may succeed; 0 if waiting does not help
 	Cause      error  // for the log; clients never see it
 	Details
 }
 
-// Details say more to the client's developer. The answer leaves out those that are zero.
+// Details help the client's developer. Zero fields are left out of the response.
 type Details struct {
-	Field      string // of the body, parameter or header that is at fault
-	Suggestion string // of what was meant: "did you mean `content`?"
+	Field      string // the body field, parameter or header with the error
+	Suggestion string // what the client may have meant: "did you mean `content`?"
 	QuotaKey   string
-	Limit      *int64 // that was reached or passed; it may be 0
-	ResetMs    int64  // Unix milliseconds from which on the same call may succeed
+	Limit      *int64 // the limit that was reached or exceeded; may be 0
+	ResetMs    int64  // Unix milliseconds after which a retry may succeed
 }
 
-// New makes an error of a kind with the message for the client. Without args the message is format as it stands.
+// New returns an error of a kind with a message for the client. Without args, format is the message itself.
 func New(kind Kind, format string, args ...any) *Error {
 	if len(args) == 0 {
 		return &Error{Kind: kind, Message: format}
@@ -129,7 +129,7 @@ func (e *Error) Because(cause error) *Error {
 	return &c
 }
 
-// Error is the kind and message, and the cause where there is one.
+// Error joins the kind, the message and the cause, if any.
 func (e *Error) Error() string {
 	if e.Cause != nil {
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Message, e.Cause)
@@ -137,14 +137,14 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", e.Kind, e.Message)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // ErrorCode is the kind as text.
 func (e *Error) ErrorCode() string { return string(e.Kind) }
 
-// KindOf is the kind of the first error in err's chain that has one, Internal where there is none. Errors of package
-// httperr have one: their code.
+// KindOf is the kind of the first error in err's chain that has one, else Internal. Errors of package httperr have one:
+// their code.
 func KindOf(err error) Kind {
 	if err == nil {
 		return Internal

@@ -9,11 +9,10 @@ import (
 
 const maxFailureKeys = 8192 // remembered at a time
 
-// Failures counts failed calls that billing does not see, by what they have in common: bad keys, wrong passwords and calls
-// with a management token by source, guessed passwords by what they open. It keeps the times themselves, so that the window
-// is exact. A source may fail once more than the limit. The call after that has to wait, and is no failure, so that a client that
-// goes on trying gets through as the window moves on. The table is bounded: the entry that failed longest ago is evicted. Each edge
-// counts what it sees itself.
+// Failures counts failed calls that billing does not see: bad keys, wrong passwords and management tokens by source,
+// guessed passwords by the document they protect. The sliding window is exact, since it keeps each failure's time. Refused
+// calls don't count as failures, so that a client that keeps trying gets through once the window has moved on. The table is
+// bounded and evicts the entry with the oldest last failure. Each edge counts on its own.
 type Failures[K comparable] struct {
 	limit  int
 	window time.Duration
@@ -28,20 +27,20 @@ type sourceFailures[K comparable] struct {
 	times  []int64 // Unix milliseconds, oldest first
 }
 
-// NewFailures makes a limit of so many failures in a window of time.
+// NewFailures limits failures per source within a sliding window.
 func NewFailures[K comparable](limit int, window time.Duration) *Failures[K] {
 	return &Failures[K]{limit: limit, window: window, sources: make(map[K]*list.Element), recent: list.New()}
 }
 
-// Wait is the seconds until the source may call again; 0 where it may.
+// Wait is the number of seconds until the source may call again; 0 if it may now.
 func (f *Failures[K]) Wait(source K, now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.waitLocked(source, now)
 }
 
-// Begin records a failure before it is known to be one, for TakeBack otherwise. Where the source must wait it records none, and
-// returns the seconds.
+// Begin records a failure in advance; TakeBack undoes it if the call succeeds. If the source has to wait, it records nothing
+// and returns the seconds.
 func (f *Failures[K]) Begin(source K, now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,22 +12,21 @@ const (
 	rememberedFor     = 30 * 24 * time.Hour
 )
 
-// Guesses limits how often a password may be guessed. A guess counts from its beginning, so that no number of guesses at a
-// time gets past a limit. Whoever knows the password is not locked out by others who guess: a source from which it was right
-// is held to its own limit alone.
+// Guesses limits attempts at a password. An attempt counts when it starts, so that parallel guesses can't exceed a limit.
+// Others' guesses don't lock out a user who knows the password: a source that got it right has only its own limit.
 type Guesses struct {
 	targets *Failures[string]
-	pairs   *Failures[guesser] // nil: a source has no limit of its own
+	pairs   *Failures[guesser] // nil if sources have no limit
 	right   *otter.Cache[guesser, struct{}]
 }
 
-// guesser is a source, and what it tries to open.
+// guesser is a source and the object it tries to open.
 type guesser struct {
 	target string
 	source netip.Addr
 }
 
-// NewGuesses makes a limit. A pairLimit of 0 is none.
+// NewGuesses returns a limit of guesses. A pairLimit of 0 sets no limit per source.
 func NewGuesses(limit int, window time.Duration, pairLimit int, pairWindow time.Duration) *Guesses {
 	g := &Guesses{
 		targets: NewFailures[string](limit, window),
@@ -41,7 +40,7 @@ func NewGuesses(limit int, window time.Duration, pairLimit int, pairWindow time.
 	return g
 }
 
-// Guess is one that is being checked. It counts as wrong unless Right or Undecided is called.
+// Guess is an attempt in progress. It counts as wrong unless Right or Undecided is called.
 type Guess struct {
 	limit *Guesses
 	who   guesser
@@ -49,7 +48,7 @@ type Guess struct {
 	begun time.Time
 }
 
-// Begin counts a guess. Where there were too many it returns the seconds to wait instead, which are above 0.
+// Begin counts a guess. After too many it returns the seconds to wait instead, at least 1.
 func (g *Guesses) Begin(target string, source netip.Addr, now time.Time) (*Guess, int) {
 	who := guesser{target, source}
 	_, known := g.right.GetIfPresent(who)
@@ -69,7 +68,7 @@ func (g *Guesses) Begin(target string, source netip.Addr, now time.Time) (*Guess
 	return &Guess{limit: g, who: who, known: known, begun: now}, 0
 }
 
-// Undecided says that the guess was not decided.
+// Undecided takes the guess back, since it could not be checked.
 func (a *Guess) Undecided() {
 	if a.limit.pairs != nil {
 		a.limit.pairs.TakeBack(a.who, a.begun)
@@ -79,7 +78,7 @@ func (a *Guess) Undecided() {
 	}
 }
 
-// Right says that the guess was right.
+// Right takes the guess back and remembers that the source knows the password.
 func (a *Guess) Right() {
 	a.Undecided()
 	a.limit.right.Set(a.who, struct{}{})

@@ -18,18 +18,18 @@ const (
 	keylessWindow   = 24 * time.Hour
 )
 
-// Keyless limits the keyless creations of an IPv6 /48, whose 65,536 sources billing counts one by one. It is not exact: an
-// edge forgets when it restarts, and hears of the other edges' creations each second.
+// Keyless limits anonymous creations per IPv6 /48; billing counts each of its 65,536 sources separately. The limit is
+// approximate: an edge forgets it on restart and learns of other edges' creations once per second.
 type Keyless struct {
 	hash  Hash
 	sites *otter.Cache[event.AccountID, *rate.Limiter]
-	limit atomic.Int64 // of a source, as billing last said; 0: it has not
+	limit atomic.Int64 // per source, as last reported by billing; 0 if unknown
 
 	mu    sync.Mutex
-	fresh map[event.AccountID]uint32 // creations that the other edges were not notified of yet
+	fresh map[event.AccountID]uint32 // creations not yet sent to the other edges
 }
 
-// NewKeyless makes a limit, which holds once Count has learnt what a source may do.
+// NewKeyless returns a limit that takes effect once Count has learned the limit per source.
 func NewKeyless(hash Hash) *Keyless {
 	return &Keyless{
 		hash: hash, fresh: make(map[event.AccountID]uint32),
@@ -37,7 +37,7 @@ func NewKeyless(hash Hash) *Keyless {
 	}
 }
 
-// Wait returns the limit and the seconds to wait if the source's site has made too many; the seconds are 0 otherwise.
+// Wait returns the limit and the seconds to wait; 0 seconds if the source's site is below the limit.
 func (l *Keyless) Wait(source netip.Addr, now time.Time) (limit int64, seconds int) {
 	if !source.Is6() {
 		return 0, 0
@@ -53,7 +53,7 @@ func (l *Keyless) Wait(source netip.Addr, now time.Time) (limit int64, seconds i
 	return int64(limiter.Burst()), int(math.Ceil((1 - tokens) / float64(limiter.Limit())))
 }
 
-// Count counts a creation. limit is that of a source.
+// Count counts a creation. limit is the current limit per source.
 func (l *Keyless) Count(source netip.Addr, limit int64, now time.Time) {
 	if !source.Is6() || limit <= 0 {
 		return
@@ -68,7 +68,7 @@ func (l *Keyless) Count(source netip.Addr, limit int64, now time.Time) {
 	}
 }
 
-// take counts creations of a site. It drops them where billing has not said what the limit is.
+// take counts creations of a site, or drops them while the limit is unknown.
 func (l *Keyless) take(id event.AccountID, creations uint32, now time.Time) {
 	burst := int(min(l.limit.Load(), math.MaxInt32)) * sourcesOfSite
 	if burst == 0 {
@@ -82,14 +82,14 @@ func (l *Keyless) take(id event.AccountID, creations uint32, now time.Time) {
 	limiter.ReserveN(now, min(int(creations), burst))
 }
 
-// Drain returns the creations since the last time.
+// Drain returns the creations since the last Drain.
 func (l *Keyless) Drain() []*event.SourceCount {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return drain(l.fresh)
 }
 
-// Merge counts the creations that another edge has answered.
+// Merge counts creations served by another edge.
 func (l *Keyless) Merge(counts []*event.SourceCount, now time.Time) {
 	for _, c := range counts {
 		l.take(event.AccountID(c.Source), c.Calls, now)

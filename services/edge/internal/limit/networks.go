@@ -9,16 +9,16 @@ import (
 
 const (
 	sourceBytes = 8  // of an IPv6 address: a /64
-	siteBits    = 48 // what one client may have many sources of (RFC 6177)
+	siteBits    = 48 // a /48, which one client may control (RFC 6177)
 
-	sourcesOfSite = 16 // an IPv6 /48 may do as much as so many of its sources, of which it has 65,536
+	sourcesOfSite = 16 // sources' worth of limit for an IPv6 /48, which has 65,536
 )
 
-// Hash stands for a network in limits and messages. It is keyed, so that no other edge learns an address.
+// Hash identifies a network in limits and messages. It is keyed, so that messages don't reveal addresses.
 type Hash func(network []byte) event.AccountID
 
-// Source is the part of a client's address by which sources are told apart: an IPv4 address or an IPv6 /64. It is empty for a peer
-// without an address.
+// Source is the part of an address that identifies a client: an IPv4 address or an IPv6 /64. It is empty for a peer without
+// an address.
 func Source(client netip.Addr) []byte {
 	if client.Is6() {
 		return client.AsSlice()[:sourceBytes]
@@ -33,14 +33,14 @@ func (hash Hash) site(client netip.Addr) event.AccountID {
 	return hash(client.AsSlice()[:siteBits/8])
 }
 
-// Networks limits how often each source may do something, and each IPv6 /48: as often as 16 sources.
+// Networks limits the rate of each source and of each IPv6 /48, which has the limit of 16 sources.
 type Networks struct {
 	hash           Hash
 	Sources, Sites *Rate
 	Limit          int64 // of a source, as refusals name it
 }
 
-// NewNetworks makes a limit of burst at once and perSecond on the average. limit is what refusals name it.
+// NewNetworks limits sources to perSecond on average, with bursts of burst. Refusals report limit.
 func NewNetworks(hash Hash, perSecond float64, burst int, limit int64) *Networks {
 	return &Networks{
 		hash: hash, Limit: limit,
@@ -48,8 +48,8 @@ func NewNetworks(hash Hash, perSecond float64, burst int, limit int64) *Networks
 	}
 }
 
-// Admit counts a call. If the source or its site has made too many it counts none, and returns the limit that was reached and the
-// seconds until the next call may be made, which are above 0.
+// Admit counts a call. If the source or its site is over the limit, it returns that limit and the seconds to wait, at
+// least 1, and counts nothing.
 func (n *Networks) Admit(client netip.Addr, now time.Time) (limit int64, seconds int) {
 	source := n.hash.source(client)
 	if seconds := n.Sources.Take(source, now); seconds > 0 {

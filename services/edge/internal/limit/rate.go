@@ -1,8 +1,8 @@
-// Package limit bounds how often callers may do what billing does not count: open pages, make free calls, change an account, guess
-// passwords, fail. It counts and says how long to wait. Package web decides what is limited, and what a refusal looks like.
+// Package limit rate-limits what billing does not count: page views, free calls, account changes, password guesses and
+// failures. It counts and returns how long to wait. Package web decides what is limited and how a refusal looks.
 //
-// All limits take bounded memory, whoever calls. Those of Rate, Networks and Keyless hold over all edges: each edge notifies the
-// others of what it has counted, by Drain and Merge.
+// Every limit uses bounded memory. Rate, Networks and Keyless hold across all edges: each edge notifies the others of its
+// counts through Drain and Merge.
 package limit
 
 import (
@@ -18,21 +18,20 @@ const (
 	rowBits  = 15
 	rowSlots = 1 << rowBits
 
-	maxDrained = 8192 // callers in a list of a message, of some 16 bytes each; six lists stay below 1 MB
+	maxDrained = 8192 // callers per list in a message, some 16 bytes each; six lists stay below 1 MB
 )
 
-// epoch is long before any call, so that an empty slot is that of a caller who has not called.
+// epoch is long before any call, so that an empty slot allows a full burst.
 const epoch = -100 * 365 * 24 * time.Hour
 
-// Rate limits how often each caller may do something: burst times at once, and perSecond on the average. The edges notify each
-// other each second of what they have let through, so that the average holds over all of them. What an edge lets through before it
-// is notified counts too: the caller waits for longer afterwards.
+// Rate limits each caller to perSecond calls on average, with bursts of burst. Edges exchange their counts every second, so
+// that the average holds across all of them; calls admitted before an exchange lengthen later waits.
 //
-// A caller is known by its slots, one in each row, which it may share with others; the slot that is least used decides. So the memory
-// is fixed and nobody is ever forgotten: many callers can't push one out who has reached the limit. One who has not is refused only
-// where each of its slots is shared with a caller who has. Where slots are depends on a seed that nobody outside knows.
+// It is a count-min sketch: a caller has one slot in each row, which it may share with others, and the least used slot
+// decides. Memory is fixed and no caller is evicted, so that many callers can't reset one that is over the limit. A caller
+// below the limit is refused only if each of its slots is shared with one over the limit. A random seed places the slots.
 type Rate struct {
-	interval time.Duration // between two calls on the average
+	interval time.Duration // average time between two calls
 	burst    time.Duration // this many intervals
 	start    time.Time
 	seed     maphash.Seed
@@ -40,10 +39,10 @@ type Rate struct {
 	mu sync.Mutex
 	// slots are the times, after start, at which the callers may make a whole burst again: the generic cell rate algorithm.
 	slots []time.Duration
-	fresh map[event.AccountID]uint32 // calls that the other edges were not notified of yet
+	fresh map[event.AccountID]uint32 // calls not yet sent to the other edges
 }
 
-// NewRate makes a limit. A network stands in it by a keyed hash, so that no other edge learns an address.
+// NewRate returns a limit. It stores networks by keyed hash, so that messages don't reveal addresses.
 func NewRate(perSecond float64, burst int) *Rate {
 	interval := max(1, time.Duration(float64(time.Second)/perSecond))
 	return &Rate{
@@ -52,7 +51,7 @@ func NewRate(perSecond float64, burst int) *Rate {
 	}
 }
 
-// Admit counts a call. If the caller has made too many it counts none, and returns the seconds until the next may be made.
+// Admit counts a call. If the caller is over the limit, it returns the seconds to wait and counts nothing.
 func (r *Rate) Admit(caller event.AccountID, now time.Time) (seconds int) {
 	if seconds := r.Take(caller, now); seconds > 0 {
 		return seconds
@@ -61,7 +60,7 @@ func (r *Rate) Admit(caller event.AccountID, now time.Time) (seconds int) {
 	return 0
 }
 
-// Take is Admit for a call of which it is not known yet whether it counts. Keep or Return must follow unless it is refused.
+// Take is Admit for a call that may turn out not to count. Keep or Return must follow, unless it is refused.
 func (r *Rate) Take(caller event.AccountID, now time.Time) (seconds int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +73,7 @@ func (r *Rate) Take(caller event.AccountID, now time.Time) (seconds int) {
 	return 0
 }
 
-// Keep makes a call count that Take has let through.
+// Keep counts a call that Take admitted.
 func (r *Rate) Keep(caller event.AccountID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +82,7 @@ func (r *Rate) Keep(caller event.AccountID) {
 	}
 }
 
-// Return gives back a call that Take has let through. It does not lower what others who share a slot have used.
+// Return gives back a call that Take admitted, without lowering the usage of callers that share a slot.
 func (r *Rate) Return(caller event.AccountID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,14 +95,14 @@ func (r *Rate) Return(caller event.AccountID) {
 	}
 }
 
-// Drain returns the calls since the last time.
+// Drain returns the calls since the last Drain.
 func (r *Rate) Drain() []*event.SourceCount {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return drain(r.fresh)
 }
 
-// Merge counts what another edge has let through.
+// Merge counts calls admitted by another edge.
 func (r *Rate) Merge(counts []*event.SourceCount, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +125,7 @@ func (r *Rate) slotsOf(caller event.AccountID) (slots [rows]int) {
 	return slots
 }
 
-// full is when a caller may make a whole burst again.
+// full is the time at which a caller may make a full burst again.
 func (r *Rate) full(slots [rows]int) time.Duration {
 	full := r.slots[slots[0]]
 	for _, i := range slots[1:] {
@@ -135,7 +134,7 @@ func (r *Rate) full(slots [rows]int) time.Duration {
 	return full
 }
 
-// raise sets full. Slots that others have used more than that stay.
+// raise sets full, except in slots with more usage by others.
 func (r *Rate) raise(slots [rows]int, full time.Duration) {
 	for _, i := range slots {
 		r.slots[i] = max(r.slots[i], full)

@@ -7,18 +7,18 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// unmeteredBurst is how many seconds of the rate may be used at once.
+// unmeteredBurst is the size of a burst, in seconds of the rate.
 const unmeteredBurst = 10
 
-// Unmetered limits the calls that no quota counts: those of each account, of each API key and of each network. A key is limited by
-// itself first, so that one that is no longer valid can't use up what its account may do.
+// Unmetered limits calls that no quota counts, per account, API key and network. A key has its own limit first, so that a
+// revoked key can't exhaust its account's limit.
 type Unmetered struct {
 	PerSecond int64
 
 	networks *Networks // accounts and keys are in Networks.Sources: their ids are as random as the hashes of networks
 }
 
-// NewUnmetered makes a limit; nil for a rate of 0, which is none.
+// NewUnmetered returns a limit; nil, which limits nothing, for a rate of 0.
 func NewUnmetered(hash Hash, perSecond int) *Unmetered {
 	if perSecond == 0 {
 		return nil
@@ -29,13 +29,13 @@ func NewUnmetered(hash Hash, perSecond int) *Unmetered {
 	}
 }
 
-// Turn is what a call has taken of Unmetered. Its zero value is nothing; Keep or Return ends it.
+// Turn is what a call has taken from Unmetered's limits; the zero value is nothing. Keep or Return ends it.
 type Turn struct {
 	key, account, source, site event.AccountID // 0: not taken
 }
 
-// TakeNetwork takes a call of a client. If too many were made it takes none, and returns the limit that was reached and the seconds
-// until the next call may be made, which are above 0.
+// TakeNetwork takes a call of a client's network. Over the limit, it takes nothing and returns the limit and the seconds to
+// wait, at least 1.
 func (u *Unmetered) TakeNetwork(t *Turn, client netip.Addr, now time.Time) (limit int64, seconds int) {
 	source := u.networks.hash.source(client)
 	if seconds := u.networks.Sources.Take(source, now); seconds > 0 {
@@ -53,8 +53,8 @@ func (u *Unmetered) TakeNetwork(t *Turn, client netip.Addr, now time.Time) (limi
 	return 0, 0
 }
 
-// TakeAccount takes a call of an account. key is the fingerprint of its API key, 0 for a session. If too many were made it takes none,
-// and returns the seconds until the next call may be made.
+// TakeAccount takes a call of an account. key is the fingerprint of its API key, 0 for a session. Over the limit, it takes
+// nothing and returns the seconds to wait.
 func (u *Unmetered) TakeAccount(t *Turn, account event.AccountID, key uint64, now time.Time) (seconds int) {
 	if key != 0 {
 		if seconds := u.networks.Sources.Take(event.AccountID(key), now); seconds > 0 {
@@ -70,13 +70,13 @@ func (u *Unmetered) TakeAccount(t *Turn, account event.AccountID, key uint64, no
 	return 0
 }
 
-// Keep makes the call count.
+// Keep counts the call.
 func (u *Unmetered) Keep(t *Turn) { u.end(t, u.networks.Sources.Keep, u.networks.Sites.Keep) }
 
 // Return gives the call back, since a quota counts it.
 func (u *Unmetered) Return(t *Turn) { u.end(t, u.networks.Sources.Return, u.networks.Sites.Return) }
 
-// ReturnAccount gives back what the account has of the call: the key was not the account's.
+// ReturnAccount gives back the account's share: the key did not belong to the account.
 func (u *Unmetered) ReturnAccount(t *Turn) { u.give(&t.account, u.networks.Sources.Return) }
 
 func (u *Unmetered) end(t *Turn, caller, site func(event.AccountID)) {
@@ -93,7 +93,7 @@ func (u *Unmetered) give(taken *event.AccountID, to func(event.AccountID)) {
 	}
 }
 
-// Drain returns the calls since the last time, of accounts, keys and sources and of sites. None of a nil limit.
+// Drain returns the calls since the last Drain: of accounts, keys and sources, and of sites. A nil limit has none.
 func (u *Unmetered) Drain() (callers, sites []*event.SourceCount) {
 	if u == nil {
 		return nil, nil
@@ -101,7 +101,7 @@ func (u *Unmetered) Drain() (callers, sites []*event.SourceCount) {
 	return u.networks.Sources.Drain(), u.networks.Sites.Drain()
 }
 
-// Merge counts what another edge has let through.
+// Merge counts calls admitted by another edge.
 func (u *Unmetered) Merge(callers, sites []*event.SourceCount, now time.Time) {
 	if u != nil {
 		u.networks.Sources.Merge(callers, now)

@@ -18,14 +18,14 @@ import (
 //go:embed assets styles templates
 var files embed.FS
 
-// AssetsPath is the folder of the assets' addresses.
+// AssetsPath is the URL prefix of the assets.
 const AssetsPath = "/assets/"
 
-// assets are the files of the folder assets by their names in addresses, <name>.<hash>.<extension>. The hash is of the
-// file's bytes, so that a browser may keep it for ever.
+// assets are the files of the folder assets by their URL names, <name>.<hash>.<extension>. The hash is the file's, so
+// browsers can cache it forever.
 type assets struct {
 	byAddress map[string]*Kept
-	addresses map[string]string // by name of the file
+	addresses map[string]string // by file name
 }
 
 func loadAssets() (*assets, error) {
@@ -45,7 +45,7 @@ func loadAssets() (*assets, error) {
 	return out, err
 }
 
-// assetTypes are the types that the folder may have, by extension.
+// assetTypes are the content types of assets, by extension.
 func assetTypes() map[string]string {
 	return map[string]string{".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".css": "text/css; charset=utf-8"}
 }
@@ -67,7 +67,7 @@ func eachFile(folder string, do func(name string, data []byte) error) error {
 	return nil
 }
 
-// address is where the file is served. A name that is not embedded is a mistake in a template.
+// address is the URL path of an asset. An unknown name is a mistake in a template.
 func (a *assets) address(name string) (string, error) {
 	address, ok := a.addresses[name]
 	if !ok {
@@ -76,7 +76,7 @@ func (a *assets) address(name string) (string, error) {
 	return address, nil
 }
 
-// Asset answers with the asset of that name in addresses. It returns false where there is none.
+// Asset answers with the asset of that URL name. It returns false if there is no such asset.
 func (p *Pages) Asset(c *fiber.Ctx, name string) (bool, error) {
 	a, ok := p.assets.byAddress[name]
 	if !ok {
@@ -101,14 +101,14 @@ func accepts(header, coding string) bool {
 	return false
 }
 
-// sheet is a style sheet that stands in the page itself, and the source by which a policy allows it. A page that is its
-// own style sheet needs one round trip until it is painted; most visits are of one page.
+// sheet is an inlined style sheet and its source for the policy. Inlining saves a round trip before the first paint, and
+// most visits are to one page.
 type sheet struct {
 	text   template.CSS
 	source string
 }
 
-// newSheet drops comments and line breaks, which browsers do not need.
+// newSheet minifies a style sheet: it drops comments and line breaks.
 func newSheet(text string) sheet {
 	text = regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(text, "")
 	text = strings.TrimSpace(regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(text, "\n"))
@@ -116,7 +116,7 @@ func newSheet(text string) sheet {
 	return sheet{text: template.CSS(text), source: "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
-// loadSheets reads the folder styles, by name without the extension.
+// loadSheets reads the folder styles, keyed by name without extension.
 func loadSheets() (map[string]sheet, error) {
 	out := make(map[string]sheet)
 	err := eachFile("styles", func(name string, data []byte) error {

@@ -10,15 +10,15 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// Ask is a page that asks for the password of a document, or for the click that makes this its last read. A program that
-// follows links does not click.
+// Ask is a page that asks for a document's password, or to confirm a read that deletes it: link previews and crawlers
+// don't confirm.
 type Ask struct {
 	Document *event.Document
-	Action   string // path that the form is posted to
-	Wrong    bool   // the password that was sent is not the document's
+	Action   string // path the form is posted to
+	Wrong    bool   // the submitted password was wrong
 }
 
-// Ask shows nothing else of the document.
+// Ask shows the form, and nothing else of the document.
 func (p *Pages) Ask(c *fiber.Ctx, a Ask) error {
 	heading, status := "This paste has a password", fiber.StatusOK
 	if len(a.Document.PasswordHash) == 0 {
@@ -34,33 +34,33 @@ func (p *Pages) Ask(c *fiber.Ctx, a Ask) error {
 	}{a, heading}})
 }
 
-// Text is a page that shows a text.
+// Text is the page of a paste or quick paste.
 type Text struct {
 	Document *event.Document
 	Lines    *render.Text // the text, or its beginning
-	Version  uint64       // that is shown, where that is not the current one; else 0
-	URL      string       // absolute address of the page, for its card on other sites
+	Version  uint64       // 0 for the current version
+	URL      string       // absolute, for link previews on other sites
 
 	LanguageName string // of the document's language: see render.Languages.Name
 
-	View template.HTML // another view of the text, which is shown in place of its lines; made by package render
+	View template.HTML // rendered by package render, shown in place of the lines
 	Kind string        // class of the view: "markdown", "table"
-	Tabs []Link        // the views, where there are several
+	Tabs []Link        // the views, if there are several
 	More []Link        // other pages of the document: its versions
 
-	Both   bool   // View is beside the lines
+	Both   bool   // the lines are shown as well as View
 	Notice string // about the view
-	Whole  string // the text, in place of lines that are not all of it, where no other page has it
+	Whole  string // the full text, if Lines is truncated and no other page has the rest
 
 	Truncated     bool   // only the beginning is shown
-	Burned        bool   // nobody can read the text again
-	Raw, Download string // addresses of the whole content; empty where it has none
+	Burned        bool   // this was the only read
+	Raw, Download string // addresses of the full content; empty if it has none
 }
 
-// Heading is the title.
+// Heading is the title, or a default.
 func (t *Text) Heading() string { return titleOf(t.Document) }
 
-// Language is the language as people write it.
+// Language is the display name of the language.
 func (t *Text) Language() string {
 	if t.LanguageName != "" {
 		return t.LanguageName
@@ -71,13 +71,13 @@ func (t *Text) Language() string {
 	return "Plain text"
 }
 
-// public tells whether everybody may see the text, now and later.
+// public tells whether anyone can read the text, now and later.
 func (t *Text) public() bool {
 	d := t.Document
 	return event.Visibility(d.Visibility) == event.Public && len(d.PasswordHash) == 0 && !d.BurnAfterRead
 }
 
-// Text shows a text.
+// Text shows a text page.
 func (p *Pages) Text(c *fiber.Ctx, t *Text) error {
 	SetRobots(c, t.Document)
 	page := &Page{
@@ -91,15 +91,15 @@ func (p *Pages) Text(c *fiber.Ctx, t *Text) error {
 	return p.Render(c, page)
 }
 
-// File is a page that shows a file.
+// File is the page of a file.
 type File struct {
 	Document *event.Document
 	Raw      string       // address of its bytes
-	Image    string       // address of a picture; empty where it is none
-	Frame    string       // address of a PDF, loaded once a reader asks for it: a PDF may open dialogs
-	Lines    *render.Text // of a text; nil where it is none
+	Image    string       // address of an image; empty for other files
+	Frame    string       // address of a PDF, loaded on demand, since a PDF may open dialogs
+	Lines    *render.Text // of a text file; else nil
 	Embeds   []string     // see Page
-	Notice   string       // why there is no preview, where that needs saying
+	Notice   string       // why there is no preview, if that needs an explanation
 }
 
 func (f *File) scripts() []string {
@@ -109,7 +109,7 @@ func (f *File) scripts() []string {
 	return []string{"copy.js", "times.js"}
 }
 
-// File shows a file.
+// File shows a file's page.
 func (p *Pages) File(c *fiber.Ctx, f *File) error {
 	SetRobots(c, f.Document)
 	return p.Render(c, &Page{

@@ -13,23 +13,22 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 )
 
-// Kept is an answer that is the same for everybody, such as a page of the documentation. It is compressed once. A browser
-// may keep it, and asks each time whether it is still the same, unless it is immutable. It does not change and is safe for
-// concurrent use.
+// Kept is a response that is the same for every visitor, such as a page of the documentation, compressed once. Browsers
+// cache it and revalidate it on each visit, unless it is immutable. It is safe for concurrent use.
 type Kept struct {
 	contentType string
-	immutable   bool  // an asset: its address has the hash, and pages of this site alone load it
-	page        *Page // nil of an answer that is no page
+	immutable   bool  // an asset: its URL has its hash, and only pages of this site load it
+	page        *Page // nil unless it is a page
 	sheets      []sheet
 	scripts     []string // addresses
 	site        string   // host of the site's URL
 	plain       []byte
 	hash        string
-	gzip        func() []byte // made when first asked for
+	gzip        func() []byte // compresses on first use
 	brotli      func() []byte
 }
 
-// Keep renders a page whose main part depends on nobody. Clients find it at site, a URL.
+// Keep renders a page that is the same for every visitor. site is the public URL of the site.
 func (p *Pages) Keep(page *Page, site string) (*Kept, error) {
 	address, err := url.Parse(site)
 	if err != nil {
@@ -51,7 +50,7 @@ func (p *Pages) Keep(page *Page, site string) (*Kept, error) {
 	return k, nil
 }
 
-// KeepText is an answer with this body, which must not change.
+// KeepText is a response with this body, which must not change.
 func KeepText(contentType string, body []byte) *Kept {
 	return &Kept{
 		contentType: contentType, plain: body, hash: tagOf(body),
@@ -64,11 +63,11 @@ func KeepText(contentType string, body []byte) *Kept {
 	}
 }
 
-// hostForm is a host as a source of a policy may have it.
+// hostForm is the syntax of a host in a policy's source list.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
 
-// policy is that of a page. It allows the page's scripts by their addresses, since a page that is kept can't have a nonce.
-// They are at the host of the request's Host header, and at that of the site: a proxy may send another one.
+// policy is the Content-Security-Policy of a kept page. It allows scripts by address, since a cached page can't have a
+// nonce, on two hosts: the request's Host header and the site's own, because a proxy may change the header.
 func (k *Kept) policy(host string) string {
 	policy := k.page.policy(k.sheets, "")
 	if len(k.scripts) == 0 {
@@ -93,7 +92,7 @@ func (k *Kept) policy(host string) string {
 	return policy + "; script-src" + sources.String()
 }
 
-// Answer answers with it.
+// Answer sends the response.
 func (k *Kept) Answer(c *fiber.Ctx) error {
 	conditions, err := headers.ReadConditions(c)
 	if err != nil {

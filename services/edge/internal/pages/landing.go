@@ -12,56 +12,56 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Draft is what somebody has written into the form of the landing page.
+// Draft is the input of the landing page's form.
 type Draft struct {
 	Content, Title, Language, Visibility, ExpiresIn, Password string
 
 	BurnAfterRead bool
-	APIKey        string            // of the account that makes it; empty: none does
-	Once          string            // sent with the form, so that sending it twice makes one paste
+	APIKey        string            // of the account that creates the paste; empty for an anonymous one
+	Once          string            // idempotency token: sending the form twice creates one paste
 	Errors        map[string]string // by the name of the field; "" is the whole form
 }
 
-// Landing is the first page of the site: a box to paste into, and what Quire is.
+// Landing is the landing page: a form for a paste, and what Quire is.
 type Landing struct {
-	URL       string // of this site, without a slash at its end
+	URL       string // of this site, without a trailing slash
 	Draft     Draft
-	Allowance *event.AllowanceAnswer // nil: not known at the moment
-	Prices    *event.PriceBook       // likewise
-	Ready     bool                   // all parts work
-	Checks    string                 // path of the readiness for operators; empty where it is elsewhere
+	Allowance *event.AllowanceAnswer // nil if unavailable
+	Prices    *event.PriceBook       // nil if unavailable
+	Ready     bool                   // all services are ready
+	Checks    string                 // path of the readiness endpoint; empty if another listener serves it
 }
 
-// Landing shows the first page. status is that of a draft that was refused.
+// Landing shows the landing page. status is fiber.StatusOK, or the error status of a refused draft.
 func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
 	return p.Render(c, &Page{
 		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "" || l.Draft.APIKey != "", Section: "/",
 		Styles: []string{"landing"}, Scripts: []string{"copy.js", "compose.js"},
 		Title: "Paste text, share a link", Data: l,
-		Description: "Quire keeps text and files behind a link, from a browser, a terminal or a program, and counts every request exactly.",
+		Description: "Share text and files from a browser, a terminal or a program. Every request is metered exactly.",
 	})
 }
 
-// Created is a quick paste that the landing page's form has made.
+// Created is the page after the landing page's form created a quick paste.
 type Created struct {
 	Document    *event.Document // its Id, ExpiresMs and BurnAfterRead are shown
-	Protected   bool            // it asks for a password
+	Protected   bool            // it has a password
 	URL         string          // of this site
 	Path        string          // of the paste's page
-	ManageToken string          // "" where an account owns the paste
-	Account     bool            // an account has made it
-	Remaining   int64           // that the account or source may still create; plan.Unlimited for no limit
+	ManageToken string          // "" if an account owns the paste
+	Account     bool            // an account owns the paste
+	Remaining   int64           // quick pastes left for the account or network; plan.Unlimited for no limit
 }
 
-// Created shows the links to a new paste, and its management token this once.
+// Created shows the links to a new paste and its management token, which is not shown again.
 func (p *Pages) Created(c *fiber.Ctx, created *Created) error {
 	return p.Render(c, &Page{
-		Template: "created", Status: fiber.StatusCreated, Title: "Your paste", Secret: true,
+		Template: "created", Status: fiber.StatusCreated, Title: "Paste created", Secret: true,
 		Styles: []string{"landing"}, Scripts: []string{"copy.js", "times.js"}, Data: created,
 	})
 }
 
-// option is one of the values of a field.
+// option is a choice of a select.
 type option struct {
 	Value, Name string
 	Selected    bool
@@ -75,17 +75,17 @@ func options(selected string, pairs ...string) []option {
 	return out
 }
 
-// Expiries are the lifetimes that the form offers, of those that a keyless paste may have.
+// Expiries are the form's lifetimes, a subset of the ones allowed for anonymous pastes.
 func (d *Draft) Expiries() []option {
 	return options(d.ExpiresIn, "10m", "10 minutes", "1h", "1 hour", "1d", "1 day", "7d", "7 days", "30d", "30 days")
 }
 
-// Visibilities are those that the form offers.
+// Visibilities are the form's choices.
 func (d *Draft) Visibilities() []option {
-	return options(d.Visibility, "unlisted", "Who has the link", "public", "Everybody, also search engines")
+	return options(d.Visibility, "unlisted", "Unlisted: anyone with the link", "public", "Public: listed by search engines")
 }
 
-// Languages are those that the form offers. The API takes any name.
+// Languages are the form's choices. The API accepts any name.
 func (d *Draft) Languages() []option {
 	out := options(d.Language,
 		"plaintext", "Plain text", "bash", "Bash", "c", "C", "cpp", "C++", "csharp", "C#", "css", "CSS", "csv", "CSV", "diff", "Diff",
@@ -101,7 +101,7 @@ func (d *Draft) Languages() []option {
 	return out
 }
 
-// plans are the limits and prices as a table, with a column for each tier that anybody can have.
+// plans is the table of limits and prices, with a column for each public plan.
 type plans struct {
 	Tiers                     []string
 	Rows                      []planRow
@@ -113,10 +113,10 @@ type planRow struct {
 	Cells      []planCell
 }
 
-// planCell is a limit of requests a month, and the price in credits of each further one; "" where none is sold.
+// planCell is a monthly limit and the price in credits of a request over quota; "" if none is sold.
 type planCell struct{ Limit, Price string }
 
-// Plans makes the table, nil where the prices are not known.
+// Plans is the table of plans; nil if prices are unavailable.
 func (l *Landing) Plans() *plans {
 	if l.Prices == nil {
 		return nil
@@ -162,7 +162,7 @@ func planCellOf(t *event.TierPlan, key plan.QuotaKey) planCell {
 	return cell
 }
 
-// priceText is an amount of credits without the zeros at its end.
+// priceText is an amount of credits without trailing zeros.
 func priceText(micros uint64) string {
 	return strings.TrimSuffix(strings.TrimRight(plan.Micros(micros).String(), "0"), ".")
 }
@@ -183,7 +183,7 @@ func aboutKey(key plan.QuotaKey) string {
 	case plan.PastesGet:
 		return "Read a paste"
 	case plan.PastesUpdate:
-		return "Change a paste"
+		return "Edit a paste"
 	case plan.PastesDelete:
 		return "Delete a paste"
 	case plan.FilesUpload:
@@ -197,7 +197,7 @@ func aboutKey(key plan.QuotaKey) string {
 	case plan.LiteGet:
 		return "Read a quick paste"
 	case plan.LiteUpdate:
-		return "Change a quick paste"
+		return "Edit a quick paste"
 	case plan.LiteDelete:
 		return "Delete a quick paste"
 	case plan.LiteList:
@@ -208,12 +208,12 @@ func aboutKey(key plan.QuotaKey) string {
 	return ""
 }
 
-// Window is how long the allowance counts a paste.
+// Window is the period of the anonymous quota.
 func (l *Landing) Window() string {
 	return Duration(time.Duration(l.Allowance.GetWindowMs()) * time.Millisecond)
 }
 
-// NextIn is when there is one again, "" where there is one.
+// NextIn is the time until the next paste is allowed; "" if one is allowed now.
 func (l *Landing) NextIn() string {
 	seconds := l.Allowance.GetResetSeconds()
 	if seconds == 0 || l.Allowance.GetRemaining() > 0 {

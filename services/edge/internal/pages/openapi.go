@@ -12,8 +12,8 @@ func tagOf(data []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// OpenAPI answers with the description of the API itself.
+// OpenAPI answers with the OpenAPI document of the API.
 func (p *Pages) OpenAPI(c *fiber.Ctx) error { return p.openapi.Answer(c) }
 
-// PagesOpenAPI answers with the description of the pages and the operators' paths.
+// PagesOpenAPI answers with the OpenAPI document of the pages and the operators' paths.
 func (p *Pages) PagesOpenAPI(c *fiber.Ctx) error { return p.pagesOpenAPI.Answer(c) }

@@ -1,9 +1,9 @@
-// Package pages renders the pages for people, with the policies that protect them, and serves the description of the
-// API. A handler decides whether a document may be shown; nothing here asks another part of the system.
+// Package pages renders HTML pages under a strict Content-Security-Policy, and serves the OpenAPI documents. Handlers
+// decide whether a document may be shown; nothing here calls another part of the system.
 //
-// A page is a template of the folder templates, which Render puts into the layout that all pages share. Its style sheets
-// are files of the folder styles; they stand in the page itself. Its scripts are files of the folder assets. Each page
-// names those that it needs beside the base sheet, and works without its scripts.
+// A page is a template in the folder templates, which Render puts into the shared layout. Its style sheets, from the
+// folder styles, are inlined. Its scripts are files in the folder assets. Each page lists the sheets and scripts it needs
+// beside the base sheet, and works without scripts.
 package pages
 
 import (
@@ -25,8 +25,8 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// Pages renders pages. Anybody may have written the text that they show: html/template escapes it, and the
-// Content-Security-Policy allows the page's own style sheets and scripts, and nothing else that runs.
+// Pages renders pages. They show untrusted text: html/template escapes it, and the Content-Security-Policy allows only
+// the page's own style sheets and scripts.
 type Pages struct {
 	templates *template.Template
 	sheets    map[string]sheet
@@ -35,7 +35,7 @@ type Pages struct {
 	openapi, pagesOpenAPI *Kept
 }
 
-// New reads the templates, the style sheets and the assets.
+// New parses the templates, style sheets and assets.
 func New() *Pages {
 	const yaml = "application/yaml; charset=utf-8"
 	p := &Pages{openapi: KeepText(yaml, docs.API()), pagesOpenAPI: KeepText(yaml, docs.Pages())}
@@ -44,7 +44,7 @@ func New() *Pages {
 		p.sheets, err = loadSheets()
 	}
 	if err != nil {
-		panic(err) // they are embedded in the program
+		panic(err) // the files are embedded
 	}
 	functions := Functions()
 	functions["visible"], functions["hex"], functions["asset"] = render.Visible, hex.EncodeToString, p.assets.address
@@ -52,44 +52,42 @@ func New() *Pages {
 	return p
 }
 
-// Page is a page to render. Template and Title must be set; the zero value of the rest is a page for itself, which search
-// engines leave out.
+// Page is a page to render. Template and Title are required. By default search engines don't index a page.
 type Page struct {
-	// Template is the name of a template in the folder templates. It renders what stands inside of <main>, <h1> included,
-	// from Data.
+	// Template names a template in the folder templates. It renders the contents of <main>, including <h1>, from Data.
 	Template string
-	Title    string // of the window
+	Title    string // of the browser tab
 	Data     any
 
-	Status       int      // fiber.StatusOK where 0
-	Description  string   // for search engines; "" is none
-	Index        bool     // search engines may keep the page
-	Social       *Social  // for sites that show a card in place of a link; nil is none
-	Styles       []string // sheets of the folder styles beside "base", without their extension: "code"
-	Scripts      []string // files of the folder assets, which are run once the page is there: "paste.js"
-	Embeds       []string // CSP sources of frames and images that are not ours; 'self' for frames of our own
-	Fetches      bool     // its scripts ask this server for more
+	Status       int      // 0 is fiber.StatusOK
+	Description  string   // for search engines; "" for none
+	Index        bool     // search engines may index the page
+	Social       *Social  // for link previews on other sites; nil for none
+	Styles       []string // sheets in the folder styles beside "base", without extension: "code"
+	Scripts      []string // deferred scripts in the folder assets: "paste.js"
+	Embeds       []string // CSP sources of frames and images on other origins; 'self' for own frames
+	Fetches      bool     // its scripts make requests to this server
 	Wide         bool     // for code and tables
-	Site         string   // origin that the header and the footer lead to; empty: the page's own
-	Section      string   // path of the header's link that the page belongs to
-	Sections     []Link   // a navigation of its own, below the header's
-	SectionsName string   // of that navigation, for people with a screen reader
-	Secret       bool     // shows what was made for one reader: it is not compressed together with what they sent
+	Site         string   // origin of the links in the header and footer; empty for the page's own
+	Section      string   // path of the current link in the header
+	Sections     []Link   // a second navigation below the header
+	SectionsName string   // label of that navigation for screen readers
+	Secret       bool     // never compressed, so that its size can't reveal a secret beside the request's input
 }
 
-// Social is a page as other sites show it. It must have nothing that a reader of the page could not see.
+// Social is the preview of a page on other sites. It must not reveal anything that the page itself hides.
 type Social struct {
 	Title, Description string
 	URL                string // absolute
 }
 
-// Link leads to another page.
+// Link is a link in a navigation.
 type Link struct {
 	Name, Path string
-	Current    bool // it is the page itself
+	Current    bool // the link of this page
 }
 
-// links are in the header of each page.
+// links are the links in the header.
 func links(section string) []Link {
 	out := []Link{{Name: "New paste", Path: "/"}, {Name: "Docs", Path: "/docs"}, {Name: "Console", Path: "/console"}}
 	for i := range out {
@@ -98,7 +96,7 @@ func links(section string) []Link {
 	return out
 }
 
-// layout is the data of the template that all pages have in common.
+// layout is the data of the shared layout.
 type layout struct {
 	*Page
 	Sheets []template.CSS
@@ -106,10 +104,10 @@ type layout struct {
 	Links  []Link
 }
 
-// minCompressBytes is the size from which a page is compressed. A smaller one fits the first packets as it is.
+// minCompressBytes is the size from which pages are compressed. Smaller ones fit the first packets anyway.
 const minCompressBytes = 1400
 
-// execute renders a page, and says which sheets stand in it. Its scripts have the nonce, if it is not empty.
+// execute renders a page and returns its inlined sheets. Its scripts get the nonce, unless it is empty.
 func (p *Pages) execute(page *Page, nonce string) ([]byte, []sheet, error) {
 	sheets := []sheet{p.sheets["base"]}
 	for _, name := range page.Styles {
@@ -135,7 +133,7 @@ func (p *Pages) execute(page *Page, nonce string) ([]byte, []sheet, error) {
 	return out.Bytes(), sheets, nil
 }
 
-// Render answers with a page. No cache keeps it: a document may be deleted, and the nonce of its scripts is for one answer.
+// Render answers with a page that must not be cached: its document may be deleted, and its nonce is for one response.
 func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
 	nonce := rand.Text()
 	body, sheets, err := p.execute(page, nonce)
@@ -155,7 +153,7 @@ func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
 	return nil
 }
 
-// Fragment answers with a part of a page, for a script of a page of ours that puts it in its place.
+// Fragment answers with a part of a page, which the page's script swaps in.
 func (p *Pages) Fragment(c *fiber.Ctx, part template.HTML) error {
 	protectPage(c, "default-src 'none'; frame-ancestors 'none'")
 	c.Set(fiber.HeaderCacheControl, "no-store")
@@ -170,43 +168,43 @@ func (p *Pages) Fragment(c *fiber.Ctx, part template.HTML) error {
 	return nil
 }
 
-// WantsHTML tells whether a browser asks.
+// WantsHTML tells whether the client prefers HTML, as browsers do.
 func WantsHTML(c *fiber.Ctx) bool {
 	return headers.Prefers(c.Context(), fiber.MIMETextHTML, fiber.MIMEApplicationJSON)
 }
 
-// Failure is a request that failed.
+// Failure is the page of a failed request.
 type Failure struct {
 	Status                  int
 	Reason, Code, RequestID string
 }
 
-// Title says in a few words which kind of failure it is.
+// Title names the kind of failure.
 func (f Failure) Title() string {
 	switch f.Status {
 	case fiber.StatusNotFound:
-		return "There is nothing here"
+		return "Not found"
 	case fiber.StatusForbidden:
-		return "This is not allowed"
+		return "Not allowed"
 	case fiber.StatusTooManyRequests:
-		return "Too much at once"
+		return "Too many requests"
 	case fiber.StatusServiceUnavailable, fiber.StatusGatewayTimeout:
-		return "Not available at the moment"
+		return "Temporarily unavailable"
 	case fiber.StatusInternalServerError:
 		return "Something went wrong"
 	}
 	return http.StatusText(f.Status)
 }
 
-// Failure answers with a page that says why there is no other.
+// Failure answers with an error page.
 func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 	if f.Status == fiber.StatusNotFound {
-		f.Reason = "The address may be mistyped, or what was there has expired, was deleted or was read for its last time."
+		f.Reason = "The address may be mistyped, or the content has expired, was deleted or was read for the last time."
 	}
 	return p.Render(c, &Page{Template: "failure", Title: f.Title(), Status: f.Status, Data: f})
 }
 
-// sizeText is a size as people read it.
+// sizeText formats a size.
 func sizeText(n uint64) string {
 	switch {
 	case n == 1:
@@ -221,7 +219,7 @@ func sizeText(n uint64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// dateText is Unix milliseconds as people read them, "" for 0.
+// dateText formats Unix milliseconds; "" for 0.
 func dateText(ms int64) string {
 	if ms == 0 {
 		return ""
@@ -229,7 +227,7 @@ func dateText(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2 January 2006, 15:04 UTC")
 }
 
-// timeTag is Unix milliseconds for people and for programs.
+// timeTag is a <time> element of Unix milliseconds.
 func timeTag(ms int64) template.HTML {
 	instant := time.UnixMilli(ms).UTC().Format(time.RFC3339)
 	return template.HTML(`<time datetime="` + instant + `">` + dateText(ms) + "</time>") //nolint:gosec // of a number

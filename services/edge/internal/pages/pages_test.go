@@ -223,8 +223,8 @@ func TestVersionsThatWereNotComparedArePages(t *testing.T) {
 	doc := &event.Document{Id: "a", Title: "a", Version: 2, Content: &event.Content{}}
 	for shown, want := range map[*Changes]string{
 		{From: doc, To: doc}:                                   "could not be compared in time",
-		{From: doc, To: doc, TooLarge: true}:                   "are not compared here",
-		{From: doc, To: doc, Diff: &render.Diff{Same: true}}:   "The content of both is the same",
+		{From: doc, To: doc, TooLarge: true}:                   "can’t be compared here",
+		{From: doc, To: doc, Diff: &render.Diff{Same: true}}:   "The versions have the same content",
 		{From: doc, To: doc, Diff: &render.Diff{HTML: "<i>x"}}: "<i>x",
 	} {
 		res := answerOf(t, func(c *fiber.Ctx) error { return p.Changes(c, shown) })

@@ -14,8 +14,8 @@ const (
 	headerResourcePolicy = "Cross-Origin-Resource-Policy"
 )
 
-// protect keeps a browser from making more of an answer than it is. The referrer stays within this site: with no referrer
-// at all a browser would name no origin where a form is sent, and the same-origin check of plain HTTP needs one.
+// protect sets the policy and forbids framing and sniffing. Referrers stay within this site, rather than none at all: the
+// same-origin check of plain HTTP needs the origin that browsers then send with a form.
 func protect(c *fiber.Ctx, policy string) {
 	c.Set(fiber.HeaderContentSecurityPolicy, policy)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
@@ -23,8 +23,7 @@ func protect(c *fiber.Ctx, policy string) {
 	c.Set(fiber.HeaderXFrameOptions, "DENY")
 }
 
-// protectPage is protect for a page of our own: no other site may open it as a part of itself or talk to its window, and
-// it uses no device.
+// protectPage protects a page of this site: no other site can frame it or access its window, and it can't use devices.
 func protectPage(c *fiber.Ctx, policy string) {
 	protect(c, policy)
 	c.Set(headerOpenerPolicy, "same-origin")
@@ -32,8 +31,8 @@ func protectPage(c *fiber.Ctx, policy string) {
 	c.Set(fiber.HeaderPermissionsPolicy, "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 }
 
-// policy is the Content-Security-Policy of a page. Style sheets are allowed by their hashes, scripts by the nonce of this one
-// answer: 'self' would let a page run whatever somebody uploaded here.
+// policy is the Content-Security-Policy of a page. It allows style sheets by hash and scripts by the response's nonce:
+// 'self' would let a page run uploaded files.
 func (page *Page) policy(sheets []sheet, nonce string) string {
 	var b strings.Builder
 	b.WriteString("default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; img-src 'self'")
@@ -56,8 +55,8 @@ func (page *Page) policy(sheets []sheet, nonce string) string {
 	return b.String()
 }
 
-// ProtectRaw protects an answer that is a text's content itself. A browser may keep it but has to ask each time, since
-// the text may be gone; a text with a password it may not keep.
+// ProtectRaw protects a response with the raw content of a text. Browsers must revalidate it, since the text may be
+// deleted, and must not store a text with a password.
 func ProtectRaw(c *fiber.Ctx, doc *event.Document) {
 	protect(c, "sandbox; default-src 'none'; frame-ancestors 'none'")
 	SetRobots(c, doc)
@@ -68,7 +67,7 @@ func ProtectRaw(c *fiber.Ctx, doc *event.Document) {
 	c.Set(fiber.HeaderCacheControl, cache)
 }
 
-// ProtectFile protects an answer that is the bytes of a file: a browser saves them and runs nothing of them.
+// ProtectFile protects a response with the bytes of a file: browsers download it and run nothing in it.
 func ProtectFile(c *fiber.Ctx, doc *event.Document) {
 	c.Set(fiber.HeaderContentType, doc.ContentType)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
@@ -77,15 +76,15 @@ func ProtectFile(c *fiber.Ctx, doc *event.Document) {
 	c.Set(fiber.HeaderCacheControl, "private, no-cache")
 }
 
-// ProtectFrame protects an answer that is a PDF for a frame on a page of this site, which clients find at site. The sandbox
-// keeps what is in it from running: it stands in the answer, since browsers show no PDF in a frame that has the attribute.
+// ProtectFrame protects a PDF in a frame on a page of this site. The sandbox, which stops its scripts, is in the
+// response's policy, because browsers show no PDF in a frame with the sandbox attribute. site is the public URL.
 func ProtectFrame(c *fiber.Ctx, doc *event.Document, site string) {
 	c.Set(fiber.HeaderContentType, "application/pdf")
 	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'; frame-ancestors 'self' "+site)
 	c.Set(fiber.HeaderContentDisposition, strings.Replace(headers.ContentDisposition(doc.Title), "attachment", "inline", 1))
 }
 
-// SetRobots keeps a document that is not public out of search engines.
+// SetRobots keeps search engines from indexing a document that isn't public.
 func SetRobots(c *fiber.Ctx, doc *event.Document) {
 	if event.Visibility(doc.Visibility) != event.Public {
 		c.Set("X-Robots-Tag", "noindex, nofollow")

@@ -8,15 +8,15 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Functions are those that templates of other packages have in common with the ones here.
+// Functions are the template functions shared with other packages.
 func Functions() template.FuncMap {
 	return template.FuncMap{"size": sizeText, "time": timeTag, "number": numberText}
 }
 
-// Number is a whole number with commas between thousands.
+// Number formats a whole number with commas between thousands.
 func Number(n int64) string { return numberText(n) }
 
-// Duration is a time as people say it, rounded up to minutes: "2 hours 1 minute".
+// Duration formats a duration, rounded up to minutes: "2 hours 1 minute".
 func Duration(d time.Duration) string {
 	minutes := int((d + time.Minute - 1) / time.Minute)
 	hours, minutes := minutes/60, minutes%60
@@ -36,5 +36,5 @@ func counted(n int, unit string) string {
 	return strconv.Itoa(n) + " " + unit + "s"
 }
 
-// AboutKey says in a few words what is counted under a quota key.
+// AboutKey describes what a quota key counts.
 func AboutKey(key plan.QuotaKey) string { return aboutKey(key) }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// clientCall is an operation by the clients. Variables of the path are set before it.
+// clientCall is an operation in the languages of the clients. The path's variables are set before it.
 type clientCall struct {
-	result     string // name of what it gives; of a list, of an item
-	golang     string // ctx and c are there
-	typescript string // quire is there
-	list       bool   // it is gone through item by item
-	opens      bool   // it opens a session, and needs no client
+	result     string // variable for the result, or for an item of a list
+	golang     string // uses ctx and c
+	typescript string // uses quire
+	list       bool   // the result is an iterator over items
+	opens      bool   // it opens a session and needs no client
 }
 
-// of has the call with another receiver: the methods of pastes and of quick pastes are the same.
+// of returns the call with another receiver: pastes and quick pastes have the same methods.
 func (c clientCall) of(golang, typescript string) clientCall {
 	c.golang, c.typescript = "c."+golang+"."+c.golang, "quire."+typescript+"."+c.typescript
 	return c

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Document is the description of the API, in the order in which it is written.
+// Document is an OpenAPI document, in its written order.
 type Document struct {
 	Title, Version, Description string
 	Schemes                     []Scheme
 	Tags                        []Tag
 }
 
-// Scheme is a way to prove who calls.
+// Scheme is a way to authenticate.
 type Scheme struct{ Name, Text, Description string }
 
 // Tag is a group of operations.
@@ -29,7 +29,7 @@ type Operation struct {
 	ID, Method, Path, Tag, Slug string
 	Summary, Description        string
 	QuotaKey                    string
-	Security                    []string // names of schemes, of which one is enough; "" is none
+	Security                    []string // alternative schemes; "" means no authentication
 	Parameters                  []Parameter
 	Body                        *Body
 	Answers                     []Answer
@@ -40,7 +40,7 @@ type Parameter struct {
 	Name, In, Description string
 	Required              bool
 	Schema                Schema
-	Example               string // as JSON; "" where there is none
+	Example               string // as JSON; "" for none
 }
 
 // Body is the body of a request.
@@ -67,10 +67,10 @@ type Answer struct {
 	Status, Title, Description string
 	Headers                    []Parameter
 	Media                      []Media
-	Codes                      []string // of an error, where its examples name them
+	Codes                      []string // error codes, from its examples
 }
 
-// Success tells whether the answer is of a call that did what it was asked for.
+// Success tells whether the status is a success.
 func (a Answer) Success() bool { return a.Status < "400" && a.Status != "default" }
 
 // ParseDocument reads an OpenAPI document, of version 3.0 or 3.1.

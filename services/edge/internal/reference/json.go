@@ -7,8 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// appendJSON writes a value of the document as JSON, in the order in which the document has it. An indent of "" makes one
-// line.
+// appendJSON appends a value as JSON, in the document's order. An empty indent puts it on one line.
 func appendJSON(out *strings.Builder, n node, indent, prefix string) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -29,13 +28,13 @@ func appendJSON(out *strings.Builder, n node, indent, prefix string) {
 			out.WriteString("null")
 		case "!!bool", "!!int", "!!float":
 			out.WriteString(n.Value)
-		default: // a time that is not quoted is a text too
+		default: // an unquoted time is a string too
 			out.WriteString(quoted(n.Value))
 		}
 	}
 }
 
-// maxFlat is the length of a list or body that stands in one line, in bytes.
+// maxFlat is the longest list or body that is written on one line, in bytes.
 const maxFlat = 60
 
 func flat(n node) string {
@@ -76,7 +75,7 @@ func quoted(s string) string {
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(s); err != nil {
-		panic(err) // a string always has a form in JSON
+		panic(err) // strings can always be encoded
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }

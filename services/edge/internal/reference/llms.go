@@ -11,7 +11,7 @@ func (s *Site) Texts() map[string]string {
 	return map[string]string{"/llms.txt": s.absolute(s.shortText()), "/llms-full.txt": s.absolute(s.fullText())}
 }
 
-// absolute makes every link of a text one that leads somewhere without the page around it.
+// absolute turns the relative links of a text into absolute ones.
 func (s *Site) absolute(text string) string {
 	return regexp.MustCompile(`\]\(([^)\s]+)\)`).ReplaceAllStringFunc(text, func(link string) string {
 		target := moved(link[2 : len(link)-1])

@@ -16,7 +16,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// markdown renders our own texts. HTML in them is left out. It is safe for concurrent use.
+// markdown renders the documentation's Markdown, without HTML. It is safe for concurrent use.
 type markdown struct{ goldmark.Markdown }
 
 func newMarkdown(h Highlight) markdown {
@@ -27,7 +27,7 @@ func newMarkdown(h Highlight) markdown {
 	)}
 }
 
-// Highlight gives the lines of a text in a language as HTML. Nil leaves code as it is.
+// Highlight returns the lines of a text in a language as HTML. Without one, code stays plain.
 type Highlight func(text, language string) []string
 
 // code is a text as the inside of <pre>.
@@ -39,7 +39,7 @@ func (h Highlight) code(source, language string) template.HTML {
 	return template.HTML(`<code class="language-` + template.HTMLEscapeString(language) + `">` + inside + "</code>") //nolint:gosec // escaped
 }
 
-// codeRenderer renders code that the keyboard can scroll.
+// codeRenderer renders code blocks that can be scrolled by keyboard.
 type codeRenderer struct{ highlight Highlight }
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -64,12 +64,12 @@ func (c codeRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 func (m markdown) block(source string) template.HTML {
 	var out bytes.Buffer
 	if err := m.Convert([]byte(source), &out); err != nil {
-		panic(fmt.Errorf("render Markdown: %w", err)) // a buffer takes everything
+		panic(fmt.Errorf("render Markdown: %w", err)) // writes to a buffer don't fail
 	}
 	return template.HTML(out.String()) //nolint:gosec // goldmark leaves HTML out
 }
 
-// inline renders a text that may be one paragraph, without the paragraph.
+// inline renders a text without the <p> around a single paragraph.
 func (m markdown) inline(source string) template.HTML {
 	out := strings.TrimSpace(string(m.block(source)))
 	if strings.Count(out, "<p>") == 1 && strings.HasPrefix(out, "<p>") && strings.HasSuffix(out, "</p>") {
@@ -131,8 +131,7 @@ func plainText(n ast.Node, src []byte) string {
 	return strings.TrimSpace(out.String())
 }
 
-// linkMover makes the addresses of pages from links between files of the folder docs, which work where the files are read
-// as they are.
+// linkMover rewrites links between files of the folder docs, which work in the repository, to the paths of their pages.
 type linkMover struct{}
 
 // Transform implements parser.ASTTransformer.

@@ -7,8 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// node is a place in the document. The zero node is a place that is not there: it has no text, no entries, no items.
-// The order of a mapping is the order in which it is written.
+// node is a YAML node. The zero node is missing: it has no text, entries or items. Mappings keep their written order.
 type node struct {
 	*yaml.Node
 	root *yaml.Node
@@ -28,7 +27,7 @@ func parse(source []byte) (node, error) {
 
 func (n node) exists() bool { return n.Node != nil && n.Tag != "!!null" }
 
-// get is the entry of a mapping, with references followed.
+// get is the entry of a mapping, with references resolved.
 func (n node) get(path ...string) node {
 	for _, key := range path {
 		n = n.child(key).follow()
@@ -36,7 +35,7 @@ func (n node) get(path ...string) node {
 	return n
 }
 
-// child is the entry of a mapping as it stands there.
+// child is the entry of a mapping, with references unresolved.
 func (n node) child(key string) node {
 	if n.Node != nil && n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -55,10 +54,10 @@ func resolve(y *yaml.Node) *yaml.Node {
 	return y
 }
 
-// maxReferences bounds a chain of references, which might be a circle.
+// maxReferences bounds a chain of references, which may be cyclic.
 const maxReferences = 16
 
-// follow is what a reference within the document points to.
+// follow resolves a reference within the document.
 func (n node) follow() node {
 	for range maxReferences {
 		ref := n.ref()
@@ -74,10 +73,10 @@ func (n node) follow() node {
 	return node{root: n.root}
 }
 
-// ref is the reference that a mapping is, "" where it is none.
+// ref is the mapping's reference, "" if it is none.
 func (n node) ref() string { return n.child("$ref").text() }
 
-// refName is the last part of the reference that a mapping is.
+// refName is the last segment of the mapping's reference.
 func (n node) refName() string {
 	ref := n.ref()
 	return ref[strings.LastIndex(ref, "/")+1:]
@@ -92,7 +91,7 @@ func (n node) text() string {
 
 func (n node) isTrue() bool { return n.text() == "true" }
 
-// entries calls f with each entry of a mapping, with references not followed.
+// entries calls f with each entry of a mapping, without resolving references.
 func (n node) entries(f func(key string, value node)) {
 	if n.Node == nil || n.Kind != yaml.MappingNode {
 		return
@@ -102,7 +101,7 @@ func (n node) entries(f func(key string, value node)) {
 	}
 }
 
-// items are the items of a sequence, with references not followed.
+// items are the items of a sequence, without resolving references.
 func (n node) items() []node {
 	if n.Node == nil || n.Kind != yaml.SequenceNode {
 		return nil
@@ -114,7 +113,7 @@ func (n node) items() []node {
 	return out
 }
 
-// texts are the texts of a sequence, or the one text where it is a scalar.
+// texts are the strings of a sequence, or of a scalar.
 func (n node) texts() []string {
 	if text := n.text(); text != "" {
 		return []string{text}

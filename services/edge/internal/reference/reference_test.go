@@ -375,13 +375,13 @@ func TestTheGuidesHaveThePublishedPrices(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		fmt.Sprintf("%d GB are free", book.FreeStorageBytes/plan.GB), fmt.Sprintf("costs $0.%02d a month", book.StorageCentsPerGBMonth),
+		fmt.Sprintf("%d GB are included", book.FreeStorageBytes/plan.GB), fmt.Sprintf("costs $0.%02d per month", book.StorageCentsPerGBMonth),
 	} {
 		if !strings.Contains(source, want) {
 			t.Errorf("the guide does not say %q", want)
 		}
 	}
-	if want := fmt.Sprintf("makes %d quick pastes in any %d hours", book.AnonymousLimit, book.AnonymousWindowMillis/3_600_000); !strings.Contains(sourceOf(t, site(t), "keyless"), want) {
+	if want := fmt.Sprintf("can create %d quick pastes in any %d hours", book.AnonymousLimit, book.AnonymousWindowMillis/3_600_000); !strings.Contains(sourceOf(t, site(t), "keyless"), want) {
 		t.Errorf("the guide about keyless use does not say %q", want)
 	}
 }

@@ -13,7 +13,7 @@ type request struct {
 	method  string
 	base    string
 	path    []pathPart
-	query   string // with its question mark; "" where there is none
+	query   string // with its question mark; "" for none
 	headers []header
 	session sessionUse
 	body    content
@@ -43,12 +43,12 @@ type content struct {
 	kind      string // media type; "" where there is no body
 	text      string
 	fields    [][2]string // of a form
-	file      string      // name of the part that is a file
+	file      string      // name of the file's part
 	fileName  string
 	multipart bool
 }
 
-// secrets are what a snippet takes from the environment.
+// secrets are read from the environment by snippets.
 const (
 	secretKey     = "API_KEY"
 	secretAdmin   = "ADMIN_TOKEN"
@@ -85,7 +85,7 @@ func requestOf(base string, op *Operation) request {
 	return r
 }
 
-// authenticate takes the first way that is described, and an API key before others.
+// authenticate uses an API key if allowed, else the first scheme described.
 func (r *request) authenticate(op *Operation) {
 	for _, scheme := range []string{"ApiKey", "AdminToken", "Session", "ManageToken"} {
 		for _, way := range op.Security {
@@ -151,7 +151,7 @@ func variable(before, name string) string {
 	return "ID"
 }
 
-// screaming is a name as the environment has it: REQUEST_ID for requestId.
+// screaming is a name in upper snake case: REQUEST_ID for requestId.
 func screaming(name string) string {
 	var out strings.Builder
 	for _, r := range name {
@@ -183,7 +183,7 @@ func queryOf(op *Operation) string {
 	return "?" + strings.Join(out, "&")
 }
 
-// plain is a JSON value as it stands in an address or header.
+// plain is a JSON value as written in a URL or header.
 func plain(value string) string {
 	var text string
 	if json.Unmarshal([]byte(value), &text) == nil {
@@ -192,7 +192,7 @@ func plain(value string) string {
 	return value
 }
 
-// contentOf is a body from its example: the JSON, else the first that is described.
+// contentOf builds a body from its example: JSON if described, else the first media type.
 func contentOf(b *Body) content {
 	if b == nil || len(b.Media) == 0 {
 		return content{}
@@ -219,7 +219,7 @@ func contentOf(b *Body) content {
 	return content{kind: m.Type, text: m.value.text()}
 }
 
-// formOf is a form with a file: the field of bytes. The name of the file is the example of the field "name".
+// formOf builds a form whose binary field is a file. The example of the field "name" names the file.
 func formOf(m Media) content {
 	c := content{kind: m.Type, multipart: true, fileName: "notes.txt"}
 	bytes := make(map[string]bool)

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Schema is what a value may be.
+// Schema describes a value.
 type Schema struct {
-	Name        string // of the component; "" where it has none
+	Name        string // of the component; "" for an inline schema
 	Type        string // in words, such as "string or null"
 	Description string
 	Limits      []string // in words, such as "1 to 200 characters"
-	Values      []string // all values that there are today, as JSON
-	Default     string   // as JSON; "" where there is none
-	Example     string   // as JSON; "" where there is none
+	Values      []string // the values known today, as JSON
+	Default     string   // as JSON; "" for none
+	Example     string   // as JSON; "" for none
 	Fields      []Field  // of an object
 	Items       *Schema  // of a list
-	Others      *Schema  // of an object whose names are free
+	Others      *Schema  // of an object with arbitrary names
 	Variants    []Schema // of which one applies
 }
 
@@ -28,7 +28,7 @@ type Field struct {
 	Schema   Schema
 }
 
-// maxDepth bounds the nesting of a schema, which might contain itself.
+// maxDepth bounds the nesting of a schema, which may be recursive.
 const maxDepth = 12
 
 // schemaOf reads a schema.
@@ -66,7 +66,7 @@ func readSchema(n node, depth int) Schema {
 	return s
 }
 
-// takeOnlyVariant makes of a choice without alternatives what can be chosen.
+// takeOnlyVariant replaces a choice that has one variant by that variant.
 func (s *Schema) takeOnlyVariant() {
 	if len(s.Variants) != 1 {
 		return
@@ -97,7 +97,7 @@ func (s *Schema) merge(o Schema) {
 	}
 }
 
-// read takes what the schema says itself, beside its parts.
+// read takes the schema's own keywords, without those of its parts.
 func (s *Schema) read(n node, types []string, depth int) {
 	s.Description = firstOf(n.child("description").text(), s.Description)
 	if d := n.child("default"); d.Node != nil {
@@ -244,7 +244,7 @@ func between(least, most, unit string) string {
 	return fmt.Sprintf("%s to %s", least, of(most))
 }
 
-// grouped is a whole number with a comma before each three digits; another text is itself.
+// grouped puts commas between the thousands of a whole number; other texts stay unchanged.
 func grouped(digits string) string {
 	sign := ""
 	if strings.HasPrefix(digits, "-") {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// entry is a place that a search may find.
+// entry is a search result.
 type entry struct {
 	Kind  string // operation, field, error, guide
 	Title string
@@ -21,7 +21,7 @@ const (
 	maxResults    = 40
 )
 
-// find gives the entries that have every word of the query, the best first.
+// find returns the entries that contain every word of the query, best first.
 func find(entries []entry, query string) []entry {
 	if utf8.RuneCountInString(query) > maxQueryRunes {
 		query = string([]rune(query)[:maxQueryRunes])
@@ -42,7 +42,7 @@ func find(entries []entry, query string) []entry {
 	}
 	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
 	out := make([]entry, 0, min(len(found), maxResults))
-	seen := make(map[[2]string]bool) // a field may stand in a query, a body and an answer of one operation
+	seen := make(map[[2]string]bool) // an operation's query, body and response may share a field
 	for _, f := range found {
 		key := [2]string{f.Title, f.Where}
 		if f.Kind == "field" && seen[key] {
@@ -56,7 +56,7 @@ func find(entries []entry, query string) []entry {
 	return out
 }
 
-// score is 0 where a word is missing. A title that is the word counts most, a word of the text least.
+// score is 0 if a word is missing. An exact title counts most, a word in the text least.
 func (e *entry) score(words []string) int {
 	title, where, text := strings.ToLower(e.Title), strings.ToLower(e.Where), strings.ToLower(e.Text)
 	total := 0

@@ -1,5 +1,5 @@
-// Package reference makes the documentation that the edge serves: the reference of the API from docs/openapi.yaml with
-// snippets in three languages, the guides, the errors by their codes, a search, and llms.txt. All of its text is our own.
+// Package reference renders the documentation that the edge serves under /docs: the API reference from docs/openapi.yaml
+// with snippets in three languages, the guides, the error codes, a search, and llms.txt. All its input is trusted.
 package reference
 
 import (
@@ -26,13 +26,13 @@ const (
 //go:embed templates
 var files embed.FS
 
-// Page is a page without its frame.
+// Page is a page without the layout.
 type Page struct {
 	Title, Description string
 	Main               template.HTML
 }
 
-// Site is the documentation of one server. It does not change and is safe for concurrent use.
+// Site is the documentation of one server. It is immutable and safe for concurrent use.
 type Site struct {
 	templates   *template.Template
 	document    *Document
@@ -45,7 +45,7 @@ type Site struct {
 	pages       map[string]*Page
 }
 
-// New makes the documentation of the server whose public address is base.
+// New renders the documentation of the server with the public URL base.
 func New(base string, highlight Highlight) (*Site, error) {
 	s := &Site{base: base, markdown: newMarkdown(highlight), pages: make(map[string]*Page)}
 	var err error
@@ -66,13 +66,13 @@ func New(base string, highlight Highlight) (*Site, error) {
 	return s, s.render()
 }
 
-// Page is the page at a path of the site, nil where there is none.
+// Page is the page at a path; nil if there is none.
 func (s *Site) Page(path string) *Page { return s.pages[path] }
 
 // Paths are the paths of the pages.
 func (s *Site) Paths() []string { return slices.Sorted(maps.Keys(s.pages)) }
 
-// Search is the page of what was found.
+// Search is the page of search results.
 func (s *Site) Search(query string) (*Page, error) {
 	title := "Search"
 	if query = strings.TrimSpace(query); query != "" {

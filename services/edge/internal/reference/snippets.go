@@ -14,8 +14,8 @@ type Snippet struct {
 	Text     string
 }
 
-// SnippetsOf are the calls of an operation of the server at base, in every language. Secrets come from the environment.
-// The ids of a path are set in the first lines. Programs use the clients, where those have the operation.
+// SnippetsOf returns an operation's call in every language, for the server at base. Secrets come from the environment, and
+// the first lines set the path's ids. Programs use the clients if they have the operation.
 func SnippetsOf(base string, op *Operation) []Snippet {
 	r := requestOf(base, op)
 	golang, typescript := "", ""
@@ -82,7 +82,7 @@ func (r *request) curl() string {
 	return out.String()
 }
 
-// shellWord is a text for the shell, in quotes where it needs them.
+// shellWord quotes a word for the shell if needed.
 func shellWord(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@,") == "" {
 		return s
@@ -92,7 +92,7 @@ func shellWord(s string) string {
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// goProgram is a program in the making.
+// goProgram builds a Go program.
 type goProgram struct {
 	main    strings.Builder
 	imports map[string]bool
@@ -104,7 +104,7 @@ func (p *goProgram) check() { p.line("if err != nil {\n\t\tlog.Fatal(err)\n\t}")
 
 func (p *goProgram) blank() { p.main.WriteByte('\n') }
 
-// text is the whole program. further are the packages of other modules that it imports.
+// text is the program's source. further are its imports from other modules.
 func (p *goProgram) text(further ...string) string {
 	var out strings.Builder
 	out.WriteString("package main\n\nimport (\n")
@@ -140,7 +140,7 @@ func (r *request) golang() string {
 	return p.text()
 }
 
-// goAddress declares the ids of the path, and is the address as an expression.
+// goAddress declares the path's ids and returns the URL as an expression.
 func (r *request) goAddress(to *goProgram) string {
 	address := strconv.Quote(r.base)[:len(strconv.Quote(r.base))-1]
 	open := true // address ends within a string
@@ -166,7 +166,7 @@ func (r *request) goAddress(to *goProgram) string {
 	return address
 }
 
-// goBody declares the body, and is the expression for it.
+// goBody declares the body and returns its expression.
 func (r *request) goBody(to *goProgram) string {
 	switch {
 	case r.body.multipart:
@@ -210,7 +210,7 @@ func (r *request) goHeaders(to *goProgram) {
 	}
 }
 
-// goText is a text as a literal that people can read.
+// goText is a readable string literal.
 func goText(s string) string {
 	if strconv.CanBackquote(strings.ReplaceAll(s, "\n", "")) {
 		return "`" + s + "`"
@@ -232,7 +232,7 @@ func statusConstant(status string) string {
 	return status
 }
 
-// camel is a name of the environment as programs have it: pasteID for PASTE_ID.
+// camel is an environment variable in camel case: pasteID for PASTE_ID.
 func camel(name, id string) string {
 	var out strings.Builder
 	for i, word := range strings.Split(strings.ToLower(name), "_") {

@@ -11,7 +11,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// exampleBase is the address of the server in the texts, as `make run` starts it. Pages show the server's own.
+// exampleBase is the server's URL in the files, as started by `make run`. Pages replace it with the server's own.
 const exampleBase = "http://127.0.0.1:8080"
 
 // guide is a text on one subject.
@@ -20,7 +20,7 @@ type guide struct {
 	Source               string // Markdown, with the address of this server
 }
 
-// guidesIn reads the guides of a folder. Its README.md lists them in their order, each with its title and a summary.
+// guidesIn reads the guides of a folder. Its README.md lists them in order, with titles and summaries.
 func guidesIn(folder fs.FS, base string) ([]guide, error) {
 	index, err := fs.ReadFile(folder, "README.md")
 	if err != nil {
@@ -47,7 +47,7 @@ type failure struct {
 	CauseHTML, CureHTML template.HTML
 }
 
-// errorsIn reads the text about errors: an introduction, and a section for each code with its cause and its cure.
+// errorsIn reads docs/errors.md: an introduction, and the cause and cure of each code.
 func errorsIn(source string, m markdown) (intro string, codes []failure, err error) {
 	sections := regexp.MustCompile(`(?m)^## (\w+)$`)
 	places := sections.FindAllStringSubmatchIndex(source, -1)

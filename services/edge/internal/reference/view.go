@@ -49,7 +49,7 @@ type fieldView struct {
 	Default, Example string
 	Text             template.HTML
 	Fields           []fieldView
-	Like             string // of a field whose fields were shown before: the name of that one
+	Like             string // name of an earlier field with the same fields
 }
 
 // viewer makes views.
@@ -95,7 +95,7 @@ func (v *viewer) operation(op *Operation) operationView {
 	return out
 }
 
-// auth are the ways to be let in.
+// auth are the ways to authenticate.
 func (v *viewer) auth(op *Operation) template.HTML {
 	var ways []string
 	for _, name := range op.Security {
@@ -146,8 +146,8 @@ func (v *viewer) answer(id string, a *Answer) answerView {
 	return out
 }
 
-// fields are the fields of a value: an object's, or of the objects that it is a list, a map or a choice of. seen has the
-// components that were shown, by the names of the fields that they were shown for.
+// fields are the fields of an object, or of the objects in a list, map or choice. seen maps the components shown so far to
+// the fields they were shown for.
 func (v *viewer) fields(id string, s *Schema, seen map[string]string) []fieldView {
 	var out []fieldView
 	for _, f := range s.Fields {
@@ -196,7 +196,7 @@ func (v *viewer) field(id string, f Field, seen map[string]string) fieldView {
 	return out
 }
 
-// limits are those of a value and of the items of a list.
+// limits are the limits of a value and of a list's items.
 func (s *Schema) limits() []string {
 	out := s.Limits
 	if s.Items != nil && len(s.Items.Fields) == 0 {
@@ -207,7 +207,7 @@ func (s *Schema) limits() []string {
 	return out
 }
 
-// component is the name of the component that the fields of a value are of.
+// component names the component that defines a value's fields.
 func (s *Schema) component() string {
 	switch {
 	case s.Items != nil:

@@ -2,8 +2,8 @@ package render
 
 import "strings"
 
-// bom is the byte order mark that some programs write before a text in UTF-8. It is no part of what the text says.
+// bom is the byte order mark that some programs write at the start of UTF-8 text. It is not part of the text.
 const bom = "\uFEFF"
 
-// withoutBOM is a text as views show it. Raw contents and downloads keep the mark.
+// withoutBOM strips the mark for views. Raw contents and downloads keep it.
 func withoutBOM(text string) string { return strings.TrimPrefix(text, bom) }

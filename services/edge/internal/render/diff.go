@@ -13,27 +13,27 @@ import (
 const (
 	DiffBytes    = 1 << 20 // of either text
 	diffContext  = 3       // lines around a change
-	wordLine     = 1000    // bytes of a line whose words are compared
+	wordLine     = 1000    // longest line whose words are compared, in bytes
 	wordPairs    = 500     // of such lines
 	maxMarks     = 20_000  // parts of lines that are marked
-	maxAnchoring = 16      // times that a part is split
+	maxAnchoring = 16      // recursion depth of splitting
 )
 
-// Diff is the difference of two texts as the body of an HTML table.
+// Diff is a diff of two texts as the body of an HTML table.
 type Diff struct {
-	HTML           template.HTML // <tbody>; "" where the texts are the same
+	HTML           template.HTML // <tbody>; "" if the texts are equal
 	Same           bool          // the texts are equal byte for byte
-	Notes          []string      // sentences about differences that a reader overlooks
+	Notes          []string      // sentences about differences that are easy to miss
 	Added, Removed int           // lines
-	Coarse         bool          // some lines are shown as changed although both texts have them
+	Coarse         bool          // some unchanged lines are shown as changed
 	Cut            bool          // HTML is only the beginning
 }
 
-// Diff compares two texts line by line. Whatever is different in their bytes is shown: also line ends, a byte order mark,
+// Diff compares two texts line by line. It shows every difference in their bytes: also line ends, a byte order mark,
 // white space at the end of a line, and characters that look alike. A line whose last newline is missing has a row of the
 // class "eof" below it. Unified rows have the line's number before, its number after, a sign and the line;
-// split rows have number and line of either side. It returns nil where a text is larger than DiffBytes or has more than
-// MaxLines, or the work can't be done in time.
+// split rows have the number and line of each side. It returns nil if a text is larger than DiffBytes, has more than
+// MaxLines, or takes too long.
 func (r *Renderer) Diff(ctx context.Context, before, after, language string, split bool) *Diff {
 	if !Diffable(before) || !Diffable(after) {
 		return nil
@@ -64,7 +64,7 @@ func Diffable(text string) bool {
 	return len(text) <= DiffBytes && utf8.ValidString(text) && countLines(text) <= MaxLines
 }
 
-// diffing is a diff in the making.
+// diffing is the state of a diff in progress.
 type diffing struct {
 	w             *worker
 	same          bool
@@ -103,7 +103,7 @@ func (s *side) endOf(line int) lineEnd {
 // span is a part of a line, in bytes.
 type span struct {
 	start, end int
-	named      bool // it is one character, whose code point is shown
+	named      bool // one character, shown with its code point
 }
 
 func newDiffing(w *worker, before, after, language string) *diffing {
@@ -129,8 +129,8 @@ func newDiffing(w *worker, before, after, language string) *diffing {
 	return d
 }
 
-// newSide has the lines of a text. CR and a byte order mark stay in their lines, where they are shown; highlighting does
-// without them.
+// newSide splits a text into lines. CR and a byte order mark stay in their lines, where they are shown, but are not
+// highlighted.
 func newSide(w *worker, text, language string) side {
 	s := side{marked: make(map[int][]span)}
 	if text == "" {
@@ -155,7 +155,7 @@ func newSide(w *worker, text, language string) side {
 	return s
 }
 
-// ends tells whether a line is the last one of a side that has no newline at its end.
+// ends tells whether a line is the last one of a side without a final newline.
 func (s *side) ends(line int) bool { return s.open && line == len(s.text)-1 }
 
 // lineIDs numbers lines. Equal ones have equal numbers.
@@ -176,8 +176,7 @@ func (ids lineIDs) of(s *side, name func(s *side, line int) string) []rune {
 	return out
 }
 
-// exactLine is a line as it is compared byte by byte. 0xFF, which UTF-8 doesn't have, stands for the newline that is
-// missing.
+// exactLine is a line for comparison byte by byte. 0xFF, which is invalid in UTF-8, marks a missing final newline.
 func exactLine(s *side, line int) string {
 	if s.ends(line) {
 		return s.text[line] + "\xff"
@@ -185,7 +184,7 @@ func exactLine(s *side, line int) string {
 	return s.text[line]
 }
 
-// foldedLine is a line without what a reader does not see.
+// foldedLine is a line without invisible differences.
 func foldedLine(s *side, line int) string {
 	text := s.text[line]
 	if line == 0 {
@@ -194,7 +193,7 @@ func foldedLine(s *side, line int) string {
 	return foldLine(text)
 }
 
-// realign appends the parts of a change. Lines that only look the same in it are changed lines beside each other.
+// realign appends the parts of a change. It pairs lines that look the same but differ.
 func (d *diffing) realign(c lcs.Diff, exact *alignment, before, after []rune) {
 	inside := align(before[c.Start:c.End], after[c.ReplStart:c.ReplEnd], d.w.check)
 	a, b := c.Start, c.ReplStart
@@ -213,7 +212,7 @@ func (d *diffing) realign(c lcs.Diff, exact *alignment, before, after []rune) {
 	alike(c.End - a)
 }
 
-// changed appends a pair of lines, to the pairs just before it where there are such.
+// changed appends a pair of lines, joining the preceding pairs if any.
 func (d *diffing) changed(pair lcs.Diff) {
 	if n := len(d.changes); n > 0 {
 		last := &d.changes[n-1]

@@ -6,7 +6,7 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-// exactEdits is how many lines the library finds to be changed at least before it stops to look for the shortest way.
+// exactEdits is the number of changed lines after which the library stops searching for the shortest edit script.
 const exactEdits = 100
 
 // alignment finds the lines that two texts have in common. Equal lines have equal ids.
@@ -66,7 +66,7 @@ func (m *alignment) compare(a, aEnd, b, bEnd, splits int) {
 	}
 }
 
-// share tells whether a line is on both sides of a change, so that it could have been shown as unchanged.
+// share tells whether a line is on both sides of a change and could be shown as unchanged.
 func (m *alignment) share(c lcs.Diff) bool {
 	removed := make(map[rune]bool, c.End-c.Start)
 	for _, id := range m.before[c.Start:c.End] {
@@ -75,7 +75,7 @@ func (m *alignment) share(c lcs.Diff) bool {
 	return slices.ContainsFunc(m.after[c.ReplStart:c.ReplEnd], func(id rune) bool { return removed[id] })
 }
 
-// anchors are the lines that either range has exactly once, as far as they are in the same order: pairs of places.
+// anchors pairs the lines that occur exactly once in both ranges, as far as they are in the same order.
 func (m *alignment) anchors(a, aEnd, b, bEnd int) [][2]int {
 	type places struct{ before, after, timesBefore, timesAfter int }
 	found := make(map[rune]*places)
@@ -103,9 +103,9 @@ func (m *alignment) anchors(a, aEnd, b, bEnd int) [][2]int {
 	return longestIncreasing(pairs)
 }
 
-// longestIncreasing is the longest sequence of pairs, which are in order of their first, in which the second grows too.
+// longestIncreasing is the longest subsequence of pairs, sorted by first, in which second increases too.
 func longestIncreasing(pairs [][2]int) [][2]int {
-	var ends []int // ends[n] is the pair with the least second that a sequence of n+1 can end with
+	var ends []int // ends[n] is the pair with the least second that can end a sequence of length n+1
 	previous := make([]int, len(pairs))
 	for i, p := range pairs {
 		n, _ := slices.BinarySearchFunc(ends, p[1], func(e, second int) int { return pairs[e][1] - second })

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// foldLine is a line as it looks: without white space at its end, and with one form of each character.
+// foldLine normalizes a line to its appearance: no trailing white space, and one form of each character.
 func foldLine(line string) string {
 	return norm.NFKD.String(strings.TrimRightFunc(line, func(r rune) bool { return unicode.IsSpace(r) || r == 0x2800 }))
 }
 
-// overlooked tells whether a reader is likely not to see the change from one part of a line to another: white space, invisible
-// characters, the same characters in another normal form, or as many characters that each look like the other's.
+// overlooked tells whether a change within a line is easy to miss: white space, invisible characters, another normal form of
+// the same characters, or look-alike characters.
 func overlooked(before, after string) bool {
 	if isSpace(before) && isSpace(after) {
 		return true
@@ -34,7 +34,7 @@ func overlooked(before, after string) bool {
 	return before == after
 }
 
-// foldSeen is what a reader sees of a text, in one form of each character.
+// foldSeen normalizes a text to its appearance, with one form of each character.
 func foldSeen(text string) string {
 	return norm.NFKD.String(strings.Map(func(r rune) rune {
 		if mayBeInvisible(r) {
@@ -44,8 +44,8 @@ func foldSeen(text string) string {
 	}, text))
 }
 
-// lookAlikes are groups of characters that look like the first of their group in common fonts, after NFKD: what people are deceived
-// with or mistype, of the pairs in Unicode's confusables.txt (UTS 39).
+// lookAlikes are groups of characters that look like the first of their group in common fonts, after NFKD: the pairs of
+// Unicode's confusables.txt (UTS 39) that are used to deceive or are commonly mistyped.
 const lookAlikes = "a\u0430\u03b1\u0251 b\u0184\u042c c\u0441\u03f2\u1d04 d\u0501 e\u0435\u04bd g\u0261 h\u04bb\u0570 i\u0456\u0131\u03b9 j\u0458\u03f3 k\u03ba\u043a l\u04cf\u01c0\u0049\u006c\u05c0 m\u043c n\u0578\u057c " +
 	"o\u043e\u03bf\u0585\u1d0f p\u0440\u03c1 q\u051b r\u0433 s\u0455 t\u0442\u03c4 u\u057d\u03c5 v\u03bd\u0475 w\u051d\u0461 x\u0445\u03c7 y\u0443\u03b3 z\u1d22 A\u0410\u0391\u13aa B\u0412\u0392\u13f4 C\u0421\u03f9\u13df D\u13a0 E\u0415\u0395\u13ac " +
 	"G\u050c\u13c0 H\u041d\u0397\u13bb I\u0406\u0399\u04c0 J\u0408\u13ab K\u041a\u039a\u13e6 L\u13de M\u041c\u039c\u13b7 N\u039d O\u041e\u039f\u0555 P\u0420\u03a1\u13e2 Q\u051a R\u13a1 S\u0405\u054f\u13da T\u0422\u03a4\u13a2 V\u0474\u13d9 W\u051c\u13b3 " +
@@ -71,7 +71,7 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
-// changedCore is where two texts are different: what their beginning and their end have not in common.
+// changedCore is the part in which two texts differ, without their common prefix and suffix.
 func changedCore(before, after string) (inBefore, inAfter span) {
 	start := 0
 	for start < len(before) && start < len(after) && before[start] == after[start] {

@@ -40,20 +40,20 @@ func endAt(text string, at int) (end lineEnd, size int) {
 	return endCR, 1
 }
 
-// onlyCRLF tells whether each LF of a text follows a CR.
+// onlyCRLF tells whether every LF follows a CR.
 func onlyCRLF(text string) bool { return strings.Count(text, "\n") == strings.Count(text, "\r\n") }
 
-// hiddenChanges are those that a reader overlooks in rows of text.
+// hiddenChanges are changes that are easy to miss in rows of text.
 type hiddenChanges struct {
 	bom, newline        int  // 1: added, -1: removed
-	crlf                bool // each line of both texts ends in CR LF: another CR is white space
-	onlyEnds            bool // no line has changed but for its end
-	ends                int  // lines with another end
+	crlf                bool // every line of both texts ends in CR LF, so another CR is white space
+	onlyEnds            bool // lines differ in their ends only
+	ends                int  // lines with a different end
 	endBefore, endAfter lineEnd
-	spaces, alike       int // pairs of lines that are different in white space or in characters that look alike, and in no more
+	spaces, alike       int // pairs of lines that differ in white space or look-alike characters only
 }
 
-// compareTexts finds what belongs to the texts as a whole.
+// compareTexts finds differences of the texts as a whole.
 func (h *hiddenChanges) compareTexts(before, after string) {
 	h.bom = change(strings.HasPrefix(before, bom), strings.HasPrefix(after, bom))
 	if before != "" && after != "" {
@@ -76,8 +76,7 @@ func change(before, after bool) int {
 	return -1
 }
 
-// compareEnds counts the line ends that are different in texts that have no other difference. It tells whether that is so.
-// A text without a newline at its end may differ in that from one that has it.
+// compareEnds tells whether the texts differ in line ends only, and counts them. A missing final newline may differ as well.
 func (h *hiddenChanges) compareEnds(before, after string) bool {
 	i, j := 0, 0
 	for i < len(before) && j < len(after) {
@@ -113,8 +112,7 @@ func (h *hiddenChanges) endDiffers(before, after lineEnd) {
 	h.endAfter |= after
 }
 
-// comparePair notes how two lines that replace each other are different. alike says that all differences of their
-// characters are easily overlooked.
+// comparePair records how a replaced line differs. alike means that all differing characters are easy to miss.
 func (h *hiddenChanges) comparePair(before, after string, endBefore, endAfter lineEnd, alike bool) {
 	if h.onlyEnds {
 		return
@@ -144,7 +142,7 @@ func withoutSpace(text string) string {
 	}, text)
 }
 
-// notes are the changes as sentences.
+// notes describes the changes in sentences.
 func (h *hiddenChanges) notes() []string {
 	var out []string
 	note := func(n int, format string, args ...any) {

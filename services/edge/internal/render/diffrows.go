@@ -59,7 +59,7 @@ func (d *diffing) rows(same func(before, after int), change func(lcs.Diff), fold
 	}
 }
 
-// full tells, and notes, that a page takes no more.
+// full tells whether the page is full, and records that it is.
 func (d *diffing) full() bool {
 	d.w.check()
 	d.cut = d.cut || len(d.html) > maxHTMLBytes
@@ -98,7 +98,7 @@ func (d *diffing) row(class string, before, after int, sign string, s *side, lin
 	}
 }
 
-// noNewline is what diff and git write below a last line without one.
+// noNewline is the notice of diff and git below a last line without newline.
 const noNewline = `\ No newline at end of file`
 
 func (d *diffing) split() {
@@ -123,7 +123,7 @@ func (d *diffing) split() {
 	)
 }
 
-// splitRow appends a row. A line that is -1 is none.
+// splitRow appends a row. -1 means no line.
 func (d *diffing) splitRow(before, after int, changed bool) {
 	d.html = append(d.html, "<tr>"...)
 	d.splitCell(&d.before, before, "gone", changed)
@@ -148,7 +148,7 @@ func (d *diffing) splitCell(s *side, line int, class string, changed bool) {
 	d.html = append(d.html, "</td>"...)
 }
 
-// endCell tells that the line above has no newline.
+// endCell says that the line above has no newline.
 func (d *diffing) endCell(missing bool, class string, changed bool) {
 	d.number(-1)
 	d.textCell(missing, class, changed)
@@ -170,7 +170,7 @@ func (d *diffing) textCell(some bool, class string, changed bool) {
 	d.html = append(d.html, `">`...)
 }
 
-// number appends a cell with a line's number as an attribute, so that no selection has it.
+// number appends a cell with the line number as an attribute, so that selections don't include it.
 func (d *diffing) number(line int) {
 	d.html = append(d.html, `<td class="n"`...)
 	if line >= 0 {

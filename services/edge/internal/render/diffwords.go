@@ -8,7 +8,7 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-// comparePairs marks what is different in lines that replace each other.
+// comparePairs marks the differences between replaced lines.
 func (d *diffing) comparePairs(c lcs.Diff) {
 	for i := range min(c.End-c.Start, c.ReplEnd-c.ReplStart) {
 		d.w.check()
@@ -18,7 +18,7 @@ func (d *diffing) comparePairs(c lcs.Diff) {
 		}
 		var changes []partChange
 		if d.marks > maxMarks {
-			changes = nil // the lines are shown as changed, and that is all
+			changes = nil // the lines are shown as changed, without marks
 		} else if d.pairs < wordPairs && len(before) <= wordLine && len(after) <= wordLine {
 			d.pairs++
 			changes = changedWords(before, after)
@@ -40,7 +40,7 @@ func (d *diffing) comparePairs(c lcs.Diff) {
 // partChange is a change of a part of a line.
 type partChange struct {
 	before, after span
-	overlooked    bool // by a reader, if the characters are not named
+	overlooked    bool // easy to miss, unless the characters are named
 }
 
 func newPartChange(lineBefore, lineAfter string, before, after span) partChange {
@@ -67,8 +67,8 @@ func (p partChange) appendTo(spans []span, line string, part span) []span {
 	return spans
 }
 
-// changedWords is where two lines are different. Where they have too little in common it has no more than what is easily
-// overlooked.
+// changedWords finds the differing words of two lines. If the lines have too little in common, it returns only changes that
+// are easy to miss.
 func changedWords(before, after string) []partChange {
 	ids := make(map[string]rune)
 	a, b := words(before), words(after)
@@ -99,7 +99,7 @@ func partOf(words []span, from, to int) span {
 	return span{start: words[from].start, end: words[to-1].end}
 }
 
-// changedPart is the change of a line whose words are not compared, where it is easily overlooked.
+// changedPart is the change of a line whose words are not compared, if it is easy to miss.
 func changedPart(before, after string) []partChange {
 	p := newPartChange(before, after, span{end: len(before)}, span{end: len(after)})
 	if !p.overlooked {
@@ -108,7 +108,7 @@ func changedPart(before, after string) []partChange {
 	return []partChange{p}
 }
 
-// words are the words and the single other characters of a line.
+// words splits a line into words and single other characters.
 func words(line string) []span {
 	var out []span
 	within := false

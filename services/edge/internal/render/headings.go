@@ -13,8 +13,8 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// headingIDs makes the ids of headings by GitHub's rule, so that links which work there work here. It has the ids that are
-// taken, without idPrefix, each with the last number that was appended to it.
+// headingIDs generates ids of headings by GitHub's rules, so that links that work there work here. It maps the ids in use,
+// without idPrefix, to the last number appended to each.
 type headingIDs map[string]int
 
 // assign gives each heading of a document its id.
@@ -29,7 +29,7 @@ func (ids headingIDs) assign(root ast.Node, source []byte, check func()) error {
 	})
 }
 
-// add is an id that no other heading has. The numbers of an id only grow, so that the work for all ids is linear.
+// add generates a unique id. Numbers only grow, so that all ids take linear time.
 func (ids headingIDs) add(id string) string {
 	out := id
 	for {
@@ -42,8 +42,8 @@ func (ids headingIDs) add(id string) string {
 	}
 }
 
-// find is the id, without its prefix, that a fragment means: itself, without idPrefix, or in lower case, since GitHub's pages
-// don't tell cases apart. It is the fragment where no heading has such an id.
+// find resolves a fragment to an id without prefix: the fragment itself, without idPrefix, or in lower case, since GitHub
+// ignores case. It returns the fragment if no heading matches.
 func (ids headingIDs) find(fragment string) string {
 	decoded, err := url.PathUnescape(fragment)
 	if err != nil {
@@ -77,7 +77,7 @@ func lower(text string) string {
 	return strings.ToLower(strings.ReplaceAll(text, "İ", "i\u0307"))
 }
 
-// headingText is what a heading says, on one line. Images and HTML are not text.
+// headingText is the text of a heading on one line, without images and HTML.
 func headingText(heading ast.Node, source []byte) string {
 	var out strings.Builder
 	writeText(&out, heading, source, func(n ast.Node) bool { return n.Kind() == ast.KindImage })
@@ -128,8 +128,8 @@ func unescaped(text []byte) string {
 	return html.UnescapeString(out.String())
 }
 
-// escapeID is an id in an attribute. What can't be seen in it is a reference: the marks for such characters have no place
-// in an id.
+// escapeID escapes an id for an attribute. It writes invisible characters as references, since the elements that mark them
+// can't be in an id.
 func escapeID(id string) string {
 	if !hasInvisible(id) {
 		return html.EscapeString(id)
@@ -145,5 +145,5 @@ func escapeID(id string) string {
 	return out.String()
 }
 
-// fragment is what a link to an id has behind #.
+// fragment is the part after # in a link to an id.
 func fragment(id string) string { return string(util.URLEscape([]byte(id), false)) }

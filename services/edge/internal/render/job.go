@@ -19,17 +19,17 @@ type job struct {
 	Kind        byte
 	Lexer       string // of jobText
 	Language    string // of a diff
-	Text, After string // After is that of a diff
+	Text, After string // After is the second text of a diff
 }
 
-// result is that of a job. The fields of another kind are zero.
+// result is the result of a job. Fields of other kinds of jobs are zero.
 type result struct {
 	Lines    []string
 	Document *Document
 	Table    *Table
 	Diff     *Diff
 	Bytes    int  // of the fields above, about
-	GaveUp   bool // there is none
+	GaveUp   bool // the job was abandoned
 }
 
 func (r *result) whole() *result {
@@ -51,10 +51,10 @@ type worker struct {
 
 func newWorker(l *Languages) *worker { return &worker{languages: l, started: func() {}} }
 
-// gaveUp is the panic that ends work at a bound. It leaves the libraries that have no other way out.
+// gaveUp is the panic value that ends work at a bound, since the libraries have no other way to stop.
 type gaveUp struct{}
 
-// check panics with gaveUp once the deadline is over.
+// check panics with gaveUp after the deadline.
 func (w *worker) check() {
 	if time.Now().After(w.deadline) {
 		panic(gaveUp{})
@@ -68,11 +68,11 @@ func (w *worker) count() {
 	}
 }
 
-// start begins the time of a piece of work.
+// start starts the clock of a piece of work.
 func (w *worker) start(d time.Duration) { w.deadline = time.Now().Add(d) }
 
-// run implements runner. It gives up where the work panics: at a bound, or because a library meets a text that it was not
-// made for. Neither is worth more than a plain page.
+// run implements runner. It gives up if the work panics, at a bound or because of a bug in a library: the page is then
+// plain.
 func (w *worker) run(j *job, deadline time.Duration) (out *result) {
 	defer func() {
 		if recover() != nil || out == nil {
@@ -106,7 +106,7 @@ func (w *worker) run(j *job, deadline time.Duration) (out *result) {
 
 func (w *worker) close() {}
 
-// text is the result of a jobText. Its time begins once the lexer is compiled.
+// text is the result of a jobText. Its clock starts once the lexer is compiled.
 func (w *worker) text(j *job, deadline time.Duration) *result {
 	tokens, err := w.lex(j.Lexer, j.Text)
 	if err != nil {

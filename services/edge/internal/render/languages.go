@@ -13,9 +13,9 @@ import (
 // for a name that it does not know, with a dozen ends each; here they are sorted once. It is safe for concurrent use.
 type Languages struct {
 	called   map[string]*chroma.Config // by name and alias, in lower case
-	files    map[string]*chroma.Config // by a file's whole name: "Makefile"
-	ends     map[string]*chroma.Config // by the end of one: ".go"
-	longest  int                       // of ends, in bytes
+	files    map[string]*chroma.Config // by full file name: "Makefile"
+	ends     map[string]*chroma.Config // by file name suffix: ".go"
+	longest  int                       // of suffixes, in bytes
 	patterns []pattern                 // all other patterns: "Dockerfile.*"
 }
 
@@ -24,7 +24,7 @@ type pattern struct {
 	config *chroma.Config
 }
 
-// maxLanguageBytes bounds the name of a language, and that of a file that is looked at for one.
+// maxLanguageBytes bounds the name of a language, and of a file whose language is looked up.
 const maxLanguageBytes = 1 << 10
 
 func newLanguages() *Languages {
@@ -51,13 +51,13 @@ func newLanguages() *Languages {
 	for _, lexer := range lexers.GlobalLexerRegistry.Lexers {
 		l.called[strings.ToLower(lexer.Config().Name)] = lexer.Config()
 	}
-	// Several languages claim these, and chroma does not say which is the most common.
+	// Several languages claim these; chroma does not rank them.
 	for end, language := range map[string]string{
 		".fs": "fsharp", ".m": "objective-c", ".pp": "puppet", ".sql": "sql", ".xslt": "xml",
 	} {
 		l.ends[end] = l.called[language]
 	}
-	// chroma does not know these, or takes them for another language by their end.
+	// Unknown to chroma, or mistaken for another language by suffix.
 	for name, language := range map[string]string{
 		"go.mod": "go", "go.work": "go", "go.sum": "plaintext", "Cargo.lock": "toml",
 	} {
@@ -69,8 +69,7 @@ func newLanguages() *Languages {
 	return l
 }
 
-// better is the one with the higher priority. Of two with the same it is the first in the alphabet, so that the choice
-// does not depend on an order that nobody keeps.
+// better is the lexer with the higher priority, or the first in the alphabet, so that the choice is deterministic.
 func better(a, b *chroma.Config) *chroma.Config {
 	switch {
 	case a == nil || priority(b) > priority(a):
@@ -88,7 +87,7 @@ func priority(config *chroma.Config) float32 {
 	return config.Priority
 }
 
-// find is a language by its name, an alias, the name of a file or the end of one; nil where nobody knows it.
+// find looks up a language by name, alias, file name or suffix; nil if unknown.
 func (l *Languages) find(language string) *chroma.Config {
 	if language == "" || len(language) > maxLanguageBytes {
 		return nil
@@ -109,7 +108,7 @@ func (l *Languages) ofFile(name string) *chroma.Config {
 	if config := l.files[name]; config != nil {
 		return config
 	}
-	for i := max(0, len(name)-l.longest); i < len(name); i++ { // the longest end first
+	for i := max(0, len(name)-l.longest); i < len(name); i++ { // longest suffix first
 		if name[i] != '.' {
 			continue
 		}
@@ -141,7 +140,7 @@ func (l *Languages) known(language string) *chroma.Config {
 	return config
 }
 
-// lexer is the name of the lexer of a language, "" for plain text and for languages that nobody knows.
+// lexer is the name of a language's lexer, "" for plain text and unknown languages.
 func (l *Languages) lexer(language string) string {
 	config := l.known(language)
 	if config == nil {
@@ -150,8 +149,7 @@ func (l *Languages) lexer(language string) string {
 	return siblingOf(config.Name)
 }
 
-// Name is the name of a language as people write it, "" for plain text and for languages that nobody knows. language is as
-// for Renderer.Text.
+// Name is the display name of a language, "" for plain text and unknown languages. language is as for Renderer.Text.
 func (l *Languages) Name(language string) string {
 	config := l.known(language)
 	switch {
@@ -163,8 +161,7 @@ func (l *Languages) Name(language string) string {
 	return config.Name
 }
 
-// OfFile is the names of the language that a file's name says, in lower case and the most usual first; nil where it says
-// none.
+// OfFile returns the names of a file's language by its file name, in lower case, most usual first; nil if unknown.
 func (l *Languages) OfFile(name string) []string {
 	config := l.ofFile(name)
 	if config == nil {
@@ -173,7 +170,7 @@ func (l *Languages) OfFile(name string) []string {
 	return slices.Concat([]string{strings.ToLower(config.Name)}, config.Aliases)
 }
 
-// Extension is the end that files of a language commonly have, without its dot; "" where nobody knows one.
+// Extension is the usual file extension of a language, without the dot; "" if unknown.
 func (l *Languages) Extension(language string) string {
 	config := l.find(language)
 	if config == nil {

@@ -12,12 +12,11 @@ import (
 	"github.com/alecthomas/chroma/v2/lexers"
 )
 
-// matchTimeout bounds one match of one rule. chroma's own bound is 250 ms. The clock that it is measured with ticks every
-// 100 ms.
+// matchTimeout bounds one match of one rule. chroma's default is 250 ms. The regexp clock ticks every 100 ms.
 const matchTimeout = 50 * time.Millisecond
 
-// lexerSet is chroma's lexers, each with the deadline of one worker in its rules: chroma has no way to stop a lexer inside
-// of a token, and some rules can go round without a token. It is not safe for concurrent use.
+// lexerSet holds chroma's lexers with the deadline of one worker in their rules: chroma can't stop a lexer within a token,
+// and some rules can loop without producing one. It is not safe for concurrent use.
 type lexerSet struct {
 	registry *chroma.LexerRegistry
 }
@@ -32,8 +31,8 @@ func newLexerSet(check func()) *lexerSet {
 	return set
 }
 
-// regexLexer is the lexer that does the work of another: itself, or the one in it. It is nil for a lexer that hides those
-// it is made of; siblingOf has one in place of it.
+// regexLexer unwraps a lexer to the regexp lexer that does its work. It is nil for a lexer that hides its parts; siblingOf
+// has replacements for these.
 func regexLexer(lexer chroma.Lexer) *chroma.RegexLexer {
 	if l, ok := lexer.(*chroma.RegexLexer); ok {
 		return l
@@ -50,7 +49,7 @@ func regexLexer(lexer chroma.Lexer) *chroma.RegexLexer {
 	return l
 }
 
-// siblingOf has, for each lexer that can't be stopped, the nearest one that can.
+// siblingOf maps each lexer that can't be stopped to the nearest one that can.
 func siblingOf(name string) string {
 	switch name {
 	case "Common Lisp", "EmacsLisp":
@@ -65,7 +64,7 @@ func siblingOf(name string) string {
 	return name
 }
 
-// guarded is a lexer with the same rules that calls check at each match.
+// guarded copies a lexer and calls check at each match of its rules.
 func guarded(config chroma.Config, original *chroma.RegexLexer, check func()) chroma.Lexer {
 	config.Filenames = slices.Clip(config.Filenames) // chroma appends to it
 	return chroma.MustNewLexer(&config, func() chroma.Rules {
@@ -116,11 +115,11 @@ func (*shortTimeouts) MutateLexer(rules chroma.CompiledRules, state string, rule
 // piece is a part of a line with one class, "" for none.
 type piece struct {
 	class, text string
-	named       bool // its characters are shown with their code points
+	named       bool // characters shown with their code points
 }
 
-// tokens are the lines of a text in pieces. The text of all pieces and the line ends between them is the content. It
-// panics with gaveUp at the deadline, which begins once the lexer is compiled.
+// tokens splits a text into lines of pieces, which together with the line ends make up the content. It panics with gaveUp at
+// the deadline, whose clock starts once the lexer is compiled.
 func (w *worker) tokens(lexer, content string, deadline time.Duration) ([][]piece, error) {
 	tokens, err := w.lex(lexer, content)
 	if err != nil {
@@ -130,7 +129,7 @@ func (w *worker) tokens(lexer, content string, deadline time.Duration) ([][]piec
 	return splitTokens(tokens, content, w.check)
 }
 
-// lex compiles a lexer and begins a text. The work is done as its tokens are asked for.
+// lex compiles a lexer and starts a text. The lexer runs as its tokens are read.
 func (w *worker) lex(lexer, content string) (chroma.Iterator, error) {
 	if w.lexers == nil {
 		w.lexers = newLexerSet(w.check)
@@ -146,7 +145,7 @@ func (w *worker) lex(lexer, content string) (chroma.Iterator, error) {
 	return tokens, nil
 }
 
-// errLost is a lexer that lost or changed a part of the text.
+// errLost reports a lexer that lost or changed part of the text.
 var errLost = errors.New("the lexer did not keep the text")
 
 func splitTokens(tokens chroma.Iterator, content string, check func()) ([][]piece, error) {
@@ -156,7 +155,7 @@ func splitTokens(tokens chroma.Iterator, content string, check func()) ([][]piec
 	for t := tokens(); t != chroma.EOF; t = tokens() {
 		check()
 		value := t.Value
-		if len(value) > len(rest) { // the line end that was cut off, or that the lexer added
+		if len(value) > len(rest) { // the line end that was cut off or added by the lexer
 			if value[:len(rest)] != rest || strings.Trim(value[len(rest):], "\n") != "" {
 				return nil, errLost
 			}
@@ -182,7 +181,7 @@ func splitTokens(tokens chroma.Iterator, content string, check func()) ([][]piec
 	return lines, nil
 }
 
-// addPiece appends to a line, to its last piece where that has the same class.
+// addPiece appends to a line, extending its last piece if that has the same class.
 func addPiece(line []piece, class, text string) []piece {
 	if text == "" {
 		return line
@@ -210,7 +209,7 @@ func appendPieces(to []byte, line []piece) []byte {
 	return to
 }
 
-// classOf is the class of a type of tokens. A type without one looks like the text around it.
+// classOf is the CSS class of a token type, "" for types that look like plain text.
 func classOf(t chroma.TokenType) string {
 	switch t {
 	case chroma.KeywordType, chroma.NameClass, chroma.NameException, chroma.NameNamespace:

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// limitMemory bounds what this process allocates from now on. The kernel refuses more, and Go's runtime ends the process
-// then. This process is also the first that the kernel ends when the machine has no memory left.
+// limitMemory bounds what this process allocates from now on. The kernel refuses more, and Go's runtime then exits. The
+// process is also the first that the OOM killer ends.
 func limitMemory(more int64) error {
 	taken, err := dataBytes()
 	if err != nil {
 		return err
 	}
 	limitGarbage(taken, more)
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // a kernel that takes no such advice does without
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // best effort
 	limit := uint64(taken + more)                                   //nolint:gosec // both are positive
 	return errors.Join(
 		syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: limit, Max: limit}),

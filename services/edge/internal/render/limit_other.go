@@ -4,7 +4,7 @@ package render
 
 import "runtime"
 
-// limitMemory has the collector hold the bound, as well as it can: only Linux bounds the memory of a process for certain.
+// limitMemory leaves the bound to the garbage collector: only Linux enforces one on a process.
 func limitMemory(more int64) error {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

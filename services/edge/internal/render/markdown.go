@@ -20,23 +20,24 @@ import (
 // Bounds of Markdown.
 const (
 	MarkdownBytes   = 256 << 10
-	markdownNesting = 64                     // of quotes and lists; what is nested deeper is text
+	markdownNesting = 64                     // of quotes and lists; deeper nesting is text
 	delimiters      = 2000                   // of emphasis in one block; the rest is text
-	referenceLines  = 200                    // of a paragraph whose link references are looked for
-	markdownNodes   = 100_000                // of what is in a line, and of quotes, lists and their items
+	referenceLines  = 200                    // of a paragraph that is searched for link references
+	markdownNodes   = 100_000                // inline nodes, quotes, lists and list items
 	codeBlockTime   = 100 * time.Millisecond // to highlight one
-	idPrefix        = "md-"                  // of headings, so that they are no ids of the page around them
+	idPrefix        = "md-"                  // of heading ids, which then can't clash with ids of the page
 )
 
-// Document is a rendered text. Its headings begin at <h2>.
+// Document is rendered Markdown. Its headings start at <h2>.
 type Document struct {
 	HTML template.HTML
 }
 
-// Markdown renders CommonMark with GitHub's tables, strikethrough, task lists and bare links. HTML in it is shown as text.
-// Links lead to http, https and mailto, or to a heading. Images are links, since loading one tells its host who reads.
+// Markdown renders CommonMark with GitHub's tables, strikethrough, task lists and bare links. HTML is shown as text. Links
+// lead to http, https and mailto URLs, or to a heading. Images become links, since loading one would reveal the reader to
+// its host.
 //
-// It returns nil where the text is larger than MarkdownBytes, has more than MaxLines, or can't be rendered in time.
+// It returns nil if the text is larger than MarkdownBytes, has more than MaxLines, or takes too long.
 func (r *Renderer) Markdown(ctx context.Context, source string) *Document {
 	if len(source) > MarkdownBytes || countLines(source) > MaxLines || !utf8.ValidString(source) {
 		return nil
@@ -75,7 +76,7 @@ func (w *worker) markdown(source []byte) []byte {
 	return markInvisible(out.Bytes())
 }
 
-// checkedReader looks at the deadline with each line.
+// checkedReader checks the deadline on each line.
 type checkedReader struct {
 	text.Reader
 	check func()
@@ -86,7 +87,7 @@ func (r checkedReader) PeekLine() ([]byte, text.Segment) {
 	return r.Reader.PeekLine()
 }
 
-// checkedWriter looks at the deadline with each part of the result, and at its size.
+// checkedWriter checks the deadline and the size on each write.
 type checkedWriter struct {
 	out   *bytes.Buffer
 	check func()
@@ -111,8 +112,7 @@ func (w *worker) blockParsers() []util.PrioritizedValue {
 	return out
 }
 
-// shallowParser parses blocks that hold others, to a bounded depth. Deep ones would take a time that grows with the square
-// of the text.
+// shallowParser parses nested blocks to a bounded depth. Deep nesting would take quadratic time.
 type shallowParser struct {
 	parser.BlockParser
 	w *worker
@@ -133,7 +133,7 @@ func (s *shallowParser) Open(parent ast.Node, reader text.Reader, pc parser.Cont
 	return node, state
 }
 
-// shortReferences finds link references in paragraphs. goldmark's time for it grows with the square of their lines.
+// shortReferences finds link references in short paragraphs: goldmark takes quadratic time in the number of lines.
 type shortReferences struct{}
 
 // Transform implements parser.ParagraphTransformer.
@@ -160,8 +160,8 @@ func (w *worker) inlineParsers() []util.PrioritizedValue {
 	return out
 }
 
-// fewDelimiters finds a bounded number of delimiters in a block. goldmark's time to match them grows with their square, and
-// it does that without calling a parser.
+// fewDelimiters bounds the delimiters in a block: goldmark matches them in quadratic time, without calling a parser that
+// could check the deadline.
 type fewDelimiters struct {
 	checkedParser
 	block ast.Node
@@ -183,7 +183,7 @@ func (p *fewDelimiters) Parse(parent ast.Node, block text.Reader, pc parser.Cont
 	return node
 }
 
-// checkedParser looks at the deadline each time that it is tried, and counts what it finds.
+// checkedParser checks the deadline on each attempt and counts what it finds.
 type checkedParser struct {
 	parser.InlineParser
 	w *worker
@@ -204,8 +204,7 @@ type checkedCloser struct {
 	parser.CloseBlocker
 }
 
-// markInvisible marks the invisible characters of HTML that has none but those between tags, in attributes, and in the
-// marks that are there already.
+// markInvisible marks the invisible characters between the tags of HTML. It skips attributes and existing marks.
 func markInvisible(html []byte) []byte {
 	s := string(html)
 	if !hasInvisible(strings.ReplaceAll(s, "\n", "")) {
@@ -233,7 +232,7 @@ func markInvisible(html []byte) []byte {
 	return out
 }
 
-// appendMarks is appendVisible for what is escaped already.
+// appendMarks is appendVisible for escaped text.
 func appendMarks(to []byte, s string) []byte {
 	before := rune(-1)
 	for i, r := range s {

@@ -12,11 +12,10 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// tableCells bounds the cells of all tables of a text. goldmark fills up short rows, so that a few bytes can make many.
+// tableCells bounds the cells of all tables of a text: goldmark pads short rows, so that a few bytes can make many cells.
 const tableCells = TableRows * TableColumns
 
-// boundedTables is goldmark's extension for tables, without those that are wider than TableColumns, or make more than
-// tableCells together: these stay text.
+// boundedTables is goldmark's table extension. Tables wider than TableColumns, or beyond tableCells in all, stay text.
 type boundedTables struct{ w *worker }
 
 // Extend implements goldmark.Extender.
@@ -26,7 +25,7 @@ func (b boundedTables) Extend(m goldmark.Markdown) {
 		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
 	)
 	m.Renderer().AddOptions(renderer.WithNodeRenderers(util.Prioritized(
-		extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), 500, // style= is against the policy
+		extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), 500, // the policy forbids style=
 	)))
 }
 
@@ -39,14 +38,14 @@ func (b boundedTables) Transform(node *ast.Paragraph, reader text.Reader, pc par
 		columns = max(columns, delimiterColumns(line.Value(reader.Source())))
 	}
 	cells := columns * lines.Len()
-	if columns > TableColumns || b.w.cells+cells > tableCells+2*TableColumns { // two lines are no rows
+	if columns > TableColumns || b.w.cells+cells > tableCells+2*TableColumns { // two lines have no rows
 		return
 	}
 	b.w.cells += cells
 	extension.NewTableParagraphTransformer().Transform(node, reader, pc)
 }
 
-// delimiterColumns is the columns of the line between the head of a table and its rows, 0 of any other line.
+// delimiterColumns counts the columns of a table's delimiter line, 0 for any other line.
 func delimiterColumns(line []byte) int {
 	line = bytes.TrimSpace(line)
 	if len(bytes.Trim(line, "|-: \t\v\f\r\n")) > 0 {

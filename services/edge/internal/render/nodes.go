@@ -13,8 +13,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// nodes renders those nodes of Markdown that goldmark would render in a way that a stranger must not decide, or that a
-// page's policy does not allow.
+// nodes renders the nodes of Markdown that goldmark would render unsafely for untrusted text, or against the page's policy.
 type nodes struct {
 	w   *worker
 	ids headingIDs // of the document
@@ -57,7 +56,7 @@ func heading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.Walk
 	return ast.WalkContinue, nil
 }
 
-// openLink writes <a> for a destination that a link may lead to. It tells whether it did.
+// openLink writes <a> if the destination is allowed, and tells whether it did.
 func (n *nodes) openLink(w util.BufWriter, destination []byte, class string) bool {
 	address := string(util.URLEscape(destination, true))
 	lower := strings.ToLower(address)
@@ -76,7 +75,7 @@ func (n *nodes) openLink(w util.BufWriter, destination []byte, class string) boo
 	return true
 }
 
-// link renders a link. One that leads where it may not is its text.
+// link renders a link, or just its text if the destination is not allowed.
 func (n *nodes) link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	to := node.(*ast.Link)
 	if entering {
@@ -89,7 +88,7 @@ func (n *nodes) link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (
 	return ast.WalkContinue, nil
 }
 
-// image renders an image as a link, or as its text where it is in a link.
+// image renders an image as a link, or as text within a link.
 func (n *nodes) image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
@@ -167,7 +166,7 @@ func (n *nodes) writeCode(w util.BufWriter, code, language string) {
 	put(w, "</code></pre>\n")
 }
 
-// codeBlock is the lines of a block of code, nil where it is shown plainly. Its time is a part of that of the document.
+// codeBlock is the highlighted lines of a code block, nil if it stays plain. Its time counts toward the document's.
 func (w *worker) codeBlock(code, language string) (lines [][]piece) {
 	if code == "" || !highlightable(code) {
 		return nil
@@ -190,7 +189,7 @@ func (w *worker) codeBlock(code, language string) (lines [][]piece) {
 	return lines
 }
 
-// html shows a block of HTML as code. A comment says nothing to a reader.
+// html shows a block of HTML as code, without comments.
 func (n *nodes) html(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
@@ -217,7 +216,7 @@ func rawHTML(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast
 	return ast.WalkSkipChildren, nil
 }
 
-// taskCheckBox is no <input>: nobody can change it.
+// taskCheckBox is not an <input>, since it can't be changed.
 func taskCheckBox(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		box := "☐"
@@ -229,7 +228,7 @@ func taskCheckBox(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast
 	return ast.WalkContinue, nil
 }
 
-// table renders the frame of a table that a keyboard can scroll.
+// table wraps a table so that it can be scrolled by keyboard.
 func (n *nodes) table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		put(w, `<div class="scroll" tabindex="0"><table>`+"\n")

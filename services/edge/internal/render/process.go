@@ -11,24 +11,24 @@ import (
 
 // setup is the first message to a process.
 type setup struct {
-	Bytes    int64 // that jobs may allocate together
+	Bytes    int64 // memory for all jobs
 	Deadline time.Duration
 }
 
-// reply is a message of a process. A job has two: the first when its time begins.
+// reply is a message of a process. Each job sends two: the first when its clock starts.
 type reply struct {
-	Result *result // nil: the time begins
-	Last   bool    // the process ends, because it has grown
+	Result *result // nil when the clock starts
+	Last   bool    // the process exits because it has grown
 }
 
-// compileLimit bounds what is no part of a job's time: the start of a process, and compiling a lexer.
+// compileLimit bounds the work outside of a job's time: starting a process and compiling a lexer.
 const compileLimit = 5 * time.Second
 
-// ownTime is the part of a job's time after which it gives up by itself. At the end of all of it its process is killed.
+// ownTime is the part of a job's time after which it gives up by itself. At the deadline its process is killed.
 func ownTime(deadline time.Duration) time.Duration { return deadline * 3 / 4 }
 
-// process runs jobs in a process of its own, which is started for the first job, and again after each one that it did not
-// survive. It is not safe for concurrent use.
+// process runs jobs in a child process, started for the first job and again after a job that killed it. It is not safe for
+// concurrent use.
 type process struct {
 	command  []string
 	bytes    int64
@@ -44,13 +44,13 @@ type process struct {
 
 // run implements runner.
 func (p *process) run(j *job, deadline time.Duration) *result {
-	if p.cmd == nil || p.send(j) != nil { // somebody has killed it since its last job
+	if p.cmd == nil || p.send(j) != nil { // it was killed since its last job
 		p.close()
 		if err := p.start(); err != nil {
 			p.log.Error("a process that renders texts can't be started: they are shown plainly", "error", err)
 			return &result{GaveUp: true}
 		}
-		_ = p.send(j) // then there is no result either
+		_ = p.send(j) // the receive fails as well
 	}
 	out, err := p.receive(deadline)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *process) send(j *job) error {
 	return p.in.Encode(j)
 }
 
-// receive waits for the result of the job that was sent. The deadline begins with the first of two messages.
+// receive waits for the result of the job. The deadline starts with the first of two messages.
 func (p *process) receive(deadline time.Duration) (*result, error) {
 	defer p.killer.Stop()
 	for {
@@ -88,7 +88,7 @@ func (p *process) receive(deadline time.Duration) (*result, error) {
 
 func (p *process) start() (err error) {
 	cmd := exec.Command(p.command[0], p.command[1:]...) //nolint:gosec // this program
-	cmd.Env = []string{}                                // no secret of ours
+	cmd.Env = []string{}                                // no secrets
 	to, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (p *process) start() (err error) {
 	return nil
 }
 
-// stop ends the process, which reads the end of its jobs, waits for it, and says how it ended.
+// stop closes the process's input, waits for it to exit and returns how it ended.
 func (p *process) stop() string {
 	_ = p.to.Close()
 	_ = p.cmd.Wait() // an error says how it ended
@@ -121,7 +121,7 @@ func (p *process) stop() string {
 // close implements runner.
 func (p *process) close() {
 	if p.cmd != nil {
-		_ = p.cmd.Process.Kill() // it has nothing to lose
+		_ = p.cmd.Process.Kill() // it holds no state
 		p.stop()
 	}
 }

@@ -1,9 +1,8 @@
-// Package render makes HTML of texts that strangers wrote: highlighted source, Markdown, tables of separated values and
-// differences of two versions. It needs nothing but the text, so that any program could use it.
+// Package render renders untrusted text to HTML: highlighted source, Markdown, CSV tables and diffs. It knows nothing of
+// Quire.
 //
-// Whatever it returns as HTML has elements and attributes of a short list, no script, no style, and no address that a
-// browser loads by itself. Size, time and the number of texts at work are bounded: a text beyond a bound is shown plainly,
-// and the result says so.
+// The HTML uses a short list of elements and attributes, without scripts, styles or URLs that a browser loads by itself.
+// Size, time and concurrency are bounded: a text beyond a bound is shown as plain text, and the result says so.
 package render
 
 import (
@@ -24,18 +23,18 @@ type Config struct {
 	// this process, where nothing but their own loops ends them. That is for texts of our own, and for tests.
 	Command []string
 	Bytes   int64        // that all renders together may allocate in those processes; DefaultBytes
-	Logger  *slog.Logger // is told of processes that failed; nil: silent
+	Logger  *slog.Logger // logs failed processes; nil discards
 
-	Concurrent int           // texts that are worked on at a time; half of the processors, 4 at most, each with jobBytes at least
+	Concurrent int           // concurrent texts, each with jobBytes at least; half of the processors, at most 4
 	Wait       time.Duration // for a turn; 250 ms
-	Deadline   time.Duration // of the work on one text; 1 s
+	Deadline   time.Duration // per text; 1 s
 	CacheBytes int           // of results; 32 MiB
 }
 
 // DefaultBytes is the default of Config.Bytes.
 const DefaultBytes = 64 << 20
 
-// jobBytes is what the largest texts within the bounds need, TestTheLargestTextsFitIntoAProcess.
+// jobBytes is what the largest texts within the bounds need: see TestTheLargestTextsFitIntoAProcess.
 const jobBytes = 64 << 20
 
 func (cfg *Config) setDefaults() {
@@ -53,7 +52,7 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// gaveUpFor is how long a text that took too long is not tried again.
+// gaveUpFor is the time until a text that took too long is tried again.
 const gaveUpFor = time.Minute
 
 // Renderer renders texts. It is safe for concurrent use.
@@ -67,7 +66,7 @@ type Renderer struct {
 	languages *Languages
 }
 
-// New makes a Renderer.
+// New returns a Renderer.
 func New(cfg Config) *Renderer {
 	cfg.setDefaults()
 	r := &Renderer{cfg: cfg, runners: make(chan runner, cfg.Concurrent), seed: maphash.MakeSeed(), languages: newLanguages()}
@@ -91,35 +90,34 @@ func New(cfg Config) *Renderer {
 	return r
 }
 
-// Close ends the processes of the Renderer, once they are free. It is called once, and nothing is rendered after it.
+// Close ends the processes once they are free. Call it once; nothing is rendered afterwards.
 func (r *Renderer) Close() {
 	for range r.cfg.Concurrent {
 		(<-r.runners).close()
 	}
 }
 
-// Uncached is a Renderer with the same processes that keeps no text and no result once it has returned it. It is for texts
-// that must not outlive their reading.
+// Uncached is a Renderer with the same processes and no cache, for texts that must not be kept after they are read.
 func (r *Renderer) Uncached() *Renderer {
 	out := *r
 	out.forgets = true
 	return &out
 }
 
-// Languages are those that the Renderer knows.
+// Languages are the languages that the Renderer knows.
 func (r *Renderer) Languages() *Languages { return r.languages }
 
 const cacheEntryBytes = 256
 
-// cacheKey names a result by what it was made of. Two hashes make a collision as unlikely as a fault of the memory, and
-// the seed keeps anybody from looking for one.
+// cacheKey identifies a result by its input. Two hashes make an accidental collision as unlikely as a memory fault, and the
+// seed prevents deliberate ones.
 type cacheKey struct {
 	kind         byte
 	first, other uint64
 	bytes        int
 }
 
-// runner does one job at a time, to its deadline. It belongs to whoever took it out of Renderer.runners.
+// runner does one job at a time, until its deadline. It belongs to the goroutine that took it from Renderer.runners.
 type runner interface {
 	run(j *job, deadline time.Duration) *result
 	close()
@@ -133,7 +131,7 @@ func (r *Renderer) key(j *job) cacheKey {
 	other.WriteByte(j.Kind) // a different start, so that the hashes are independent
 	for _, part := range [...]string{j.Lexer, j.Language, j.Text, j.After} {
 		first.WriteString(part)
-		first.WriteByte(0xff) // which UTF-8 doesn't have
+		first.WriteByte(0xff) // invalid in UTF-8
 		other.WriteString(part)
 		other.WriteByte(0xfe)
 		k.bytes += len(part)
@@ -142,8 +140,8 @@ func (r *Renderer) key(j *job) cacheKey {
 	return k
 }
 
-// once returns the cached result of a job, or that of a free runner. It returns nil where none becomes free in time or the
-// job is given up. A job is done to its end even if ctx ends.
+// once returns the cached result of a job, or runs it on a free runner. It returns nil if no runner becomes free in time or
+// the job is abandoned. A started job is finished even if ctx ends.
 func (r *Renderer) once(ctx context.Context, j *job) *result {
 	key := r.key(j)
 	if found, ok := r.cache.GetIfPresent(key); ok {
@@ -153,14 +151,14 @@ func (r *Renderer) once(ctx context.Context, j *job) *result {
 	if runner == nil {
 		return nil
 	}
-	if found, ok := r.cache.GetIfPresent(key); ok { // somebody else's turn was the same text's
+	if found, ok := r.cache.GetIfPresent(key); ok { // another caller rendered the same text meanwhile
 		r.runners <- runner
 		return found.whole()
 	}
 	done := make(chan *result, 1)
 	go func() {
 		found := runner.run(j, r.cfg.Deadline)
-		if !r.forgets || found.GaveUp { // the key of a text says nothing about it
+		if !r.forgets || found.GaveUp { // the key reveals nothing about the text
 			r.cache.Set(key, found)
 		}
 		r.runners <- runner

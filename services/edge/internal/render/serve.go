@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// exitHung is the status of a process whose job did not end.
+// exitHung is the exit status of a process whose job hung.
 const exitHung = 3
 
-// Serve runs the jobs of a Renderer that it reads from in, and writes their results to out, until in ends. It is for a
-// process of its own, whose memory it bounds (see Config.Bytes) and which it ends where a job does not end in time: the
-// Renderer does so too, unless it was killed.
+// Serve reads jobs of a Renderer from in and writes their results to out, until in ends. It is for a separate process: it
+// bounds the process's memory (see Config.Bytes) and exits if a job hangs. The Renderer kills it too, unless the Renderer
+// itself was killed.
 func Serve(in io.Reader, out io.Writer) error {
 	from, to := gob.NewDecoder(in), gob.NewEncoder(out)
 	var s setup
@@ -51,7 +51,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// grown tells whether more is in use than the given bytes, once all garbage is collected: lexers that were compiled stay.
+// grown tells whether more than the given bytes are in use after a garbage collection: compiled lexers stay.
 func grown(bytes int64) bool {
 	if heap() <= bytes {
 		return false
@@ -60,12 +60,12 @@ func grown(bytes int64) bool {
 	return heap() > bytes
 }
 
-// heap is the memory that objects take, garbage that was not swept too.
+// heap is the memory of objects, including unswept garbage.
 func heap() int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return int64(sample[0].Value.Uint64()) //nolint:gosec // far below
 }
 
-// limitGarbage has the collector work harder as the heap comes near its bound, above what the process takes already.
+// limitGarbage makes the collector work harder as the heap nears its bound, on top of what the process already uses.
 func limitGarbage(taken, bytes int64) { debug.SetMemoryLimit(taken + bytes*3/4) }

@@ -19,16 +19,16 @@ const (
 	tableCell    = 2000 // bytes shown of a cell
 )
 
-// Table is a text of separated values as an HTML table. Its first line is the head.
+// Table is CSV as an HTML table. The first line is the header.
 type Table struct {
 	HTML template.HTML
-	Rows int  // without the head
+	Rows int  // without the header
 	Cut  bool // not all of the text is shown
 }
 
-// Table reads values separated by commas, semicolons or tabs: what the first line has most of. It shows what it could read
-// of a broken text. It returns nil where the text has no such line or is larger than TableBytes, or the work can't be done in
-// time.
+// Table reads values separated by commas, semicolons or tabs, whichever is most frequent in the first line. Of malformed text
+// it shows what it could read. It returns nil if the first line has no separator, the text is larger than TableBytes, or it
+// takes too long.
 func (r *Renderer) Table(ctx context.Context, content string) *Table {
 	if len(content) > TableBytes {
 		return nil
@@ -76,7 +76,7 @@ func (w *worker) table(content string) *Table {
 	return out
 }
 
-// separator is what stands between the values of a line.
+// separator is the character between the values of a line.
 func separator(line string) rune {
 	tabs, commas, semicolons := strings.Count(line, "\t"), strings.Count(line, ","), strings.Count(line, ";")
 	switch {
@@ -88,7 +88,7 @@ func separator(line string) rune {
 	return ','
 }
 
-// appendRow appends as many cells as the head has, or TableColumns.
+// appendRow appends as many cells as the header has, at most TableColumns.
 func (t *Table) appendRow(to []byte, cells []string, columns int, element string) []byte {
 	if len(cells) > columns {
 		t.Cut = true

@@ -10,22 +10,22 @@ import (
 
 // Bounds of a text on a page.
 const (
-	HighlightBytes = 256 << 10 // a larger text is plain
-	HighlightLine  = 8 << 10   // likewise a text with a longer line, in bytes: minified programs
+	HighlightBytes = 256 << 10 // larger texts are plain
+	HighlightLine  = 8 << 10   // texts with longer lines are plain, such as minified programs
 	MaxLines       = 20_000    // shown of a text
 	maxHTMLBytes   = 4 << 20   // of the lines without their numbers
 )
 
-// Text is a text as lines of HTML.
+// Text is a highlighted text.
 type Text struct {
-	Lines    []string // each is the inside of a line, without its end
-	Language string   // as people write it, such as "Go"; "" where it is plain text or not known
+	Lines    []string // HTML of each line, without its end
+	Language string   // display name, such as "Go"; "" if plain text or unknown
 	Plain    bool     // not highlighted
 	Cut      bool     // Lines are only the beginning of the text
 }
 
-// Text highlights a text in a language, which is a name, an alias or a file extension of one, or a file's name. It can't
-// fail: what can't be highlighted in time is plain. A CR LF is a line end like LF. A byte order mark is skipped.
+// Text highlights a text. language is a name, alias or file extension of a language, or a file name. It can't fail: a text
+// that takes too long stays plain. CR LF is a line end like LF. A byte order mark is skipped.
 func (r *Renderer) Text(ctx context.Context, content, language string) *Text {
 	content = withoutCR(withoutBOM(strings.ToValidUTF8(content, "\uFFFD")))
 	out := &Text{Language: r.languages.Name(language)}
@@ -38,7 +38,7 @@ func (r *Renderer) Text(ctx context.Context, content, language string) *Text {
 }
 
 // HTML is the lines with numbers, for the inside of <pre class="lines"><code>. Line 7 is <span class="line" id="L7">; its
-// number is an attribute, so that no selection has it.
+// number is an attribute, so that selections don't include it.
 func (t *Text) HTML() template.HTML {
 	size := 0
 	for _, line := range t.Lines {
@@ -59,7 +59,7 @@ func (t *Text) HTML() template.HTML {
 	return template.HTML(out) //nolint:gosec // the lines are escaped
 }
 
-// highlight is the highlighted lines of a text, nil where it has to be plain.
+// highlight returns the highlighted lines of a text, nil if it has to stay plain.
 func (r *Renderer) highlight(ctx context.Context, content, language string) []string {
 	name := r.languages.lexer(language)
 	if name == "" || !highlightable(content) {
@@ -85,7 +85,7 @@ func highlightable(content string) bool {
 	return true
 }
 
-// plainLines are the lines of a text, and whether a line is only the beginning of one.
+// plainLines returns the lines of a text, and whether any was truncated.
 func plainLines(content string) (lines []string, cut bool) {
 	lines = joinLines(strings.Split(strings.TrimSuffix(limitLines(content), "\n"), "\n"), func(to []byte, line string) []byte {
 		to, whole := appendBounded(to, line)
@@ -95,8 +95,7 @@ func plainLines(content string) (lines []string, cut bool) {
 	return lines, cut
 }
 
-// appendBounded appends s as appendVisible does, as long as the result is within the bound of a page. It tells whether it
-// appended all of s.
+// appendBounded is appendVisible up to the size of a page. It tells whether it appended all of s.
 func appendBounded(to []byte, s string) (out []byte, whole bool) {
 	const step = 4 << 10
 	for len(s) > step {
@@ -125,7 +124,8 @@ func limitLines(content string) string {
 	return content[:end]
 }
 
-// joinLines makes the HTML of lines some large strings, of which the results are parts. It stops at the bounds of a page.
+// joinLines joins the HTML of lines into a few large strings, of which the results are slices. It stops at the bounds of a
+// page.
 func joinLines[T any](lines []T, appendLine func([]byte, T) []byte) []string {
 	const chunk = 64 << 10
 	lines = lines[:min(len(lines), MaxLines)]
@@ -156,7 +156,7 @@ func joinLines[T any](lines []T, appendLine func([]byte, T) []byte) []string {
 	return out
 }
 
-// countLines counts as Text does: a line end at the end of the text begins no other line.
+// countLines counts lines as Text does: a final line end starts no new line.
 func countLines(content string) int {
 	return strings.Count(strings.TrimSuffix(content, "\n"), "\n") + 1
 }

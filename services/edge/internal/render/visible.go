@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// VisibleText is s with each invisible or control character written as its code point, ⟨U+202E⟩: for titles of windows and
-// cards, where no element can stand.
+// VisibleText writes each invisible or control character of s as its code point, ⟨U+202E⟩: for page titles and link
+// previews, which can't contain elements.
 func VisibleText(s string) string {
 	if !hasInvisible(s) {
 		return s
@@ -30,8 +30,8 @@ func VisibleText(s string) string {
 	return out.String()
 }
 
-// Visible is s as HTML. Each invisible or control character is a <bdi class="ctl"> whose data-c names it. The character is
-// still in it, so that a copy has it too, but it changes nothing outside of the element.
+// Visible is s as HTML. Each invisible or control character is in a <bdi class="ctl"> whose data-c names it, so that copies
+// include it but it has no effect outside the element.
 func Visible(s string) template.HTML {
 	return template.HTML(appendVisible(nil, s)) //nolint:gosec // appendVisible escapes
 }
@@ -94,7 +94,7 @@ func appendMark(to []byte, r rune) []byte {
 	return append(to, "</bdi>"...)
 }
 
-// nameOf is the usual abbreviation of an invisible character, or its code point.
+// nameOf is the common abbreviation of an invisible character, or its code point.
 func nameOf(r rune) string {
 	const c0 = "NULSOHSTXETXEOTENQACKBELBS HT LF VT FF CR SO SI DLEDC1DC2DC3DC4NAKSYNETBCANEM SUBESCFS GS RS US "
 	switch {
@@ -177,7 +177,7 @@ func endsFlag(r rune, after string) bool {
 	return false
 }
 
-// marked stands for a character that was marked: it is no part of the sequence that the next one may belong to.
+// marked stands for a marked character, which ends the sequence that the next one may belong to.
 const marked = -2
 
 func joins(r rune) bool {

@@ -26,13 +26,13 @@ content.addEventListener('drop', async (event) => {
   event.preventDefault()
   let problem = ''
   if (file.size > mostBytes) {
-    problem = 'A quick paste has 256 KiB at most. With an account, files have 50 MB.'
+    problem = 'Quick pastes can have up to 256 KiB. With an account, files can have up to 50 MB.'
   } else {
     try {
       content.value = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer())
       title.value ||= file.name.slice(0, 200)
     } catch {
-      problem = 'This is no text. With an account, files of any kind can be kept.'
+      problem = 'This is not text. With an account, you can upload files of any kind.'
     }
   }
   content.setCustomValidity(problem)

@@ -69,14 +69,14 @@ if (upload) {
         reject(new Error(`The server answered ${request.status}.`))
       }
     })
-    request.addEventListener('error', () => reject(new Error('The connection was lost. Nothing may have been stored: look at the list.')))
+    request.addEventListener('error', () => reject(new Error('The connection was lost. The file may not be stored: check the list.')))
     request.send(body)
   })
 
   const one = async (file) => {
     const { bar, tell, name } = row(file)
-    if (file.size > mostBytes) return tell('A file has 50 MB at most.', true)
-    if (file.size === 0) return tell('It is empty.', true)
+    if (file.size > mostBytes) return tell('Files can have up to 50 MB.', true)
+    if (file.size === 0) return tell('The file is empty.', true)
     try {
       tell('is read')
       const sum = await checksum(file)
@@ -88,14 +88,14 @@ if (upload) {
         bar.value = Math.min(loaded, file.size)
         tell(`${Math.floor(100 * bar.value / bar.max)} %`)
       })
-      if (answer.code === 'session_required') return tell('You have signed out, in this window or another. Sign in, and upload it again.', true)
+      if (answer.code === 'session_required') return tell('You have signed out. Sign in and upload it again.', true)
       bar.value = bar.max
       if (!answer.success) return tell([answer.reason, answer.suggestion].filter(Boolean).join(' '), true)
       const link = document.createElement('a')
       link.href = answer.url
       link.textContent = file.name
       name.replaceChildren(link)
-      if (sum && sum !== answer.sha256) return tell('It was changed on its way: the checksums differ. Delete it and upload it again.', true)
+      if (sum && sum !== answer.sha256) return tell('The checksums differ: the file was altered in transit. Delete it and upload it again.', true)
       tell(sum ? `stored, SHA-256 ${answer.sha256}` : 'stored')
       told.textContent = `${file.name} is stored.`
     } catch (error) {
