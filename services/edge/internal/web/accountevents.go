@@ -8,6 +8,7 @@ import (
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/wait"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -22,7 +23,7 @@ const (
 )
 
 type eventsView struct {
-	success
+	endpoint.Success
 	Events []eventView `json:"events"`
 	Last   string      `json:"last"`
 }
@@ -33,42 +34,42 @@ type eventView struct {
 }
 
 // listEvents answers with the events of the account after one, the oldest first. It waits for one as long as it is asked to.
-func (s *Server) listEvents(c *call) error {
-	q, seconds := &event.AlertsQuery{Limit: defaultPage}, uint64(0)
+func (s *Server) listEvents(c *endpoint.Call) error {
+	q, seconds := &event.AlertsQuery{Limit: endpoint.DefaultPage}, uint64(0)
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&q.Limit, pageLimit), "after": httpin.To(&q.After, afterField), "wait": httpin.To(&seconds, httpin.CountField(maxWaitSeconds)),
+		"limit": httpin.To(&q.Limit, endpoint.PageLimit), "after": httpin.To(&q.After, afterField), "wait": httpin.To(&seconds, httpin.CountField(maxWaitSeconds)),
 	}.Set)
 	if err != nil {
 		return err
 	}
-	if err := s.checkHolder(c); err != nil {
+	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
 	if seconds > 0 {
-		if !s.listeners.begin(c.who.account) {
-			return waitFor(fault.New(fault.RateLimited, "%d calls of the account wait for events already. Try again later.", maxListeners),
-				maxListeners, 1, s.now())
+		if !s.listeners.Begin(c.Who.Account) {
+			return endpoint.WaitFor(fault.New(fault.RateLimited, "%d calls of the account wait for events already. Try again later.", maxListeners),
+				maxListeners, 1, s.Now())
 		}
-		defer s.listeners.end(c.who.account)
+		defer s.listeners.End(c.Who.Account)
 	}
 	for end := time.Now().Add(time.Duration(seconds) * time.Second); ; {
-		a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Alerts{Alerts: q}})
+		a, err := s.Query(c.Who.Account, &event.Query{Query: &event.Query_Alerts{Alerts: q}})
 		if err != nil {
 			return err
 		}
 		page := a.GetAlerts()
 		if page == nil {
-			return unavailable(errQueryAnswer)
+			return endpoint.Unavailable(endpoint.ErrQueryAnswer)
 		}
 		if len(page.Alerts) > 0 || q.After == "" || !time.Now().Add(eventPoll).Before(end) || !wait.For(s.ctx, eventPoll) {
-			out := eventsView{success: succeeded(), Events: make([]eventView, 0, len(page.Alerts)), Last: page.Last}
+			out := eventsView{Success: endpoint.Succeeded(), Events: make([]eventView, 0, len(page.Alerts)), Last: page.Last}
 			if out.Last == "" {
 				out.Last = noPosition
 			}
 			for _, e := range page.Alerts {
 				out.Events = append(out.Events, eventView{ID: e.Id, Payload: alert.Of(e)})
 			}
-			return s.json(c.Ctx, fiber.StatusOK, out)
+			return s.JSON(c.Ctx, fiber.StatusOK, out)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -21,14 +23,14 @@ const (
 	maxKeys       = 20
 	keyNameChars  = 100
 	maxKeyQuota   = 1_000_000_000 // requests a month
-	maxKeyOverlap = 7 * day
+	maxKeyOverlap = 7 * endpoint.Day
 )
 
 // pathKey is the number of the key in the path, 404 for text that names none.
-func pathKey(c *call) (uint32, error) {
+func pathKey(c *endpoint.Call) (uint32, error) {
 	number, ok := apikey.ParseID(c.Params("id"))
 	if !ok {
-		return 0, notFound()
+		return 0, endpoint.NotFound()
 	}
 	return number, nil
 }
@@ -64,8 +66,8 @@ type keyCountView struct {
 
 func viewAPIKey(k *event.ApiKey) apiKeyView {
 	out := apiKeyView{
-		ID: apikey.ID(k.Number), Name: k.Name, Prefix: k.Prefix, CreatedAt: formatTime(k.CreatedMs),
-		LastUsedAt: optionalTime(k.LastUsedMs), ExpiresAt: optionalTime(k.ExpiresMs), RevokedAt: optionalTime(k.RevokedMs),
+		ID: apikey.ID(k.Number), Name: k.Name, Prefix: k.Prefix, CreatedAt: endpoint.FormatTime(k.CreatedMs),
+		LastUsedAt: endpoint.OptionalTime(k.LastUsedMs), ExpiresAt: endpoint.OptionalTime(k.ExpiresMs), RevokedAt: endpoint.OptionalTime(k.RevokedMs),
 		Quotas: make(map[string]uint32, len(k.Quotas)), SpendingCap: viewCap(k.Cap), Usage: make(map[string]keyCountView, len(k.Usage)),
 	}
 	for _, scope := range k.Scopes {
@@ -79,7 +81,7 @@ func viewAPIKey(k *event.ApiKey) apiKeyView {
 	}
 	for _, u := range k.Usage {
 		out.Usage[plan.QuotaKey(u.QuotaKey).String()] = keyCountView{
-			Used: u.Used, Overage: u.Overage, CreditsSpent: credits(u.SpentMicros),
+			Used: u.Used, Overage: u.Overage, CreditsSpent: endpoint.Credits(u.SpentMicros),
 		}
 	}
 	return out
@@ -90,32 +92,28 @@ func viewCap(c *event.CapStatus) *capView {
 		return nil
 	}
 	return &capView{
-		Amount: credits(c.Cap.GetAmountMicros()), Period: capPeriodName(c.Cap.GetPeriod()), Spent: credits(c.SpentMicros),
-		ResetAt: optionalTime(c.ResetMs),
+		Amount: endpoint.Credits(c.Cap.GetAmountMicros()), Period: endpoint.CapPeriodName(c.Cap.GetPeriod()), Spent: endpoint.Credits(c.SpentMicros),
+		ResetAt: endpoint.OptionalTime(c.ResetMs),
 	}
 }
 
-func capPeriodName(p event.CapPeriod) string {
-	return strings.ToLower(strings.TrimPrefix(p.String(), "CAP_"))
-}
-
 type keysView struct {
-	success
+	endpoint.Success
 	Keys        []apiKeyView `json:"keys"`
 	SpendingCap *capView     `json:"spendingCap"`
 }
 
 // listKeys answers with the keys of the account, the default key first, and with its spending cap.
-func (s *Server) listKeys(c *call) error {
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+func (s *Server) listKeys(c *endpoint.Call) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewKeys(u))
+	return s.JSON(c.Ctx, fiber.StatusOK, viewKeys(u))
 }
 
 func viewKeys(u *event.UsageAnswer) keysView {
-	out := keysView{success: succeeded(), Keys: make([]apiKeyView, 0, len(u.Keys)), SpendingCap: viewCap(u.Cap)}
+	out := keysView{Success: endpoint.Succeeded(), Keys: make([]apiKeyView, 0, len(u.Keys)), SpendingCap: viewCap(u.Cap)}
 	for _, k := range u.Keys {
 		out.Keys = append(out.Keys, viewAPIKey(k))
 	}
@@ -123,28 +121,28 @@ func viewKeys(u *event.UsageAnswer) keysView {
 }
 
 type madeKeyView struct {
-	success
+	endpoint.Success
 	APIKey          string     `json:"apiKey"`
 	Key             apiKeyView `json:"key"`
 	OldKeyExpiresAt string     `json:"oldKeyExpiresAt,omitempty"`
 }
 
 // createKey makes a further key. Its text is shown this once, and again under the same Idempotency-Key.
-func (s *Server) createKey(c *call) error {
+func (s *Server) createKey(c *endpoint.Call) error {
 	made, err := s.furtherKey(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusCreated, made)
+	return s.JSON(c.Ctx, fiber.StatusCreated, made)
 }
 
 // furtherKey makes the key that the body describes.
-func (s *Server) furtherKey(c *call) (*madeKeyView, error) {
-	rules, err := readKeyRules(c.json, s.now(), true)
+func (s *Server) furtherKey(c *endpoint.Call) (*madeKeyView, error) {
+	rules, err := readKeyRules(c.Fields, s.Now(), true)
 	if err != nil {
 		return nil, err
 	}
-	key := s.newKey(c, c.who.account)
+	key := s.newKey(c, c.Who.Account)
 	rotation := s.rotation(key)
 	made, _, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
 		Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, Rules: rules,
@@ -153,41 +151,41 @@ func (s *Server) furtherKey(c *call) (*madeKeyView, error) {
 }
 
 // ownCommand is a command about the account of the session.
-func (s *Server) ownCommand(c *call, cmd *event.Command) (*event.CommandOutcome, error) {
-	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(c.who.account), c.idem, c.hash
+func (s *Server) ownCommand(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
+	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(c.Who.Account), c.Idem, c.Hash
 	return s.command(c, cmd)
 }
 
 // makeFurtherKey has billing carry out a command that makes a key.
-func (s *Server) makeFurtherKey(c *call, key apikey.Key, cmd *event.Command) (*madeKeyView, *event.CommandOutcome, error) {
+func (s *Server) makeFurtherKey(c *endpoint.Call, key apikey.Key, cmd *event.Command) (*madeKeyView, *event.CommandOutcome, error) {
 	o, err := s.ownCommand(c, cmd)
 	if err != nil {
 		return nil, nil, err
 	}
 	if o.Key == nil {
-		return nil, nil, unavailable(errUnknownOutcome)
+		return nil, nil, endpoint.Unavailable(endpoint.ErrUnknownOutcome)
 	}
 	key.Number, o.KeyVersion = o.Key.Number, o.Key.Version
 	if key, err = s.madeKey(c, key, o); err != nil {
 		return nil, nil, err
 	}
-	out := &madeKeyView{success: succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key)}
+	out := &madeKeyView{Success: endpoint.Succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key)}
 	if o.OldKeyExpiresMs != 0 {
-		out.OldKeyExpiresAt = formatTime(o.OldKeyExpiresMs)
+		out.OldKeyExpiresAt = endpoint.FormatTime(o.OldKeyExpiresMs)
 	}
 	return out, o, nil
 }
 
 type keyChangedView struct {
-	success
+	endpoint.Success
 	Key apiKeyView `json:"key"`
 }
 
 // updateKey changes what the body names of a key.
-func (s *Server) updateKey(c *call) error { return s.answerKey(c, s.changedKey) }
+func (s *Server) updateKey(c *endpoint.Call) error { return s.answerKey(c, s.changedKey) }
 
-func (s *Server) changedKey(c *call) (*event.ApiKey, error) {
-	rules, err := readKeyRules(c.json, s.now(), false)
+func (s *Server) changedKey(c *endpoint.Call) (*event.ApiKey, error) {
+	rules, err := readKeyRules(c.Fields, s.Now(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -199,9 +197,9 @@ func (s *Server) changedKey(c *call) (*event.ApiKey, error) {
 }
 
 // revokeKey ends a key. The outcome comes from the fold that admits requests, so that no request with the key is admitted after it.
-func (s *Server) revokeKey(c *call) error { return s.answerKey(c, s.revokedKey) }
+func (s *Server) revokeKey(c *endpoint.Call) error { return s.answerKey(c, s.revokedKey) }
 
-func (s *Server) revokedKey(c *call) (*event.ApiKey, error) {
+func (s *Server) revokedKey(c *endpoint.Call) (*event.ApiKey, error) {
 	number, err := pathKey(c)
 	if err != nil {
 		return nil, err
@@ -209,39 +207,39 @@ func (s *Server) revokedKey(c *call) (*event.ApiKey, error) {
 	return s.changeKey(c, &event.Command{Action: &event.Command_RevokeKey{RevokeKey: &event.RevokeKey{Key: number}}})
 }
 
-func (s *Server) changeKey(c *call, cmd *event.Command) (*event.ApiKey, error) {
+func (s *Server) changeKey(c *endpoint.Call, cmd *event.Command) (*event.ApiKey, error) {
 	o, err := s.ownCommand(c, cmd)
 	if err != nil {
 		return nil, err
 	}
 	if o.Key == nil {
-		return nil, unavailable(errUnknownOutcome)
+		return nil, endpoint.Unavailable(endpoint.ErrUnknownOutcome)
 	}
 	return o.Key, nil
 }
 
 // answerKey answers with the key that a change has left.
-func (s *Server) answerKey(c *call, change func(*call) (*event.ApiKey, error)) error {
+func (s *Server) answerKey(c *endpoint.Call, change func(*endpoint.Call) (*event.ApiKey, error)) error {
 	key, err := change(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, keyChangedView{success: succeeded(), Key: viewAPIKey(key)})
+	return s.JSON(c.Ctx, fiber.StatusOK, keyChangedView{Success: endpoint.Succeeded(), Key: viewAPIKey(key)})
 }
 
 // rotateKey makes a new key in place of one that stays valid for a while.
-func (s *Server) rotateKey(c *call) error {
+func (s *Server) rotateKey(c *endpoint.Call) error {
 	made, _, err := s.replacedKey(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, made)
+	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
 // replacedKey makes a key in place of the one that the path names, which is valid until endsMs.
-func (s *Server) replacedKey(c *call) (made *madeKeyView, endsMs int64, err error) {
+func (s *Server) replacedKey(c *endpoint.Call) (made *madeKeyView, endsMs int64, err error) {
 	overlap := time.Duration(-1)
-	if err := httpin.ParseObject(c.json, httpin.Fields{"overlap": httpin.To(&overlap, overlapField)}.Set); err != nil {
+	if err := httpin.ParseObject(c.Fields, httpin.Fields{"overlap": httpin.To(&overlap, overlapField)}.Set); err != nil {
 		return nil, 0, err
 	}
 	if overlap < 0 {
@@ -251,7 +249,7 @@ func (s *Server) replacedKey(c *call) (made *madeKeyView, endsMs int64, err erro
 	if err != nil {
 		return nil, 0, err
 	}
-	key := s.newKey(c, c.who.account)
+	key := s.newKey(c, c.Who.Account)
 	rotation := s.rotation(key)
 	made, o, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
 		Key: number, Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, OverlapMs: overlap.Milliseconds(),
@@ -274,7 +272,7 @@ func overlapField(name string, v httpin.Value) (time.Duration, error) {
 		case 's':
 			unit = time.Second
 		case 'm', 'h', 'd':
-			unit, _ = lifetimeUnit(text[len(text)-1])
+			unit, _ = endpoint.LifetimeUnit(text[len(text)-1])
 		}
 	}
 	var n uint64
@@ -288,23 +286,23 @@ func overlapField(name string, v httpin.Value) (time.Duration, error) {
 }
 
 type spendingCapView struct {
-	success
+	endpoint.Success
 	SpendingCap *capView `json:"spendingCap"`
 }
 
 // setSpendingCap sets the cap of the account, or takes it away.
-func (s *Server) setSpendingCap(c *call) error {
+func (s *Server) setSpendingCap(c *endpoint.Call) error {
 	set, err := s.cappedSpending(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, spendingCapView{success: succeeded(), SpendingCap: viewCap(set)})
+	return s.JSON(c.Ctx, fiber.StatusOK, spendingCapView{Success: endpoint.Succeeded(), SpendingCap: viewCap(set)})
 }
 
 // cappedSpending sets the cap that the body has.
-func (s *Server) cappedSpending(c *call) (*event.CapStatus, error) {
+func (s *Server) cappedSpending(c *endpoint.Call) (*event.CapStatus, error) {
 	limit := &capInput{}
-	if err := httpin.ParseObject(c.json, limit.fields("").Set); err != nil {
+	if err := httpin.ParseObject(c.Fields, limit.fields("").Set); err != nil {
 		return nil, err
 	}
 	set, err := limit.read("")
@@ -340,7 +338,7 @@ func (in *capInput) fields(within string) httpin.Fields {
 				return err
 			}
 			periods := []event.CapPeriod{event.CapPeriod_CAP_DAY, event.CapPeriod_CAP_MONTH, event.CapPeriod_CAP_TOTAL}
-			in.period, err = option(within+"period", text, periods, capPeriodName)
+			in.period, err = option(within+"period", text, periods, endpoint.CapPeriodName)
 			return err
 		},
 	}
@@ -397,7 +395,7 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 				return nil
 			}
 			lifetime = true
-			d, err := lifetimeField(name, v, maxLifetime)
+			d, err := endpoint.LifetimeField(name, v, endpoint.MaxLifetime)
 			if d == 0 {
 				r.ExpiresMs = new(int64)
 			} else {
@@ -411,7 +409,7 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 				return nil
 			}
 			instant = true
-			t, err := instantField(name, v, now, maxLifetime)
+			t, err := endpoint.InstantField(name, v, now, endpoint.MaxLifetime)
 			r.ExpiresMs = new(t.UnixMilli())
 			return err
 		},
@@ -498,4 +496,10 @@ func keyCapField(name string, v httpin.Value) (*event.SpendingCap, error) {
 		}
 	}
 	return in.read(name + ".")
+}
+
+func tooManyKeys() error {
+	e := fault.New(fault.TooManyKeys, "The account has %d live API keys. Revoke one first.", maxKeys)
+	e.Limit = new(int64(maxKeys))
+	return e
 }

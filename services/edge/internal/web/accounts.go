@@ -16,6 +16,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -28,7 +29,7 @@ const (
 
 // profileView is the account of the caller.
 type profileView struct {
-	success
+	endpoint.Success
 	Account profileAccount `json:"account"`
 	Key     *keyView       `json:"key"`
 
@@ -42,10 +43,10 @@ type profileAccount struct {
 
 func viewProfile(u *event.UsageAnswer, email string) profileView {
 	return profileView{
-		success: succeeded(),
+		Success: endpoint.Succeeded(),
 		Account: profileAccount{
 			accountView: viewDeletion(viewSuspended(viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
-			CreatedAt:   formatTime(u.CreatedMs),
+			CreatedAt:   endpoint.FormatTime(u.CreatedMs),
 		},
 		Key: viewKey(u),
 	}
@@ -121,13 +122,13 @@ func invalidCredentials() error {
 }
 
 func emailTaken() error {
-	return failedAt("email", fault.EmailTaken, "There is an account with this email already.")
+	return endpoint.FailedAt("email", fault.EmailTaken, "There is an account with this email already.")
 }
 
 // registerUser makes a Free account. The user is stored first, then the account is made. Where something stops in
 // between, the same registration or a login finishes it.
-func (s *Server) registerUser(c *call) error {
-	sent, err := readCredentials(c.json, accountPasswordMin)
+func (s *Server) registerUser(c *endpoint.Call) error {
+	sent, err := readCredentials(c.Fields, accountPasswordMin)
 	if err != nil {
 		return err
 	}
@@ -136,21 +137,21 @@ func (s *Server) registerUser(c *call) error {
 		return err
 	}
 	view := viewProfile(u, email)
-	view.DeletionUndone = c.kept
-	return s.json(c.Ctx, fiber.StatusCreated, view)
+	view.DeletionUndone = c.Kept
+	return s.JSON(c.Ctx, fiber.StatusCreated, view)
 }
 
 // signUp makes a Free account and opens a session of it. Of the usage it says what a new account has.
-func (s *Server) signUp(c *call, sent credentials) (u *event.UsageAnswer, email string, err error) {
-	err = s.counted(c.Ctx, fault.EmailTaken, func() error {
+func (s *Server) signUp(c *endpoint.Call, sent credentials) (u *event.UsageAnswer, email string, err error) {
+	err = s.Counted(c.Ctx, fault.EmailTaken, func() error {
 		u, email, err = s.makeUser(c, sent)
 		return err
 	})
 	return u, email, err
 }
 
-func (s *Server) makeUser(c *call, sent credentials) (u *event.UsageAnswer, email string, err error) {
-	proposed, err := s.proposeAccount(c.idem, sent.email)
+func (s *Server) makeUser(c *endpoint.Call, sent credentials) (u *event.UsageAnswer, email string, err error) {
+	proposed, err := s.proposeAccount(c.Idem, sent.email)
 	if err != nil {
 		return nil, "", err
 	}
@@ -159,11 +160,11 @@ func (s *Server) makeUser(c *call, sent credentials) (u *event.UsageAnswer, emai
 		return nil, "", err
 	}
 	create := &event.Command{
-		Account: user.Account, IdempotencyId: c.idem, BodyHash: registrationHash(user, plan.Free),
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: registrationHash(user, plan.Free),
 		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
 	}
 	o, err := s.command(c, create)
-	for _, id := range c.otherIdems { // while the secret is replaced: an edge with another one may have made the account
+	for _, id := range c.OtherIdems { // while the secret is replaced: an edge with another one may have made the account
 		if fault.KindOf(err) != fault.EmailTaken {
 			break
 		}
@@ -174,7 +175,7 @@ func (s *Server) makeUser(c *call, sent credentials) (u *event.UsageAnswer, emai
 		err = s.keepAccount(c, user, nil) // the registration was sent again, and opens a session too
 	}
 	if err == nil {
-		err = s.openSession(c.Ctx, user)
+		err = s.OpenSession(c.Ctx, user)
 	}
 	if err != nil {
 		return nil, "", err
@@ -192,13 +193,13 @@ func (s *Server) storeUser(r *event.RegisterUser) (*event.User, error) {
 		return nil, s.registrationLimit(a)
 	}
 	if a.User.GetAccount() == 0 || a.Status != event.UserStatus_USER_OK && a.Status != event.UserStatus_USER_EXISTS {
-		return nil, unavailable(errUserAnswer)
+		return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
 	return a.User, nil
 }
 
 // addUser stores a user, or returns the one of the same email and password.
-func (s *Server) addUser(c *call, sent credentials, proposed event.AccountID) (*event.User, error) {
+func (s *Server) addUser(c *endpoint.Call, sent credentials, proposed event.AccountID) (*event.User, error) {
 	hash, err := s.registrationHashes.hash(s.ctx, sent.password)
 	if err != nil {
 		return nil, err
@@ -224,14 +225,14 @@ func (s *Server) addUser(c *call, sent credentials, proposed event.AccountID) (*
 	case same:
 		return user, nil
 	case user.Account == uint64(proposed): // only under the same Idempotency-Key, see proposeAccount
-		return nil, idempotencyMismatch()
+		return nil, endpoint.IdempotencyMismatch()
 	}
 	return nil, emailTaken()
 }
 
 // registrationSource is the keyed hash of the network that a registration comes from: an IPv4 /24 or an IPv6 /48. Whoever has
 // one address has the others of it, or can get them. others are its hashes under the other secrets that are accepted.
-func (s *Server) registrationSource(c *call) (source uint64, others []uint64) {
+func (s *Server) registrationSource(c *endpoint.Call) (source uint64, others []uint64) {
 	network := neighbourhoodBytes(s.http.Source(c.Ctx))
 	for _, id := range s.secret.OtherNetworks(network) {
 		others = append(others, uint64(id))
@@ -246,7 +247,7 @@ func neighbourhoodBytes(source netip.Addr) []byte {
 }
 
 func (s *Server) registrationLimit(a *event.UserAnswer) error {
-	now := s.now()
+	now := s.Now()
 	wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
 	e := fault.New(fault.RegistrationLimit, "Limit of %d new accounts a day for one network reached. Try again tomorrow.", a.Limit)
 	e.Limit, e.RetryAfter, e.ResetMs = &a.Limit, int(wait), a.ResetMs
@@ -261,14 +262,14 @@ func (s *Server) proposeAccount(idem []byte, email string) (event.AccountID, err
 		return event.NewAccountID(), nil
 	}
 	for id := range s.accountsFor(idem, email) {
-		switch u, err := s.usage(id); {
+		switch u, err := s.Usage(id); {
 		case fault.KindOf(err) == fault.NotFound, err == nil && u.ErasedMs == 0:
 			return id, nil
 		case err != nil:
 			return 0, err
 		}
 	}
-	return 0, unavailable(errProposals)
+	return 0, endpoint.Unavailable(errProposals)
 }
 
 var errProposals = errors.New("each account that an Idempotency-Key may make was erased")
@@ -301,36 +302,36 @@ func registrationHash(user *event.User, tier plan.Tier) uint64 {
 }
 
 // command has billing execute an account command, and turns its refusals into errors.
-func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, error) {
-	id := c.id()
+func (s *Server) command(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
+	id := c.ID()
 	cmd.RequestId = id[:]
-	if c.admin != "" {
-		cmd.Admin = &event.AdminAction{Token: c.admin}
+	if c.Admin != "" {
+		cmd.Admin = &event.AdminAction{Token: c.Admin}
 	}
 	o, err := s.bus.Command(s.ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
 	if o.Replayed {
-		c.Set(headerReplayed, "true")
+		c.Set(endpoint.HeaderReplayed, "true")
 	}
 	switch o.Status {
 	case event.CommandStatus_COMMAND_OK:
 		return o, nil
 	case event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND:
-		return nil, notFound()
+		return nil, endpoint.NotFound()
 	case event.CommandStatus_COMMAND_ACCOUNT_EXISTS:
 		return nil, emailTaken()
 	case event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS:
-		return nil, failedAt("amount", fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
+		return nil, endpoint.FailedAt("amount", fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
 	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
-		return nil, idempotencyMismatch()
+		return nil, endpoint.IdempotencyMismatch()
 	case event.CommandStatus_COMMAND_KEY_NOT_FOUND:
 		return nil, fault.New(fault.NotFound, "Not found: the account has no such API key, or it has ended or was replaced.")
 	case event.CommandStatus_COMMAND_TOO_MANY_KEYS:
 		return nil, tooManyKeys()
 	case event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND:
-		return nil, notFound()
+		return nil, endpoint.NotFound()
 	case event.CommandStatus_COMMAND_TOO_MANY_WEBHOOKS:
 		return nil, tooManyWebhooks()
 	case event.CommandStatus_COMMAND_WEBHOOK_INVALID:
@@ -341,21 +342,21 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 			return o, nil // it is stored, by instances of billing of which some don't know notes yet
 		case *event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
 			*event.Command_SetSpendingCap:
-			return nil, unavailable(errOldRules) // what they name was checked before
+			return nil, endpoint.Unavailable(errOldRules) // what they name was checked before
 		case *event.Command_Suspend, *event.Command_Resume, *event.Command_DeleteAccount, *event.Command_KeepAccount,
 			*event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
-			return nil, unavailable(errOldRules)
+			return nil, endpoint.Unavailable(errOldRules)
 		}
 		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")
 	}
-	return nil, errUnknownOutcome
+	return nil, endpoint.ErrUnknownOutcome
 }
 
 var errOldRules = errors.New("some instances of billing are of a version that does not know this command")
 
 // login opens a session.
-func (s *Server) login(c *call) error {
-	sent, err := readCredentials(c.json, 1)
+func (s *Server) login(c *endpoint.Call) error {
+	sent, err := readCredentials(c.Fields, 1)
 	if err != nil {
 		return err
 	}
@@ -364,21 +365,21 @@ func (s *Server) login(c *call) error {
 		return err
 	}
 	view := viewProfile(u, email)
-	view.DeletionUndone = c.kept
-	return s.json(c.Ctx, fiber.StatusOK, view)
+	view.DeletionUndone = c.Kept
+	return s.JSON(c.Ctx, fiber.StatusOK, view)
 }
 
 // signIn opens a session. It takes as long for an email that nobody has.
-func (s *Server) signIn(c *call, sent credentials) (u *event.UsageAnswer, email string, err error) {
+func (s *Server) signIn(c *endpoint.Call, sent credentials) (u *event.UsageAnswer, email string, err error) {
 	var user *event.User
-	err = s.counted(c.Ctx, fault.InvalidCredentials, func() error {
+	err = s.Counted(c.Ctx, fault.InvalidCredentials, func() error {
 		user, err = s.checkCredentials(c, sent)
 		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	u, err = s.usage(event.AccountID(user.Account))
+	u, err = s.Usage(event.AccountID(user.Account))
 	if fault.KindOf(err) == fault.NotFound {
 		// The registration stopped half way. It is finished here.
 		u, err = s.finishRegistration(c, user)
@@ -389,13 +390,13 @@ func (s *Server) signIn(c *call, sent credentials) (u *event.UsageAnswer, email 
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.openSession(c.Ctx, user); err != nil {
+	if err := s.OpenSession(c.Ctx, user); err != nil {
 		return nil, "", err
 	}
 	return u, user.Email, nil
 }
 
-func (s *Server) checkCredentials(c *call, sent credentials) (*event.User, error) {
+func (s *Server) checkCredentials(c *endpoint.Call, sent credentials) (*event.User, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: sent.email}}})
 	if err != nil {
 		return nil, err
@@ -413,8 +414,8 @@ func (s *Server) checkCredentials(c *call, sent credentials) (*event.User, error
 
 // tryPassword tells whether the password is the user's. Its limits, its answer and its time are the same for an address that
 // nobody has, where user is nil, and for one whose user has no password.
-func (s *Server) tryPassword(c *call, hashes *hasher, user *event.User, sent credentials) (right bool, err error) {
-	try, err := s.guessPassword(c, sent.email)
+func (s *Server) tryPassword(c *endpoint.Call, hashes *hasher, user *event.User, sent credentials) (right bool, err error) {
+	try, err := s.GuessPassword(c, sent.email)
 	if err != nil {
 		return false, err
 	}
@@ -432,26 +433,26 @@ func (s *Server) tryPassword(c *call, hashes *hasher, user *event.User, sent cre
 	return right, err
 }
 
-func (s *Server) finishRegistration(c *call, user *event.User) (*event.UsageAnswer, error) {
+func (s *Server) finishRegistration(c *endpoint.Call, user *event.User) (*event.UsageAnswer, error) {
 	_, err := s.command(c, &event.Command{
 		Account: user.Account, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
 	})
 	if err != nil && fault.KindOf(err) != fault.EmailTaken { // taken: another login was faster
 		return nil, err
 	}
-	return s.usage(event.AccountID(user.Account))
+	return s.Usage(event.AccountID(user.Account))
 }
 
 // logout closes the session where there is one.
-func (s *Server) logout(c *call) error {
+func (s *Server) logout(c *endpoint.Call) error {
 	if err := s.signOut(c); err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-func (s *Server) signOut(c *call) error {
-	if token := s.sessionToken(c.Ctx); token != "" {
+func (s *Server) signOut(c *endpoint.Call) error {
+	if token := s.SessionToken(c.Ctx); token != "" {
 		_, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CloseSession{
 			CloseSession: &event.CloseSession{SessionHash: apikey.HashToken(token)},
 		}})
@@ -459,16 +460,16 @@ func (s *Server) signOut(c *call) error {
 			return err
 		}
 	}
-	s.setSessionCookie(c.Ctx, "", 0)
+	s.SetSessionCookie(c.Ctx, "", 0)
 	return nil
 }
 
-func (s *Server) profile(c *call) error {
+func (s *Server) profile(c *endpoint.Call) error {
 	u, email, err := s.ownUsage(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewProfile(u, email))
+	return s.JSON(c.Ctx, fiber.StatusOK, viewProfile(u, email))
 }
 
 // emailOf is the email of an account, "" where it has none.
@@ -491,26 +492,26 @@ func (s *Server) userOf(account event.AccountID) (*event.User, error) {
 
 // newKeyView is a key that was made, shown this once.
 type newKeyView struct {
-	success
+	endpoint.Success
 	APIKey string  `json:"apiKey"`
 	Key    keyView `json:"key"`
 }
 
 // regenerateKey makes a new key the only one.
-func (s *Server) regenerateKey(c *call) error {
-	made, err := s.makeKey(c, c.who.account)
+func (s *Server) regenerateKey(c *endpoint.Call) error {
+	made, err := s.makeKey(c, c.Who.Account)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, made)
+	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
 // makeKey makes a new key the account's only one. The outcome comes from the fold that admits requests, so that no request with the
 // old key is admitted after it.
-func (s *Server) makeKey(c *call, account event.AccountID) (*newKeyView, error) {
+func (s *Server) makeKey(c *endpoint.Call, account event.AccountID) (*newKeyView, error) {
 	key := s.newKey(c, account)
 	o, err := s.command(c, &event.Command{
-		Account: uint64(account), IdempotencyId: c.idem, BodyHash: c.hash,
+		Account: uint64(account), IdempotencyId: c.Idem, BodyHash: c.Hash,
 		Action: &event.Command_RotateKey{RotateKey: s.rotation(key)},
 	})
 	if err != nil {
@@ -521,7 +522,7 @@ func (s *Server) makeKey(c *call, account event.AccountID) (*newKeyView, error) 
 	}
 	text := s.secret.Format(key)
 	return &newKeyView{
-		success: succeeded(), APIKey: text,
-		Key: keyView{Prefix: apikey.Prefix(text), Version: o.KeyVersion, CreatedAt: formatTime(o.KeyCreatedMs)},
+		Success: endpoint.Succeeded(), APIKey: text,
+		Key: keyView{Prefix: apikey.Prefix(text), Version: o.KeyVersion, CreatedAt: endpoint.FormatTime(o.KeyCreatedMs)},
 	}, nil
 }

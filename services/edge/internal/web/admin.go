@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -19,36 +19,24 @@ const (
 	reasonChars = 200
 )
 
-// requireAdmin finds the admin token that was sent.
-func (s *Server) requireAdmin(c *call) error {
-	scheme, token, _ := strings.Cut(strings.Trim(c.Get(fiber.HeaderAuthorization), " \t"), " ")
-	if strings.EqualFold(scheme, "Bearer") {
-		c.admin = s.cfg.AdminTokens.Find(strings.Trim(token, " \t"))
-	}
-	if c.admin == "" {
-		return s.sourceFailed(c.Ctx, fault.New(fault.AdminTokenRequired, "Admin token required"))
-	}
-	return nil
-}
-
 // pathAccount is the account in the path; 404 for text that is no account id.
-func pathAccount(c *call) (event.AccountID, error) {
+func pathAccount(c *endpoint.Call) (event.AccountID, error) {
 	id, err := event.ParseAccountID(c.Params("id"))
 	if err != nil {
-		return 0, notFound()
+		return 0, endpoint.NotFound()
 	}
 	return id, nil
 }
 
 // pathUser is the user of the account in the path, 404 where there is none.
-func (s *Server) pathUser(c *call) (*event.User, error) {
+func (s *Server) pathUser(c *endpoint.Call) (*event.User, error) {
 	account, err := pathAccount(c)
 	if err != nil {
 		return nil, err
 	}
 	user, err := s.userOf(account)
 	if err == nil && user == nil {
-		err = notFound()
+		err = endpoint.NotFound()
 	}
 	return user, err
 }
@@ -66,18 +54,18 @@ func tierField(name string, v httpin.Value) (plan.Tier, error) {
 }
 
 type accountCreatedView struct {
-	success
+	endpoint.Success
 	Account accountView `json:"account"`
 	APIKey  string      `json:"apiKey"`
 }
 
 // createAccount makes an account with a key, for a user who has no password.
-func (s *Server) createAccount(c *call) error {
-	email, tier, err := readNewAccount(c.json)
+func (s *Server) createAccount(c *endpoint.Call) error {
+	email, tier, err := readNewAccount(c.Fields)
 	if err != nil {
 		return err
 	}
-	proposed, err := s.proposeAccount(c.idem, email)
+	proposed, err := s.proposeAccount(c.Idem, email)
 	if err != nil {
 		return err
 	}
@@ -92,7 +80,7 @@ func (s *Server) createAccount(c *call) error {
 	account := event.AccountID(user.Account)
 	key := s.newKey(c, account)
 	o, err := s.command(c, &event.Command{
-		Account: user.Account, IdempotencyId: c.idem, BodyHash: registrationHash(user, tier),
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: registrationHash(user, tier),
 		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(tier), Key: s.rotation(key)}},
 	})
 	if err != nil {
@@ -101,8 +89,8 @@ func (s *Server) createAccount(c *call) error {
 	if key, err = s.madeKey(c, key, o); err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusCreated, accountCreatedView{
-		success: succeeded(), Account: viewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
+	return s.JSON(c.Ctx, fiber.StatusCreated, accountCreatedView{
+		Success: endpoint.Succeeded(), Account: viewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
 	})
 }
 
@@ -118,12 +106,12 @@ func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
 	return email, tier, err
 }
 
-func (s *Server) showAccount(c *call) error {
+func (s *Server) showAccount(c *endpoint.Call) error {
 	account, err := pathAccount(c)
 	if err != nil {
 		return err
 	}
-	u, err := s.usage(account)
+	u, err := s.Usage(account)
 	if err != nil {
 		return err
 	}
@@ -133,39 +121,39 @@ func (s *Server) showAccount(c *call) error {
 	}
 	view := viewUsage(u, email)
 	view.Account.SuspensionReason = u.SuspensionReason
-	return s.json(c.Ctx, fiber.StatusOK, view)
+	return s.JSON(c.Ctx, fiber.StatusOK, view)
 }
 
 // showKeysOf answers with the keys of an account as its holder sees them.
-func (s *Server) showKeysOf(c *call) error {
+func (s *Server) showKeysOf(c *endpoint.Call) error {
 	account, err := pathAccount(c)
 	if err != nil {
 		return err
 	}
-	u, err := s.usageOf(c, account, &event.UsageQuery{Keys: true})
+	u, err := s.UsageOf(c, account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewKeys(u))
+	return s.JSON(c.Ctx, fiber.StatusOK, viewKeys(u))
 }
 
 type tierSetView struct {
-	success
+	endpoint.Success
 	Account accountView `json:"account"`
 }
 
-func (s *Server) setTier(c *call) error {
+func (s *Server) setTier(c *endpoint.Call) error {
 	user, o, err := s.tierSet(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, tierSetView{success: succeeded(), Account: viewOutcome(user, o)})
+	return s.JSON(c.Ctx, fiber.StatusOK, tierSetView{Success: endpoint.Succeeded(), Account: viewOutcome(user, o)})
 }
 
 // tierSet gives the account in the path another tier.
-func (s *Server) tierSet(c *call) (*event.User, *event.CommandOutcome, error) {
+func (s *Server) tierSet(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
 	var tier plan.Tier
-	err := httpin.ParseObject(c.json, httpin.Fields{"tier": httpin.To(&tier, tierField)}.Set)
+	err := httpin.ParseObject(c.Fields, httpin.Fields{"tier": httpin.To(&tier, tierField)}.Set)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -177,28 +165,28 @@ func (s *Server) tierSet(c *call) (*event.User, *event.CommandOutcome, error) {
 		return nil, nil, err
 	}
 	o, err := s.command(c, &event.Command{
-		Account: user.Account, IdempotencyId: c.idem, BodyHash: c.hash,
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: c.Hash,
 		Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}},
 	})
 	return user, o, err
 }
 
 type grantedView struct {
-	success
+	endpoint.Success
 	Balance string `json:"balance"`
 }
 
-func (s *Server) grantCredits(c *call) error {
+func (s *Server) grantCredits(c *endpoint.Call) error {
 	o, err := s.granted(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, grantedView{success: succeeded(), Balance: credits(o.BalanceMicros)})
+	return s.JSON(c.Ctx, fiber.StatusOK, grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(o.BalanceMicros)})
 }
 
 // granted gives the account in the path credits, or takes some away.
-func (s *Server) granted(c *call) (*event.CommandOutcome, error) {
-	grant, err := parseGrant(c.json, s.now())
+func (s *Server) granted(c *endpoint.Call) (*event.CommandOutcome, error) {
+	grant, err := parseGrant(c.Fields, s.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +195,7 @@ func (s *Server) granted(c *call) (*event.CommandOutcome, error) {
 		return nil, err
 	}
 	return s.command(c, &event.Command{
-		Account: uint64(account), IdempotencyId: c.idem, BodyHash: c.hash, Action: &event.Command_Grant{Grant: grant},
+		Account: uint64(account), IdempotencyId: c.Idem, BodyHash: c.Hash, Action: &event.Command_Grant{Grant: grant},
 	})
 }
 

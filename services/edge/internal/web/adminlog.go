@@ -8,6 +8,7 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // note has the journal tell of an admin's action that changes nothing in billing. It comes before the action: one that can't
 // be told of is not done. The account may be 0. detail must hold no personal data, since the journal is kept for ever.
-func (s *Server) note(c *call, account uint64, action, detail string) error {
+func (s *Server) note(c *endpoint.Call, account uint64, action, detail string) error {
 	_, err := s.command(c, &event.Command{
 		Account: account, Action: &event.Command_Note{Note: &event.Note{Action: action, Detail: detail}},
 	})
@@ -30,7 +31,7 @@ func (s *Server) note(c *call, account uint64, action, detail string) error {
 }
 
 type adminLogView struct {
-	success
+	endpoint.Success
 	Entries    []adminEntryView `json:"entries"`
 	NextCursor *string          `json:"nextCursor"`
 	HasMore    bool             `json:"hasMore"`
@@ -51,10 +52,10 @@ type adminEntryView struct {
 }
 
 // adminLog answers with a page of the log of all admins' actions, the newest first.
-func (s *Server) adminLog(c *call) error {
-	limit, before := uint32(defaultPage), ""
+func (s *Server) adminLog(c *endpoint.Call) error {
+	limit, before := uint32(endpoint.DefaultPage), ""
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&limit, pageLimit), "cursor": httpin.To(&before, adminCursor),
+		"limit": httpin.To(&limit, endpoint.PageLimit), "cursor": httpin.To(&before, adminCursor),
 	}.Set)
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func (s *Server) adminLog(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
+	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
 // adminLogPage is the page of the log that begins at a cursor; empty: at the newest entry.
@@ -75,7 +76,7 @@ func (s *Server) adminLogPage(cursor string) (adminLogView, error) {
 			return adminLogView{}, err
 		}
 	}
-	return s.adminEntries(before, defaultPage)
+	return s.adminEntries(before, endpoint.DefaultPage)
 }
 
 func (s *Server) adminEntries(before string, limit int) (adminLogView, error) {
@@ -84,28 +85,28 @@ func (s *Server) adminEntries(before string, limit int) (adminLogView, error) {
 		return adminLogView{}, err
 	}
 	if page == nil {
-		return adminLogView{}, invalidCursor()
+		return adminLogView{}, endpoint.InvalidCursor()
 	}
-	out := adminLogView{success: succeeded(), Entries: make([]adminEntryView, 0, len(page.Entries)), HasMore: page.More}
+	out := adminLogView{Success: endpoint.Succeeded(), Entries: make([]adminEntryView, 0, len(page.Entries)), HasMore: page.More}
 	for _, e := range page.Entries {
 		out.Entries = append(out.Entries, viewAdminEntry(e))
 	}
 	if page.More {
-		out.NextCursor, _ = nextCursor([]byte(page.Entries[len(page.Entries)-1].Id))
+		out.NextCursor, _ = endpoint.NextCursor([]byte(page.Entries[len(page.Entries)-1].Id))
 	}
 	return out, nil
 }
 
 func adminCursor(name string, v httpin.Value) (string, error) {
-	id, err := opaqueCursor(name, v)
+	id, err := endpoint.OpaqueCursor(name, v)
 	return string(id), err
 }
 
 func viewAdminEntry(e *event.AdminEntry) adminEntryView {
 	out := adminEntryView{
-		ID: e.Id, Time: formatTime(e.TimeMs), Token: e.Token, Action: e.Action, Outcome: adminOutcome(e), Detail: optionalText(e.Detail),
+		ID: e.Id, Time: endpoint.FormatTime(e.TimeMs), Token: e.Token, Action: e.Action, Outcome: adminOutcome(e), Detail: endpoint.OptionalText(e.Detail),
 	}
-	if id := requestIDText(e.RequestId); id != nil {
+	if id := endpoint.RequestIDText(e.RequestId); id != nil {
 		out.RequestID = *id
 	}
 	if e.Account != 0 {
@@ -118,7 +119,7 @@ func viewAdminEntry(e *event.AdminEntry) adminEntryView {
 		out.Amount = new(credit.Micros(e.AmountMicros).String())
 	}
 	if e.ExpiresMs != 0 {
-		out.ExpiresAt = new(formatTime(e.ExpiresMs))
+		out.ExpiresAt = new(endpoint.FormatTime(e.ExpiresMs))
 	}
 	return out
 }

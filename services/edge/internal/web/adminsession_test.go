@@ -37,7 +37,7 @@ func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, addr = startServer(t, Config{AdminTokens: tokens}, func(s *Server) { s.bus = b })
+		_, addr = startServerOn(t, b, Config{AdminTokens: tokens}, func(*Server) {})
 		return addr
 	}
 	first := edge(0, ann)

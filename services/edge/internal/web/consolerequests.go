@@ -12,13 +12,14 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
 )
 
 // showRequests shows the log of recent requests, as recentRequests lists it.
-func (s *Server) showRequests(c *call) error {
+func (s *Server) showRequests(c *endpoint.Call) error {
 	shown, err := s.requestLog(c)
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func (s *Server) showRequests(c *call) error {
 }
 
 // showRequestList answers with the part of the log that moves.
-func (s *Server) showRequestList(c *call) error {
+func (s *Server) showRequestList(c *endpoint.Call) error {
 	shown, err := s.requestLog(c)
 	if err != nil {
 		return err
@@ -46,8 +47,8 @@ func (s *Server) showRequestList(c *call) error {
 }
 
 // requestLog is a page of the log. Filters that can't be taken are noted in its form, and the page then has no requests.
-func (s *Server) requestLog(c *call) (*console.Requests, error) {
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+func (s *Server) requestLog(c *endpoint.Call) (*console.Requests, error) {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return nil, err
 	}
@@ -61,20 +62,20 @@ func (s *Server) requestLog(c *call) (*console.Requests, error) {
 	}
 	shown := &console.Requests{Filter: console.RequestFilters(keys, names), Cursor: strings.Clone(c.Query("cursor"))}
 	q := &recentFilter{}
-	q.Limit = defaultPage
+	q.Limit = endpoint.DefaultPage
 	err = readFilters(c, shown.Filter, q.fields())
 	if err == nil {
 		err = q.check()
 	}
 	if err != nil {
-		e := asFault(err)
+		e := endpoint.AsFault(err)
 		if e.Kind != fault.InvalidField {
 			return nil, err
 		}
 		refuse(shown.Filter, e)
 		return shown, nil
 	}
-	page, err := s.recentPage(c.who.account, &q.RecentQuery)
+	page, err := s.recentPage(c.Who.Account, &q.RecentQuery)
 	if err != nil {
 		return nil, err
 	}
@@ -82,16 +83,16 @@ func (s *Server) requestLog(c *call) (*console.Requests, error) {
 	for n, r := range view.Requests {
 		shown.List = append(shown.List, console.Request{
 			ID: r.RequestID, TimeMs: page.Requests[n].TimeMs, QuotaKey: r.QuotaKey, Key: r.Key, Decision: r.Decision,
-			Status: optional(r.Status), Source: r.ChargeSource, Cost: r.Cost,
+			Status: endpoint.Optional(r.Status), Source: r.ChargeSource, Cost: r.Cost,
 		})
 	}
-	shown.Next = optional(view.NextCursor)
+	shown.Next = endpoint.Optional(view.NextCursor)
 	return shown, nil
 }
 
 // requestMark is another one whenever the newest page of the log has something new to show.
 func (s *Server) requestMark(account event.AccountID) ([]byte, error) {
-	page, err := s.recentPage(account, &event.RecentQuery{Limit: defaultPage})
+	page, err := s.recentPage(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func (s *Server) requestMark(account event.AccountID) ([]byte, error) {
 }
 
 // showRequest shows how a request was decided, as explain answers. With a run it is folded again for that, too.
-func (s *Server) showRequest(c *call) error {
+func (s *Server) showRequest(c *endpoint.Call) error {
 	id, err := explainedID(c)
 	if err != nil {
 		return err
@@ -128,13 +129,13 @@ func (s *Server) showRequest(c *call) error {
 }
 
 // foldRequest answers with the journal folded again for a request.
-func (s *Server) foldRequest(c *call) error {
+func (s *Server) foldRequest(c *endpoint.Call) error {
 	q, err := foldQuestion(c)
 	if err != nil {
 		return err
 	}
 	f := &console.Fold{Path: console.RequestsPath + "/" + q.Request.String()}
-	switch err := s.readSession(c); {
+	switch err := s.ReadSession(c); {
 	case fault.KindOf(err) == fault.SessionRequired: // the script of the page shows what it gets
 		f.SignedOut = true
 		return s.console.Folded(c.Ctx, f)
@@ -145,7 +146,7 @@ func (s *Server) foldRequest(c *call) error {
 }
 
 // foldQuestion is what the address of a fold asks. It begins a fold where it names none.
-func foldQuestion(c *call) (q bus.Question, err error) {
+func foldQuestion(c *endpoint.Call) (q bus.Question, err error) {
 	if q.Request, err = explainedID(c); err != nil {
 		return q, err
 	}
@@ -159,7 +160,7 @@ func foldQuestion(c *call) (q bus.Question, err error) {
 const newRun = "new"
 
 // foldRun is the fold that the address of a page names: one that is under way, or a new one. It is zero where it names none.
-func foldRun(c *call) (event.RequestID, error) {
+func foldRun(c *endpoint.Call) (event.RequestID, error) {
 	switch text := c.Query("run"); text {
 	case "":
 		return event.RequestID{}, nil
@@ -180,25 +181,25 @@ func explanationOf(e *event.ExplainAnswer) *console.Explanation {
 		return nil
 	}
 	view := viewExplained(e)
-	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: optional(view.Key)}
+	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: endpoint.Optional(view.Key)}
 }
 
 // explainer asks how a request was decided that the caller may see.
-type explainer = func(*call, bus.Question) (*bus.Explanation, error)
+type explainer = func(*endpoint.Call, bus.Question) (*bus.Explanation, error)
 
 // foldOf has the journal folded again for a request, and sets what comes out beside what billing has recorded. It notes in f why
 // that is not possible at the moment.
-func (s *Server) foldOf(c *call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
+func (s *Server) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
 	f.Run = q.Run.String()
 	if err := s.foldAgain(c, f, q, explain); err != nil {
-		e := asFault(err)
-		s.logFailure(c.Context(), c.Route().Path, e)
+		e := endpoint.AsFault(err)
+		s.LogFailure(c.Context(), c.Route().Path, e)
 		f.Problem = e.Message
 	}
 	return f
 }
 
-func (s *Server) foldAgain(c *call, f *console.Fold, q bus.Question, explain explainer) error {
+func (s *Server) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) error {
 	found, err := explain(c, q)
 	if err != nil {
 		return err
@@ -239,11 +240,11 @@ func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequ
 		f.Compare("Decision", console.Words(log.Decision), console.Words(again.Decision))
 		f.Compare("API key", log.Key, again.Key)
 		f.Compare("Left after it", figureLeft(log.Remaining), figureLeft(again.Remaining))
-		f.Compare("Settlement", console.SettlementText(optional(log.Status)), console.SettlementText(optional(again.Status)))
+		f.Compare("Settlement", console.SettlementText(endpoint.Optional(log.Status)), console.SettlementText(endpoint.Optional(again.Status)))
 		f.Compare("Paid by", log.ChargeSource, again.ChargeSource)
 		f.Compare("Credits", log.Cost, again.Cost)
 	}
-	f.Compare("Credits in the ledger", credit.Micros(paid).String(), credits(e.CostMicros))
+	f.Compare("Credits in the ledger", credit.Micros(paid).String(), endpoint.Credits(e.CostMicros))
 }
 
 // figureLeft is a number of requests that were left.
@@ -256,7 +257,7 @@ func figureLeft(n int64) string {
 
 // paidFor is what the account's ledger has for a request, in micro-credits. What came back is not in it.
 func (s *Server) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
-	page, err := s.ledgerPage(account, &event.LedgerQuery{Limit: maxPage, RequestId: id[:]})
+	page, err := s.ledgerPage(account, &event.LedgerQuery{Limit: endpoint.MaxPage, RequestId: id[:]})
 	if err != nil {
 		return 0, err
 	}
@@ -268,7 +269,7 @@ func (s *Server) paidFor(account event.AccountID, id event.RequestID) (paid int6
 
 // recordOf is what the log of recent requests has of a request that was decided at a time; nil where it has left the log.
 func (s *Server) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
-	q := &event.RecentQuery{Limit: maxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
+	q := &event.RecentQuery{Limit: endpoint.MaxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
 	for {
 		page, err := s.recentPage(account, q)
 		if err != nil {

@@ -9,13 +9,16 @@ import (
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
 
-func (s *Server) showWebhooksPage(c *call) error { return s.showWebhooksWith(c, fiber.StatusOK, nil) }
+func (s *Server) showWebhooksPage(c *endpoint.Call) error {
+	return s.showWebhooksWith(c, fiber.StatusOK, nil)
+}
 
 // showWebhooksWith shows the webhooks with a form that was refused; nil: a new one.
-func (s *Server) showWebhooksWith(c *call, status int, create *console.Form) error {
+func (s *Server) showWebhooksWith(c *endpoint.Call, status int, create *console.Form) error {
 	holder, err := s.holder(c)
 	if err != nil {
 		return err
@@ -24,7 +27,7 @@ func (s *Server) showWebhooksWith(c *call, status int, create *console.Form) err
 	if err != nil {
 		return err
 	}
-	shown := &console.Webhooks{Holder: holder, Most: maxWebhooks, Create: create, Done: c.done()}
+	shown := &console.Webhooks{Holder: holder, Most: maxWebhooks, Create: create, Done: doneQuery(c)}
 	for _, w := range list {
 		shown.List = append(shown.List, consoleWebhook(w))
 	}
@@ -39,8 +42,8 @@ func consoleWebhook(w webhook) console.Webhook {
 }
 
 // createWebhookFromPage makes a webhook, as createWebhook does, and shows its secret this once.
-func (s *Server) createWebhookFromPage(c *call) error {
-	form := console.CreateWebhook(c.who.account.String(), "")
+func (s *Server) createWebhookFromPage(c *endpoint.Call) error {
+	form := console.CreateWebhook(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		body: webhookBody,
 		do: func() error {
@@ -55,7 +58,7 @@ func (s *Server) createWebhookFromPage(c *call) error {
 }
 
 // showSecret shows a secret that was just made, whatever else can't be: nobody can show it again.
-func (s *Server) showSecret(c *call, shown *console.NewSecret) error {
+func (s *Server) showSecret(c *endpoint.Call, shown *console.NewSecret) error {
 	shown.Holder, _ = s.holder(c) // without an email where it is not known
 	return s.console.NewSecret(c.Ctx, shown)
 }
@@ -82,7 +85,7 @@ func webhookBody(f *console.Form) any {
 	return out
 }
 
-func (s *Server) showWebhookPage(c *call) error {
+func (s *Server) showWebhookPage(c *endpoint.Call) error {
 	w, err := s.webhookOf(c)
 	if err != nil {
 		return err
@@ -91,7 +94,7 @@ func (s *Server) showWebhookPage(c *call) error {
 }
 
 // showWebhookWith shows a webhook with the form that was refused; those that are nil are new ones.
-func (s *Server) showWebhookWith(c *call, status int, shown *console.OneWebhook) (err error) {
+func (s *Server) showWebhookWith(c *endpoint.Call, status int, shown *console.OneWebhook) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
@@ -123,12 +126,12 @@ func (s *Server) showWebhookWith(c *call, status int, shown *console.OneWebhook)
 	if shown.Delete == nil {
 		shown.Delete = console.DeleteWebhook(account, rand.Text(), shown.Webhook)
 	}
-	shown.Next, shown.Done = next, c.done()
+	shown.Next, shown.Done = next, doneQuery(c)
 	return s.console.OneWebhook(c.Ctx, status, shown)
 }
 
 // changeWebhookFromPage changes a webhook, as changeWebhook does.
-func (s *Server) changeWebhookFromPage(c *call) error {
+func (s *Server) changeWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ChangeWebhook(account, "", w)
 		return &console.OneWebhook{Webhook: w, Change: form}, form, submission{body: webhookBody, do: func() error {
@@ -141,7 +144,7 @@ func (s *Server) changeWebhookFromPage(c *call) error {
 }
 
 // rotateSecretFromPage makes a new secret, as rotateWebhookSecret does, and shows it this once.
-func (s *Server) rotateSecretFromPage(c *call) error {
+func (s *Server) rotateSecretFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.RotateSecret)
 		return &console.OneWebhook{Webhook: w, Rotate: form}, form, submission{do: func() error {
@@ -155,7 +158,7 @@ func (s *Server) rotateSecretFromPage(c *call) error {
 }
 
 // testWebhookFromPage has a test sent, as testWebhook does.
-func (s *Server) testWebhookFromPage(c *call) error {
+func (s *Server) testWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.TestWebhook)
 		return &console.OneWebhook{Webhook: w, Test: form}, form, submission{do: func() error {
@@ -168,7 +171,7 @@ func (s *Server) testWebhookFromPage(c *call) error {
 }
 
 // replayDeliveryFromPage has a delivery sent again, as replayDelivery does.
-func (s *Server) replayDeliveryFromPage(c *call) error {
+func (s *Server) replayDeliveryFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, "deliveries")
 		shown := &console.OneWebhook{Webhook: w}
@@ -188,7 +191,7 @@ func (s *Server) replayDeliveryFromPage(c *call) error {
 }
 
 // deleteWebhookFromPage deletes a webhook whose id its reader has typed, as deleteWebhook does.
-func (s *Server) deleteWebhookFromPage(c *call) error {
+func (s *Server) deleteWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.DeleteWebhook(account, "", w)
 		return &console.OneWebhook{Webhook: w, Delete: form}, form, submission{do: func() error {
@@ -204,12 +207,12 @@ func (s *Server) deleteWebhookFromPage(c *call) error {
 }
 
 // onWebhook takes a form of the page of a webhook. Where it is refused, the page is shown with it.
-func (s *Server) onWebhook(c *call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
+func (s *Server) onWebhook(c *endpoint.Call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
 	w, err := s.webhookOf(c)
 	if err != nil {
 		return err
 	}
-	shown, form, sub := act(c.who.account.String(), consoleWebhook(w))
+	shown, form, sub := act(c.Who.Account.String(), consoleWebhook(w))
 	if sub.show == nil {
 		sub.show = func(status int) error { return s.showWebhookWith(c, status, shown) }
 	}

@@ -159,8 +159,8 @@ func TestAPageAsksAsMuchForAThousandItemsAsForTen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, addr := startServer(t, Config{}, func(s *Server) { s.bus = b })
-	cookie := sessionCookie + "=" + s.secret.SignSession(make([]byte, sessionIDBytes))
+	s, addr := startServerOn(t, b, Config{}, func(*Server) {})
+	cookie := "quire_session=" + s.secret.SignSession(make([]byte, 32))
 	for _, path := range []string{
 		console.Path, console.UsagePath, console.KeysPath, console.KeysPath + "/k1", console.RequestsPath, console.RequestListPath, console.BillingPath,
 		console.LedgerPath, console.LedgerPath + "?q=x", console.WebhooksPath, console.PastesPath, console.QuickPath, console.FilesPath,

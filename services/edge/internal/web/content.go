@@ -15,6 +15,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // blobKey is a new key for the content of an item: <domain>/<partition>/<item>/<random>.
@@ -43,7 +44,7 @@ func (s *Server) storeContent(ctx context.Context, d event.Domain, item string, 
 	key := s.blobKey(d, item)
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(text), int64(len(text))); err != nil {
 		s.dropBlob(key)
-		return unavailable(fmt.Errorf("store content: %w", err))
+		return endpoint.Unavailable(fmt.Errorf("store content: %w", err))
 	}
 	out.Blob = key
 	return nil
@@ -73,7 +74,7 @@ func (s *Server) openContent(ctx context.Context, content *event.Content, offset
 	}
 	r, _, err := s.blobs.Get(ctx, content.Blob, offset, length)
 	if err != nil {
-		return nil, unavailable(fmt.Errorf("open content: %w", err))
+		return nil, endpoint.Unavailable(fmt.Errorf("open content: %w", err))
 	}
 	return checked(r, content, offset, length), nil
 }
@@ -128,15 +129,15 @@ func (s *Server) loadBeginning(ctx context.Context, content *event.Content, size
 	defer r.Close()
 	out := make([]byte, size)
 	if _, err := io.ReadFull(r, out); err != nil {
-		return nil, unavailable(fmt.Errorf("read content: %w", err))
+		return nil, endpoint.Unavailable(fmt.Errorf("read content: %w", err))
 	}
 	return out, nil
 }
 
-// deletedSince is notFound for a content that was deleted after its document was read, and err otherwise.
+// deletedSince is NotFound for a content that was deleted after its document was read, and err otherwise.
 func deletedSince(err error) error {
 	if errors.Is(err, blob.ErrNotFound) {
-		return notFound()
+		return endpoint.NotFound()
 	}
 	return err
 }
@@ -180,7 +181,7 @@ func (e *escapingReader) next() error {
 	switch {
 	case errors.Is(err, io.EOF) && e.left == 0:
 		e.ended = true
-		e.pending = append(appendEscaped(nil, have), e.after...)
+		e.pending = append(endpoint.AppendEscaped(nil, have), e.after...)
 		return nil
 	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF
@@ -188,7 +189,7 @@ func (e *escapingReader) next() error {
 		return err
 	}
 	whole := wholeRunes(have)
-	e.pending = appendEscaped(e.pending[:0], have[:whole])
+	e.pending = endpoint.AppendEscaped(e.pending[:0], have[:whole])
 	e.carried = copy(e.raw, have[whole:])
 	return nil
 }

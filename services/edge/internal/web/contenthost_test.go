@@ -3,6 +3,8 @@ package web
 import (
 	"strings"
 	"testing"
+
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // TestTheContentHostHasContentAlone calls each route on the content host. A route of content refuses the header.
@@ -10,23 +12,23 @@ func TestTheContentHostHasContentAlone(t *testing.T) {
 	s, addr := startServer(t, Config{PublicURL: "https://quire.example", ContentURL: "https://content.example/", AdminTokens: theToken()}, func(*Server) {})
 	rows := 0
 	for _, r := range s.routes() {
-		path := strings.NewReplacer(":ref", "AAAAAAAAAAAA", ":id", "AAAAAAAAAAAA", ":", "").Replace(r.path)
+		path := strings.NewReplacer(":ref", "AAAAAAAAAAAA", ":id", "AAAAAAAAAAAA", ":", "").Replace(r.Path)
 		status := func(host string) int {
-			return exchange(t, addr, r.method+" "+path+" HTTP/1.1\r\nHost: "+host+
+			return exchange(t, addr, r.Method+" "+path+" HTTP/1.1\r\nHost: "+host+
 				"\r\nAccept: text/html\r\nIf-None-Match: no tag\r\nContent-Length: 0\r\n\r\n", 1)[0].status
 		}
 		want := 404
-		if r.rules.has(content) {
+		if r.Rules.Has(endpoint.Content) {
 			rows++
 			want = 400
 			if got := status("quire.example"); got != 400 {
-				t.Errorf("%s %s is %d on the public host", r.method, r.path, got)
+				t.Errorf("%s %s is %d on the public host", r.Method, r.Path, got)
 			}
 		}
 		for _, host := range []string{"content.example", "CONTENT.example:443"} {
-			if r.who != operators {
+			if r.Who != endpoint.Operators {
 				if got := status(host); got != want {
-					t.Errorf("%s %s is %d on %s, want %d", r.method, r.path, got, host, want)
+					t.Errorf("%s %s is %d on %s, want %d", r.Method, r.Path, got, host, want)
 				}
 			}
 		}
@@ -46,20 +48,20 @@ func TestTheContentHostHasContentAlone(t *testing.T) {
 			t.Errorf("%s is %d on the content host where a client names another host", path, a.status)
 		}
 	}
-	if s.contentURL("/p/x/raw") != "https://content.example/p/x/raw" || s.contentBase() != "https://content.example" {
-		t.Errorf("content is linked at %s", s.contentURL(""))
+	if s.ContentURL("/p/x/raw") != "https://content.example/p/x/raw" || s.ContentBase() != "https://content.example" {
+		t.Errorf("content is linked at %s", s.ContentURL(""))
 	}
 	if link := s.downloadURL("AAAAAAAAAAAA"); !strings.HasPrefix(link, "https://content.example/f/AAAAAAAAAAAA/download?") {
 		t.Error(link)
 	}
-	if urls := string(s.pageURLs(object("{"), pasteKind(), "x")); urls != `{"url":"https://quire.example/p/x","rawUrl":"https://content.example/p/x/raw"` {
+	if urls := string(s.pageURLs(endpoint.Object("{"), pasteKind(), "x")); urls != `{"url":"https://quire.example/p/x","rawUrl":"https://content.example/p/x/raw"` {
 		t.Error(urls)
 	}
 }
 
 func TestWithoutAContentHostContentIsOnThePublicOne(t *testing.T) {
 	s := New(Config{PublicURL: "https://quire.example"}, Deps{})
-	if s.contentURL("/p/x/raw") != "/p/x/raw" || s.contentBase() != "https://quire.example" {
-		t.Errorf("content is linked at %q", s.contentURL(""))
+	if s.ContentURL("/p/x/raw") != "/p/x/raw" || s.ContentBase() != "https://quire.example" {
+		t.Errorf("content is linked at %q", s.ContentURL(""))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -16,10 +17,12 @@ const (
 )
 
 // wantsCSV tells whether the call asks for values separated by commas.
-func wantsCSV(c *call) bool { return httpin.Prefers(c.Context(), mediaCSV, fiber.MIMEApplicationJSON) }
+func wantsCSV(c *endpoint.Call) bool {
+	return httpin.Prefers(c.Context(), mediaCSV, fiber.MIMEApplicationJSON)
+}
 
 // sendCSV answers with a header line and records in CSV (RFC 4180), as a file of that name.
-func sendCSV(c *call, name string, header []string, records [][]string) error {
+func sendCSV(c *endpoint.Call, name string, header []string, records [][]string) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	w.UseCRLF = true

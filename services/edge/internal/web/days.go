@@ -14,6 +14,7 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -24,7 +25,7 @@ const (
 )
 
 type usageDaysView struct {
-	success
+	endpoint.Success
 	Days  []usageDayView `json:"days"`
 	Since *string        `json:"since"` // null: nothing is counted by day yet
 }
@@ -42,7 +43,7 @@ type usageDayView struct {
 type daysBy struct{ quotaKey, key bool }
 
 // usageDays answers with the usage of the account by day.
-func (s *Server) usageDays(c *call) error {
+func (s *Server) usageDays(c *endpoint.Call) error {
 	var from, to time.Time
 	by := daysBy{quotaKey: true, key: true}
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
@@ -52,7 +53,7 @@ func (s *Server) usageDays(c *call) error {
 		return err
 	}
 	if to.IsZero() {
-		to = s.now().UTC().Truncate(24 * time.Hour)
+		to = s.Now().UTC().Truncate(24 * time.Hour)
 	}
 	if from.IsZero() {
 		from = time.Date(to.Year(), to.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -64,21 +65,21 @@ func (s *Server) usageDays(c *call) error {
 	case last-first >= mostDays:
 		return httpin.OverLimit("from", mostDays, "must be at most 400 days up to to, both of them included")
 	}
-	if err := s.checkHolder(c); err != nil {
+	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
-	a, err := s.daysOf(c.who.account, first, last)
+	a, err := s.daysOf(c.Who.Account, first, last)
 	if err != nil {
 		return err
 	}
 	out := viewDays(a, by)
 	if !wantsCSV(c) {
-		return s.json(c.Ctx, fiber.StatusOK, out)
+		return s.JSON(c.Ctx, fiber.StatusOK, out)
 	}
 	records := make([][]string, 0, len(out.Days))
 	for _, d := range out.Days {
 		records = append(records, []string{
-			d.Day, optional(d.QuotaKey), optional(d.Key), strconv.FormatInt(d.Used, 10), strconv.FormatInt(d.Overage, 10), d.CreditsSpent,
+			d.Day, endpoint.Optional(d.QuotaKey), endpoint.Optional(d.Key), strconv.FormatInt(d.Used, 10), strconv.FormatInt(d.Overage, 10), d.CreditsSpent,
 		})
 	}
 	name := "usage-" + from.Format(dateFormat) + "-" + to.Format(dateFormat) + ".csv"
@@ -87,14 +88,14 @@ func (s *Server) usageDays(c *call) error {
 
 // daysOf asks for the usage of an account from a day to another, both included.
 func (s *Server) daysOf(account event.AccountID, first, last int64) (*event.UsageDaysAnswer, error) {
-	a, err := s.query(account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
+	a, err := s.Query(account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
 		FromDay: uint32(first), ToDay: uint32(last),
 	}}})
 	if err != nil {
 		return nil, err
 	}
 	if a.GetUsageDays() == nil {
-		return nil, unavailable(errQueryAnswer)
+		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}
 	return a.GetUsageDays(), nil
 }
@@ -128,9 +129,9 @@ func daysByField(name string, v httpin.Value) (by daysBy, err error) {
 
 // viewDays sums what the question does not split by.
 func viewDays(a *event.UsageDaysAnswer, by daysBy) usageDaysView {
-	out := usageDaysView{success: succeeded(), Days: make([]usageDayView, 0, len(a.Days))}
+	out := usageDaysView{Success: endpoint.Succeeded(), Days: make([]usageDayView, 0, len(a.Days))}
 	if a.SinceMs != 0 {
-		out.Since = new(formatTime(a.SinceMs))
+		out.Since = new(endpoint.FormatTime(a.SinceMs))
 	}
 	type row struct{ quotaKey, key uint32 }
 	for _, d := range a.Days {
@@ -173,11 +174,4 @@ func viewDays(a *event.UsageDaysAnswer, by daysBy) usageDaysView {
 // dayText is a day as the API writes it.
 func dayText(number uint32) string {
 	return time.Unix(int64(number)*daySeconds, 0).UTC().Format(dateFormat)
-}
-
-func optional(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -5,6 +5,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // daysOfTwoKeys has two days with two API keys.
@@ -33,8 +34,8 @@ func TestDaysAreSplitByWhatIsAskedFor(t *testing.T) {
 		view := viewDays(daysOfTwoKeys(), c.by)
 		var used, overage int64
 		for n, d := range view.Days {
-			if n >= len(c.want) || optional(d.QuotaKey)+" "+optional(d.Key) != c.want[n] {
-				t.Fatalf("%+v: line %d is %s %s of %+v", c.by, n, optional(d.QuotaKey), optional(d.Key), view.Days)
+			if n >= len(c.want) || endpoint.Optional(d.QuotaKey)+" "+endpoint.Optional(d.Key) != c.want[n] {
+				t.Fatalf("%+v: line %d is %s %s of %+v", c.by, n, endpoint.Optional(d.QuotaKey), endpoint.Optional(d.Key), view.Days)
 			}
 			used, overage = used+d.Used, overage+d.Overage
 		}

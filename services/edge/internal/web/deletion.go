@@ -4,28 +4,29 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 )
 
 type deletionView struct {
-	success
+	endpoint.Success
 	Account accountView `json:"account"`
 }
 
 // deleteAccount has the account of the session deleted in 14 days, unless its holder signs in before. Its keys are refused and its
 // sessions end. The user is marked first, so that the job that erases accounts finds it wherever this stops: what counts is
 // whether the journal was told.
-func (s *Server) deleteAccount(c *call) error {
+func (s *Server) deleteAccount(c *endpoint.Call) error {
 	user, o, err := s.deletedAccount(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, deletionView{success: succeeded(), Account: viewOutcome(user, o)})
+	return s.JSON(c.Ctx, fiber.StatusOK, deletionView{Success: endpoint.Succeeded(), Account: viewOutcome(user, o)})
 }
 
 // deletedAccount has the account deleted by the password that the body has.
-func (s *Server) deletedAccount(c *call) (*event.User, *event.CommandOutcome, error) {
-	current, err := readWithPassword(c.json, nil)
+func (s *Server) deletedAccount(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
+	current, err := readWithPassword(c.Fields, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,7 +50,7 @@ func (s *Server) deletedAccount(c *call) (*event.User, *event.CommandOutcome, er
 	if err := s.noteDeletion(user, event.Deletion_DELETION_SET, o.DeletesMs); err != nil {
 		return nil, nil, err
 	}
-	s.setSessionCookie(c.Ctx, "", 0)
+	s.SetSessionCookie(c.Ctx, "", 0)
 	return user, o, nil
 }
 
@@ -59,14 +60,14 @@ func (s *Server) noteDeletion(user *event.User, deletion event.Deletion, deletes
 	}})
 	changed := deletion == event.Deletion_DELETION_NONE && a.GetStatus() == event.UserStatus_USER_CHANGED // another call has noted more
 	if err == nil && a.Status != event.UserStatus_USER_OK && !changed {
-		err = unavailable(errUserAnswer)
+		err = endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
 	return err
 }
 
 // keepAccount takes a deletion back whose user signs in. What counts is the journal, and the note of the user may lack what that
 // says. An account that was erased can't be signed in to.
-func (s *Server) keepAccount(c *call, user *event.User, u *event.UsageAnswer) error {
+func (s *Server) keepAccount(c *endpoint.Call, user *event.User, u *event.UsageAnswer) error {
 	switch {
 	case u.GetErasedMs() != 0:
 		return invalidCredentials()
@@ -82,7 +83,7 @@ func (s *Server) keepAccount(c *call, user *event.User, u *event.UsageAnswer) er
 	if err != nil {
 		return err
 	}
-	c.kept = true
+	c.Kept = true
 	if u != nil {
 		u.DeletesMs = 0
 	}

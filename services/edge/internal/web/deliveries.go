@@ -1,47 +1,41 @@
 package web
 
 import (
-	"time"
-
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
-const (
-	webhookTries  = 30 // tests and repeated deliveries of an account in webhookWindow; each edge counts its own
-	webhookWindow = time.Minute
-)
-
 // tryWebhook counts a call that has something sent at once, and refuses the account that makes too many.
-func (s *Server) tryWebhook(c *call) error {
-	now := s.now()
-	if seconds := s.webhookTries.Wait(c.who.account, now); seconds > 0 {
-		return waitFor(fault.New(fault.RateLimited, "Limit of %d tests and repeated deliveries a minute reached. Try again later.", webhookTries),
-			webhookTries, seconds, now)
+func (s *Server) tryWebhook(c *endpoint.Call) error {
+	now := s.Now()
+	if seconds := s.WebhookTries.Wait(c.Who.Account, now); seconds > 0 {
+		return endpoint.WaitFor(fault.New(fault.RateLimited, "Limit of %d tests and repeated deliveries a minute reached. Try again later.", endpoint.WebhookTries),
+			endpoint.WebhookTries, seconds, now)
 	}
-	s.webhookTries.Add(c.who.account, now)
+	s.WebhookTries.Add(c.Who.Account, now)
 	return nil
 }
 
 type deliveryIDView struct {
-	success
+	endpoint.Success
 	Delivery string `json:"delivery"`
 }
 
-func (s *Server) testWebhook(c *call) error {
+func (s *Server) testWebhook(c *endpoint.Call) error {
 	delivery, err := s.testedWebhook(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusAccepted, deliveryIDView{success: succeeded(), Delivery: delivery})
+	return s.JSON(c.Ctx, fiber.StatusAccepted, deliveryIDView{Success: endpoint.Succeeded(), Delivery: delivery})
 }
 
 // testedWebhook has a test sent to the webhook in the path, and returns the id of its delivery.
-func (s *Server) testedWebhook(c *call) (string, error) {
+func (s *Server) testedWebhook(c *endpoint.Call) (string, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
 		return "", err
@@ -57,7 +51,7 @@ func (s *Server) testedWebhook(c *call) (string, error) {
 }
 
 type deliveriesView struct {
-	success
+	endpoint.Success
 	Deliveries []deliveryView `json:"deliveries"`
 	NextCursor *string        `json:"nextCursor"`
 	HasMore    bool           `json:"hasMore"`
@@ -87,10 +81,10 @@ func viewDelivery(d *event.Delivery) deliveryView {
 	case event.DeliveryStatus_DELIVERY_FAILED:
 		out.Status = "failed"
 	default:
-		out.Status, out.NextAttemptAt = "pending", new(formatTime(d.NextMs))
+		out.Status, out.NextAttemptAt = "pending", new(endpoint.FormatTime(d.NextMs))
 	}
 	for _, a := range d.Attempts {
-		v := attemptView{Time: formatTime(a.TimeMs), DurationMS: a.DurationMs, Error: optionalText(a.Error), Answer: optionalText(a.Answer)}
+		v := attemptView{Time: endpoint.FormatTime(a.TimeMs), DurationMS: a.DurationMs, Error: endpoint.OptionalText(a.Error), Answer: endpoint.OptionalText(a.Answer)}
 		if a.Status != 0 {
 			v.Status = &a.Status
 		}
@@ -100,10 +94,10 @@ func viewDelivery(d *event.Delivery) deliveryView {
 }
 
 // listDeliveries answers with a page of what was and will be sent to a webhook, the newest first.
-func (s *Server) listDeliveries(c *call) error {
-	q := &event.ListDeliveries{Limit: defaultPage}
+func (s *Server) listDeliveries(c *endpoint.Call) error {
+	q := &event.ListDeliveries{Limit: endpoint.DefaultPage}
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&q.Limit, pageLimit), "cursor": httpin.To(&q.Before, positionField),
+		"limit": httpin.To(&q.Limit, endpoint.PageLimit), "cursor": httpin.To(&q.Before, positionField),
 	}.Set)
 	if err != nil {
 		return err
@@ -116,15 +110,15 @@ func (s *Server) listDeliveries(c *call) error {
 	if err != nil {
 		return err
 	}
-	out := deliveriesView{success: succeeded(), Deliveries: make([]deliveryView, 0, len(list)), NextCursor: optionalText(next), HasMore: next != ""}
+	out := deliveriesView{Success: endpoint.Succeeded(), Deliveries: make([]deliveryView, 0, len(list)), NextCursor: endpoint.OptionalText(next), HasMore: next != ""}
 	for _, d := range list {
 		out.Deliveries = append(out.Deliveries, viewDelivery(d))
 	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
+	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
 // deliveriesOf is a page of the deliveries of a webhook, and the cursor of the page behind it; empty where there is none.
-func (s *Server) deliveriesOf(c *call, webhook uint64, q *event.ListDeliveries) (list []*event.Delivery, next string, err error) {
+func (s *Server) deliveriesOf(c *endpoint.Call, webhook uint64, q *event.ListDeliveries) (list []*event.Delivery, next string, err error) {
 	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Deliveries{Deliveries: q}})
 	if err != nil {
 		return nil, "", err
@@ -140,31 +134,31 @@ func positionField(_ string, v httpin.Value) (string, error) {
 	const digits, ordinal = 11, 6 // of event.Alert.position
 	text := string(v.Text)
 	if len(text) != digits+ordinal {
-		return "", invalidCursor()
+		return "", endpoint.InvalidCursor()
 	}
 	_, ok1 := event.ParseBase62(text[:digits], digits)
 	_, ok2 := event.ParseBase62(text[digits:], ordinal)
 	if !ok1 || !ok2 {
-		return "", invalidCursor()
+		return "", endpoint.InvalidCursor()
 	}
 	return text, nil
 }
 
 type oneDeliveryView struct {
-	success
+	endpoint.Success
 	Delivery deliveryView `json:"delivery"`
 }
 
-func (s *Server) replayDelivery(c *call) error {
+func (s *Server) replayDelivery(c *endpoint.Call) error {
 	d, err := s.replayedDelivery(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusAccepted, oneDeliveryView{success: succeeded(), Delivery: viewDelivery(d)})
+	return s.JSON(c.Ctx, fiber.StatusAccepted, oneDeliveryView{Success: endpoint.Succeeded(), Delivery: viewDelivery(d)})
 }
 
 // replayedDelivery has the delivery in the path sent again.
-func (s *Server) replayedDelivery(c *call) (*event.Delivery, error) {
+func (s *Server) replayedDelivery(c *endpoint.Call) (*event.Delivery, error) {
 	rules, err := s.ownWebhook(c)
 	if err != nil {
 		return nil, err
@@ -173,13 +167,13 @@ func (s *Server) replayedDelivery(c *call) (*event.Delivery, error) {
 		return nil, err
 	}
 	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: rules.Webhook, Action: &event.WebhookRequest_Replay{
-		Replay: &event.ReplayDelivery{Alert: c.param("delivery"), Change: c.idem},
+		Replay: &event.ReplayDelivery{Alert: c.Param("delivery"), Change: c.Idem},
 	}})
 	if err != nil {
 		return nil, err
 	}
 	if len(a.Deliveries) != 1 {
-		return nil, unavailable(errUserAnswer)
+		return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
 	return a.Deliveries[0], nil
 }

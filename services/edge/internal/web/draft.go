@@ -11,6 +11,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -47,9 +48,9 @@ type draftRules struct {
 
 func (r *draftRules) longest() time.Duration {
 	if r.keyless {
-		return keylessLifetime
+		return endpoint.KeylessLifetime
 	}
-	return maxLifetime
+	return endpoint.MaxLifetime
 }
 
 // parse reads the draft from a JSON object.
@@ -88,7 +89,7 @@ func (d *draft) set(r *draftRules, name string, v httpin.Value) error {
 		if null {
 			return d.setLifetime(r, name, v)
 		}
-		t, err := instantField(name, v, r.now, r.longest())
+		t, err := endpoint.InstantField(name, v, r.now, r.longest())
 		d.ExpiresMs = new(t.UnixMilli())
 		return err
 	case "burnAfterRead":
@@ -147,7 +148,7 @@ func (d *draft) setContent(r *draftRules, v httpin.Value) error {
 
 // contentRequired is the answer to a creation without content. Programs compare its message, which has no full stop.
 func contentRequired() error {
-	return failedAt("content", fault.InvalidField, "content is required")
+	return endpoint.FailedAt("content", fault.InvalidField, "content is required")
 }
 
 func checkContent(text []byte, limit httpin.Limit) error {
@@ -239,7 +240,7 @@ func (d *draft) setLifetime(r *draftRules, name string, v httpin.Value) error {
 		d.expireIn(defaultLifetime(r.keyless))
 		return nil
 	}
-	to, err := lifetimeField(name, v, r.longest())
+	to, err := endpoint.LifetimeField(name, v, r.longest())
 	d.expireIn(to)
 	return err
 }
@@ -255,7 +256,7 @@ func (d *draft) expireIn(lifetime time.Duration) {
 
 func defaultLifetime(keyless bool) time.Duration {
 	if keyless {
-		return keylessLifetime
+		return endpoint.KeylessLifetime
 	}
 	return 0
 }
@@ -326,7 +327,7 @@ func (d *draft) addTag(name string, v httpin.Value) error {
 func jsonBytes(content httpin.Limit) int64 { return 6*content.Bytes + 64<<10 }
 
 // readContent reads a body of at most so many bytes. A longer one says what its content may have.
-func (s *Server) readContent(c *call, bytes int64, content httpin.Limit) ([]byte, error) {
+func (s *Server) readContent(c *endpoint.Call, bytes int64, content httpin.Limit) ([]byte, error) {
 	body, err := s.http.ReadBody(c.Ctx, httpin.Limit{Bytes: bytes})
 	return body, ofContent(err, content)
 }
@@ -340,7 +341,7 @@ func ofContent(err error, content httpin.Limit) error {
 }
 
 // setQuery takes the fields of a draft whose content is the body.
-func (d *draft) setQuery(c *call, r *draftRules) error {
+func (d *draft) setQuery(c *endpoint.Call, r *draftRules) error {
 	return httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) error {
 		if name == "content" {
 			e := httpin.UnknownParameter(name)

@@ -9,22 +9,23 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
 // changeEmail gives the account of the session another address. Its sessions stay.
-func (s *Server) changeEmail(c *call) error {
+func (s *Server) changeEmail(c *endpoint.Call) error {
 	if err := s.newEmail(c); err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
 // newEmail sets the email that the body has.
-func (s *Server) newEmail(c *call) error {
+func (s *Server) newEmail(c *endpoint.Call) error {
 	var email string
-	current, err := readWithPassword(c.json, httpin.Fields{"email": httpin.To(&email, emailField)})
+	current, err := readWithPassword(c.Fields, httpin.Fields{"email": httpin.To(&email, emailField)})
 	if err == nil && email == "" {
 		err = httpin.InvalidField("email", "is required")
 	}
@@ -35,15 +36,15 @@ func (s *Server) newEmail(c *call) error {
 	if err != nil {
 		return err
 	}
-	change := emailChange(c.idem, email)
+	change := emailChange(c.Idem, email)
 	for earlier := range slices.Chunk(user.EmailChange, emailChangeBytes) {
-		if len(change) == 0 || !bytes.HasPrefix(earlier, c.idem) {
+		if len(change) == 0 || !bytes.HasPrefix(earlier, c.Idem) {
 			continue
 		}
 		if !bytes.Equal(earlier, change) {
-			return idempotencyMismatch()
+			return endpoint.IdempotencyMismatch()
 		}
-		c.Set(headerReplayed, "true")
+		c.Set(endpoint.HeaderReplayed, "true")
 		return nil
 	}
 	if err := s.checkCurrentPassword(c, user, current); err != nil {
@@ -64,8 +65,8 @@ func emailChange(idem []byte, email string) []byte {
 }
 
 // storeEmail tells no more of other accounts than a registration does, and counts as one that fails.
-func (s *Server) storeEmail(c *call, set *event.SetEmail) error {
-	if err := s.checkFailures(s.http.Source(c.Ctx)); err != nil {
+func (s *Server) storeEmail(c *endpoint.Call, set *event.SetEmail) error {
+	if err := s.CheckFailures(s.http.Source(c.Ctx)); err != nil {
 		return err
 	}
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetEmail{SetEmail: set}})
@@ -75,11 +76,11 @@ func (s *Server) storeEmail(c *call, set *event.SetEmail) error {
 	case a.Status == event.UserStatus_USER_OK:
 		return nil
 	case a.Status == event.UserStatus_USER_EXISTS:
-		return s.sourceFailed(c.Ctx, emailTaken())
+		return s.SourceFailed(c.Ctx, emailTaken())
 	case a.Status == event.UserStatus_USER_CHANGED:
-		return failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+		return endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return sessionRequired()
+		return endpoint.SessionRequired()
 	}
-	return unavailable(errUserAnswer)
+	return endpoint.Unavailable(endpoint.ErrUserAnswer)
 }

@@ -10,11 +10,12 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 )
 
 type explanationView struct {
-	success
+	endpoint.Success
 	Request explainedView `json:"request"`
 }
 
@@ -56,12 +57,12 @@ type positionView struct {
 }
 
 // explain says how a request of the account's own was decided.
-func (s *Server) explain(c *call) error {
+func (s *Server) explain(c *endpoint.Call) error {
 	id, err := explainedID(c)
 	if err != nil {
 		return err
 	}
-	if err := s.checkHolder(c); err != nil {
+	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
 	e, err := s.explainOwn(c, bus.Question{Request: id})
@@ -72,16 +73,16 @@ func (s *Server) explain(c *call) error {
 }
 
 // explainOwn asks how a request of the account that calls was decided.
-func (s *Server) explainOwn(c *call, q bus.Question) (*bus.Explanation, error) {
-	e, err := s.bus.Explain(s.ctx, c.who.account, q)
-	if err == nil && e.Answer != nil && (e.Answer.Anonymous || e.Answer.Account != uint64(c.who.account)) {
-		err = notFound()
+func (s *Server) explainOwn(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
+	e, err := s.bus.Explain(s.ctx, c.Who.Account, q)
+	if err == nil && e.Answer != nil && (e.Answer.Anonymous || e.Answer.Account != uint64(c.Who.Account)) {
+		err = endpoint.NotFound()
 	}
 	return e, err
 }
 
 // explainAny says how a request of any account, or of none, was decided.
-func (s *Server) explainAny(c *call) error {
+func (s *Server) explainAny(c *endpoint.Call) error {
 	id, err := explainedID(c)
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func (s *Server) explainAny(c *call) error {
 }
 
 // explainForAdmin asks how a request of any account was decided, and has the journal tell of that.
-func (s *Server) explainForAdmin(c *call, q bus.Question) (*bus.Explanation, error) {
+func (s *Server) explainForAdmin(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
 	if err := s.note(c, 0, noteExplain, q.Request.String()); err != nil {
 		return nil, err
 	}
@@ -102,26 +103,26 @@ func (s *Server) explainForAdmin(c *call, q bus.Question) (*bus.Explanation, err
 }
 
 type progressView struct {
-	success
+	endpoint.Success
 	Done  uint64 `json:"done"`
 	Total uint64 `json:"total"`
 }
 
 // explained answers with the explanation, or with how far billing is. Then the same call leads to it later.
-func (s *Server) explained(c *call, e *bus.Explanation) error {
+func (s *Server) explained(c *endpoint.Call, e *bus.Explanation) error {
 	if e.Answer != nil {
-		return s.json(c.Ctx, fiber.StatusOK, explanationView{success: succeeded(), Request: viewExplained(e.Answer)})
+		return s.JSON(c.Ctx, fiber.StatusOK, explanationView{Success: endpoint.Succeeded(), Request: viewExplained(e.Answer)})
 	}
 	c.Location(c.Path())
 	c.Set(fiber.HeaderRetryAfter, "1")
-	return s.json(c.Ctx, fiber.StatusAccepted, progressView{success: succeeded(), Done: e.Done, Total: e.Total})
+	return s.JSON(c.Ctx, fiber.StatusAccepted, progressView{Success: endpoint.Succeeded(), Done: e.Done, Total: e.Total})
 }
 
 // explainedID is the id in the path; 404 for text that is no request id.
-func explainedID(c *call) (event.RequestID, error) {
+func explainedID(c *endpoint.Call) (event.RequestID, error) {
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("requestId")))
 	if err != nil {
-		return event.RequestID{}, notFound()
+		return event.RequestID{}, endpoint.NotFound()
 	}
 	return id, nil
 }
@@ -129,14 +130,14 @@ func explainedID(c *call) (event.RequestID, error) {
 func viewExplained(e *event.ExplainAnswer) explainedView {
 	v := e.GetVerdict()
 	out := explainedView{
-		Anonymous: e.Anonymous, QuotaKey: plan.QuotaKey(e.QuotaKey).String(), Time: formatTime(e.TimeMs),
-		Decision: decisionName(v), ChargeSource: chargeName(e.Charge, v.GetLimit()), Settlement: optionalText(e.Settlement),
+		Anonymous: e.Anonymous, QuotaKey: plan.QuotaKey(e.QuotaKey).String(), Time: endpoint.FormatTime(e.TimeMs),
+		Decision: decisionName(v), ChargeSource: chargeName(e.Charge, v.GetLimit()), Settlement: endpoint.OptionalText(e.Settlement),
 		Limit: v.GetLimit(), UsedBefore: e.UsedBefore, UsedAfter: e.UsedAfter,
-		Price: credits(e.PriceMicros), Cost: credits(e.CostMicros), PricesSince: formatTime(e.BookMs), Explanation: inWords(e),
+		Price: endpoint.Credits(e.PriceMicros), Cost: endpoint.Credits(e.CostMicros), PricesSince: endpoint.FormatTime(e.BookMs), Explanation: inWords(e),
 		Grants:  make([]grantUseView, 0, len(e.Grants)),
 		Journal: positionView{Stream: e.Stream, Sequence: e.Sequence, Index: &e.Index},
 	}
-	if id := requestIDText(e.RequestId); id != nil {
+	if id := endpoint.RequestIDText(e.RequestId); id != nil {
 		out.ID = *id
 	}
 	if !e.Anonymous {
@@ -146,11 +147,11 @@ func viewExplained(e *event.ExplainAnswer) explainedView {
 		out.Tier = new(plan.Tier(v.GetTier()).String())
 	}
 	if e.Charge == event.ChargeSource_CHARGE_CREDITS && v.GetCharge() == e.Charge {
-		out.BalanceAfter = new(credits(v.GetBalanceMicros()))
+		out.BalanceAfter = new(endpoint.Credits(v.GetBalanceMicros()))
 	}
 	for _, g := range e.Grants {
 		out.Grants = append(out.Grants, grantUseView{
-			Grant: strconv.FormatUint(g.Grant, 10), Amount: credits(g.AmountMicros), Reason: g.Reason,
+			Grant: strconv.FormatUint(g.Grant, 10), Amount: endpoint.Credits(g.AmountMicros), Reason: g.Reason,
 		})
 	}
 	if e.SettlementSequence != 0 {

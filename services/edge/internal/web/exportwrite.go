@@ -87,7 +87,7 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 		return err
 	}
 	month := time.UnixMilli(u.GetCreatedMs()).UTC()
-	for month = time.Date(month.Year(), month.Month(), 1, 0, 0, 0, 0, time.UTC); !month.After(x.s.now()); month = month.AddDate(0, 1, 0) {
+	for month = time.Date(month.Year(), month.Month(), 1, 0, 0, 0, 0, time.UTC); !month.After(x.s.Now()); month = month.AddDate(0, 1, 0) {
 		period := month.Format("2006-01")
 		a, err := x.query(ctx, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
 		if fault.KindOf(err) == fault.NotFound {
@@ -105,7 +105,7 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 
 // writeUsage writes the usage of all days that are kept, by quota key and API key.
 func (x *exporter) writeUsage(ctx context.Context, out *zip.Writer) error {
-	today := dayNumber(x.s.now())
+	today := dayNumber(x.s.Now())
 	a, err := x.query(ctx, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
 		FromDay: uint32(today - mostDays + 1), ToDay: uint32(today),
 	}}})
@@ -120,12 +120,12 @@ func (x *exporter) query(ctx context.Context, q *event.Query) (*event.QueryAnswe
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return x.s.query(x.account, q)
+	return x.s.Query(x.account, q)
 }
 
 // writeLedger writes the entries as a JSON array, the newest first.
 func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
-	w, err := x.create(out, "ledger.json", x.s.now())
+	w, err := x.create(out, "ledger.json", x.s.Now())
 	if err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (x *exporter) writeJSON(out *zip.Writer, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	w, err := x.create(out, name, x.s.now())
+	w, err := x.create(out, name, x.s.Now())
 	if err == nil {
 		_, err = w.Write(append(data, '\n'))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // fileBody is the content of a blob that is a file, or a part of it: an httpin.FileBody. Where the blob was not found whole
@@ -33,18 +34,18 @@ type fileBody struct {
 
 // openBody opens what an answer shows of a content: length bytes from offset. The caller closes it. Before a part is sent, the
 // whole is compared with its hash.
-func (s *Server) openBody(c *call, content *event.Content, offset, length int64, part bool) (io.ReadCloser, error) {
+func (s *Server) openBody(c *endpoint.Call, content *event.Content, offset, length int64, part bool) (io.ReadCloser, error) {
 	if content.GetBlob() == "" {
 		return s.openContent(s.ctx, content, offset, length)
 	}
 	if part {
-		if err := s.whole.check(s.ctx, content, c.hungUp); err != nil {
+		if err := s.whole.check(s.ctx, content, c.HungUp); err != nil {
 			return nil, err
 		}
 	}
 	r, info, err := s.blobs.Get(s.ctx, content.Blob, offset, length)
 	if err != nil {
-		return nil, unavailable(fmt.Errorf("open content: %w", err))
+		return nil, endpoint.Unavailable(fmt.Errorf("open content: %w", err))
 	}
 	filed, ok := r.(blob.Filed)
 	if !ok {
@@ -52,7 +53,7 @@ func (s *Server) openBody(c *call, content *event.Content, offset, length int64,
 	}
 	body, err := s.whole.body(s.ctx, filed, content, info)
 	if err != nil {
-		return nil, unavailable(fmt.Errorf("open content: %w", errors.Join(err, r.Close())))
+		return nil, endpoint.Unavailable(fmt.Errorf("open content: %w", errors.Join(err, r.Close())))
 	}
 	body.Closer = r
 	return body, nil

@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
@@ -23,7 +24,7 @@ const (
 	linkLifetime = 15 * time.Minute // of a downloadUrl
 )
 
-func (s *Server) getFile(c *call) error {
+func (s *Server) getFile(c *endpoint.Call) error {
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
@@ -32,41 +33,41 @@ func (s *Server) getFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	id := c.param("id")
+	id := c.Param("id")
 	if download {
 		if done, err := s.fileUnchanged(c, id, conditions); done || err != nil {
 			return err
 		}
 	}
-	m := s.meter(c).startRead()
+	m := s.Meter(c).StartRead()
 	var pending *bus.PendingRead
 	if event.ValidItemID(id) {
-		pending = s.bus.StartRead(event.File, &event.Read{Item: id, Requester: uint64(c.who.account)})
+		pending = s.bus.StartRead(event.File, &event.Read{Item: id, Requester: uint64(c.Who.Account)})
 	}
-	if err := m.waitRead(); err != nil {
+	if err := m.WaitRead(); err != nil {
 		return err
 	}
 	doc, err := s.readDocument(pending)
 	if err != nil {
-		return m.void(err)
+		return m.Void(err)
 	}
 	if !download {
-		err := send(c.Ctx, fiber.StatusOK, s.fileMembers(newAnswer(768).key("file"), doc).
-			str("downloadUrl", s.downloadURL(doc.Id)).end().remaining(m.remaining()))
+		err := endpoint.Send(c.Ctx, fiber.StatusOK, s.fileMembers(endpoint.NewAnswer(768).Key("file"), doc).
+			Str("downloadUrl", s.downloadURL(doc.Id)).End().Remaining(m.Remaining()))
 		if err != nil {
-			return m.void(err)
+			return m.Void(err)
 		}
-		m.served()
+		m.Served()
 		return nil
 	}
 	if err := s.sendFile(c, doc, conditions); err != nil {
-		return m.void(err)
+		return m.Void(err)
 	}
 	if c.Response().StatusCode() == fiber.StatusNotModified {
-		return m.void(nil)
+		return m.Void(nil)
 	}
-	m.served()
-	c.Set(headerQuotaRemaining, strconv.FormatInt(m.remaining(), 10))
+	m.Served()
+	c.Set(endpoint.HeaderQuotaRemaining, strconv.FormatInt(m.Remaining(), 10))
 	return nil
 }
 
@@ -100,7 +101,7 @@ func validatorsOf(d event.Domain, doc *event.Document) httpin.Validators {
 }
 
 // sendFile answers with the file's bytes or the part that Range asks for, or with 304 where the client has them.
-func (s *Server) sendFile(c *call, doc *event.Document, conditions httpin.Conditions) error {
+func (s *Server) sendFile(c *endpoint.Call, doc *event.Document, conditions httpin.Conditions) error {
 	v := validatorsOf(event.File, doc)
 	known, err := conditions.Check(v)
 	switch {
@@ -117,7 +118,7 @@ func (s *Server) sendFile(c *call, doc *event.Document, conditions httpin.Condit
 }
 
 // sendContent answers with a document's content, or the part that Range asks for.
-func (s *Server) sendContent(c *call, doc *event.Document, v httpin.Validators) error {
+func (s *Server) sendContent(c *endpoint.Call, doc *event.Document, v httpin.Validators) error {
 	err := httpin.WriteRange(c.Ctx, &httpin.Ranged{
 		Size: int64(doc.GetContent().GetSizeBytes()), Validators: v,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
@@ -125,34 +126,34 @@ func (s *Server) sendContent(c *call, doc *event.Document, v httpin.Validators) 
 		},
 	})
 	if errors.Is(err, blob.ErrNotFound) {
-		return notFound() // deleted since it was read
+		return endpoint.NotFound() // deleted since it was read
 	}
 	return err
 }
 
 // fileMembers are the members of a file that lists show as well.
-func (s *Server) fileMembers(o object, doc *event.Document) object {
-	return fileFacts(append(o, '{').str("id", doc.Id), doc).str("visibility", event.Visibility(doc.Visibility).String()).
-		time("createdAt", doc.CreatedMs).time("expiresAt", doc.ExpiresMs).str("url", s.url("/f/"+doc.Id))
+func (s *Server) fileMembers(o endpoint.Object, doc *event.Document) endpoint.Object {
+	return fileFacts(append(o, '{').Str("id", doc.Id), doc).Str("visibility", event.Visibility(doc.Visibility).String()).
+		Time("createdAt", doc.CreatedMs).Time("expiresAt", doc.ExpiresMs).Str("url", s.URL("/f/"+doc.Id))
 }
 
-func fileFacts(o object, doc *event.Document) object {
-	return o.str("name", doc.Title).int("size", int64(doc.GetContent().GetSizeBytes())).str("contentType", doc.ContentType).
-		str("sha256", fileTag(doc))
+func fileFacts(o endpoint.Object, doc *event.Document) endpoint.Object {
+	return o.Str("name", doc.Title).Int("size", int64(doc.GetContent().GetSizeBytes())).Str("contentType", doc.ContentType).
+		Str("sha256", fileTag(doc))
 }
 
 // downloadURL is a signed link to the bytes of a file, good for linkLifetime. Whoever has it may read this file and no other,
 // since whoever asked for it might.
 func (s *Server) downloadURL(id string) string {
-	expires := s.now().Add(linkLifetime).Unix()
+	expires := s.Now().Add(linkLifetime).Unix()
 	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(downloadPath(id), expires)}}
-	return s.contentBase() + downloadPath(id) + "?" + q.Encode()
+	return s.ContentBase() + downloadPath(id) + "?" + q.Encode()
 }
 
 func downloadPath(id string) string { return "/f/" + id + "/download" }
 
 // downloadFile serves a signed link. It is not metered.
-func (s *Server) downloadFile(c *call) error {
+func (s *Server) downloadFile(c *endpoint.Call) error {
 	var expiresText, signature string
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
 		"expires":   httpin.To(&expiresText, httpin.StringField),
@@ -165,9 +166,9 @@ func (s *Server) downloadFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	id := c.param("id")
+	id := c.Param("id")
 	expires, err := strconv.ParseInt(expiresText, 10, 64)
-	if err != nil || !event.ValidItemID(id) || expires <= s.now().Unix() || !s.secret.CheckLink(downloadPath(id), expires, signature) {
+	if err != nil || !event.ValidItemID(id) || expires <= s.Now().Unix() || !s.secret.CheckLink(downloadPath(id), expires, signature) {
 		return fault.New(fault.NotFound, "This download link is not valid or has expired. Get a new downloadUrl from %s/get/:id.", filesAPI)
 	}
 	doc, err := s.readDocument(s.bus.StartRead(event.File, &event.Read{Item: id, ByLink: true}))
@@ -177,4 +178,4 @@ func (s *Server) downloadFile(c *call) error {
 	return s.sendFile(c, doc, conditions)
 }
 
-func (s *Server) deleteFile(c *call) error { return s.deleteItem(c, event.File, "id") }
+func (s *Server) deleteFile(c *endpoint.Call) error { return s.deleteItem(c, event.File, "id") }

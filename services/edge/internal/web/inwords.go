@@ -8,6 +8,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -90,9 +91,9 @@ func (w *wording) paid() {
 		w.say("The quota was used up, and credits paid for it. Then another request failed and was given back, which made room in the "+
 			"quota (message %d): the credits came back, and it is free.", w.ReturnedSequence)
 	case w.Charge == event.ChargeSource_CHARGE_CREDITS:
-		w.say("The quota was used up, so it cost %s credits, paid from %s.", credits(w.CostMicros), w.grants())
+		w.say("The quota was used up, so it cost %s credits, paid from %s.", endpoint.Credits(w.CostMicros), w.grants())
 		if w.v.GetCharge() == w.Charge {
-			w.say("After it %s credits were left.", credits(w.v.GetBalanceMicros()))
+			w.say("After it %s credits were left.", endpoint.Credits(w.v.GetBalanceMicros()))
 		}
 	case w.Charge == event.ChargeSource_CHARGE_QUOTA && !w.Anonymous:
 		w.say("It was within the quota and cost nothing.")
@@ -108,7 +109,7 @@ func (w *wording) grants() string {
 	}
 	parts := make([]string, 0, len(w.Grants))
 	for _, g := range w.Grants {
-		parts = append(parts, fmt.Sprintf("grant “%s” (%s)", g.Reason, credits(g.AmountMicros)))
+		parts = append(parts, fmt.Sprintf("grant “%s” (%s)", g.Reason, endpoint.Credits(g.AmountMicros)))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -126,7 +127,7 @@ func (w *wording) refusal() string {
 		case w.PriceMicros == 0:
 			return fmt.Sprintf("%s in %s were used, and the %s plan sells no more of them", limit, month, tierTitle(w.v.Tier))
 		}
-		return fmt.Sprintf("%s in %s were used, and the balance was below the price of one more, %s credits", limit, month, credits(w.PriceMicros))
+		return fmt.Sprintf("%s in %s were used, and the balance was below the price of one more, %s credits", limit, month, endpoint.Credits(w.PriceMicros))
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
 		return fmt.Sprintf("%s is not available on the %s plan", w.key, tierTitle(w.v.Tier))
 	case event.Decision_ANONYMOUS_LIMIT:
@@ -156,7 +157,7 @@ func (w *wording) refusal() string {
 			whose = "key"
 		}
 		passed := fmt.Sprintf("the price of one more, %s credits, would have passed the %s's spending cap of %s credits %s",
-			credits(w.PriceMicros), whose, credits(w.v.Cap.GetAmountMicros()), capPeriod(w.v.Cap.GetPeriod()))
+			endpoint.Credits(w.PriceMicros), whose, endpoint.Credits(w.v.Cap.GetAmountMicros()), capPeriod(w.v.Cap.GetPeriod()))
 		if w.v.Held {
 			passed += held
 		}

@@ -3,25 +3,26 @@ package web
 import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // newKey is the key that this call makes, or that the first call with its Idempotency-Key made. Billing gives its version.
-func (s *Server) newKey(c *call, account event.AccountID) apikey.Key {
+func (s *Server) newKey(c *endpoint.Call, account event.AccountID) apikey.Key {
 	return s.secret.NewKey(account, keyCommand(c))
 }
 
 // keyCommand is the id of the command that makes a key.
-func keyCommand(c *call) []byte {
-	if len(c.idem) > 0 {
-		return c.idem
+func keyCommand(c *endpoint.Call) []byte {
+	if len(c.Idem) > 0 {
+		return c.Idem
 	}
-	id := c.id()
+	id := c.ID()
 	return id[:]
 }
 
 // madeKey is the key that a command has made, with its version. Of a command that was answered before it finds the key of
 // then: the edge that answered may sign with another secret.
-func (s *Server) madeKey(c *call, key apikey.Key, o *event.CommandOutcome) (apikey.Key, error) {
+func (s *Server) madeKey(c *endpoint.Call, key apikey.Key, o *event.CommandOutcome) (apikey.Key, error) {
 	key.Version = o.KeyVersion
 	if !o.Replayed {
 		return key, nil
@@ -45,16 +46,11 @@ func (s *Server) madeKey(c *call, key apikey.Key, o *event.CommandOutcome) (apik
 
 // currentKey tells whether the key is a current one of its account.
 func (s *Server) currentKey(key apikey.Key) (bool, error) {
-	a, err := s.bus.Query(s.ctx, key.Account, &event.Query{Query: &event.Query_Usage{Usage: keyCheck(key)}})
+	a, err := s.bus.Query(s.ctx, key.Account, &event.Query{Query: &event.Query_Usage{Usage: endpoint.KeyCheck(key)}})
 	if err != nil {
 		return false, err
 	}
 	return a.Status == event.QueryStatus_QUERY_OK || a.Status == event.QueryStatus_QUERY_KEY_SCOPE, nil
-}
-
-// keyCheck is a query for the usage of a key's account, as long as the key is a current one and has no scopes.
-func keyCheck(key apikey.Key) *event.UsageQuery {
-	return &event.UsageQuery{CheckKey: true, Key: key.Number, KeyVersion: key.Version, KeyFingerprint: key.Fingerprint()}
 }
 
 // rotation is the part of a key that billing stores.

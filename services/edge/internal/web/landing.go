@@ -2,74 +2,33 @@ package web
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"golang.org/x/sync/singleflight"
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
 )
 
-// pricesAge is how long a price book is shown before billing is asked again.
-const pricesAge = 30 * time.Second
-
-// priceCache is the price book for pages. What a request costs is billing's to say, each time.
-type priceCache struct {
-	asking singleflight.Group
-	last   atomic.Pointer[pricesAt]
-}
-
-type pricesAt struct {
-	book *event.PriceBook
-	at   time.Time
-}
-
-// prices is the price book in force, or the last that is known and an error.
-func (s *Server) prices() (*event.PriceBook, error) {
-	known := s.priceBook.last.Load()
-	if known != nil && s.now().Sub(known.at).Abs() < pricesAge {
-		return known.book, nil
-	}
-	found, err, _ := s.priceBook.asking.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
-		defer cancel()
-		book, err := s.bus.Prices(ctx)
-		if err == nil {
-			s.priceBook.last.Store(&pricesAt{book, s.now()})
-		}
-		return book, err
-	})
-	if err != nil {
-		if known != nil {
-			return known.book, err
-		}
-		return nil, err
-	}
-	return found.(*event.PriceBook), nil
-}
-
 // landing shows the first page with an empty form.
-func (s *Server) landing(c *call) error {
+func (s *Server) landing(c *endpoint.Call) error {
 	return s.showLanding(c, fiber.StatusOK, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
 }
 
 // showLanding shows the first page. It is of use without what billing knows. A form that was refused keeps its Once: the
 // paste may exist where the answer says that it is not known, and sending the same again must not make another.
-func (s *Server) showLanding(c *call, status int, draft pages.Draft) error {
-	book, err := s.prices()
-	shown := &pages.Landing{URL: s.url(""), Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
+func (s *Server) showLanding(c *endpoint.Call, status int, draft pages.Draft) error {
+	book, err := s.Prices()
+	shown := &pages.Landing{URL: s.URL(""), Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
 	shown.Draft.Once = cmp.Or(draft.Once, rand.Text())
 	if err == nil { // else each reader would wait for billing again
-		shown.Allowance = s.allowance(c)
+		shown.Allowance = s.Allowance(c)
 	}
 	if s.ops != nil {
 		shown.Checks = "/readyz"
@@ -79,7 +38,7 @@ func (s *Server) showLanding(c *call, status int, draft pages.Draft) error {
 
 // createFromPage makes a quick paste of the landing page's form. A form that is refused is shown again, with what was
 // written and why it can't be taken.
-func (s *Server) createFromPage(c *call) error {
+func (s *Server) createFromPage(c *endpoint.Call) error {
 	body, err := s.readPasteForm(c)
 	if err != nil {
 		return err
@@ -89,12 +48,12 @@ func (s *Server) createFromPage(c *call) error {
 		return err
 	}
 	if form.APIKey != "" { // a page that shows a new key sends it along
-		if err := s.useKey(c, form.APIKey); err != nil {
+		if err := s.UseKey(c, form.APIKey); err != nil {
 			return err
 		}
 	}
 	n := s.newCreation(c, quickKind())
-	done, err := s.createOfForm(n, form, bodyHash(c.Ctx, body))
+	done, err := s.createOfForm(n, form, endpoint.BodyHash(c.Ctx, body))
 	if err != nil {
 		if !pages.WantsHTML(c.Ctx) {
 			return err
@@ -105,10 +64,10 @@ func (s *Server) createFromPage(c *call) error {
 		Document: &event.Document{
 			Id: done.outcome.Item, ExpiresMs: done.outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
 		},
-		Protected: n.draft.password != nil && *n.draft.password != "", URL: s.url(""),
+		Protected: n.draft.password != nil && *n.draft.password != "", URL: s.URL(""),
 		Path: quickKind().page + done.outcome.Item, Remaining: plan.Unlimited,
 	}
-	if !c.who.anonymous {
+	if !c.Who.Anonymous {
 		shown.Account, shown.Remaining = true, done.remaining
 	} else {
 		shown.Remaining = done.remaining
@@ -125,25 +84,23 @@ func (s *Server) createOfForm(n *creation, form *pages.Draft, hash uint64) (*wri
 		return nil, err
 	}
 	c := n.call
-	if form.Once != "" && c.idem == nil {
+	if form.Once != "" && c.Idem == nil {
 		key := form.Once + " " + strconv.FormatUint(hash, 16)
-		id := event.NewIdempotencyID(c.who.payer().Bytes(), c.Method(), c.Path(), key)
-		c.idem = id[:]
+		id := event.NewIdempotencyID(c.Who.Payer().Bytes(), c.Method(), c.Path(), key)
+		c.Idem = id[:]
 	}
 	n.received(hash)
 	return s.create(n)
 }
 
 // readPasteForm reads the body. A form writes a line end in six bytes, and other characters in three for each of theirs.
-func (s *Server) readPasteForm(c *call) ([]byte, error) {
+func (s *Server) readPasteForm(c *endpoint.Call) ([]byte, error) {
 	if name, charset, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !httpin.UTF8(charset) {
 		return nil, httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 	}
-	limit := c.route.body.limit()
+	limit := c.Row.Body.Limit()
 	return s.readContent(c, jsonBytes(limit), limit)
 }
-
-const maxOnceBytes = 64
 
 func parsePasteForm(body []byte) (*pages.Draft, error) {
 	out := &pages.Draft{}
@@ -158,7 +115,7 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 	if err := httpin.ParseForm(body, fields); err != nil {
 		return nil, err
 	}
-	if len(out.Once) > maxOnceBytes {
+	if len(out.Once) > endpoint.MaxOnceBytes {
 		return nil, httpin.InvalidField("once", "must be what the page has")
 	}
 	// A browser writes each line end of a text as CR LF.
@@ -193,9 +150,9 @@ func (d *draft) fill(r *draftRules, form *pages.Draft) error {
 }
 
 // refusePasteForm shows the form again. The error stands beside its field.
-func (s *Server) refusePasteForm(c *call, form *pages.Draft, err error) error {
-	s.fail(c.Context(), c.Route().Path, err)
-	e := asFault(err)
+func (s *Server) refusePasteForm(c *endpoint.Call, form *pages.Draft, err error) error {
+	s.Fail(c.Context(), c.Route().Path, err)
+	e := endpoint.AsFault(err)
 	name, known := fieldLabels()[e.Field]
 	message := e.Message
 	if known {

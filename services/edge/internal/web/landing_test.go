@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
@@ -34,11 +35,11 @@ func TestTheLandingPageIsOfUseWithoutBilling(t *testing.T) {
 func TestAFormThatMayHaveBeenTakenIsShownWithItsOnce(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(s *Server) {
 		s.http.Handle("GET", "/refused/paste", func(c *fiber.Ctx) error {
-			return s.refusePasteForm(&call{Ctx: c}, &pages.Draft{Once: c.Query("once")}, fault.New(fault.Kind(c.Query("kind")), "No."))
+			return s.refusePasteForm(&endpoint.Call{Ctx: c}, &pages.Draft{Once: c.Query("once")}, fault.New(fault.Kind(c.Query("kind")), "No."))
 		})
 		s.http.Handle("GET", "/refused/sign-up", func(c *fiber.Ctx) error {
 			form := &console.Sign{Once: c.Query("once")}
-			return s.refuseSign(&call{Ctx: c}, form, s.console.SignUp, fault.New(fault.Kind(c.Query("kind")), "No."))
+			return s.refuseSign(&endpoint.Call{Ctx: c}, form, s.console.SignUp, fault.New(fault.Kind(c.Query("kind")), "No."))
 		})
 	})
 	for _, test := range []struct {
@@ -71,13 +72,13 @@ func TestAFormIsReadAsABrowserWritesIt(t *testing.T) {
 	for body, want := range map[string]string{
 		"content=%zz": httpin.CodeMalformed, "content=a;b": httpin.CodeMalformed, "content=%ff": httpin.CodeMalformed,
 		"content=a&content=b": httpin.CodeInvalidField, "expires=1": httpin.CodeUnknownField, "tags=a": httpin.CodeUnknownField,
-		"once=" + strings.Repeat("x", maxOnceBytes+1): httpin.CodeInvalidField,
+		"once=" + strings.Repeat("x", endpoint.MaxOnceBytes+1): httpin.CodeInvalidField,
 	} {
-		if _, err := parsePasteForm([]byte(body)); err == nil || string(asFault(err).Kind) != want {
+		if _, err := parsePasteForm([]byte(body)); err == nil || string(endpoint.AsFault(err).Kind) != want {
 			t.Errorf("%.40s: %v, want %s", body, err, want)
 		}
 	}
-	if _, err := parsePasteForm([]byte("once=" + strings.Repeat("x", maxOnceBytes))); err != nil {
+	if _, err := parsePasteForm([]byte("once=" + strings.Repeat("x", endpoint.MaxOnceBytes))); err != nil {
 		t.Error(err)
 	}
 }
@@ -93,7 +94,7 @@ func TestThePasswordFormHasAPasswordAlone(t *testing.T) {
 		"password=%ff": httpin.CodeMalformed, "password=%zz": httpin.CodeMalformed, "password=a&password=b": httpin.CodeInvalidField,
 		"passwort=a": httpin.CodeUnknownField,
 	} {
-		if _, err := parseReveal([]byte(body)); err == nil || string(asFault(err).Kind) != want {
+		if _, err := parseReveal([]byte(body)); err == nil || string(endpoint.AsFault(err).Kind) != want {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/base64"
 	"errors"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -22,10 +22,8 @@ const (
 	requestChars = 36
 )
 
-const cursorChars = 512
-
 type ledgerView struct {
-	success
+	endpoint.Success
 	Entries    []entryView `json:"entries"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
@@ -52,7 +50,7 @@ type ledgerSearch struct {
 func (l *ledgerSearch) fields() httpin.Fields {
 	q := &l.asked
 	return httpin.Fields{
-		"cursor":   httpin.To(&q.Cursor, opaqueCursor),
+		"cursor":   httpin.To(&q.Cursor, endpoint.OpaqueCursor),
 		"type":     httpin.To(&q.Type, ledgerTypeField),
 		"quotaKey": httpin.To(&q.QuotaKey, quotaKeyField),
 		"from": func(name string, v httpin.Value) error {
@@ -81,9 +79,9 @@ func (l *ledgerSearch) query() (*event.LedgerQuery, error) {
 }
 
 // ledger answers with a page of the ledger in JSON, or with a table of up to maxTable entries.
-func (s *Server) ledger(c *call) error {
+func (s *Server) ledger(c *endpoint.Call) error {
 	table := wantsCSV(c)
-	most, limit := uint64(maxPage), uint64(defaultPage)
+	most, limit := uint64(endpoint.MaxPage), uint64(endpoint.DefaultPage)
 	if table {
 		most, limit = maxTable, maxTable
 	}
@@ -97,43 +95,43 @@ func (s *Server) ledger(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkHolder(c); err != nil {
+	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
 	if table {
 		return s.ledgerTable(c, q, int(limit))
 	}
 	q.Limit = uint32(limit)
-	page, err := s.ledgerPage(c.who.account, q)
+	page, err := s.ledgerPage(c.Who.Account, q)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewLedger(page))
+	return s.JSON(c.Ctx, fiber.StatusOK, viewLedger(page))
 }
 
 func (s *Server) ledgerPage(account event.AccountID, q *event.LedgerQuery) (*event.LedgerAnswer, error) {
-	a, err := s.query(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
+	a, err := s.Query(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
 	if err != nil {
 		return nil, err
 	}
 	if a.GetLedger() == nil {
-		return nil, unavailable(errQueryAnswer)
+		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}
 	return a.GetLedger(), nil
 }
 
 // ledgerTable answers in CSV. Where there are more entries, the Link header leads to the rest.
-func (s *Server) ledgerTable(c *call, q *event.LedgerQuery, limit int) error {
+func (s *Server) ledgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int) error {
 	var records [][]string
 	for asked := 1; ; asked++ {
 		q.Limit = uint32(min(limit-len(records), tablePage))
-		page, err := s.ledgerPage(c.who.account, q)
+		page, err := s.ledgerPage(c.Who.Account, q)
 		if err != nil {
 			return err
 		}
 		for _, e := range viewLedger(page).Entries {
 			records = append(records, []string{
-				e.ID, e.Time, e.Type, optional(e.QuotaKey), e.Amount, e.Balance, optional(e.RequestID), cell(optional(e.Reason)),
+				e.ID, e.Time, e.Type, endpoint.Optional(e.QuotaKey), e.Amount, e.Balance, endpoint.Optional(e.RequestID), cell(endpoint.Optional(e.Reason)),
 			})
 		}
 		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
@@ -148,31 +146,12 @@ func (s *Server) ledgerTable(c *call, q *event.LedgerQuery, limit int) error {
 }
 
 // nextTable is the path and query of the same call that goes on behind a cursor.
-func (s *Server) nextTable(c *call, cursor []byte) string {
+func (s *Server) nextTable(c *endpoint.Call, cursor []byte) string {
 	args := fasthttp.AcquireArgs()
 	defer fasthttp.ReleaseArgs(args)
 	c.Context().QueryArgs().CopyTo(args)
-	args.Set("cursor", formatOpaque(cursor))
+	args.Set("cursor", endpoint.FormatOpaque(cursor))
 	return c.Path() + "?" + args.String()
-}
-
-func formatOpaque(cursor []byte) string { return base64.RawURLEncoding.EncodeToString(cursor) }
-
-// nextCursor is what a page shows of the cursor behind it, which is empty at the end of the list.
-func nextCursor(cursor []byte) (text *string, more bool) {
-	if len(cursor) == 0 {
-		return nil, false
-	}
-	return new(formatOpaque(cursor)), true
-}
-
-// opaqueCursor reads a cursor whose bytes billing checks.
-func opaqueCursor(_ string, v httpin.Value) ([]byte, error) {
-	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
-	if err != nil || len(cursor) == 0 || len(v.Text) > cursorChars {
-		return nil, invalidCursor()
-	}
-	return cursor, nil
 }
 
 func ledgerTypeField(name string, v httpin.Value) (event.LedgerType, error) {
@@ -228,15 +207,15 @@ func momentField(name string, v httpin.Value) (moment, error) {
 }
 
 func viewLedger(l *event.LedgerAnswer) ledgerView {
-	out := ledgerView{success: succeeded(), Entries: make([]entryView, 0, len(l.Entries))}
+	out := ledgerView{Success: endpoint.Succeeded(), Entries: make([]entryView, 0, len(l.Entries))}
 	for _, e := range l.Entries {
 		out.Entries = append(out.Entries, entryView{
-			ID: e.Id, Time: formatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
-			Amount: credit.Micros(e.AmountMicros).String(), Balance: credits(e.BalanceMicros),
-			RequestID: requestIDText(e.RequestId), Reason: optionalText(e.Reason),
+			ID: e.Id, Time: endpoint.FormatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
+			Amount: credit.Micros(e.AmountMicros).String(), Balance: endpoint.Credits(e.BalanceMicros),
+			RequestID: endpoint.RequestIDText(e.RequestId), Reason: endpoint.OptionalText(e.Reason),
 		})
 	}
-	out.NextCursor, out.HasMore = nextCursor(l.NextCursor)
+	out.NextCursor, out.HasMore = endpoint.NextCursor(l.NextCursor)
 	return out
 }
 

@@ -10,115 +10,104 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
-
-const (
-	defaultPage = 50
-	maxPage     = 100
-)
-
-// pageLimit is how many items a page of a list may have.
-func pageLimit(name string, v httpin.Value) (uint32, error) {
-	n, err := httpin.CountField(maxPage)(name, v)
-	return uint32(n), err
-}
 
 // listing is a kind of list.
 type listing struct {
 	domain event.Domain
 	field  string        // of the answer
 	scope  plan.QuotaKey // that a key with scopes needs for a list that is not metered
-	item   func(o object, doc *event.Document) object
+	item   func(o endpoint.Object, doc *event.Document) endpoint.Object
 }
 
 func (s *Server) textList(k *textKind) *listing {
-	return &listing{domain: k.domain, field: "pastes", scope: k.read, item: func(o object, doc *event.Document) object {
+	return &listing{domain: k.domain, field: "pastes", scope: k.read, item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
 		return s.listedText(o, k, doc)
 	}}
 }
 
 func (s *Server) fileList() *listing {
-	return &listing{domain: event.File, field: "files", item: func(o object, doc *event.Document) object {
-		return s.fileMembers(o, doc).end()
+	return &listing{domain: event.File, field: "files", item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
+		return s.fileMembers(o, doc).End()
 	}}
 }
 
 // list answers with one page of the account's documents, newest first unless asked otherwise. Lists that have no quota key
 // are not metered.
-func (s *Server) list(c *call, l *listing) error {
+func (s *Server) list(c *endpoint.Call, l *listing) error {
 	q, err := s.listQuery(c, l)
 	if err != nil {
 		return err
 	}
-	if c.route.key == unmetered {
+	if c.Row.Key == endpoint.Unmetered {
 		if err := s.checkUnmetered(c, l.scope); err != nil {
 			return err
 		}
 		return s.answerList(c, l, q)
 	}
-	m := s.meter(c)
-	if err := m.start().wait(); err != nil {
+	m := s.Meter(c)
+	if err := m.Start().Wait(); err != nil {
 		return err
 	}
 	if err := s.answerList(c, l, q); err != nil {
-		return m.void(err)
+		return m.Void(err)
 	}
-	m.served()
+	m.Served()
 	return nil
 }
 
 // answerList asks for the page and answers with it.
-func (s *Server) answerList(c *call, l *listing, q *event.ListRequest) error {
+func (s *Server) answerList(c *endpoint.Call, l *listing, q *event.ListRequest) error {
 	page, err := s.bus.List(s.ctx, l.domain, q)
 	if err != nil {
 		return err
 	}
-	o := append(newAnswer(256+512*len(page.Documents)).key(l.field), '[')
+	o := append(endpoint.NewAnswer(256+512*len(page.Documents)).Key(l.field), '[')
 	for i, doc := range page.Documents {
 		if i > 0 {
 			o = append(o, ',')
 		}
 		o = l.item(o, doc)
 	}
-	return sendPage(c, o, s.nextCursor(l, &c.who, q, page))
+	return sendPage(c, o, s.nextCursor(l, &c.Who, q, page))
 }
 
 // sendPage ends the list in o and answers with it. next is the cursor of the next page, empty for the last one.
-func sendPage(c *call, o object, next string) error {
-	o = append(o, ']').key("nextCursor")
+func sendPage(c *endpoint.Call, o endpoint.Object, next string) error {
+	o = append(o, ']').Key("nextCursor")
 	if next != "" {
-		o = appendString(o, next)
+		o = endpoint.AppendString(o, next)
 	} else {
 		o = append(o, "null"...)
 	}
-	return send(c.Ctx, fiber.StatusOK, o.bool("hasMore", next != "").remaining(plan.Unlimited))
+	return endpoint.Send(c.Ctx, fiber.StatusOK, o.Bool("hasMore", next != "").Remaining(plan.Unlimited))
 }
 
 // checkUnmetered has billing confirm the key of a call that it does not count. A key with scopes needs that one.
-func (s *Server) checkUnmetered(c *call, scope plan.QuotaKey) error {
-	if err := s.checkKey(c, scope); err != nil {
+func (s *Server) checkUnmetered(c *endpoint.Call, scope plan.QuotaKey) error {
+	if err := s.CheckKey(c, scope); err != nil {
 		return err
 	}
-	c.Set(headerChargeSource, "none")
+	c.Set(endpoint.HeaderChargeSource, "none")
 	return nil
 }
 
 // listQuery reads the parameters of a list.
-func (s *Server) listQuery(c *call, l *listing) (*event.ListRequest, error) {
-	q := &event.ListRequest{Account: uint64(c.who.account), Limit: defaultPage}
+func (s *Server) listQuery(c *endpoint.Call, l *listing) (*event.ListRequest, error) {
+	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: endpoint.DefaultPage}
 	var cursor string
 	if err := httpin.QueryFields(c.Ctx, listFields(q, &cursor).Set); err != nil {
 		return nil, err
 	}
-	return q, s.continueList(q, l, &c.who, cursor)
+	return q, s.continueList(q, l, &c.Who, cursor)
 }
 
 // listFields are the parameters of a list.
 func listFields(q *event.ListRequest, cursor *string) httpin.Fields {
 	return httpin.Fields{
-		"limit":    httpin.To(&q.Limit, pageLimit),
+		"limit":    httpin.To(&q.Limit, endpoint.PageLimit),
 		"cursor":   httpin.To(cursor, httpin.StringField),
 		"q":        httpin.To(&q.TitleContains, httpin.Line(nameChars)),
 		"tag":      httpin.To(&q.Tag, httpin.Line(tagChars)),
@@ -139,30 +128,24 @@ func listFields(q *event.ListRequest, cursor *string) httpin.Fields {
 }
 
 // continueList has a list go on where the cursor says; an empty one is its beginning.
-func (s *Server) continueList(q *event.ListRequest, l *listing, who *caller, cursor string) error {
+func (s *Server) continueList(q *event.ListRequest, l *listing, who *endpoint.Caller, cursor string) error {
 	if cursor == "" {
 		return nil
 	}
 	at, ok := s.parseCursor(cursorScope(l, who, q), cursor)
 	if !ok {
-		return invalidCursor()
+		return endpoint.InvalidCursor()
 	}
 	q.AfterPosition, q.AfterId = at.listed, at.id
 	return nil
 }
 
-// nextCursor is the cursor of the page after this one; empty where this is the last.
-func (s *Server) nextCursor(l *listing, who *caller, q *event.ListRequest, page *event.ListAnswer) string {
+// NextCursor is the cursor of the page after this one; empty where this is the last.
+func (s *Server) nextCursor(l *listing, who *endpoint.Caller, q *event.ListRequest, page *event.ListAnswer) string {
 	if !page.More {
 		return ""
 	}
 	return s.formatCursor(cursorScope(l, who, q), position{page.ScannedPosition, page.ScannedId})
-}
-
-func invalidCursor() error {
-	e := fault.New(fault.InvalidCursor, "cursor is not a nextCursor of this list. Begin again without it.")
-	e.Field = "cursor"
-	return e
 }
 
 // position is where in a list a page ended.
@@ -172,12 +155,12 @@ type position struct {
 }
 
 // cursorScope is where a cursor is valid: the list, the account and the order. Filters may change.
-func cursorScope(l *listing, who *caller, q *event.ListRequest) string {
+func cursorScope(l *listing, who *endpoint.Caller, q *event.ListRequest) string {
 	order := " desc "
 	if q.Ascending {
 		order = " asc "
 	}
-	return "cursor 1 " + string(l.domain) + order + who.account.String() + " "
+	return "cursor 1 " + string(l.domain) + order + who.Account.String() + " "
 }
 
 // formatCursor makes an opaque cursor: the position, and a MAC of it and its scope.

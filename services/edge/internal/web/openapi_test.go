@@ -10,6 +10,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // TestAnswersHaveTheDescribedShape holds what is rendered here, full and empty, to its schema.
@@ -31,8 +32,8 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 		{"DevUsage", viewUsage(bare, "a@b.example")},
 		{"Profile", viewProfile(full, "a@b.example")},
 		{"Profile", viewProfile(&event.UsageAnswer{Account: 1, Tier: uint32(plan.Free), CreatedMs: 1}, "a@b.example")},
-		{"Done", succeeded()},
-		{"NewKey", newKeyView{success: succeeded(), APIKey: "qk_x", Key: *viewKey(full)}},
+		{"Done", endpoint.Succeeded()},
+		{"NewKey", newKeyView{Success: endpoint.Succeeded(), APIKey: "qk_x", Key: *viewKey(full)}},
 		{"Ledger", viewLedger(&event.LedgerAnswer{})},
 		{"Ledger", viewLedger(&event.LedgerAnswer{NextCursor: []byte{1, 2}, Entries: []*event.LedgerEntry{
 			{Id: "1", TimeMs: 1, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: 5, BalanceMicros: 5, Reason: "a gift"},
@@ -49,25 +50,25 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 		{"UsageDays", viewDays(&event.UsageDaysAnswer{}, daysBy{})},
 		{"UsageDays", viewDays(daysOfTwoKeys(), daysBy{quotaKey: true, key: true})},
 		{"UsageDays", viewDays(daysOfTwoKeys(), daysBy{})},
-		{"Explanation", explanationView{success: succeeded(), Request: viewExplained(&event.ExplainAnswer{
+		{"Explanation", explanationView{Success: endpoint.Succeeded(), Request: viewExplained(&event.ExplainAnswer{
 			RequestId: id[:], Account: 7, QuotaKey: 1, TimeMs: 5, PriceMicros: 2000, Stream: "BILLING_0", Sequence: 9,
 			Settlement: "served", SettlementSequence: 10, UsedBefore: 1, UsedAfter: 2,
 			Verdict: &event.Verdict{Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_CREDITS, Tier: uint32(plan.Pro), Limit: 500, CostMicros: 2000},
 			Grants:  []*event.GrantUse{{Grant: 1 << 63, AmountMicros: 2000, Reason: "a gift"}},
 		})}},
-		{"Explanation", explanationView{success: succeeded(), Request: viewExplained(&event.ExplainAnswer{
+		{"Explanation", explanationView{Success: endpoint.Succeeded(), Request: viewExplained(&event.ExplainAnswer{
 			RequestId: id[:], Account: 7, QuotaKey: 8, Anonymous: true, Stream: "BILLING_0", Sequence: 1,
 			Verdict: &event.Verdict{Decision: event.Decision_ANONYMOUS_LIMIT, Limit: 10},
 		})}},
-		{"AccountCreated", accountCreatedView{success: succeeded(), Account: viewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
-		{"TierSet", tierSetView{success: succeeded(), Account: viewAccount(7, "a@b.example", plan.Admin)}},
-		{"Granted", grantedView{success: succeeded(), Balance: credits(1)}},
+		{"AccountCreated", accountCreatedView{Success: endpoint.Succeeded(), Account: viewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
+		{"TierSet", tierSetView{Success: endpoint.Succeeded(), Account: viewAccount(7, "a@b.example", plan.Admin)}},
+		{"Granted", grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(1)}},
 		{"Audit", viewAudit(event.NewRequestID(), &bus.Audit{Ended: true, Partitions: []*event.AuditAnswer{
 			{Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, Match: true},
 		}})},
 		{"Audit", viewAudit(event.NewRequestID(), &bus.Audit{Done: 5, Total: 20, Again: true})},
-		{"AuditBegun", auditBegunView{success: succeeded(), ID: event.NewRequestID().String(), Done: 5, Total: 20}},
-		{"Progress", progressView{success: succeeded(), Done: 5, Total: 20}},
+		{"AuditBegun", auditBegunView{Success: endpoint.Succeeded(), ID: event.NewRequestID().String(), Done: 5, Total: 20}},
+		{"Progress", progressView{Success: endpoint.Succeeded(), Done: 5, Total: 20}},
 	} {
 		data, err := json.Marshal(tc.answer)
 		if err != nil {

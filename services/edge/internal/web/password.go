@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/sync/semaphore"
+
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // The cost of a password hash: the smallest that RFC 9106 and OWASP recommend for argon2id, 19 MiB and two passes.
@@ -79,7 +81,7 @@ func (h *hasher) argon(ctx context.Context, password string, salt []byte, cost a
 	wait, cancel := context.WithTimeout(ctx, hashWait)
 	defer cancel()
 	if err := h.turns.Acquire(wait, 1); err != nil {
-		return nil, unavailable(err)
+		return nil, endpoint.Unavailable(err)
 	}
 	defer h.turns.Release(1)
 	return argon2.IDKey([]byte(password), salt, cost.time, cost.memoryKiB, cost.threads, cost.keyBytes), nil

@@ -9,22 +9,23 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
 // changePassword sets a new password for the account of the session and ends its other sessions.
-func (s *Server) changePassword(c *call) error {
+func (s *Server) changePassword(c *endpoint.Call) error {
 	if err := s.newPassword(c); err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
 // newPassword sets the password that the body has.
-func (s *Server) newPassword(c *call) error {
+func (s *Server) newPassword(c *endpoint.Call) error {
 	var password string
-	current, err := readWithPassword(c.json, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))})
+	current, err := readWithPassword(c.Fields, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))})
 	if err == nil && password == "" {
 		err = httpin.InvalidField("password", "is required")
 	}
@@ -45,7 +46,7 @@ func readWithPassword(body []byte, others httpin.Fields) (current string, err er
 	return current, err
 }
 
-func (s *Server) replacePassword(c *call, current, password string) error {
+func (s *Server) replacePassword(c *endpoint.Call, current, password string) error {
 	user, err := s.ownUser(c)
 	if err != nil {
 		return err
@@ -57,43 +58,43 @@ func (s *Server) replacePassword(c *call, current, password string) error {
 		return err
 	}
 	return s.storePassword(c, user, password, &event.SetPassword{
-		IfHash: user.PasswordHash, KeepSession: apikey.HashToken(s.sessionToken(c.Ctx)),
+		IfHash: user.PasswordHash, KeepSession: apikey.HashToken(s.SessionToken(c.Ctx)),
 	})
 }
 
 // ownUser is the user of the session, unless too many passwords of the account were guessed.
-func (s *Server) ownUser(c *call) (*event.User, error) {
-	if err := s.checkFailures(accountSource(c.who.account)); err != nil {
+func (s *Server) ownUser(c *endpoint.Call) (*event.User, error) {
+	if err := s.CheckFailures(endpoint.AccountSource(c.Who.Account)); err != nil {
 		return nil, err
 	}
-	user, err := s.userOf(c.who.account)
+	user, err := s.userOf(c.Who.Account)
 	if err == nil && user == nil {
-		err = sessionRequired()
+		err = endpoint.SessionRequired()
 	}
 	return user, err
 }
 
 // checkCurrentPassword is an error unless it is the user's. Guessing it is limited by account, since who has the session is
 // known.
-func (s *Server) checkCurrentPassword(c *call, user *event.User, current string) error {
-	account, begun := accountSource(c.who.account), s.now()
+func (s *Server) checkCurrentPassword(c *endpoint.Call, user *event.User, current string) error {
+	account, begun := endpoint.AccountSource(c.Who.Account), s.Now()
 	// It counts before its turn comes, so that many at a time don't get past the limit.
-	if seconds := s.failures.Begin(account, begun); seconds > 0 {
-		return tooManyFailures(seconds, begun)
+	if seconds := s.Failures.Begin(account, begun); seconds > 0 {
+		return endpoint.TooManyFailures(seconds, begun)
 	}
 	right, err := s.checkPassword(s.ctx, []byte(user.PasswordHash), current)
 	if err != nil || right {
-		s.failures.TakeBack(account, begun)
+		s.Failures.TakeBack(account, begun)
 	}
 	if err == nil && !right {
-		err = failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+		err = endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
 	}
 	return err
 }
 
 // changedBefore tells whether this change was made under the call's Idempotency-Key. Another password is 422.
-func (s *Server) changedBefore(c *call, user *event.User, password string) (bool, error) {
-	if len(c.idem) == 0 || !bytes.Equal(user.PasswordChange, c.idem) {
+func (s *Server) changedBefore(c *endpoint.Call, user *event.User, password string) (bool, error) {
+	if len(c.Idem) == 0 || !bytes.Equal(user.PasswordChange, c.Idem) {
 		return false, nil
 	}
 	same, err := s.checkPassword(s.ctx, []byte(user.PasswordHash), password)
@@ -101,18 +102,18 @@ func (s *Server) changedBefore(c *call, user *event.User, password string) (bool
 		return false, err
 	}
 	if !same {
-		return false, idempotencyMismatch()
+		return false, endpoint.IdempotencyMismatch()
 	}
-	c.Set(headerReplayed, "true")
+	c.Set(endpoint.HeaderReplayed, "true")
 	return true, nil
 }
 
-func (s *Server) storePassword(c *call, user *event.User, password string, set *event.SetPassword) error {
+func (s *Server) storePassword(c *endpoint.Call, user *event.User, password string, set *event.SetPassword) error {
 	hash, err := s.hashPassword(s.ctx, password)
 	if err != nil {
 		return err
 	}
-	set.Account, set.PasswordHash, set.Change = user.Account, string(hash), c.idem
+	set.Account, set.PasswordHash, set.Change = user.Account, string(hash), c.Idem
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetPassword{SetPassword: set}})
 	switch {
 	case err != nil:
@@ -120,35 +121,35 @@ func (s *Server) storePassword(c *call, user *event.User, password string, set *
 	case a.Status == event.UserStatus_USER_OK:
 		return nil
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return notFound()
+		return endpoint.NotFound()
 	case a.Status == event.UserStatus_USER_CHANGED:
-		return failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+		return endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
 	}
-	return unavailable(errUserAnswer)
+	return endpoint.Unavailable(endpoint.ErrUserAnswer)
 }
 
 // endSessions ends all sessions of the account, this one too.
-func (s *Server) endSessions(c *call) error {
+func (s *Server) endSessions(c *endpoint.Call) error {
 	if err := s.signOutEverywhere(c); err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-func (s *Server) signOutEverywhere(c *call) error {
+func (s *Server) signOutEverywhere(c *endpoint.Call) error {
 	_, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_EndSessions{
-		EndSessions: &event.EndSessions{Account: uint64(c.who.account)},
+		EndSessions: &event.EndSessions{Account: uint64(c.Who.Account)},
 	}})
 	if err == nil {
-		s.setSessionCookie(c.Ctx, "", 0)
+		s.SetSessionCookie(c.Ctx, "", 0)
 	}
 	return err
 }
 
 // setPassword gives an account a password and ends its sessions.
-func (s *Server) setPassword(c *call) error {
+func (s *Server) setPassword(c *endpoint.Call) error {
 	var password string
-	err := httpin.ParseObject(c.json, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))}.Set)
+	err := httpin.ParseObject(c.Fields, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))}.Set)
 	if err == nil && password == "" {
 		err = httpin.InvalidField("password", "is required")
 	}
@@ -162,22 +163,22 @@ func (s *Server) setPassword(c *call) error {
 	if err := s.resetPassword(c, user, password); err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
 // resetPassword has the journal tell of it first. The hash of the command is not made of the password.
-func (s *Server) resetPassword(c *call, user *event.User, password string) error {
+func (s *Server) resetPassword(c *endpoint.Call, user *event.User, password string) error {
 	if done, err := s.changedBefore(c, user, password); done || err != nil {
 		return err
 	}
 	o, err := s.command(c, &event.Command{
-		Account: user.Account, IdempotencyId: c.idem, BodyHash: event.BodyHash(event.AccountID(user.Account).Bytes()),
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: event.BodyHash(event.AccountID(user.Account).Bytes()),
 		Action: &event.Command_Note{Note: &event.Note{Action: notePassword}},
 	})
 	if err != nil {
 		return err
 	}
-	if o.Replayed && slices.ContainsFunc(user.EarlierPasswordChanges, func(id []byte) bool { return bytes.Equal(id, c.idem) }) {
+	if o.Replayed && slices.ContainsFunc(user.EarlierPasswordChanges, func(id []byte) bool { return bytes.Equal(id, c.Idem) }) {
 		return nil // it was set, and has been changed since
 	}
 	return s.storePassword(c, user, password, &event.SetPassword{})

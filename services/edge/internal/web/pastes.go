@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -28,7 +29,7 @@ func quickKind() *textKind {
 	return &textKind{domain: event.Lite, api: "/api/dev/paste-lite", page: "/q/", read: plan.LiteGet}
 }
 
-func (s *Server) createText(c *call, k *textKind) error {
+func (s *Server) createText(c *endpoint.Call, k *textKind) error {
 	n := s.newCreation(c, k)
 	if err := n.open(); err != nil {
 		return err
@@ -37,8 +38,8 @@ func (s *Server) createText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	s.setLocation(c.Ctx, k.api, "/get/", done.outcome.Item)
-	return sendCopy(c.Ctx, fiber.StatusCreated, s.createdText(answerIn(make([]byte, 0, 512)), k, &c.who, done))
+	s.SetLocation(c.Ctx, k.api, "/get/", done.outcome.Item)
+	return endpoint.SendCopy(c.Ctx, fiber.StatusCreated, s.createdText(endpoint.AnswerIn(make([]byte, 0, 512)), k, &c.Who, done))
 }
 
 // manageToken is the management token of a document that a keyless call has made. That of a call that was answered before
@@ -68,21 +69,21 @@ func (s *Server) newItemID(idem []byte) string {
 }
 
 // createdText adds what a creation has made to the answer.
-func (s *Server) createdText(answer object, k *textKind, who *caller, done *written) object {
+func (s *Server) createdText(answer endpoint.Object, k *textKind, who *endpoint.Caller, done *written) endpoint.Object {
 	out := done.outcome
-	o := s.pageURLs(answer.str("id", out.Item), k, out.Item).int("version", int64(out.Version)).
-		time("createdAt", out.CreatedMs).time("expiresAt", out.ExpiresMs)
-	if who.anonymous {
-		o = o.str("manageToken", s.manageToken(k.domain, done))
+	o := s.pageURLs(answer.Str("id", out.Item), k, out.Item).Int("version", int64(out.Version)).
+		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs)
+	if who.Anonymous {
+		o = o.Str("manageToken", s.manageToken(k.domain, done))
 	}
-	return o.remaining(done.remaining)
+	return o.Remaining(done.remaining)
 }
 
-func (s *Server) pageURLs(o object, k *textKind, id string) object {
-	return o.strOf("url", *s.publicURL.Load(), k.page, id).strOf("rawUrl", s.contentBase(), k.page, id, "/raw")
+func (s *Server) pageURLs(o endpoint.Object, k *textKind, id string) endpoint.Object {
+	return o.StrOf("url", s.PublicURL(), k.page, id).StrOf("rawUrl", s.ContentBase(), k.page, id, "/raw")
 }
 
-func (s *Server) updateText(c *call, k *textKind) error {
+func (s *Server) updateText(c *endpoint.Call, k *textKind) error {
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func (s *Server) updateText(c *call, k *textKind) error {
 	u := s.newUpdate(c, k)
 	u.conditions = conditions
 	if u.rules.keyless {
-		u.draft.MaxLifetimeMs = keylessLifetime.Milliseconds()
+		u.draft.MaxLifetimeMs = endpoint.KeylessLifetime.Milliseconds()
 	}
 	u.receiveJSON()
 	done, err := s.update(u)
@@ -99,24 +100,24 @@ func (s *Server) updateText(c *call, k *textKind) error {
 	}
 	out := done.outcome
 	httpin.SetETag(c.Ctx, strconv.FormatUint(out.Version, 10))
-	return sendCopy(c.Ctx, fiber.StatusOK, answerIn(make([]byte, 0, 256)).str("id", out.Item).int("version", int64(out.Version)).
-		time("updatedAt", out.UpdatedMs).remaining(done.remaining))
+	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 256)).Str("id", out.Item).Int("version", int64(out.Version)).
+		Time("updatedAt", out.UpdatedMs).Remaining(done.remaining))
 }
 
 // changes says which item the writing is of: an id, or what a client gave for one.
 func (w *writing) changes(item string) {
-	w.item, w.gone, w.hash = item, !event.ValidItemID(item), w.call.hash
+	w.item, w.gone, w.hash = item, !event.ValidItemID(item), w.call.Hash
 }
 
 // change carries out an update or a delete. A call with a management token is limited by its source, since it is not
 // metered, and a token that was never made for the item does not reach the journal.
 func (s *Server) change(w *writing) (*written, error) {
 	c := w.call
-	if !c.who.free() {
+	if !c.Who.Free() {
 		return s.write(w)
 	}
 	source := s.http.Source(c.Ctx)
-	if err := s.checkFailures(source); err != nil {
+	if err := s.CheckFailures(source); err != nil {
 		return nil, err
 	}
 	err := s.checkToken(w)
@@ -125,8 +126,8 @@ func (s *Server) change(w *writing) (*written, error) {
 		done, err = s.write(w)
 	}
 	if status := fault.KindOf(err).Status(); err != nil && status < fiber.StatusInternalServerError {
-		c.Set(headerChargeSource, "none")
-		s.failures.Add(source, s.now())
+		c.Set(endpoint.HeaderChargeSource, "none")
+		s.Failures.Add(source, s.Now())
 	}
 	return done, err
 }
@@ -134,9 +135,9 @@ func (s *Server) change(w *writing) (*written, error) {
 // checkToken refuses a token that is not the item's. It is 404 where the caller may not know of the item.
 func (s *Server) checkToken(w *writing) error {
 	if w.gone {
-		return notFound()
+		return endpoint.NotFound()
 	}
-	if s.secret.CheckManageToken(w.item, w.call.who.token) {
+	if s.secret.CheckManageToken(w.item, w.call.Who.Token) {
 		return nil
 	}
 	if _, err := s.readDocument(s.bus.StartRead(w.domain, &event.Read{Item: w.item, WithoutContent: true})); err != nil {
@@ -145,18 +146,20 @@ func (s *Server) checkToken(w *writing) error {
 	return invalidManageToken()
 }
 
-func (s *Server) deleteText(c *call, k *textKind) error { return s.deleteItem(c, k.domain, "ref") }
+func (s *Server) deleteText(c *endpoint.Call, k *textKind) error {
+	return s.deleteItem(c, k.domain, "ref")
+}
 
-func (s *Server) deleteItem(c *call, d event.Domain, param string) error {
+func (s *Server) deleteItem(c *endpoint.Call, d event.Domain, param string) error {
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
-	done, err := s.remove(c, d, c.param(param), conditions)
+	done, err := s.remove(c, d, c.Param(param), conditions)
 	if err != nil {
 		return err
 	}
-	return sendCopy(c.Ctx, fiber.StatusOK, answerIn(make([]byte, 0, 128)).str("id", done.outcome.Item).remaining(done.remaining))
+	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 128)).Str("id", done.outcome.Item).Remaining(done.remaining))
 }
 
 // deletion is the writing that deletes an item.
@@ -166,7 +169,7 @@ type deletion struct {
 }
 
 // remove deletes an item where the conditions hold for it.
-func (s *Server) remove(c *call, d event.Domain, item string, conditions httpin.Conditions) (*written, error) {
+func (s *Server) remove(c *endpoint.Call, d event.Domain, item string, conditions httpin.Conditions) (*written, error) {
 	del := &deletion{writing: writing{call: c, domain: d, conditions: conditions}, s: s}
 	del.changes(item)
 	del.action = del
@@ -177,7 +180,7 @@ func (d *deletion) readHash() (uint64, error) { return d.hash, nil }
 
 func (d *deletion) prepare(_ context.Context, r *event.Request) error {
 	versions, err := d.s.allowedVersions(&d.writing)
-	r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: versions, ManageTokenHash: d.call.who.tokenHash()}}
+	r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: versions, ManageTokenHash: d.call.Who.TokenHash()}}
 	return err
 }
 

@@ -2,11 +2,13 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
@@ -21,13 +23,13 @@ const (
 )
 
 // showFile shows a file: a picture, a PDF or a text, and of all others the facts.
-func (s *Server) showFile(c *call) error {
-	doc, err := s.visible(event.File, &event.Read{Item: c.param("id")})
+func (s *Server) showFile(c *endpoint.Call) error {
+	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
 		return err
 	}
 	path := "/f/" + doc.Id
-	shown := &pages.File{Document: doc, Raw: s.contentURL(path + "/raw")}
+	shown := &pages.File{Document: doc, Raw: s.ContentURL(path + "/raw")}
 	size := doc.GetContent().GetSizeBytes()
 	begin, err := s.beginning(doc)
 	if err != nil {
@@ -35,11 +37,11 @@ func (s *Server) showFile(c *call) error {
 	}
 	switch kind := previewType(doc.ContentType, begin); {
 	case kind == typePDF:
-		shown.Frame = s.contentURL(path + "/view")
+		shown.Frame = s.ContentURL(path + "/view")
 		shown.Embeds = []string{s.contentOrigin()}
 	case kind != "":
 		shown.Image = shown.Raw
-		if s.cfg.ContentURL != "" {
+		if s.ContentURL("") != "" {
 			shown.Embeds = []string{s.contentOrigin()}
 		}
 	case isText(begin) && size <= previewTextBytes:
@@ -52,10 +54,7 @@ func (s *Server) showFile(c *call) error {
 
 // contentOrigin is where raw content comes from, for a policy.
 func (s *Server) contentOrigin() string {
-	if s.cfg.ContentURL != "" {
-		return s.cfg.ContentURL
-	}
-	return "'self'"
+	return cmp.Or(s.ContentURL(""), "'self'")
 }
 
 func (s *Server) beginning(doc *event.Document) ([]byte, error) {
@@ -64,7 +63,7 @@ func (s *Server) beginning(doc *event.Document) ([]byte, error) {
 }
 
 // showTextFile shows the text of a file, in the language that its name says.
-func (s *Server) showTextFile(c *call, shown *pages.File) error {
+func (s *Server) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	content := shown.Document.GetContent()
 	size := int64(content.GetSizeBytes())
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
@@ -110,12 +109,12 @@ func isText(begin []byte) bool {
 }
 
 // viewFile answers with a PDF for the frame on its page. Any other file is a download only.
-func (s *Server) viewFile(c *call) error {
+func (s *Server) viewFile(c *endpoint.Call) error {
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(event.File, &event.Read{Item: c.param("id")})
+	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (s *Server) viewFile(c *call) error {
 		return err
 	}
 	if previewType(doc.ContentType, begin) != typePDF {
-		return notFound()
+		return endpoint.NotFound()
 	}
 	pages.SetRobots(c.Ctx, doc)
 	if err := s.sendFile(c, doc, conditions); err != nil {

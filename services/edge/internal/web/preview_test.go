@@ -10,6 +10,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -50,14 +51,14 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 			reads <- struct{}{}
 		}}
 		k := quickKind()
-		for _, r := range []route{
-			{path: "/try/file", rules: page, handle: func(c *call) error { return s.showTextFile(c, &pages.File{Document: doc}) }},
-			{path: "/try/text", rules: page, handle: func(c *call) error {
+		for _, r := range []endpoint.Row{
+			{Path: "/try/file", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.showTextFile(c, &pages.File{Document: doc}) }},
+			{Path: "/try/text", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error {
 				return s.showContent(c, k, doc, &viewing{read: &event.Read{}}, "/")
 			}},
-			{path: "/try/diff", rules: page, handle: func(c *call) error { return s.compare(c, k, &comparing{}, doc, doc, nil) }},
+			{Path: "/try/diff", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.compare(c, k, &comparing{}, doc, doc, nil) }},
 		} {
-			s.http.Handle("GET", r.path, s.serve(&r))
+			s.http.Handle("GET", r.Path, s.Handler(&r))
 		}
 	})
 	for path, want := range map[string]int{"file": 1, "text": 1, "diff": 2} {

@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -22,17 +23,17 @@ var errNotModified = errors.New("not modified")
 const readTries = 3
 
 func passwordNeeded() error {
-	return failedAt(headerPassword, fault.WrongPassword, "The paste has a password: send it as %s.", headerPassword)
+	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "The paste has a password: send it as %s.", endpoint.HeaderPassword)
 }
 
 func wrongPassword() error {
-	return failedAt(headerPassword, fault.WrongPassword, "The password in %s is not the one of the paste.", headerPassword)
+	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "The password in %s is not the one of the paste.", endpoint.HeaderPassword)
 }
 
 // reading is one metered read of a text.
 type reading struct {
 	s          *Server
-	c          *call
+	c          *endpoint.Call
 	k          *textKind
 	ref        string
 	version    uint64 // 0: current
@@ -43,8 +44,8 @@ type reading struct {
 	mismatch error  // what came of it
 }
 
-func (s *Server) getText(c *call, k *textKind) (err error) {
-	r := &reading{s: s, c: c, k: k, ref: c.param("ref"), password: strings.Clone(c.Get(headerPassword))}
+func (s *Server) getText(c *endpoint.Call, k *textKind) (err error) {
+	r := &reading{s: s, c: c, k: k, ref: c.Param("ref"), password: strings.Clone(c.Get(endpoint.HeaderPassword))}
 	if r.conditions, err = httpin.ReadConditions(c.Ctx); err != nil {
 		return err
 	}
@@ -54,13 +55,13 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 	if done, err := r.unchanged(); done || err != nil {
 		return err
 	}
-	m := s.meter(c).startRead()
+	m := s.Meter(c).StartRead()
 	var pending *bus.PendingRead
 	there := event.ValidItemID(r.ref)
-	if there && !m.pending.Refused() {
+	if there && !m.Pending.Refused() {
 		pending = s.startRead(r)
 	}
-	if err := m.waitRead(); err != nil {
+	if err := m.WaitRead(); err != nil {
 		return err
 	}
 	if there && pending == nil { // the refusal did not hold for this request
@@ -68,18 +69,18 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 	}
 	f, err := r.find(pending)
 	if errors.Is(err, errNotModified) {
-		if err := m.void(nil); err != nil {
+		if err := m.Void(nil); err != nil {
 			return err
 		}
 		return httpin.NotModified(c.Ctx, strconv.FormatUint(f.doc.Version, 10))
 	}
 	if err != nil {
-		return m.void(err)
+		return m.Void(err)
 	}
-	if err := r.answer(&f, m.remaining()); err != nil {
-		return m.void(err)
+	if err := r.answer(&f, m.Remaining()); err != nil {
+		return m.Void(err)
 	}
-	m.served()
+	m.Served()
 	return nil
 }
 
@@ -93,7 +94,7 @@ func versionQuery(c *fiber.Ctx) (uint64, error) {
 }
 
 func (s *Server) startRead(r *reading) *bus.PendingRead {
-	return s.bus.StartRead(r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.c.who.account), Version: r.version})
+	return s.bus.StartRead(r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.c.Who.Account), Version: r.version})
 }
 
 // found is a document that may be shown, with its content.
@@ -131,7 +132,7 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 		if r.c.Method() == fiber.MethodHead {
 			return f, nil // shows nothing, so it burns nothing
 		}
-		f.inline, err = r.s.burn(r.c, r.k.domain, doc, r.c.who.account)
+		f.inline, err = r.s.burn(r.c, r.k.domain, doc, r.c.Who.Account)
 		if err == nil {
 			return f, nil
 		}
@@ -140,7 +141,7 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 		}
 		pending = r.s.startRead(r)
 	}
-	return found{}, unavailable(errReadRace)
+	return found{}, endpoint.Unavailable(errReadRace)
 }
 
 var errReadRace = errors.New("the document changed each time it was read")
@@ -164,28 +165,28 @@ func (r *reading) open(f *found) (err error) {
 // that can't exist.
 func (s *Server) readDocument(pending *bus.PendingRead) (*event.Document, error) {
 	if pending == nil {
-		return nil, notFound()
+		return nil, endpoint.NotFound()
 	}
 	found, err := pending.Wait(s.ctx)
 	if err == nil && found.Document == nil {
-		err = notFound()
+		err = endpoint.NotFound()
 	}
 	return found.Document, err
 }
 
 // requirePassword checks the document's password. The owner needs it too. Wrong ones count for the document, from wherever
 // they come.
-func (s *Server) requirePassword(c *call, doc *event.Document, password string) error {
+func (s *Server) requirePassword(c *endpoint.Call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
 	if password == "" {
 		return passwordNeeded()
 	}
-	now := s.now()
-	try, wait := s.guesses.Begin(doc.Id, s.http.Source(c.Ctx), now)
+	now := s.Now()
+	try, wait := s.Guesses.Begin(doc.Id, s.http.Source(c.Ctx), now)
 	if wait > 0 {
-		return tooManyFailures(wait, now)
+		return endpoint.TooManyFailures(wait, now)
 	}
 	if len(password) > 4*passwordChars {
 		return wrongPassword()
@@ -204,7 +205,7 @@ func (s *Server) requirePassword(c *call, doc *event.Document, password string) 
 
 // burn makes this read the document's last and returns its content. Of several that try, one gets it. A blob is read
 // first, since it is deleted with the burn. fault.VersionMismatch says that the document has changed since doc was read.
-func (s *Server) burn(c *call, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
+func (s *Server) burn(c *endpoint.Call, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
 	if doc.GetContent().GetBlob() != "" {
 		if err := s.http.Reserve(c.Ctx, int64(doc.Content.SizeBytes)); err != nil {
 			return nil, err
@@ -214,7 +215,7 @@ func (s *Server) burn(c *call, d event.Domain, doc *event.Document, account even
 	if err != nil {
 		return nil, err
 	}
-	id := c.id()
+	id := c.ID()
 	o, err := s.bus.Write(s.ctx, d, &bus.Write{Request: event.Request{
 		RequestId: id[:], Item: doc.Id, Account: uint64(account),
 		Action: &event.Request_Burn{Burn: &event.Burn{Version: doc.Version}},
@@ -238,12 +239,12 @@ func (s *Server) burn(c *call, d event.Domain, doc *event.Document, account even
 func (r *reading) answer(f *found, remaining int64) error {
 	doc := f.doc
 	httpin.SetETag(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
-	head := append(newAnswer(640+len(f.inline)+len(f.inline)/8).key("paste"), '{').str("id", doc.Id).str("title", doc.Title).key("content")
+	head := append(endpoint.NewAnswer(640+len(f.inline)+len(f.inline)/8).Key("paste"), '{').Str("id", doc.Id).Str("title", doc.Title).Key("content")
 	head = append(head, '"')
 	if f.stream == nil {
-		return send(r.c.Ctx, fiber.StatusOK, r.s.afterContent(appendEscaped(head, f.inline), r.k, doc, remaining))
+		return endpoint.Send(r.c.Ctx, fiber.StatusOK, r.s.afterContent(endpoint.AppendEscaped(head, f.inline), r.k, doc, remaining))
 	}
-	if err := send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
+	if err := endpoint.Send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
 		return err
 	}
 	stream := newEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, remaining))
@@ -252,27 +253,27 @@ func (r *reading) answer(f *found, remaining int64) error {
 }
 
 // afterContent is the answer from the quote that ends the content.
-func (s *Server) afterContent(o object, k *textKind, doc *event.Document, remaining int64) object {
-	return s.textFacts(append(o, '"').str("language", doc.Language), k, doc).end().remaining(remaining)
+func (s *Server) afterContent(o endpoint.Object, k *textKind, doc *event.Document, remaining int64) endpoint.Object {
+	return s.textFacts(append(o, '"').Str("language", doc.Language), k, doc).End().Remaining(remaining)
 }
 
 // textFacts are the members of a text that lists show as well, from visibility on.
-func (s *Server) textFacts(o object, k *textKind, doc *event.Document) object {
-	o = o.str("visibility", event.Visibility(doc.Visibility).String()).int("size", int64(doc.GetContent().GetSizeBytes())).
-		int("version", int64(doc.Version)).key("tags")
+func (s *Server) textFacts(o endpoint.Object, k *textKind, doc *event.Document) endpoint.Object {
+	o = o.Str("visibility", event.Visibility(doc.Visibility).String()).Int("size", int64(doc.GetContent().GetSizeBytes())).
+		Int("version", int64(doc.Version)).Key("tags")
 	o = append(o, '[')
 	for i, tag := range doc.Tags {
 		if i > 0 {
 			o = append(o, ',')
 		}
-		o = appendString(o, tag)
+		o = endpoint.AppendString(o, tag)
 	}
-	o = append(o, ']').bool("burnAfterRead", doc.BurnAfterRead).bool("passwordProtected", len(doc.PasswordHash) > 0).
-		time("createdAt", doc.CreatedMs).time("updatedAt", doc.UpdatedMs).time("expiresAt", doc.ExpiresMs)
+	o = append(o, ']').Bool("burnAfterRead", doc.BurnAfterRead).Bool("passwordProtected", len(doc.PasswordHash) > 0).
+		Time("createdAt", doc.CreatedMs).Time("updatedAt", doc.UpdatedMs).Time("expiresAt", doc.ExpiresMs)
 	return s.pageURLs(o, k, doc.Id)
 }
 
 // listedText is a text as lists show it: without its content.
-func (s *Server) listedText(o object, k *textKind, doc *event.Document) object {
-	return s.textFacts(append(o, '{').str("id", doc.Id).str("title", doc.Title).str("language", doc.Language), k, doc).end()
+func (s *Server) listedText(o endpoint.Object, k *textKind, doc *event.Document) endpoint.Object {
+	return s.textFacts(append(o, '{').Str("id", doc.Id).Str("title", doc.Title).Str("language", doc.Language), k, doc).End()
 }

@@ -8,11 +8,12 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
 
 type recentView struct {
-	success
+	endpoint.Success
 	Requests   []recentRequestView `json:"requests"`
 	NextCursor *string             `json:"nextCursor"`
 	HasMore    bool                `json:"hasMore"`
@@ -31,35 +32,35 @@ type recentRequestView struct {
 }
 
 // recentRequests answers with a page of the account's last metered requests, the newest first.
-func (s *Server) recentRequests(c *call) error {
+func (s *Server) recentRequests(c *endpoint.Call) error {
 	q, err := recentQuery(c)
 	if err != nil {
 		return err
 	}
-	if err := s.checkHolder(c); err != nil {
+	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
-	page, err := s.recentPage(c.who.account, q)
+	page, err := s.recentPage(c.Who.Account, q)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewRecent(page))
+	return s.JSON(c.Ctx, fiber.StatusOK, viewRecent(page))
 }
 
 // recentPage is a page of an account's last requests.
 func (s *Server) recentPage(account event.AccountID, q *event.RecentQuery) (*event.RecentAnswer, error) {
-	a, err := s.query(account, &event.Query{Query: &event.Query_Recent{Recent: q}})
+	a, err := s.Query(account, &event.Query{Query: &event.Query_Recent{Recent: q}})
 	if err != nil {
 		return nil, err
 	}
 	if a.GetRecent() == nil {
-		return nil, unavailable(errQueryAnswer)
+		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}
 	return a.GetRecent(), nil
 }
 
-func recentQuery(c *call) (*event.RecentQuery, error) {
-	q := &recentFilter{RecentQuery: event.RecentQuery{Limit: defaultPage}}
+func recentQuery(c *endpoint.Call) (*event.RecentQuery, error) {
+	q := &recentFilter{RecentQuery: event.RecentQuery{Limit: endpoint.DefaultPage}}
 	err := httpin.QueryFields(c.Ctx, q.fields().Set)
 	if err == nil {
 		err = q.check()
@@ -75,7 +76,7 @@ type recentFilter struct {
 
 func (q *recentFilter) fields() httpin.Fields {
 	return httpin.Fields{
-		"limit":    httpin.To(&q.Limit, pageLimit),
+		"limit":    httpin.To(&q.Limit, endpoint.PageLimit),
 		"cursor":   httpin.To(&q.Cursor, recentCursor),
 		"quotaKey": httpin.To(&q.QuotaKey, quotaKeyField),
 		"key":      httpin.To(&q.Key, keyField),
@@ -103,7 +104,7 @@ func (q *recentFilter) check() error {
 func recentCursor(_ string, v httpin.Value) ([]byte, error) {
 	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
 	if err != nil || len(cursor) != len(event.RequestID{}) {
-		return nil, invalidCursor()
+		return nil, endpoint.InvalidCursor()
 	}
 	return cursor, nil
 }
@@ -142,18 +143,18 @@ func millisField(name string, v httpin.Value) (int64, error) {
 }
 
 func viewRecent(a *event.RecentAnswer) recentView {
-	out := recentView{success: succeeded(), Requests: make([]recentRequestView, 0, len(a.Requests))}
+	out := recentView{Success: endpoint.Succeeded(), Requests: make([]recentRequestView, 0, len(a.Requests))}
 	for _, r := range a.Requests {
 		view := recentRequestView{
-			Time: formatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: apikey.ID(r.Key),
-			Decision: decisionName(&event.Verdict{Decision: r.Decision, Held: r.Held}), Status: optionalText(r.Status),
-			ChargeSource: chargeName(r.Charge, 0), Cost: credits(r.CostMicros), Remaining: r.Remaining,
+			Time: endpoint.FormatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: apikey.ID(r.Key),
+			Decision: decisionName(&event.Verdict{Decision: r.Decision, Held: r.Held}), Status: endpoint.OptionalText(r.Status),
+			ChargeSource: chargeName(r.Charge, 0), Cost: endpoint.Credits(r.CostMicros), Remaining: r.Remaining,
 		}
-		if id := requestIDText(r.RequestId); id != nil {
+		if id := endpoint.RequestIDText(r.RequestId); id != nil {
 			view.RequestID = *id
 		}
 		out.Requests = append(out.Requests, view)
 	}
-	out.NextCursor, out.HasMore = nextCursor(a.NextCursor)
+	out.NextCursor, out.HasMore = endpoint.NextCursor(a.NextCursor)
 	return out
 }

@@ -9,9 +9,7 @@ import (
 	"math"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -20,11 +18,12 @@ import (
 	admins "quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
-	"quire.dev/pkg/event"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -44,11 +43,13 @@ type Config struct {
 	In             httpin.Config // NewRequestID, Fail, Answered and Logger are set by New
 }
 
+// defaultAdmissionAge is well within the 2 minutes of journal time after which billing voids the hold of a write by
+// itself.
+const defaultAdmissionAge = 60 * time.Second
+
 func (cfg *Config) setDefaults() {
 	cfg.PasswordHashes = cmp.Or(cfg.PasswordHashes, 2)
 	cfg.AdmissionAge = cmp.Or(cfg.AdmissionAge, defaultAdmissionAge)
-	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
-	cfg.ContentURL = strings.TrimSuffix(cfg.ContentURL, "/")
 }
 
 // Deps are the parts that the server works with. All are required but Metrics, Health and Ops.
@@ -64,6 +65,7 @@ type Deps struct {
 
 // Server answers HTTP requests. Its fields do not change once Serve runs.
 type Server struct {
+	*endpoint.Base
 	cfg       Config
 	bus       *bus.Bus
 	blobs     blob.Store
@@ -75,56 +77,45 @@ type Server struct {
 	ops       fasthttp.RequestHandler
 	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
 	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
-	limits
-	listeners *listeners // that wait for events of their account
+	listeners *limit.Listeners    // that wait for events of their account
 
 	signInHashes, registrationHashes, documentHashes *hasher
 
-	metrics       *metrics
 	pages         *pages.Pages
 	render        *render.Renderer
 	forgetful     *render.Renderer // render, without its cache
 	console       *console.Console
-	pageListeners *listeners
+	pageListeners *limit.Listeners
 	docs          func() (*documentation, error) // made when first asked for
 	health        *telemetry.Health
-	priceBook     priceCache
-	publicURL     atomic.Pointer[string]
-
-	contentHost string // of Config.ContentURL
 }
 
 // New prepares a server; it does nothing before Serve.
 func New(cfg Config, deps Deps) *Server {
 	cfg.setDefaults()
+	shown := pages.New()
+	base := endpoint.New(endpoint.Config{
+		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: cfg.AdminTokens,
+		UnmeteredRate: cfg.UnmeteredRate, In: cfg.In,
+	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics})
 	s := &Server{
-		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
+		Base: base, cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
+		http: base.HTTP(), ctx: base.HTTP().Context(),
 		rendering: semaphore.NewWeighted(renderBudget),
-		limits:    newLimits(deps.Secret.Network, cfg.UnmeteredRate),
 
 		signInHashes: newHasher(cfg.PasswordHashes), registrationHashes: newHasher(cfg.PasswordHashes), documentHashes: newHasher(cfg.PasswordHashes),
 
-		metrics: newMetrics(deps.Metrics),
-		pages:   pages.New(),
-		render:  render.New(cfg.Render),
-		whole:   newWholeBlobs(deps.Blobs),
+		pages:  shown,
+		render: render.New(cfg.Render),
+		whole:  newWholeBlobs(deps.Blobs),
 	}
 	if b, ok := deps.Blobs.(blob.Buffering); ok {
 		s.putBytes = b.PutBytes()
 	}
 	s.forgetful = s.render.Uncached()
 	s.console = console.New(s.pages)
-	s.listeners, s.pageListeners = newListeners(maxListeners, math.MaxInt), newListeners(listenersOfAccount, listenersOfEdge)
-	s.publicURL.Store(&s.cfg.PublicURL)
-	s.contentHost = hostOf(s.cfg.ContentURL)
+	s.listeners, s.pageListeners = limit.NewListeners(maxListeners, math.MaxInt), limit.NewListeners(listenersOfAccount, listenersOfEdge)
 	s.docs = sync.OnceValues(s.newDocumentation)
-	in := cfg.In
-	in.Logger, in.Answered = deps.Logger, s.metrics.observe
-	in.Fail, in.Failing = s.fail, s.failing
-	in.Single = singleHeaders()
-	in.NewRequestID = func() string { return event.NewRequestID().String() }
-	s.http = httpin.New(in)
-	s.ctx = s.http.Context()
 	s.register()
 	return s
 }
@@ -138,18 +129,15 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.cfg.AdminOnly {
 		return s.http.Serve(ctx, ln) // it limits no views and no creations: the bus tells the server of the API what it hears
 	}
-	s.bus.HearSources(s.mergeCounts)
+	s.bus.HearSources(s.MergeCounts)
 	notifying, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer stop()
-	background.Go(func() { s.notifyEdges(notifying) })
+	background.Go(func() { s.NotifyEdges(notifying) })
 	background.Go(func() { s.makeExports(notifying) })
 	return s.http.Serve(ctx, ln)
 }
-
-// SetPublicURL is for use before Serve, where Config.PublicURL is empty.
-func (s *Server) SetPublicURL(url string) { s.publicURL.Store(&url) }
 
 // URLOf is how a client on this machine reaches a listener.
 func URLOf(a net.Addr) string { return "http://" + hostFor(a) }
@@ -161,12 +149,3 @@ func hostFor(a net.Addr) string {
 	}
 	return a.String()
 }
-
-// now is the edge's clock.
-func (s *Server) now() time.Time { return s.bus.Now() }
-
-// PublicURL is where clients find the edge. It is final once Serve has begun.
-func (s *Server) PublicURL() string { return *s.publicURL.Load() }
-
-// url is an absolute address under the public one.
-func (s *Server) url(path string) string { return *s.publicURL.Load() + path }

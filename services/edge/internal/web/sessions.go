@@ -3,13 +3,12 @@ package web
 import (
 	"bytes"
 	"encoding/hex"
-	"net/netip"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // sessionIDPrefix is how many bytes of a session's hash are its id. The hash opens nothing: the store has it in place of the
@@ -17,7 +16,7 @@ import (
 const sessionIDPrefix = 12
 
 type sessionList struct {
-	success
+	endpoint.Success
 	Sessions []sessionView `json:"sessions"`
 }
 
@@ -32,34 +31,34 @@ type sessionView struct {
 }
 
 // listSessions lists the sessions of the account.
-func (s *Server) listSessions(c *call) error {
+func (s *Server) listSessions(c *endpoint.Call) error {
 	sessions, err := s.sessionsOf(c)
 	if err != nil {
 		return err
 	}
-	current := apikey.HashToken(s.sessionToken(c.Ctx))
-	out := sessionList{success: succeeded(), Sessions: make([]sessionView, 0, len(sessions))}
+	current := apikey.HashToken(s.SessionToken(c.Ctx))
+	out := sessionList{Success: endpoint.Succeeded(), Sessions: make([]sessionView, 0, len(sessions))}
 	for _, session := range sessions {
 		out.Sessions = append(out.Sessions, sessionView{
 			ID:        sessionID(session.SessionHash),
-			CreatedAt: optionalTime(session.CreatedMs), LastSeenAt: optionalTime(session.SeenMs),
-			ExpiresAt: formatTime(session.ExpiresMs), Current: bytes.Equal(session.SessionHash, current),
+			CreatedAt: endpoint.OptionalTime(session.CreatedMs), LastSeenAt: endpoint.OptionalTime(session.SeenMs),
+			ExpiresAt: endpoint.FormatTime(session.ExpiresMs), Current: bytes.Equal(session.SessionHash, current),
 			Client: session.Agent, Network: session.Network,
 		})
 	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
+	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
 // sessionsOf are the sessions of the account that calls, the one that was used last first.
-func (s *Server) sessionsOf(c *call) ([]*event.OpenSession, error) {
+func (s *Server) sessionsOf(c *endpoint.Call) ([]*event.OpenSession, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_ListSessions{
-		ListSessions: &event.ListSessions{Account: uint64(c.who.account)},
+		ListSessions: &event.ListSessions{Account: uint64(c.Who.Account)},
 	}})
 	if err != nil {
 		return nil, err
 	}
 	if a.Status != event.UserStatus_USER_OK {
-		return nil, unavailable(errUserAnswer)
+		return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
 	return a.Sessions, nil
 }
@@ -68,95 +67,35 @@ func (s *Server) sessionsOf(c *call) ([]*event.OpenSession, error) {
 func sessionID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), sessionIDPrefix)]) }
 
 // endSession ends one session of the account, which may be this one.
-func (s *Server) endSession(c *call) error {
+func (s *Server) endSession(c *endpoint.Call) error {
 	if _, err := s.endedSession(c); err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
 // endedSession ends the session that the path names. It tells whether that is the one of the call.
-func (s *Server) endedSession(c *call) (own bool, err error) {
-	prefix, err := hex.DecodeString(c.param("id"))
+func (s *Server) endedSession(c *endpoint.Call) (own bool, err error) {
+	prefix, err := hex.DecodeString(c.Param("id"))
 	if err != nil || len(prefix) != sessionIDPrefix {
-		return false, notFound()
+		return false, endpoint.NotFound()
 	}
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_EndSession{
-		EndSession: &event.EndSession{Account: uint64(c.who.account), Prefix: prefix, Change: c.idem},
+		EndSession: &event.EndSession{Account: uint64(c.Who.Account), Prefix: prefix, Change: c.Idem},
 	}})
 	switch {
 	case err != nil:
 		return false, err
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return false, notFound()
+		return false, endpoint.NotFound()
 	case a.Status == event.UserStatus_USER_EXISTS:
-		c.Set(headerReplayed, "true")
+		c.Set(endpoint.HeaderReplayed, "true")
 	case a.Status != event.UserStatus_USER_OK:
-		return false, unavailable(errUserAnswer)
+		return false, endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
-	own = bytes.HasPrefix(apikey.HashToken(s.sessionToken(c.Ctx)), prefix)
+	own = bytes.HasPrefix(apikey.HashToken(s.SessionToken(c.Ctx)), prefix)
 	if own {
-		s.setSessionCookie(c.Ctx, "", 0)
+		s.SetSessionCookie(c.Ctx, "", 0)
 	}
 	return own, nil
-}
-
-// optionalTime is nil for a time that is not known.
-func optionalTime(ms int64) *string {
-	if ms == 0 {
-		return nil
-	}
-	return new(formatTime(ms))
-}
-
-// clientNetwork is what a list of sessions shows of the address that a session was opened from: enough to know the place
-// again, and no single machine.
-func clientNetwork(source netip.Addr) string {
-	bits := 24
-	if source.Is6() {
-		bits = 48
-	}
-	network, err := source.Prefix(bits)
-	if err != nil {
-		return ""
-	}
-	return network.String()
-}
-
-// clientName is what a list of sessions shows of a User-Agent: the browser and the system, without versions. It is "" where
-// neither is known.
-func clientName(userAgent string) string {
-	browser := firstOf(userAgent, [][2]string{ // most name others after themselves
-		{"Edg", "Edge"},
-		{"OPR/", "Opera"},
-		{"Firefox/", "Firefox"},
-		{"FxiOS/", "Firefox"},
-		{"CriOS/", "Chrome"},
-		{"Chrome/", "Chrome"},
-		{"Safari/", "Safari"},
-		{"curl/", "curl"},
-	})
-	system := firstOf(userAgent, [][2]string{
-		{"Android", "Android"},
-		{"iPhone", "iOS"},
-		{"iPad", "iOS"},
-		{"Windows", "Windows"},
-		{"Mac OS X", "macOS"},
-		{"CrOS", "ChromeOS"},
-		{"Linux", "Linux"},
-	})
-	if browser != "" && system != "" {
-		return browser + " on " + system
-	}
-	return browser + system
-}
-
-// firstOf is the name of the first mark that is in a text.
-func firstOf(text string, names [][2]string) string {
-	for _, n := range names {
-		if strings.Contains(text, n[0]) {
-			return n[1]
-		}
-	}
-	return ""
 }

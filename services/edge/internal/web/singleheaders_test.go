@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // TestAHeaderThatIsReadIsSentOnce: a proxy in front might read the other one. It holds on every path, and for every spelling.
 func TestAHeaderThatIsReadIsSentOnce(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
-	for _, name := range singleHeaders() {
+	for _, name := range endpoint.SingleHeaders() {
 		for _, path := range []string{"/", "/docs", "/nowhere", "/api/dev/pastes/list"} {
 			raw := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\n%s: a\r\n%s: a\r\n\r\n", path, name, strings.ToLower(name))
 			a := exchange(t, addr, raw, 1)[0]
@@ -49,7 +51,7 @@ func TestAFailureOfAnOperatorsPathHasARequestID(t *testing.T) {
 				ctx.SetStatusCode(503)
 				ctx.SetBodyString(body)
 			}
-			s.http.Handle("GET", "/readyz", s.serve(&route{method: "GET", path: "/readyz", who: operators, rules: anyQuery, handle: s.operate}))
+			s.http.Handle("GET", "/readyz", s.Handler(&endpoint.Row{Method: "GET", Path: "/readyz", Who: endpoint.Operators, Rules: endpoint.AnyQuery, Handle: s.operate}))
 		})
 		a := exchange(t, addr, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
 		if id := a.header.Get("X-Request-Id"); a.status < 500 || id == "" || !strings.Contains(a.body, fmt.Sprintf(want, id, addr)) {

@@ -8,39 +8,9 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
-
-// query asks billing about the account. NOT_FOUND is an error too.
-func (s *Server) query(account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
-	a, err := s.bus.Query(s.ctx, account, q)
-	if err != nil {
-		return nil, err
-	}
-	switch a.Status {
-	case event.QueryStatus_QUERY_OK:
-		return a, nil
-	case event.QueryStatus_QUERY_NOT_FOUND:
-		return nil, notFound()
-	case event.QueryStatus_QUERY_INVALID_CURSOR:
-		return nil, invalidCursor()
-	}
-	return nil, unavailable(errQueryAnswer)
-}
-
-// checkHolder has billing confirm that an API key is a current one of the account and has no scopes. A session needs no check.
-// Each endpoint that a session or a key without scopes may call begins with it, or with callerUsage.
-func (s *Server) checkHolder(c *call) error { return s.checkKey(c, unmetered) }
-
-// checkKey has billing confirm that an API key is a current one of the account, and that its scopes, if it has any, have the
-// quota key. A session needs no check.
-func (s *Server) checkKey(c *call, scope plan.QuotaKey) error {
-	if c.who.key.Version == 0 {
-		return nil
-	}
-	_, err := s.usageForKey(c, scope)
-	return err
-}
 
 // quotaKeyName is null for an entry that no request made.
 func quotaKeyName(number uint32) *string {
@@ -50,23 +20,8 @@ func quotaKeyName(number uint32) *string {
 	return new(plan.QuotaKey(number).String())
 }
 
-func requestIDText(b []byte) *string {
-	id, err := event.RequestIDFrom(b)
-	if err != nil {
-		return nil
-	}
-	return new(id.String())
-}
-
-func optionalText(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
 type statementView struct {
-	success
+	endpoint.Success
 	Period       string                        `json:"period"`
 	Start        string                        `json:"start"`
 	End          string                        `json:"end"`
@@ -101,29 +56,29 @@ type storageDayView struct {
 }
 
 // statement answers for one month. A month that has not begun, or was over before the account was made, is 404.
-func (s *Server) statement(c *call) error {
-	period := c.param("period")
+func (s *Server) statement(c *endpoint.Call) error {
+	period := c.Param("period")
 	start, err := parsePeriod(period)
 	if err != nil {
 		return err
 	}
-	if err := s.checkHolder(c); err != nil {
+	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
 	a, err := s.statementOf(c, period)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewStatement(a, start))
+	return s.JSON(c.Ctx, fiber.StatusOK, viewStatement(a, start))
 }
 
-func (s *Server) statementOf(c *call, period string) (*event.StatementAnswer, error) {
-	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
+func (s *Server) statementOf(c *endpoint.Call, period string) (*event.StatementAnswer, error) {
+	a, err := s.Query(c.Who.Account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
 	if err != nil {
 		return nil, err
 	}
 	if a.GetStatement() == nil {
-		return nil, unavailable(errQueryAnswer)
+		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}
 	return a.GetStatement(), nil
 }
@@ -139,12 +94,12 @@ func parsePeriod(text string) (time.Time, error) {
 
 func viewStatement(a *event.StatementAnswer, start time.Time) statementView {
 	out := statementView{
-		success: succeeded(), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
-		Start: formatTime(start.UnixMilli()), End: formatTime(start.AddDate(0, 1, 0).UnixMilli()),
-		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: credits(a.SpentMicros),
+		Success: endpoint.Succeeded(), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
+		Start: endpoint.FormatTime(start.UnixMilli()), End: endpoint.FormatTime(start.AddDate(0, 1, 0).UnixMilli()),
+		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: endpoint.Credits(a.SpentMicros),
 		Storage: statementStorageView{
 			AverageBytes: a.StorageAverageBytes, FreeBytes: a.StorageFreeBytes,
-			BilledBytes: a.StorageBilledBytes, AmountUSD: dollars(a.StorageOverageCents),
+			BilledBytes: a.StorageBilledBytes, AmountUSD: endpoint.Dollars(a.StorageOverageCents),
 			Days: viewStorageDays(a),
 		},
 	}
@@ -152,12 +107,12 @@ func viewStatement(a *event.StatementAnswer, start time.Time) statementView {
 		out.Storage.ByteMilliseconds = new(byteMilliseconds(a.StorageByteMsHigh, a.StorageByteMsLow).String())
 	}
 	for _, k := range plan.QuotaKeys() {
-		out.Usage[k.String()] = statementUsageView{CreditsSpent: credits(0)}
+		out.Usage[k.String()] = statementUsageView{CreditsSpent: endpoint.Credits(0)}
 	}
 	for _, k := range a.Usage {
 		out.Requests += k.Used
 		out.Usage[plan.QuotaKey(k.QuotaKey).String()] = statementUsageView{
-			Requests: k.Used, Overage: k.Overage, CreditsSpent: credits(k.SpentMicros),
+			Requests: k.Used, Overage: k.Overage, CreditsSpent: endpoint.Credits(k.SpentMicros),
 		}
 	}
 	return out
@@ -181,7 +136,7 @@ func viewStorageDays(a *event.StatementAnswer) []storageDayView {
 	days := make([]storageDayView, 0, len(a.StorageDays))
 	for _, d := range a.StorageDays {
 		sum := byteMilliseconds(d.ByteMsHigh, d.ByteMsLow)
-		average := new(big.Int).Div(sum, big.NewInt(day.Milliseconds()))
+		average := new(big.Int).Div(sum, big.NewInt(endpoint.Day.Milliseconds()))
 		days = append(days, storageDayView{
 			Day: dayText(d.Day), AverageBytes: uint64(max(0, average.Int64())), ByteMilliseconds: sum.String(),
 		})

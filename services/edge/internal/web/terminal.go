@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -14,13 +13,14 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
 )
 
 // createFromTerminal makes a quick paste of what curl sends, and answers with the address of its page:
 // docs/api.md, From a terminal.
-func (s *Server) createFromTerminal(c *call) error {
+func (s *Server) createFromTerminal(c *endpoint.Call) error {
 	k := quickKind()
 	n := s.newCreation(c, k)
 	if err := n.openFromTerminal(); err != nil {
@@ -30,11 +30,11 @@ func (s *Server) createFromTerminal(c *call) error {
 	if err != nil {
 		return err
 	}
-	address := s.url(k.page + done.outcome.Item)
+	address := s.URL(k.page + done.outcome.Item)
 	c.Set(fiber.HeaderLocation, address)
-	c.Set(headerQuotaRemaining, fmt.Sprint(done.remaining))
-	if c.who.anonymous {
-		c.Set(headerManageToken, s.manageToken(k.domain, done))
+	c.Set(endpoint.HeaderQuotaRemaining, fmt.Sprint(done.remaining))
+	if c.Who.Anonymous {
+		c.Set(endpoint.HeaderManageToken, s.manageToken(k.domain, done))
 	}
 	return sendLines(c.Ctx, fiber.StatusCreated, address+"\n")
 }
@@ -58,7 +58,7 @@ func (n *creation) openFromTerminal() error {
 	}
 	media, charset, params := httpin.MediaType(c.Ctx)
 	switch {
-	case media == fiber.MIMEMultipartForm && c.route.method == fiber.MethodPost:
+	case media == fiber.MIMEMultipartForm && c.Row.Method == fiber.MethodPost:
 		return n.openTerminalForm(params["boundary"])
 	case media == fiber.MIMEMultipartForm: // the bytes of its envelope are not what anybody means to keep
 		return httpin.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
@@ -71,7 +71,7 @@ func (n *creation) openFromTerminal() error {
 		if err != nil {
 			return err
 		}
-		t.hash, t.draft.text = bodyHash(t.call.Ctx, body), body
+		t.hash, t.draft.text = endpoint.BodyHash(t.call.Ctx, body), body
 		return t.finishFromTerminal(name)
 	})
 	return err
@@ -99,7 +99,7 @@ func (t *textWriting) finishFromTerminal(name string) error {
 // notText is the answer to content that is no text. Files may be of any kind.
 func (s *Server) notText() error {
 	return httpin.UnsupportedMediaType("The content is not UTF-8 text. Files of any kind are taken, with an API key, by " +
-		s.url("/api/dev/files/upload") + ".")
+		s.URL("/api/dev/files/upload") + ".")
 }
 
 // nameOfPath is the name that a path of one segment stands for.
@@ -158,8 +158,8 @@ func (n *creation) openTerminalForm(boundary string) error {
 
 // readTerminalForm takes the content of the first part that is a file or is named f. Other parts are fields of the paste
 // where they have the name of one, and are ignored otherwise.
-func readTerminalForm(c *call, r *draftRules, d *draft, form *httpin.Form) (name string, hash uint64, err error) {
-	said := [][]byte{nil, nil, canonicalQuery(c.Ctx)} // content, name, query, fields
+func readTerminalForm(c *endpoint.Call, r *draftRules, d *draft, form *httpin.Form) (name string, hash uint64, err error) {
+	said := [][]byte{nil, nil, endpoint.CanonicalQuery(c.Ctx)} // content, name, query, fields
 	found := false
 	var given []string // fields
 	for {
@@ -198,7 +198,7 @@ func readTerminalForm(c *call, r *draftRules, d *draft, form *httpin.Form) (name
 }
 
 // setPart takes a field that is a part of a form. It is false for a part that is no field.
-func (d *draft) setPart(c *call, r *draftRules, name string, text []byte) (taken bool, err error) {
+func (d *draft) setPart(c *endpoint.Call, r *draftRules, name string, text []byte) (taken bool, err error) {
 	if !slices.Contains(draftFields()[1:], name) { // the content is another part
 		return false, nil
 	}
@@ -214,30 +214,12 @@ func (d *draft) setPart(c *call, r *draftRules, name string, text []byte) (taken
 func givenOnce(field string) error { return httpin.InvalidField(field, "must be given once") }
 
 // home is the landing page, and for a terminal what it can do here.
-func (s *Server) home(c *call) error {
+func (s *Server) home(c *endpoint.Call) error {
 	c.Vary(fiber.HeaderAccept)
 	if pages.WantsHTML(c.Ctx) {
 		return s.landing(c)
 	}
-	return sendLines(c.Ctx, fiber.StatusOK, usageText(s.url(""), s.allowance(c)))
-}
-
-// allowance is what the caller may still create without a key, nil where billing can't be asked: the usage text is of
-// use without it.
-func (s *Server) allowance(c *call) *event.AllowanceAnswer {
-	ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
-	defer cancel()
-	a, err := s.allowanceOf(ctx, s.network(c.Ctx))
-	if err != nil || a == nil {
-		return nil
-	}
-	others, err := s.othersUse(ctx, c)
-	if err != nil {
-		return nil
-	}
-	a.Remaining -= min(a.Remaining, others.used)
-	a.ResetSeconds = sooner(a.ResetSeconds, others.resetSeconds)
-	return a
+	return sendLines(c.Ctx, fiber.StatusOK, usageText(s.URL(""), s.Allowance(c)))
 }
 
 // usageText has at most 24 lines, the height of a terminal.

@@ -11,6 +11,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -34,7 +35,7 @@ type creation struct {
 	create   event.Request_Create
 }
 
-func (s *Server) newCreation(c *call, k *textKind) *creation {
+func (s *Server) newCreation(c *endpoint.Call, k *textKind) *creation {
 	n := &creation{}
 	n.begin(s, c, k)
 	n.action = n
@@ -47,17 +48,17 @@ type update struct {
 	update event.Request_Update
 }
 
-func (s *Server) newUpdate(c *call, k *textKind) *update {
+func (s *Server) newUpdate(c *endpoint.Call, k *textKind) *update {
 	u := &update{}
 	u.begin(s, c, k)
-	u.changes(c.param("ref"))
+	u.changes(c.Param("ref"))
 	u.rules.update, u.action = true, u
 	return u
 }
 
-func (t *textWriting) begin(s *Server, c *call, k *textKind) {
+func (t *textWriting) begin(s *Server, c *endpoint.Call, k *textKind) {
 	t.call, t.domain, t.s = c, k.domain, s
-	t.rules = draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous}
+	t.rules = draftRules{now: s.Now(), content: c.Row.Body.Limit(), keyless: c.Who.Anonymous}
 }
 
 // received says that the draft is complete, and that its request has this hash.
@@ -108,8 +109,8 @@ func (t *textWriting) readJSON() error {
 	if err != nil {
 		return err
 	}
-	t.hash = bodyHash(t.call.Ctx, body)
-	return t.draft.parse(&t.rules, orObject(body))
+	t.hash = endpoint.BodyHash(t.call.Ctx, body)
+	return t.draft.parse(&t.rules, endpoint.OrObject(body))
 }
 
 func (t *textWriting) readText() error {
@@ -117,7 +118,7 @@ func (t *textWriting) readText() error {
 	if err != nil {
 		return err
 	}
-	t.hash = bodyHash(t.call.Ctx, body)
+	t.hash = endpoint.BodyHash(t.call.Ctx, body)
 	if !utf8.Valid(body) {
 		return httpin.InvalidField("content", "must be valid UTF-8")
 	}
@@ -148,7 +149,7 @@ func (n *creation) prepare(ctx context.Context, r *event.Request) error {
 }
 
 func (u *update) prepare(ctx context.Context, r *event.Request) error {
-	u.draft.ManageTokenHash = u.call.who.tokenHash()
+	u.draft.ManageTokenHash = u.call.Who.TokenHash()
 	if err := u.store(ctx, u.item, r); err != nil {
 		return err
 	}
@@ -166,8 +167,8 @@ func (u *update) prepare(ctx context.Context, r *event.Request) error {
 // create makes the text of the draft.
 func (s *Server) create(n *creation) (*written, error) {
 	c, doc := n.call, &n.document
-	doc.Id, doc.Owner = s.newItemID(c.idem), uint64(c.who.account)
-	if c.who.anonymous {
+	doc.Id, doc.Owner = s.newItemID(c.Idem), uint64(c.Who.Account)
+	if c.Who.Anonymous {
 		doc.ManageTokenHash = apikey.HashToken(s.secret.ManageToken(doc.Id))
 	}
 	if err := n.receive(); err != nil {
@@ -201,7 +202,7 @@ func (n *creation) open() error {
 }
 
 // noQueryBesideJSON refuses every query parameter. One that is a field belongs into the JSON.
-func noQueryBesideJSON(c *call) error {
+func noQueryBesideJSON(c *endpoint.Call) error {
 	err := httpin.NoQuery(c.Ctx)
 	if e, ok := errors.AsType[*httpin.Error](err); ok && slices.Contains(draftFields(), e.Field) {
 		e.Message = fmt.Sprintf("%s must be a field of the JSON body: query parameters are for text/plain bodies.", e.Field)

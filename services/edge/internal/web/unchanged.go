@@ -5,6 +5,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -14,7 +15,7 @@ import (
 
 // unchanged answers 304 if the client has the text already, and tells whether it did.
 func (r *reading) unchanged() (bool, error) {
-	doc, err := r.s.lookAt(r.c, r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.c.who.account), Version: r.version})
+	doc, err := r.s.lookAt(r.c, r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.c.Who.Account), Version: r.version})
 	if err != nil || doc == nil || !r.known(doc) {
 		return false, err
 	}
@@ -35,12 +36,12 @@ func (r *reading) known(doc *event.Document) bool {
 
 // burns tells whether this read is the document's last.
 func (r *reading) burns(doc *event.Document) bool {
-	return doc.BurnAfterRead && !owns(doc, uint64(r.c.who.account))
+	return doc.BurnAfterRead && !owns(doc, uint64(r.c.Who.Account))
 }
 
 // fileUnchanged is unchanged for the bytes of a file.
-func (s *Server) fileUnchanged(c *call, id string, conditions httpin.Conditions) (bool, error) {
-	doc, err := s.lookAt(c, event.File, &event.Read{Item: id, Requester: uint64(c.who.account)})
+func (s *Server) fileUnchanged(c *endpoint.Call, id string, conditions httpin.Conditions) (bool, error) {
+	doc, err := s.lookAt(c, event.File, &event.Read{Item: id, Requester: uint64(c.Who.Account)})
 	if err != nil || doc == nil {
 		return false, err
 	}
@@ -54,8 +55,8 @@ func (s *Server) fileUnchanged(c *call, id string, conditions httpin.Conditions)
 }
 
 // lookAt reads a document for a conditional call. It is nil for other calls, and where the caller may not know of the document.
-func (s *Server) lookAt(c *call, d event.Domain, read *event.Read) (*event.Document, error) {
-	if !c.conditional() || !event.ValidItemID(read.Item) {
+func (s *Server) lookAt(c *endpoint.Call, d event.Domain, read *event.Read) (*event.Document, error) {
+	if !c.Conditional() || !event.ValidItemID(read.Item) {
 		return nil, nil
 	}
 	doc, err := s.readDocument(s.bus.StartRead(d, read))
@@ -67,17 +68,17 @@ func (s *Server) lookAt(c *call, d event.Domain, read *event.Read) (*event.Docum
 
 // confirmReader has billing confirm the key of a call that it does not count, and writes the headers. It is false where the plan does
 // not have the quota key: the metered read is refused for that.
-func (s *Server) confirmReader(c *call) (bool, error) {
-	usage, err := s.usageForKey(c, c.route.key)
+func (s *Server) confirmReader(c *endpoint.Call) (bool, error) {
+	usage, err := s.UsageForKey(c, c.Row.Key)
 	if err != nil {
 		return false, err
 	}
 	for _, u := range usage.Usage {
-		if plan.QuotaKey(u.QuotaKey) == c.route.key && u.Limit == 0 {
+		if plan.QuotaKey(u.QuotaKey) == c.Row.Key && u.Limit == 0 {
 			return false, nil
 		}
 	}
 	s.setUsedQuota(c, usage)
-	c.Set(headerChargeSource, "none")
+	c.Set(endpoint.HeaderChargeSource, "none")
 	return true, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -25,7 +26,7 @@ func FuzzAnswersAreTheStringsTheyWereMadeOf(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		var got string
-		if err := json.Unmarshal(appendString(nil, s), &got); err != nil {
+		if err := json.Unmarshal(endpoint.AppendString(nil, s), &got); err != nil {
 			t.Fatalf("%q: %v", s, err)
 		}
 		if utf8.ValidString(s) && got != s {
@@ -36,7 +37,7 @@ func FuzzAnswersAreTheStringsTheyWereMadeOf(f *testing.F) {
 		}
 		stream := newEscapingReader([]byte(`"`), io.NopCloser(iotest.OneByteReader(strings.NewReader(s))), int64(len(s)), []byte(`"`))
 		streamed, err := io.ReadAll(stream)
-		if err != nil || string(streamed) != string(appendString(nil, s)) {
+		if err != nil || string(streamed) != string(endpoint.AppendString(nil, s)) {
 			t.Errorf("%q streamed as %q, %v", s, streamed, err)
 		}
 	})
@@ -58,64 +59,6 @@ func TestANullBesideTheExpiryOfANewKeyDoesNotEndIt(t *testing.T) {
 	} {
 		if r, err := readKeyRules([]byte(body), now, true); err != nil || r.GetExpiresMs() == 0 && r.GetExpiresInMs() == 0 {
 			t.Errorf("%s is read as %v, %v", body, r, err)
-		}
-	}
-}
-
-func TestLifetimes(t *testing.T) {
-	number := func(s string) httpin.Value { return httpin.Value{Kind: httpin.Number, Text: []byte(s)} }
-	text := func(s string) httpin.Value { return httpin.Value{Kind: httpin.String, Text: []byte(s)} }
-	query := func(s string) httpin.Value { return httpin.Value{Kind: httpin.Query, Text: []byte(s)} }
-	for _, tc := range []struct {
-		v       httpin.Value
-		longest time.Duration
-		want    time.Duration // -1: refused
-	}{
-		{number("60"), maxLifetime, time.Minute},
-		{number("59"), maxLifetime, -1},
-		{number("0"), maxLifetime, -1},
-		{number("-60"), maxLifetime, -1},
-		{number("315360000"), maxLifetime, maxLifetime},
-		{number("315360001"), maxLifetime, -1},
-		{number("60.0"), maxLifetime, -1},
-		{number("6e1"), maxLifetime, -1},
-		{number("99999999999999999999"), maxLifetime, -1},
-		{text("1m"), maxLifetime, time.Minute},
-		{text("10m"), maxLifetime, 10 * time.Minute},
-		{text("1h"), maxLifetime, time.Hour},
-		{text("7d"), maxLifetime, 7 * day},
-		{text("2w"), maxLifetime, 14 * day},
-		{text("1y"), maxLifetime, 365 * day},
-		{text("10y"), maxLifetime, maxLifetime},
-		{text("11y"), maxLifetime, -1},
-		{text("3650d"), maxLifetime, maxLifetime},
-		{text("3651d"), maxLifetime, -1},
-		{text("9223372036854775807w"), maxLifetime, -1},
-		{text("0m"), maxLifetime, -1},
-		{text("-1h"), maxLifetime, -1},
-		{text("+1h"), maxLifetime, -1},
-		{text("1.5h"), maxLifetime, -1},
-		{text("h"), maxLifetime, -1},
-		{text(""), maxLifetime, -1},
-		{text("1s"), maxLifetime, -1},
-		{text("3600"), maxLifetime, -1},
-		{text("1H"), maxLifetime, -1},
-		{text(" 1h"), maxLifetime, -1},
-		{text("never"), maxLifetime, 0},
-		{httpin.Value{Kind: httpin.Bool, Text: []byte("true")}, maxLifetime, -1},
-		{query("3600"), maxLifetime, time.Hour},
-		{query("1h"), maxLifetime, time.Hour},
-		{query("x"), maxLifetime, -1},
-		{text("30d"), keylessLifetime, 30 * day},
-		{number("2592001"), keylessLifetime, -1},
-		{text("never"), keylessLifetime, -1},
-	} {
-		got, err := lifetimeField("expiresIn", tc.v, tc.longest)
-		if err != nil {
-			got = -1
-		}
-		if got != tc.want {
-			t.Errorf("%q within %v: %v %v, want %v", tc.v.Text, tc.longest, got, err, tc.want)
 		}
 	}
 }
@@ -194,7 +137,7 @@ func TestCursorsAreGoodForTheirListOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Server{secret: secret}
-	who := &caller{account: 7}
+	who := &endpoint.Caller{Account: 7}
 	files, quick := &listing{domain: event.File}, &listing{domain: event.Lite}
 	scope := cursorScope(files, who, &event.ListRequest{})
 	at := position{1_700_000_000_000, "abcdefABCDEF"}
@@ -204,7 +147,7 @@ func TestCursorsAreGoodForTheirListOnly(t *testing.T) {
 	}
 	for name, other := range map[string]string{
 		"another list":    cursorScope(quick, who, &event.ListRequest{}),
-		"another account": cursorScope(files, &caller{account: 8}, &event.ListRequest{}),
+		"another account": cursorScope(files, &endpoint.Caller{Account: 8}, &event.ListRequest{}),
 		"another order":   cursorScope(files, who, &event.ListRequest{Ascending: true}),
 	} {
 		if _, ok := s.parseCursor(other, text); ok {

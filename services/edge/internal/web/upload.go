@@ -21,13 +21,13 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
 // docs/api.md, Limits.
 const (
-	maxFileBytes      = 50 << 20
 	nameChars         = 255
 	partFieldBytes    = 4 << 10
 	multipartOverhead = 64 << 10 // for the other parts
@@ -35,7 +35,7 @@ const (
 )
 
 func fileTooLarge() error {
-	e := httpin.TooLarge(maxFileBytes, "A file must be at most 50 MB (%d bytes).", maxFileBytes)
+	e := httpin.TooLarge(endpoint.MaxFileBytes, "A file must be at most 50 MB (%d bytes).", endpoint.MaxFileBytes)
 	e.Field = "file"
 	return e
 }
@@ -43,7 +43,7 @@ func fileTooLarge() error {
 // upload is a file on its way from the request to the blob store. Nothing of it is kept in memory.
 type upload struct {
 	s  *Server
-	c  *call
+	c  *endpoint.Call
 	id string
 
 	form *httpin.Form    // nil: the body is the file
@@ -66,11 +66,11 @@ type upload struct {
 	document    *event.Document
 }
 
-func (s *Server) newUpload(c *call) *upload {
+func (s *Server) newUpload(c *endpoint.Call) *upload {
 	return &upload{s: s, c: c, body: httpin.BodyOf(c.Ctx), visibility: event.Unlisted, sum: sha256.New()}
 }
 
-func (s *Server) uploadFile(c *call) error {
+func (s *Server) uploadFile(c *endpoint.Call) error {
 	u := s.newUpload(c)
 	if err := u.open(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *Server) uploadFile(c *call) error {
 
 // write stores the file that open has found.
 func (u *upload) write() (*written, error) {
-	u.id = u.s.newItemID(u.c.idem)
+	u.id = u.s.newItemID(u.c.Idem)
 	return u.s.write(&writing{call: u.c, domain: event.File, action: u})
 }
 
@@ -96,9 +96,9 @@ func (u *upload) answer(done *written) error {
 		doc = u.document
 	}
 	out := done.outcome
-	s.setLocation(c.Ctx, "/api/dev/files/get/", out.Item)
-	return send(c.Ctx, fiber.StatusCreated, fileFacts(newAnswer(512).str("id", out.Item), doc).str("url", s.url("/f/"+out.Item)).
-		time("createdAt", out.CreatedMs).time("expiresAt", out.ExpiresMs).remaining(done.remaining))
+	s.SetLocation(c.Ctx, "/api/dev/files/get/", out.Item)
+	return endpoint.Send(c.Ctx, fiber.StatusCreated, fileFacts(endpoint.NewAnswer(512).Str("id", out.Item), doc).Str("url", s.URL("/f/"+out.Item)).
+		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs).Remaining(done.remaining))
 }
 
 // open checks all that is known before the file's first byte.
@@ -113,7 +113,7 @@ func (u *upload) open() error {
 	if media == "multipart/form-data" {
 		return u.openForm(params["boundary"])
 	}
-	if err := u.body.Limit(maxFileBytes, fileTooLarge); err != nil {
+	if err := u.body.Limit(endpoint.MaxFileBytes, fileTooLarge); err != nil {
 		return err
 	}
 	if err := httpin.QueryFields(u.c.Ctx, u.set); err != nil {
@@ -133,7 +133,7 @@ func (u *upload) openForm(boundary string) error {
 	if err != nil {
 		return err
 	}
-	if err := u.body.Limit(maxFileBytes+multipartOverhead, fileTooLarge); err != nil {
+	if err := u.body.Limit(endpoint.MaxFileBytes+multipartOverhead, fileTooLarge); err != nil {
 		return err
 	}
 	if err := httpin.NoQuery(u.c.Ctx); err != nil {
@@ -213,7 +213,7 @@ func (u *upload) set(name string, v httpin.Value) (err error) {
 		u.visibility, err = visibilityField(name, v, false)
 		return err
 	case "expiresIn":
-		u.lifetime, err = lifetimeField(name, v, maxLifetime)
+		u.lifetime, err = endpoint.LifetimeField(name, v, endpoint.MaxLifetime)
 		return err
 	}
 	if u.form == nil {
@@ -257,7 +257,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := source.Read(p)
 	u.size += int64(n)
 	switch {
-	case u.size > maxFileBytes:
+	case u.size > endpoint.MaxFileBytes:
 		return n, fileTooLarge()
 	case err != nil && !errors.Is(err, io.EOF):
 		return n, formFailure(err)
@@ -316,14 +316,14 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 		if fault.KindOf(err) != fault.Internal {
 			return err // of the body
 		}
-		return unavailable(fmt.Errorf("store file: %w", err))
+		return endpoint.Unavailable(fmt.Errorf("store file: %w", err))
 	}
 	if err := u.finish(); err != nil {
 		return err
 	}
 	sum := u.sum.Sum(nil)
 	u.document = &event.Document{
-		Id: u.id, Owner: uint64(u.c.who.account), Title: u.name, Visibility: uint32(u.visibility), ContentType: u.contentType,
+		Id: u.id, Owner: uint64(u.c.Who.Account), Title: u.name, Visibility: uint32(u.visibility), ContentType: u.contentType,
 		Content: &event.Content{Blob: key, SizeBytes: uint64(u.size), Sha256: sum},
 	}
 	r.Item = u.id

@@ -3,19 +3,20 @@ package web
 import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
 // listVersions answers with one page of the versions of a text, newest first. It is for those who may update the text. It
 // is not metered. The account's failures are counted here, since billing does not see the call.
-func (s *Server) listVersions(c *call, k *textKind) error {
+func (s *Server) listVersions(c *endpoint.Call, k *textKind) error {
 	read, scope, err := s.versionsQuery(c, k)
 	if err != nil {
 		return err
 	}
-	account := accountSource(c.who.account)
-	if err := s.checkFailures(account); err != nil {
+	account := endpoint.AccountSource(c.Who.Account)
+	if err := s.CheckFailures(account); err != nil {
 		return err
 	}
 	var pending *bus.PendingRead
@@ -27,12 +28,12 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 	}
 	found, err := s.foundVersions(pending)
 	if err != nil {
-		if failedInExecution(fault.KindOf(err).Status()) {
-			s.failures.Add(account, s.now())
+		if endpoint.FailedInExecution(fault.KindOf(err).Status()) {
+			s.Failures.Add(account, s.Now())
 		}
 		return err
 	}
-	o := append(newAnswer(192+160*len(found.Versions)).key("versions"), '[')
+	o := append(endpoint.NewAnswer(192+160*len(found.Versions)).Key("versions"), '[')
 	for i, v := range found.Versions {
 		if i > 0 {
 			o = append(o, ',')
@@ -48,18 +49,18 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 }
 
 // listedVersion is a version as lists show it: without its content.
-func listedVersion(o object, v *event.Document) object {
-	return append(o, '{').int("version", int64(v.Version)).str("title", v.Title).str("language", v.Language).
-		int("size", int64(v.GetContent().GetSizeBytes())).time("createdAt", v.UpdatedMs).end()
+func listedVersion(o endpoint.Object, v *event.Document) endpoint.Object {
+	return append(o, '{').Int("version", int64(v.Version)).Str("title", v.Title).Str("language", v.Language).
+		Int("size", int64(v.GetContent().GetSizeBytes())).Time("createdAt", v.UpdatedMs).End()
 }
 
 // versionsQuery reads the parameters of a list of versions. scope is where its cursors are valid: the text and the account.
-func (s *Server) versionsQuery(c *call, k *textKind) (read *event.Read, scope string, err error) {
-	read = &event.Read{Item: c.param("ref"), Requester: uint64(c.who.account), ListVersions: defaultPage}
-	scope = "versions 1 " + string(k.domain) + " " + c.who.account.String() + " "
+func (s *Server) versionsQuery(c *endpoint.Call, k *textKind) (read *event.Read, scope string, err error) {
+	read = &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account), ListVersions: endpoint.DefaultPage}
+	scope = "versions 1 " + string(k.domain) + " " + c.Who.Account.String() + " "
 	var cursor string
 	err = httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit":  httpin.To(&read.ListVersions, pageLimit),
+		"limit":  httpin.To(&read.ListVersions, endpoint.PageLimit),
 		"cursor": httpin.To(&cursor, httpin.StringField),
 	}.Set)
 	if err != nil || cursor == "" {
@@ -67,7 +68,7 @@ func (s *Server) versionsQuery(c *call, k *textKind) (read *event.Read, scope st
 	}
 	at, ok := s.parseCursor(scope, cursor)
 	if !ok || at.id != read.Item || at.listed < 1 {
-		return nil, "", invalidCursor()
+		return nil, "", endpoint.InvalidCursor()
 	}
 	read.BelowVersion = uint64(at.listed)
 	return read, scope, nil
@@ -76,7 +77,7 @@ func (s *Server) versionsQuery(c *call, k *textKind) (read *event.Read, scope st
 // foundVersions waits for a list of versions. pending is nil for a ref that can't exist.
 func (s *Server) foundVersions(pending *bus.PendingRead) (bus.Found, error) {
 	if pending == nil {
-		return bus.Found{}, notFound()
+		return bus.Found{}, endpoint.NotFound()
 	}
 	found, err := pending.Wait(s.ctx)
 	switch {
@@ -85,7 +86,7 @@ func (s *Server) foundVersions(pending *bus.PendingRead) (bus.Found, error) {
 	case found.NotOwner:
 		return bus.Found{}, outcomeError(event.OutcomeStatus_NOT_OWNER)
 	case len(found.Versions) == 0:
-		return bus.Found{}, notFound()
+		return bus.Found{}, endpoint.NotFound()
 	}
 	return found, nil
 }

@@ -14,6 +14,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
@@ -23,24 +24,15 @@ import (
 // pageBytes is how much of a text its page shows. The page links to the raw text for the rest.
 const pageBytes = 512 << 10
 
-// failurePage answers as fail does, with a page in place of JSON.
-func (s *Server) failurePage(c *fiber.Ctx, err error) error {
-	s.fail(c.Context(), c.Route().Path, err)
-	e := asFault(err)
-	return s.pages.Failure(c, pages.Failure{
-		Status: e.Kind.Status(), Reason: e.Message, Code: string(e.Kind), RequestID: httpin.RequestID(c),
-	})
-}
-
 // missingPage answers where no route has the path: with a page where a browser asks outside of the API.
 func (s *Server) missingPage(c *fiber.Ctx, err error) error {
-	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) || s.onContentHost(c) {
+	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) || s.OnContentHost(c) {
 		return err
 	}
-	if err := s.admitView(s.http.Source(c)); err != nil {
+	if err := s.AdmitView(s.http.Source(c)); err != nil {
 		return err
 	}
-	return s.failurePage(c, err)
+	return s.FailurePage(c, err)
 }
 
 // visible reads a document that the reader may see: a public or unlisted one, or their own. All others are 404.
@@ -54,7 +46,7 @@ func (s *Server) visible(d event.Domain, read *event.Read) (*event.Document, err
 		return nil, err
 	}
 	if v := event.Visibility(doc.Visibility); v != event.Public && v != event.Unlisted && !owns(doc, read.Requester) {
-		return nil, notFound()
+		return nil, endpoint.NotFound()
 	}
 	return doc, nil
 }
@@ -69,12 +61,12 @@ type viewing struct {
 
 // viewing reads the query of a page. Parameters that others add to links are ignored. Earlier versions are for the owner,
 // whose session is asked for here: docs/api.md, Pages for people.
-func (s *Server) viewing(c *call) (*viewing, error) {
-	account, err := s.sessionAccount(c.Ctx)
-	v := &viewing{read: &event.Read{Item: c.param("ref"), Requester: uint64(account)}, view: strings.Clone(c.Query("view"))}
+func (s *Server) viewing(c *endpoint.Call) (*viewing, error) {
+	account, err := s.SessionAccount(c.Ctx)
+	v := &viewing{read: &event.Read{Item: c.Param("ref"), Requester: uint64(account)}, view: strings.Clone(c.Query("view"))}
 	if number := c.Query("version"); number != "" && err == nil {
 		if v.read.Version, err = strconv.ParseUint(number, 10, 63); err != nil || v.read.Version == 0 {
-			return nil, notFound()
+			return nil, endpoint.NotFound()
 		}
 	}
 	return v, err
@@ -89,7 +81,7 @@ func (v *viewing) address(k *textKind) string {
 	return path
 }
 
-func (s *Server) showText(c *call, k *textKind) error {
+func (s *Server) showText(c *endpoint.Call, k *textKind) error {
 	v, err := s.viewing(c)
 	if err != nil {
 		return err
@@ -108,8 +100,8 @@ func (s *Server) showText(c *call, k *textKind) error {
 func burns(doc *event.Document, account uint64) bool { return doc.BurnAfterRead && !owns(doc, account) }
 
 // revealText shows a text that asks for a password or a click. No other page burns.
-func (s *Server) revealText(c *call, k *textKind) error {
-	password, err := parseReveal(c.form)
+func (s *Server) revealText(c *endpoint.Call, k *textKind) error {
+	password, err := parseReveal(c.Form)
 	if err != nil {
 		return err
 	}
@@ -139,7 +131,7 @@ func (s *Server) revealText(c *call, k *textKind) error {
 			return err
 		}
 	}
-	return unavailable(errReadRace)
+	return endpoint.Unavailable(errReadRace)
 }
 
 // parseReveal reads the form of pages.Ask.
@@ -149,31 +141,31 @@ func parseReveal(body []byte) (password string, err error) {
 }
 
 // admitPassword is requirePassword with a limit for a source that guesses.
-func (s *Server) admitPassword(c *call, doc *event.Document, password string) error {
+func (s *Server) admitPassword(c *endpoint.Call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
-	if err := s.checkFailures(s.http.Source(c.Ctx)); err != nil {
+	if err := s.CheckFailures(s.http.Source(c.Ctx)); err != nil {
 		return err
 	}
 	err := s.requirePassword(c, doc, password)
 	if fault.KindOf(err) == fault.WrongPassword && password != "" {
-		return s.sourceFailed(c.Ctx, err)
+		return s.SourceFailed(c.Ctx, err)
 	}
 	return err
 }
 
 // showContent shows the beginning of a text. Most texts are not longer. address is that of the same page in another view;
 // it is empty for the answer of a form.
-func (s *Server) showContent(c *call, k *textKind, doc *event.Document, v *viewing, address string) error {
+func (s *Server) showContent(c *endpoint.Call, k *textKind, doc *event.Document, v *viewing, address string) error {
 	content, truncated, err := s.excerpt(c, doc.GetContent())
 	if err != nil {
 		return err
 	}
 	path, old := k.page+doc.Id, v.read.Version
-	shown := &pages.Text{Document: doc, Version: old, Truncated: truncated, URL: s.url(path)}
+	shown := &pages.Text{Document: doc, Version: old, Truncated: truncated, URL: s.URL(path)}
 	if len(doc.PasswordHash) == 0 && old == 0 && !doc.BurnAfterRead && event.Visibility(doc.Visibility) != event.Private {
-		shown.Raw, shown.Download = s.contentURL(path+"/raw"), s.contentURL(path+"/download")
+		shown.Raw, shown.Download = s.ContentURL(path+"/raw"), s.ContentURL(path+"/download")
 	}
 	if owns(doc, v.read.Requester) {
 		shown.More = []pages.Link{{Name: "Versions", Path: path + "/versions"}}
@@ -195,7 +187,7 @@ func (s *Server) rendered(size int, render func() error) error {
 	ctx, cancel := context.WithTimeout(s.ctx, renderWait)
 	defer cancel()
 	if err := s.rendering.Acquire(ctx, weight); err != nil {
-		return unavailable(fmt.Errorf("wait for memory to render in: %w", err))
+		return endpoint.Unavailable(fmt.Errorf("wait for memory to render in: %w", err))
 	}
 	defer s.rendering.Release(weight)
 	return render()
@@ -214,7 +206,7 @@ func (s *Server) renderer(docs ...*event.Document) *render.Renderer {
 
 // renderText shows a text: highlighted, or what it describes where it is Markdown or separated values. The answer of a form
 // can't be asked for again in another view, so that it has both.
-func (s *Server) renderText(c *call, content string, shown *pages.Text, v *viewing, address string) error {
+func (s *Server) renderText(c *endpoint.Call, content string, shown *pages.Text, v *viewing, address string) error {
 	renderer := s.renderer(shown.Document)
 	shown.LanguageName = renderer.Languages().Name(shown.Document.Language)
 	return s.rendered(len(content), func() error {
@@ -281,7 +273,7 @@ func (s *Server) renderView(renderer *render.Renderer, content string, shown *pa
 }
 
 // excerpt is the first pageBytes of a content, of whole characters.
-func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncated bool, err error) {
+func (s *Server) excerpt(c *endpoint.Call, content *event.Content) (text []byte, truncated bool, err error) {
 	size := min(int64(content.GetSizeBytes()), pageBytes)
 	if content.GetBlob() == "" {
 		return content.GetInline(), false, nil
@@ -291,7 +283,7 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 	}
 	truncated = int64(content.GetSizeBytes()) > size
 	if truncated { // the beginning has no hash of its own
-		if err := s.whole.check(s.ctx, content, c.hungUp); err != nil {
+		if err := s.whole.check(s.ctx, content, c.HungUp); err != nil {
 			return nil, false, deletedSince(err)
 		}
 	}
@@ -305,13 +297,13 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 }
 
 // downloadText is rawText as a file that the browser saves.
-func (s *Server) downloadText(c *call, k *textKind) error {
-	c.download = true
+func (s *Server) downloadText(c *endpoint.Call, k *textKind) error {
+	c.Download = true
 	return s.rawText(c, k)
 }
 
 // rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
-func (s *Server) rawText(c *call, k *textKind) error {
+func (s *Server) rawText(c *endpoint.Call, k *textKind) error {
 	if c.Context().QueryArgs().Has("version") { // another text than the one that is asked for would be worse
 		return httpin.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
 	}
@@ -319,14 +311,14 @@ func (s *Server) rawText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(k.domain, &event.Read{Item: c.param("ref")})
+	doc, err := s.visible(k.domain, &event.Read{Item: c.Param("ref")})
 	if err != nil {
 		return err
 	}
 	if doc.BurnAfterRead {
-		return fault.New(fault.ConfirmationRequired, "The paste burns after reading: open %s to read it, or use the API.", s.url(k.page+doc.Id))
+		return fault.New(fault.ConfirmationRequired, "The paste burns after reading: open %s to read it, or use the API.", s.URL(k.page+doc.Id))
 	}
-	if err := s.admitPassword(c, doc, strings.Clone(c.Get(headerPassword))); err != nil {
+	if err := s.admitPassword(c, doc, strings.Clone(c.Get(endpoint.HeaderPassword))); err != nil {
 		return err
 	}
 	v := validatorsOf(k.domain, doc)
@@ -339,18 +331,18 @@ func (s *Server) rawText(c *call, k *textKind) error {
 		return httpin.NotModified(c.Ctx, v.ETag)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
-	if c.download {
+	if c.Download {
 		c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(s.fileName(doc)))
 	}
 	return s.sendContent(c, doc, v)
 }
 
-func (s *Server) rawFile(c *call) error {
+func (s *Server) rawFile(c *endpoint.Call) error {
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(event.File, &event.Read{Item: c.param("id")})
+	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
 		return err
 	}
@@ -359,16 +351,16 @@ func (s *Server) rawFile(c *call) error {
 }
 
 // asset answers with a file that pages load.
-func (s *Server) asset(c *call) error {
+func (s *Server) asset(c *endpoint.Call) error {
 	found, err := s.pages.Asset(c.Ctx, c.Params("name"))
 	if err == nil && !found {
-		err = notFound()
+		err = endpoint.NotFound()
 	}
 	return err
 }
 
 // operate answers /livez, /readyz and /metrics. A failure of theirs gets what every failure has.
-func (s *Server) operate(c *call) error {
+func (s *Server) operate(c *endpoint.Call) error {
 	s.ops(c.Context())
 	if c.Response().StatusCode() < fiber.StatusBadRequest {
 		return nil
@@ -377,7 +369,7 @@ func (s *Server) operate(c *call) error {
 	if err := json.Unmarshal(c.Response().Body(), &failure); err != nil || failure.Code == "" {
 		return fault.New(fault.Internal, httpin.InternalMessage).Because(errors.New(string(c.Response().Body())))
 	}
-	failure.RequestID, failure.Docs = httpin.RequestID(c.Ctx), s.url("/docs/errors#"+failure.Code)
+	failure.RequestID, failure.Docs = httpin.RequestID(c.Ctx), s.URL("/docs/errors#"+failure.Code)
 	body, err := json.Marshal(failure)
 	if err != nil {
 		return err

@@ -3,16 +3,18 @@ package web
 import (
 	"strings"
 	"testing"
+
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 func TestFailuresOfPagesAreHTMLForBrowsersAndJSONForPrograms(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(s *Server) {
-		for _, r := range []route{
-			{path: "/try/missing", rules: page, handle: func(*call) error { return notFound() }},
-			{path: "/try/busy", rules: page, handle: func(*call) error { return unavailable(errReadRace) }},
-			{path: "/try/raw", rules: views, handle: func(*call) error { return notFound() }},
+		for _, r := range []endpoint.Row{
+			{Path: "/try/missing", Rules: endpoint.Page, Handle: func(*endpoint.Call) error { return endpoint.NotFound() }},
+			{Path: "/try/busy", Rules: endpoint.Page, Handle: func(*endpoint.Call) error { return endpoint.Unavailable(errReadRace) }},
+			{Path: "/try/raw", Rules: endpoint.Views, Handle: func(*endpoint.Call) error { return endpoint.NotFound() }},
 		} {
-			s.http.Handle("GET", r.path, s.serve(&r))
+			s.http.Handle("GET", r.Path, s.Handler(&r))
 		}
 	})
 	const browser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n"

@@ -7,6 +7,7 @@ import (
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -31,7 +32,7 @@ type webhookView struct {
 func viewWebhook(w webhook) webhookView {
 	rules := w.rules
 	out := webhookView{
-		ID: alert.WebhookName(rules.Webhook), URL: w.url, Events: []string{}, Thresholds: rules.Thresholds, CreatedAt: formatTime(rules.CreatedMs),
+		ID: alert.WebhookName(rules.Webhook), URL: w.url, Events: []string{}, Thresholds: rules.Thresholds, CreatedAt: endpoint.FormatTime(rules.CreatedMs),
 	}
 	for _, t := range alert.Types() {
 		if rules.Events&alert.Bit(t) != 0 {
@@ -42,18 +43,18 @@ func viewWebhook(w webhook) webhookView {
 		out.Thresholds = alert.DefaultThresholds()
 	}
 	if rules.BalanceBelowMicros != 0 {
-		out.BalanceBelow = new(credits(rules.BalanceBelowMicros))
+		out.BalanceBelow = new(endpoint.Credits(rules.BalanceBelowMicros))
 	}
 	return out
 }
 
 type webhooksView struct {
-	success
+	endpoint.Success
 	Webhooks []webhookView `json:"webhooks"`
 }
 
 type oneWebhookView struct {
-	success
+	endpoint.Success
 	Webhook webhookView `json:"webhook"`
 	Secret  string      `json:"secret,omitempty"`
 }
@@ -65,49 +66,49 @@ func tooManyWebhooks() error {
 }
 
 // pathWebhook is the webhook in the path; 404 for text that is no id of one.
-func pathWebhook(c *call) (uint64, error) {
+func pathWebhook(c *endpoint.Call) (uint64, error) {
 	id, ok := alert.ParseWebhookName(c.Params("id"))
 	if !ok {
-		return 0, notFound()
+		return 0, endpoint.NotFound()
 	}
 	return id, nil
 }
 
 // webhookRequest asks billing's read model about webhooks of the caller. A webhook that is not there is 404.
-func (s *Server) webhookRequest(c *call, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
-	r.Account = uint64(c.who.account)
+func (s *Server) webhookRequest(c *endpoint.Call, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
+	r.Account = uint64(c.Who.Account)
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Webhook{Webhook: r}})
 	if err != nil {
 		return nil, err
 	}
 	if a.GetWebhook().GetReplayed() {
-		c.Set(headerReplayed, "true")
+		c.Set(endpoint.HeaderReplayed, "true")
 	}
 	switch a.GetWebhook().GetStatus() {
 	case event.WebhookStatus_WEBHOOK_OK:
 		return a.Webhook, nil
 	case event.WebhookStatus_WEBHOOK_NOT_FOUND:
-		return nil, notFound()
+		return nil, endpoint.NotFound()
 	case event.WebhookStatus_WEBHOOK_BAD_URL:
 		return nil, httpin.InvalidField("url", "must "+a.Webhook.Reason)
 	}
-	return nil, unavailable(errUserAnswer)
+	return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
 }
 
 // webhookRules asks what the webhooks of the caller are told of.
-func (s *Server) webhookRules(c *call) ([]*event.WebhookRules, error) {
-	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Webhooks{Webhooks: &event.WebhooksQuery{}}})
+func (s *Server) webhookRules(c *endpoint.Call) ([]*event.WebhookRules, error) {
+	a, err := s.Query(c.Who.Account, &event.Query{Query: &event.Query_Webhooks{Webhooks: &event.WebhooksQuery{}}})
 	if err != nil {
 		return nil, err
 	}
 	if a.GetWebhooks() == nil {
-		return nil, unavailable(errQueryAnswer)
+		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}
 	return a.GetWebhooks().Webhooks, nil
 }
 
 // ownWebhook is the webhook in the path with its rules, 404 where the caller has none of that id.
-func (s *Server) ownWebhook(c *call) (*event.WebhookRules, error) {
+func (s *Server) ownWebhook(c *endpoint.Call) (*event.WebhookRules, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
 		return nil, err
@@ -119,27 +120,27 @@ func (s *Server) ownWebhook(c *call) (*event.WebhookRules, error) {
 	if i := indexOfWebhook(rules, id); i >= 0 {
 		return rules[i], nil
 	}
-	return nil, notFound()
+	return nil, endpoint.NotFound()
 }
 
 func indexOfWebhook(list []*event.WebhookRules, id uint64) int {
 	return slices.IndexFunc(list, func(w *event.WebhookRules) bool { return w.Webhook == id })
 }
 
-func (s *Server) listWebhooks(c *call) error {
+func (s *Server) listWebhooks(c *endpoint.Call) error {
 	list, err := s.webhooksOf(c)
 	if err != nil {
 		return err
 	}
-	out := webhooksView{success: succeeded(), Webhooks: make([]webhookView, 0, len(list))}
+	out := webhooksView{Success: endpoint.Succeeded(), Webhooks: make([]webhookView, 0, len(list))}
 	for _, w := range list {
 		out.Webhooks = append(out.Webhooks, viewWebhook(w))
 	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
+	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
 // webhooksOf are the webhooks of the caller.
-func (s *Server) webhooksOf(c *call) (list []webhook, err error) {
+func (s *Server) webhooksOf(c *endpoint.Call) (list []webhook, err error) {
 	rules, err := s.webhookRules(c)
 	if err != nil {
 		return nil, err
@@ -160,16 +161,16 @@ func (s *Server) webhooksOf(c *call) (list []webhook, err error) {
 	return list, nil
 }
 
-func (s *Server) showWebhook(c *call) error {
+func (s *Server) showWebhook(c *endpoint.Call) error {
 	w, err := s.webhookOf(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, oneWebhookView{success: succeeded(), Webhook: viewWebhook(w)})
+	return s.JSON(c.Ctx, fiber.StatusOK, oneWebhookView{Success: endpoint.Succeeded(), Webhook: viewWebhook(w)})
 }
 
 // webhookOf is the webhook in the path.
-func (s *Server) webhookOf(c *call) (w webhook, err error) {
+func (s *Server) webhookOf(c *endpoint.Call) (w webhook, err error) {
 	if w.rules, err = s.ownWebhook(c); err != nil {
 		return w, err
 	}
@@ -177,29 +178,29 @@ func (s *Server) webhookOf(c *call) (w webhook, err error) {
 	return w, err
 }
 
-func (s *Server) webhookURL(c *call, webhook uint64) (string, error) {
+func (s *Server) webhookURL(c *endpoint.Call, webhook uint64) (string, error) {
 	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Find{Find: &event.FindAddresses{}}})
 	if err != nil {
 		return "", err
 	}
 	if len(a.Addresses) != 1 {
-		return "", unavailable(errUserAnswer)
+		return "", endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
 	return a.Addresses[0].Url, nil
 }
 
-func (s *Server) createWebhook(c *call) error {
+func (s *Server) createWebhook(c *endpoint.Call) error {
 	w, secret, err := s.createdWebhook(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusCreated, oneWebhookView{success: succeeded(), Webhook: viewWebhook(w), Secret: secret})
+	return s.JSON(c.Ctx, fiber.StatusCreated, oneWebhookView{Success: endpoint.Succeeded(), Webhook: viewWebhook(w), Secret: secret})
 }
 
 // createdWebhook stores the address first and then the rules. Where something stops in between, the address is swept, or the same
 // creation under its Idempotency-Key finishes it.
-func (s *Server) createdWebhook(c *call) (w webhook, secret string, err error) {
-	d, err := readWebhook(c.json)
+func (s *Server) createdWebhook(c *endpoint.Call) (w webhook, secret string, err error) {
+	d, err := readWebhook(c.Fields)
 	switch {
 	case err != nil:
 		return w, "", err
@@ -211,15 +212,15 @@ func (s *Server) createdWebhook(c *call) (w webhook, secret string, err error) {
 		return w, "", balanceRequired()
 	}
 	a, err := s.webhookRequest(c, &event.WebhookRequest{Action: &event.WebhookRequest_Create{
-		Create: &event.CreateAddress{Url: *d.url, Change: c.idem},
+		Create: &event.CreateAddress{Url: *d.url, Change: c.Idem},
 	}})
 	if err != nil {
 		return w, "", err
 	}
 	if len(a.Addresses) != 1 {
-		return w, "", unavailable(errUserAnswer)
+		return w, "", endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
-	c.Response().Header.Del(headerReplayed) // the command tells
+	c.Response().Header.Del(endpoint.HeaderReplayed) // the command tells
 	id := a.Addresses[0].Webhook
 	d.rules.Webhook, d.rules.Create = id, true
 	o, err := s.setWebhook(c, d.rules)
@@ -236,7 +237,7 @@ func (s *Server) createdWebhook(c *call) (w webhook, secret string, err error) {
 }
 
 // stillThere is an error where a webhook was deleted since it was made. Its address is another one by now, with another secret.
-func (s *Server) stillThere(c *call, id uint64) error {
+func (s *Server) stillThere(c *endpoint.Call, id uint64) error {
 	rules, err := s.webhookRules(c)
 	if err == nil && indexOfWebhook(rules, id) < 0 {
 		err = fault.New(fault.NotFound, "The webhook that this Idempotency-Key has made is deleted. Another one needs another key.")
@@ -245,32 +246,32 @@ func (s *Server) stillThere(c *call, id uint64) error {
 }
 
 // forgetAddress deletes the address of a creation that was refused. If it fails, the address is swept.
-func (s *Server) forgetAddress(c *call, webhook uint64) {
+func (s *Server) forgetAddress(c *endpoint.Call, webhook uint64) {
 	_, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Delete{Delete: &event.DeleteAddress{}}})
 	if err != nil {
 		s.log.Debug("the address of a refused webhook stays for now", "error", err)
 	}
 }
 
-func (s *Server) setWebhook(c *call, set *event.SetWebhook) (*event.CommandOutcome, error) {
+func (s *Server) setWebhook(c *endpoint.Call, set *event.SetWebhook) (*event.CommandOutcome, error) {
 	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_SetWebhook{SetWebhook: set}})
 	if err == nil && o.Webhook == nil {
-		err = unavailable(errQueryAnswer)
+		err = endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}
 	return o, err
 }
 
-func (s *Server) changeWebhook(c *call) error {
+func (s *Server) changeWebhook(c *endpoint.Call) error {
 	w, err := s.changedWebhook(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, oneWebhookView{success: succeeded(), Webhook: viewWebhook(w)})
+	return s.JSON(c.Ctx, fiber.StatusOK, oneWebhookView{Success: endpoint.Succeeded(), Webhook: viewWebhook(w)})
 }
 
 // changedWebhook merges: what is absent stays.
-func (s *Server) changedWebhook(c *call) (w webhook, err error) {
-	d, err := readWebhook(c.json)
+func (s *Server) changedWebhook(c *endpoint.Call) (w webhook, err error) {
+	d, err := readWebhook(c.Fields)
 	if err != nil {
 		return w, err
 	}
@@ -301,26 +302,26 @@ func (s *Server) changedWebhook(c *call) (w webhook, err error) {
 	return w, err
 }
 
-func (s *Server) setAddress(c *call, webhook uint64, set *event.SetAddress) error {
+func (s *Server) setAddress(c *endpoint.Call, webhook uint64, set *event.SetAddress) error {
 	_, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Set{Set: set}})
 	return err
 }
 
 type webhookDeletedView struct {
-	success
+	endpoint.Success
 	ID string `json:"id"`
 }
 
-func (s *Server) deleteWebhook(c *call) error {
+func (s *Server) deleteWebhook(c *endpoint.Call) error {
 	id, err := s.deletedWebhook(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, webhookDeletedView{success: succeeded(), ID: alert.WebhookName(id)})
+	return s.JSON(c.Ctx, fiber.StatusOK, webhookDeletedView{Success: endpoint.Succeeded(), ID: alert.WebhookName(id)})
 }
 
 // deletedWebhook takes the rules away first. Where it stops before the address is gone, that is swept.
-func (s *Server) deletedWebhook(c *call) (uint64, error) {
+func (s *Server) deletedWebhook(c *endpoint.Call) (uint64, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
 		return 0, err
@@ -333,26 +334,26 @@ func (s *Server) deletedWebhook(c *call) (uint64, error) {
 }
 
 type webhookSecretView struct {
-	success
+	endpoint.Success
 	Secret                  string  `json:"secret"`
 	PreviousSecretExpiresAt *string `json:"previousSecretExpiresAt"`
 }
 
-func (s *Server) rotateWebhookSecret(c *call) error {
+func (s *Server) rotateWebhookSecret(c *endpoint.Call) error {
 	a, err := s.rotatedSecret(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, webhookSecretView{
-		success: succeeded(), Secret: a.Secret, PreviousSecretExpiresAt: optionalTime(a.PreviousUntilMs),
+	return s.JSON(c.Ctx, fiber.StatusOK, webhookSecretView{
+		Success: endpoint.Succeeded(), Secret: a.Secret, PreviousSecretExpiresAt: endpoint.OptionalTime(a.PreviousUntilMs),
 	})
 }
 
 // rotatedSecret makes a new secret for the webhook in the path.
-func (s *Server) rotatedSecret(c *call) (*event.WebhookAnswer, error) {
+func (s *Server) rotatedSecret(c *endpoint.Call) (*event.WebhookAnswer, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
 		return nil, err
 	}
-	return s.webhookRequest(c, &event.WebhookRequest{Webhook: id, Action: &event.WebhookRequest_Rotate{Rotate: &event.RotateSecret{Change: c.idem}}})
+	return s.webhookRequest(c, &event.WebhookRequest{Webhook: id, Action: &event.WebhookRequest_Rotate{Rotate: &event.RotateSecret{Change: c.Idem}}})
 }

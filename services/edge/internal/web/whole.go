@@ -14,6 +14,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // wholeBlobs reads a blob to its end before a part of it is sent: only the whole has a hash. What it found is remembered for
@@ -71,7 +72,7 @@ func (w *wholeBlobs) check(ctx context.Context, content *event.Content, gone fun
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
 	if err := w.await(ctx, content, gone); err != nil {
-		return unavailable(fmt.Errorf("check content: %w", err))
+		return endpoint.Unavailable(fmt.Errorf("check content: %w", err))
 	}
 	return nil
 }

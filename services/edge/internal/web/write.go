@@ -11,22 +11,12 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
-var (
-	errUnknownDecision = errors.New("unknown decision in a verdict")
-	errUnknownOutcome  = errors.New("unknown status in an outcome")
-	// errServedBefore says that a request with this Idempotency-Key was served a moment ago.
-	errServedBefore = errors.New("served before")
-	// errHoldClosed says that the call that held this Idempotency-Key does not any more.
-	errHoldClosed = errors.New("the hold is closed")
-)
-
 const (
-	// servedTries is how often an outcome is asked for that billing says must be kept.
-	servedTries = 6
 	servedWait  = 50 * time.Millisecond // grows with each try
 	blobTimeout = 60 * time.Second
 )
@@ -34,11 +24,11 @@ const (
 // writing is a request that changes a document. Most actions embed it, beside all else that their request is made of: a call
 // then makes one object. It is for one call, and the bus may hold it for longer.
 type writing struct {
-	call   *call
+	call   *endpoint.Call
 	domain event.Domain
 	item   string
 	gone   bool   // the item can't exist: 404 once the request is admitted
-	hash   uint64 // of the request, see bodyHash; readHash tells it where the body is not read yet
+	hash   uint64 // of the request, see BodyHash; readHash tells it where the body is not read yet
 	late   bool   // the body of a text is read once the request is admitted: see textWriting.receive
 	action action
 
@@ -71,14 +61,14 @@ type written struct {
 // write carries a write out: it finds the kept outcome of the Idempotency-Key, or has the request admitted and executed.
 // An outcome that is not OK is returned as an error. All headers are set.
 func (s *Server) write(w *writing) (*written, error) {
-	for try := range servedTries {
-		if len(w.call.idem) > 0 {
+	for try := range endpoint.ServedTries {
+		if len(w.call.Idem) > 0 {
 			if done, err := s.kept(w); done != nil || err != nil {
 				return done, err
 			}
 		}
 		done, err := s.writeOnce(w)
-		if !errors.Is(err, errServedBefore) && !errors.Is(err, errHoldClosed) {
+		if !errors.Is(err, endpoint.ErrServedBefore) && !errors.Is(err, endpoint.ErrHoldClosed) {
 			return done, err
 		}
 		timer := time.NewTimer(time.Duration(try+1) * servedWait)
@@ -86,10 +76,10 @@ func (s *Server) write(w *writing) (*written, error) {
 		case <-timer.C:
 		case <-s.ctx.Done():
 			timer.Stop()
-			return nil, unavailable(s.ctx.Err())
+			return nil, endpoint.Unavailable(s.ctx.Err())
 		}
 	}
-	return nil, idempotencyInFlight(1)
+	return nil, endpoint.IdempotencyInFlight(1)
 }
 
 // kept asks for the outcome that the Idempotency-Key already has; nil where there is none. Nothing is admitted again, so
@@ -100,16 +90,16 @@ func (s *Server) kept(w *writing) (*written, error) {
 	if err != nil || outcome == nil {
 		return nil, err
 	}
-	if c.who.anonymous {
-		if err := s.admitReplay(c); err != nil {
+	if c.Who.Anonymous {
+		if err := s.AdmitReplay(c); err != nil {
 			return nil, err
 		}
 		s.setQuotaNow(c)
 		return s.replay(w, outcome)
 	}
-	usage, err := s.usageForKey(c, c.route.key)
+	usage, err := s.UsageForKey(c, c.Row.Key)
 	if err == nil {
-		err = s.admitReplay(c)
+		err = s.AdmitReplay(c)
 	}
 	if err != nil {
 		return nil, err
@@ -119,7 +109,7 @@ func (s *Server) kept(w *writing) (*written, error) {
 }
 
 func (s *Server) keptOutcome(w *writing) (*event.Outcome, error) {
-	for _, id := range append([][]byte{w.call.idem}, w.call.otherIdems...) {
+	for _, id := range append([][]byte{w.call.Idem}, w.call.OtherIdems...) {
 		found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: id}).Wait(s.ctx)
 		if err != nil || found.Outcome != nil {
 			return found.Outcome, err
@@ -135,50 +125,47 @@ func (s *Server) replay(w *writing, o *event.Outcome) (*written, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Set(headerChargeSource, "none")
+	c.Set(endpoint.HeaderChargeSource, "none")
 	if o.BodyHash != hash {
-		return nil, idempotencyMismatch()
+		return nil, endpoint.IdempotencyMismatch()
 	}
-	c.Set(headerReplayed, "true")
+	c.Set(endpoint.HeaderReplayed, "true")
 	if err := outcomeError(o.Status); err != nil {
 		return nil, err
 	}
 	w.done = written{outcome: o, remaining: o.Remaining, replayed: true}
-	if c.who.free() {
+	if c.Who.Free() {
 		w.done.remaining = plan.Unlimited
 	}
 	return &w.done, nil
 }
 
-// quotaNowWait is for the rate-limit headers of an answer that is otherwise ready.
-const quotaNowWait = time.Second
-
 // setQuotaNow writes the rate-limit headers of a call that was answered before and is not admitted again. It leaves them
 // out where billing can't be asked: the answer does not depend on them.
-func (s *Server) setQuotaNow(c *call) {
+func (s *Server) setQuotaNow(c *endpoint.Call) {
 	switch {
-	case c.who.free():
+	case c.Who.Free():
 		return
-	case c.who.anonymous:
-		if a := s.allowance(c); a != nil {
-			setQuota(c.Ctx, c.route.key, int64(a.Limit), int64(a.Remaining), int64(a.ResetSeconds))
+	case c.Who.Anonymous:
+		if a := s.Allowance(c); a != nil {
+			endpoint.SetQuota(c.Ctx, c.Row.Key, int64(a.Limit), int64(a.Remaining), int64(a.ResetSeconds))
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
+	ctx, cancel := context.WithTimeout(s.ctx, endpoint.QuotaNowWait)
 	defer cancel()
-	answer, err := s.bus.Query(ctx, c.who.account, &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}})
+	answer, err := s.bus.Query(ctx, c.Who.Account, &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}})
 	if err == nil && answer.GetUsage() != nil {
 		s.setUsedQuota(c, answer.GetUsage())
 	}
 }
 
 // setUsedQuota writes the rate-limit headers of an account's usage.
-func (s *Server) setUsedQuota(c *call, usage *event.UsageAnswer) {
+func (s *Server) setUsedQuota(c *endpoint.Call, usage *event.UsageAnswer) {
 	for _, u := range usage.Usage {
-		if plan.QuotaKey(u.QuotaKey) == c.route.key {
-			reset := max(0, usage.PeriodEndMs-s.now().UnixMilli()) / 1000
-			setQuota(c.Ctx, c.route.key, u.Limit, u.Remaining, reset)
+		if plan.QuotaKey(u.QuotaKey) == c.Row.Key {
+			reset := max(0, usage.PeriodEndMs-s.Now().UnixMilli()) / 1000
+			endpoint.SetQuota(c.Ctx, c.Row.Key, u.Limit, u.Remaining, reset)
 		}
 	}
 }
@@ -186,41 +173,41 @@ func (s *Server) setUsedQuota(c *call, usage *event.UsageAnswer) {
 // writeOnce tries once. Where it fails so that write tries again, the bus has not got the writing.
 func (s *Server) writeOnce(w *writing) (*written, error) {
 	c := w.call
-	m := s.meter(c)
-	w.id = m.admission.RequestID
+	m := s.Meter(c)
+	w.id = m.Admission.RequestID
 	r := &w.toBus.Request
-	r.RequestId, r.Item, r.Account, r.IdempotencyId, r.BodyHash = w.id[:], w.item, uint64(c.who.account), c.idem, w.hash
-	if !c.who.free() {
-		m.admission.Write, m.admission.IdempotencyID = true, c.idem
+	r.RequestId, r.Item, r.Account, r.IdempotencyId, r.BodyHash = w.id[:], w.item, uint64(c.Who.Account), c.Idem, w.hash
+	if !c.Who.Free() {
+		m.Admission.Write, m.Admission.IdempotencyID = true, c.Idem
 		var err error
-		if c.who.anonymous {
-			err = m.admitKeyless()
+		if c.Who.Anonymous {
+			err = m.AdmitKeyless()
 		} else {
-			err = m.start().wait()
+			err = m.Start().Wait()
 		}
 		if fault.KindOf(err) == fault.IdempotencyInFlight {
-			err = s.inFlight(m)
+			err = s.InFlight(m)
 		}
 		if err != nil {
 			return nil, err
 		}
 		r.Charge = &w.charge
-		r.Charge.Account, r.Charge.QuotaKey = uint64(m.admission.Account), uint32(m.admission.Key)
-		r.Charge.Anonymous, r.Charge.Remaining = m.admission.Anonymous, m.remaining()
+		r.Charge.Account, r.Charge.QuotaKey = uint64(m.Admission.Account), uint32(m.Admission.Key)
+		r.Charge.Anonymous, r.Charge.Remaining = m.Admission.Anonymous, m.Remaining()
 	}
 	if w.gone {
-		return nil, m.void(notFound())
+		return nil, m.Void(endpoint.NotFound())
 	}
 	return s.execute(w, m)
 }
 
 // execute carries out a write that is admitted, or free. A failure before the request is published is voided here, a
 // later one by the service.
-func (s *Server) execute(w *writing, m *metered) (*written, error) {
+func (s *Server) execute(w *writing, m *endpoint.Metered) (*written, error) {
 	r := &w.toBus.Request
 	err := w.action.prepare(s.ctx, r)
-	if err == nil && m.open && time.Since(m.started) > s.cfg.AdmissionAge {
-		err = m.renew(r)
+	if err == nil && m.Open && time.Since(m.Started) > s.cfg.AdmissionAge {
+		err = m.Renew(r)
 	}
 	if err != nil {
 		w.action.discard()
@@ -229,11 +216,11 @@ func (s *Server) execute(w *writing, m *metered) (*written, error) {
 	o, err := s.bus.Write(s.ctx, w.domain, &w.toBus)
 	switch {
 	case err != nil && fault.KindOf(err) == fault.OutcomeUnknown:
-		m.setQuota(m.remaining())
+		m.SetQuota(m.Remaining())
 		return nil, err // it may still happen: nothing is undone
 	case err != nil:
 		w.action.discard()
-		return nil, m.void(err)
+		return nil, m.Void(err)
 	case o.Replayed:
 		w.action.discard()
 		s.setQuotaNow(w.call)
@@ -241,17 +228,17 @@ func (s *Server) execute(w *writing, m *metered) (*written, error) {
 	}
 	if err := outcomeError(o.Status); err != nil {
 		w.action.discard()
-		m.setVoided()
+		m.SetVoided()
 		if o.Status == event.OutcomeStatus_VERSION_MISMATCH && w.mismatch != nil {
 			err = w.mismatch
 		}
 		return nil, err
 	}
-	m.setCharge()
-	if m.admission.Anonymous && m.verdict != nil {
-		s.keyless.Count(s.http.Source(w.call.Ctx), m.verdict.Limit, s.now())
+	m.SetCharge()
+	if m.Admission.Anonymous && m.Verdict != nil {
+		s.Keyless.Count(s.http.Source(w.call.Ctx), m.Verdict.Limit, s.Now())
 	}
-	w.done = written{outcome: o, remaining: m.remaining()}
+	w.done = written{outcome: o, remaining: m.Remaining()}
 	return &w.done, nil
 }
 
@@ -270,7 +257,7 @@ func (s *Server) allowedVersions(w *writing) ([]uint64, error) {
 		return versions, nil
 	}
 	doc, err := s.readDocument(s.bus.StartRead(w.domain, &event.Read{
-		Item: w.item, Requester: uint64(w.call.who.account), WithoutContent: w.domain != event.File, // whose tag is in its content
+		Item: w.item, Requester: uint64(w.call.Who.Account), WithoutContent: w.domain != event.File, // whose tag is in its content
 	}))
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
@@ -287,11 +274,11 @@ func (s *Server) allowedVersions(w *writing) ([]uint64, error) {
 
 // void gives an admission back. A fault of a late body counts as a failed call: it uses no quota, and each is two entries in a
 // journal that is kept for ever.
-func (w *writing) void(m *metered, failure error) error {
+func (w *writing) void(m *endpoint.Metered, failure error) error {
 	if w.late && fault.KindOf(failure).Status() < fiber.StatusInternalServerError {
-		return m.giveBack(failure, true)
+		return m.GiveBack(failure, true)
 	}
-	return m.void(failure)
+	return m.Void(failure)
 }
 
 // outcomeError is the error that a fold's status means; nil for OK.
@@ -300,19 +287,19 @@ func outcomeError(status event.OutcomeStatus) error {
 	case event.OutcomeStatus_OK:
 		return nil
 	case event.OutcomeStatus_NOT_FOUND:
-		return notFound()
+		return endpoint.NotFound()
 	case event.OutcomeStatus_NOT_OWNER:
 		return fault.New(fault.NotOwner, "Only the owner may do this, and it does not belong to the account of the API key.")
 	case event.OutcomeStatus_INVALID_MANAGE_TOKEN:
 		return invalidManageToken()
 	case event.OutcomeStatus_VERSION_MISMATCH:
-		return failedAt(fiber.HeaderIfMatch, fault.VersionMismatch, "The current version is not one that If-Match names. Read it again, and then change it.")
+		return endpoint.FailedAt(fiber.HeaderIfMatch, fault.VersionMismatch, "The current version is not one that If-Match names. Read it again, and then change it.")
 	case event.OutcomeStatus_IDEMPOTENCY_MISMATCH:
-		return idempotencyMismatch()
+		return endpoint.IdempotencyMismatch()
 	case event.OutcomeStatus_DEADLINE_EXCEEDED, event.OutcomeStatus_ID_TAKEN:
-		return unavailable(errors.New(status.String()))
+		return endpoint.Unavailable(errors.New(status.String()))
 	}
-	return errUnknownOutcome
+	return endpoint.ErrUnknownOutcome
 }
 
 func invalidManageToken() error {

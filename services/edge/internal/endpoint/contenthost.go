@@ -1,4 +1,4 @@
-package web
+package endpoint
 
 import (
 	"cmp"
@@ -11,15 +11,15 @@ import (
 // With Config.ContentURL, what others wrote has a host of its own: a browser that did make more of it than text would
 // find nothing there to read or to sign. The paths exist on the public host too, for programs.
 
-// contentURL is the address of content on a page: a path, unless it is on another host.
-func (s *Server) contentURL(path string) string { return s.cfg.ContentURL + path }
+// ContentURL is the address of content on a page: a path, unless it is on another host.
+func (s *Base) ContentURL(path string) string { return s.contentSite + path }
 
-// contentBase is what the absolute addresses of content begin with.
-func (s *Server) contentBase() string { return cmp.Or(s.cfg.ContentURL, s.PublicURL()) }
+// ContentBase is what the absolute addresses of content begin with.
+func (s *Base) ContentBase() string { return cmp.Or(s.contentSite, s.PublicURL()) }
 
-// onContentHost tells whether the request was sent to the host that has content alone. Its Host header says so:
+// OnContentHost tells whether the request was sent to the host that has content alone. Its Host header says so:
 // X-Forwarded-Host is whatever a client writes.
-func (s *Server) onContentHost(c *fiber.Ctx) bool {
+func (s *Base) OnContentHost(c *fiber.Ctx) bool {
 	return s.contentHost != "" && withoutPort(strings.ToLower(string(c.Context().Host()))) == s.contentHost
 }
 

@@ -1,4 +1,4 @@
-package web
+package endpoint
 
 import (
 	"context"
@@ -15,7 +15,7 @@ type othersUse struct {
 	resetSeconds uint32 // until there is one less; 0: nothing is used
 }
 
-func (s *Server) othersUse(ctx context.Context, c *call) (o othersUse, err error) {
+func (s *Base) othersUse(ctx context.Context, c *Call) (o othersUse, err error) {
 	for _, network := range s.secret.OtherNetworks(s.networkBytes(c.Ctx)) {
 		a, err := s.allowanceOf(ctx, network)
 		if err != nil {
@@ -28,7 +28,7 @@ func (s *Server) othersUse(ctx context.Context, c *call) (o othersUse, err error
 }
 
 // allowanceOf is nil where billing has no prices yet.
-func (s *Server) allowanceOf(ctx context.Context, network event.AccountID) (*event.AllowanceAnswer, error) {
+func (s *Base) allowanceOf(ctx context.Context, network event.AccountID) (*event.AllowanceAnswer, error) {
 	answer, err := s.bus.Query(ctx, network, &event.Query{Query: &event.Query_Allowance{Allowance: &event.AllowanceQuery{}}})
 	return answer.GetAllowance(), err
 }
@@ -41,24 +41,24 @@ func sooner(a, b uint32) uint32 {
 	return min(a, b)
 }
 
-// admitKeyless is start and wait for a keyless creation. What its network has made under other secrets counts too: it is asked
+// AdmitKeyless is start and wait for a keyless creation. What its network has made under other secrets counts too: it is asked
 // for before, so that a call that is refused is no admission, and holds for those that come at the same time.
-func (m *metered) admitKeyless() error {
-	s, now := m.s, m.s.now()
-	if limit, seconds := s.keyless.Wait(s.http.Source(m.c.Ctx), now); seconds > 0 {
-		m.c.Set(headerChargeSource, "none")
+func (m *Metered) AdmitKeyless() error {
+	s, now := m.s, m.s.Now()
+	if limit, seconds := s.Keyless.Wait(s.http.Source(m.c.Ctx), now); seconds > 0 {
+		m.c.Set(HeaderChargeSource, "none")
 		e := fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached for this IPv6 /48. Use an API key to continue.", limit)
-		return waitFor(e, limit, seconds, now)
+		return WaitFor(e, limit, seconds, now)
 	}
 	if !s.secret.Several() {
-		return m.start().wait()
+		return m.Start().Wait()
 	}
 	others, err := s.othersUse(s.ctx, m.c)
 	if err != nil {
 		return err
 	}
 	if others.used > 0 {
-		own, err := s.allowanceOf(s.ctx, m.admission.Account)
+		own, err := s.allowanceOf(s.ctx, m.Admission.Account)
 		if err != nil {
 			return err
 		}
@@ -66,23 +66,41 @@ func (m *metered) admitKeyless() error {
 			return m.refusedFor(int64(own.Limit), sooner(own.ResetSeconds, others.resetSeconds))
 		}
 	}
-	if err := m.start().wait(); err != nil || others.used == 0 {
+	if err := m.Start().Wait(); err != nil || others.used == 0 {
 		return err
 	}
-	v := m.verdict
+	v := m.Verdict
 	reset := sooner(v.ResetSeconds, others.resetSeconds)
-	m.verdict = &bus.Verdict{TimeMs: v.TimeMs, Verdict: &event.Verdict{
+	m.Verdict = &bus.Verdict{TimeMs: v.TimeMs, Verdict: &event.Verdict{
 		Decision: v.Decision, Charge: v.Charge, Limit: v.Limit, Remaining: v.Remaining - int64(others.used), ResetSeconds: reset,
 	}}
-	if m.verdict.Remaining >= 0 {
+	if m.Verdict.Remaining >= 0 {
 		return nil
 	}
-	return m.giveBack(m.refusedFor(v.Limit, reset), false)
+	return m.GiveBack(m.refusedFor(v.Limit, reset), false)
 }
 
 // refusedFor is the refusal of a network that has used all of its allowance.
-func (m *metered) refusedFor(limit int64, resetSeconds uint32) error {
-	return m.refused(&bus.Verdict{TimeMs: m.s.now().UnixMilli(), Verdict: &event.Verdict{
+func (m *Metered) refusedFor(limit int64, resetSeconds uint32) error {
+	return m.refused(&bus.Verdict{TimeMs: m.s.Now().UnixMilli(), Verdict: &event.Verdict{
 		Decision: event.Decision_ANONYMOUS_LIMIT, Limit: limit, RetryAfterSeconds: resetSeconds, ResetSeconds: resetSeconds,
 	}})
+}
+
+// Allowance is what the caller may still create without a key, nil where billing can't be asked: the usage text is of
+// use without it.
+func (s *Base) Allowance(c *Call) *event.AllowanceAnswer {
+	ctx, cancel := context.WithTimeout(s.ctx, QuotaNowWait)
+	defer cancel()
+	a, err := s.allowanceOf(ctx, s.Network(c.Ctx))
+	if err != nil || a == nil {
+		return nil
+	}
+	others, err := s.othersUse(ctx, c)
+	if err != nil {
+		return nil
+	}
+	a.Remaining -= min(a.Remaining, others.used)
+	a.ResetSeconds = sooner(a.ResetSeconds, others.resetSeconds)
+	return a
 }

@@ -1,4 +1,4 @@
-package web
+package endpoint
 
 import (
 	"errors"
@@ -10,20 +10,20 @@ import (
 
 // The bounds of a lifetime: docs/api.md, Limits. A year is 365 days.
 const (
-	day             = 24 * time.Hour
+	Day             = 24 * time.Hour
 	minLifetime     = time.Minute
-	maxLifetime     = 3650 * day
-	keylessLifetime = 30 * day
+	MaxLifetime     = 3650 * Day
+	KeylessLifetime = 30 * Day
 )
 
-// lifetimeField reads expiresIn; 0 is never. longest is shorter than maxLifetime for a keyless caller.
-func lifetimeField(name string, v httpin.Value, longest time.Duration) (time.Duration, error) {
+// LifetimeField reads expiresIn; 0 is never. longest is shorter than MaxLifetime for a keyless caller.
+func LifetimeField(name string, v httpin.Value, longest time.Duration) (time.Duration, error) {
 	d, ok := parseLifetime(v)
 	if !ok {
 		return 0, httpin.InvalidField(name, `must be a whole number of seconds, or a number with one of m, h, d, w, y like "10m", or "never"`)
 	}
 	if d == 0 {
-		if longest < maxLifetime {
+		if longest < MaxLifetime {
 			return 0, httpin.InvalidField(name, "must not be \"never\" without an API key: at most 30 days")
 		}
 		return 0, nil
@@ -35,13 +35,13 @@ func lifetimeField(name string, v httpin.Value, longest time.Duration) (time.Dur
 }
 
 func lifetimeName(d time.Duration) string {
-	if d == maxLifetime {
+	if d == MaxLifetime {
 		return "10 years (3650 days)"
 	}
-	return strconv.Itoa(int(d/day)) + " days without an API key"
+	return strconv.Itoa(int(d/Day)) + " days without an API key"
 }
 
-// parseLifetime gives 0 for "never", more than maxLifetime for a number that no time.Duration holds, and a nanosecond for
+// parseLifetime gives 0 for "never", more than MaxLifetime for a number that no time.Duration holds, and a nanosecond for
 // 0 and less.
 func parseLifetime(v httpin.Value) (time.Duration, bool) {
 	text := string(v.Text)
@@ -56,7 +56,7 @@ func parseLifetime(v httpin.Value) (time.Duration, bool) {
 			return 0, false
 		}
 		last := text[len(text)-1]
-		if u, ok := lifetimeUnit(last); ok {
+		if u, ok := LifetimeUnit(last); ok {
 			unit, text = u, text[:len(text)-1]
 		} else if v.Kind == httpin.String {
 			return 0, false
@@ -69,8 +69,8 @@ func parseLifetime(v httpin.Value) (time.Duration, bool) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
-	case errors.Is(err, strconv.ErrRange), err == nil && n > int64(maxLifetime/unit):
-		return maxLifetime + 1, true
+	case errors.Is(err, strconv.ErrRange), err == nil && n > int64(MaxLifetime/unit):
+		return MaxLifetime + 1, true
 	case err != nil:
 		return 0, false
 	case n <= 0:
@@ -79,24 +79,24 @@ func parseLifetime(v httpin.Value) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-func lifetimeUnit(c byte) (time.Duration, bool) {
+func LifetimeUnit(c byte) (time.Duration, bool) {
 	switch c {
 	case 'm':
 		return time.Minute, true
 	case 'h':
 		return time.Hour, true
 	case 'd':
-		return day, true
+		return Day, true
 	case 'w':
-		return 7 * day, true
+		return 7 * Day, true
 	case 'y':
-		return 365 * day, true
+		return 365 * Day, true
 	}
 	return 0, false
 }
 
-// instantField reads expiresAt. The time until then must be one that expiresIn could have.
-func instantField(name string, v httpin.Value, now time.Time, longest time.Duration) (time.Time, error) {
+// InstantField reads expiresAt. The time until then must be one that expiresIn could have.
+func InstantField(name string, v httpin.Value, now time.Time, longest time.Duration) (time.Time, error) {
 	t, err := httpin.TimeField(name, v)
 	if err != nil {
 		return time.Time{}, err

@@ -1,4 +1,4 @@
-package web
+package endpoint
 
 import (
 	"bytes"
@@ -18,14 +18,14 @@ import (
 
 const (
 	headerIdempotencyKey = "Idempotency-Key"
-	headerReplayed       = "Idempotency-Replayed"
+	HeaderReplayed       = "Idempotency-Replayed"
 	idempotencyKeyBytes  = 128
 )
 
-// readIdempotencyKey sets call.idem. A key that is not 1 to 128 printable ASCII characters is 400. It belongs to the
+// readIdempotencyKey sets Call.Idem. A key that is not 1 to 128 printable ASCII characters is 400. It belongs to the
 // caller and to the method and path as they were sent, with %72 for r the same. That of a read belongs to the caller and the route, so that another
 // path under it is a mismatch.
-func (s *Server) readIdempotencyKey(c *call) error {
+func (s *Base) readIdempotencyKey(c *Call) error {
 	values := c.Context().Request.Header.PeekAll(headerIdempotencyKey)
 	if len(values) == 0 {
 		return nil
@@ -39,38 +39,38 @@ func (s *Server) readIdempotencyKey(c *call) error {
 		return httpin.InvalidField(headerIdempotencyKey, "must be 1 to 128 printable ASCII characters")
 	}
 	var scope []byte
-	switch c.route.who {
-	case admin:
-		scope = []byte(c.admin) // each token has its own
-	case anybody, sessionOrNone:
-		scope = s.network(c.Ctx).Bytes()
+	switch c.Row.Who {
+	case Admin:
+		scope = []byte(c.Admin) // each token has its own
+	case Anybody, SessionOrNone:
+		scope = s.Network(c.Ctx).Bytes()
 	default:
-		scope = c.who.payer().Bytes()
+		scope = c.Who.Payer().Bytes()
 	}
 	method, path := c.Method(), c.Path()
-	if c.route.rules.has(repeatable) {
-		method, path = c.route.method, c.route.path
+	if c.Row.Rules.Has(Repeatable) {
+		method, path = c.Row.Method, c.Row.Path
 	}
 	id := event.NewIdempotencyID(scope, method, path, key)
-	c.idem = id[:]
-	if c.who.anonymous || c.route.who == anybody {
+	c.Idem = id[:]
+	if c.Who.Anonymous || c.Row.Who == Anybody {
 		for _, network := range s.secret.OtherNetworks(s.networkBytes(c.Ctx)) {
 			other := event.NewIdempotencyID(network.Bytes(), c.Method(), c.Path(), key)
-			c.otherIdems = append(c.otherIdems, other[:])
+			c.OtherIdems = append(c.OtherIdems, other[:])
 		}
 	}
 	return nil
 }
 
-// bodyHash is the hash that requests under one Idempotency-Key are compared by: of the body as it was sent, and all that changes
+// BodyHash is the hash that requests under one Idempotency-Key are compared by: of the body as it was sent, and all that changes
 // its meaning. It is taken before the body is parsed, which changes it.
-func bodyHash(c *fiber.Ctx, body []byte) uint64 {
+func BodyHash(c *fiber.Ctx, body []byte) uint64 {
 	h := &c.Context().Request.Header
 	match, noneOf, since := h.Peek(fiber.HeaderIfMatch), bytes.Join(h.PeekAll(fiber.HeaderIfNoneMatch), []byte(",")), h.Peek(fiber.HeaderIfUnmodifiedSince)
 	if len(noneOf)+len(since) == 0 { // as earlier versions did it
-		return event.BodyHash(body, canonicalType(c), canonicalQuery(c), match)
+		return event.BodyHash(body, canonicalType(c), CanonicalQuery(c), match)
 	}
-	return event.BodyHash(body, canonicalType(c), canonicalQuery(c), match, noneOf, since)
+	return event.BodyHash(body, canonicalType(c), CanonicalQuery(c), match, noneOf, since)
 }
 
 // canonicalType is the request's Content-Type without a charset, of which there is one, and in one spelling.
@@ -94,8 +94,8 @@ func lower(b []byte) []byte {
 	return b
 }
 
-// canonicalQuery is the request's query by name, in one spelling. The order of values under one name is kept.
-func canonicalQuery(c *fiber.Ctx) []byte {
+// CanonicalQuery is the request's query by name, in one spelling. The order of values under one name is kept.
+func CanonicalQuery(c *fiber.Ctx) []byte {
 	args := c.Context().QueryArgs()
 	if args.Len() == 0 {
 		return nil
@@ -105,38 +105,43 @@ func canonicalQuery(c *fiber.Ctx) []byte {
 	return []byte(query.Encode())
 }
 
-func idempotencyMismatch() error {
-	return failedAt(headerIdempotencyKey, fault.IdempotencyMismatch,
+func IdempotencyMismatch() error {
+	return FailedAt(headerIdempotencyKey, fault.IdempotencyMismatch,
 		"The Idempotency-Key was used with another request in the last 24 hours. Use a new key for a new request.")
 }
 
-func idempotencyInFlight(retryAfter int) error {
-	e := failedAt(headerIdempotencyKey, fault.IdempotencyInFlight, "The first request with this Idempotency-Key is still running. Try again.")
+func IdempotencyInFlight(retryAfter int) error {
+	e := FailedAt(headerIdempotencyKey, fault.IdempotencyInFlight, "The first request with this Idempotency-Key is still running. Try again.")
 	e.RetryAfter = retryAfter
 	return e
 }
 
+// ServedTries is how often an outcome is asked for that billing says must be kept.
+const ServedTries = 6
+
 // holdWait bounds the question why a request is in flight. Its answer is 409 either way.
 const holdWait = 2 * time.Second
 
-// inFlight is the answer to a call whose Idempotency-Key another one holds: 409, with the time in which that one has run, or
-// its hold closes, as a guess of how long it will run. errHoldClosed says that the other call has ended, and this one may
+// InFlight is the answer to a call whose Idempotency-Key another one holds: 409, with the time in which that one has run, or
+// its hold closes, as a guess of how long it will run. ErrHoldClosed says that the other call has ended, and this one may
 // be tried again. If it ended because its edge was killed, nobody settled its hold: that is given back here.
-func (s *Server) inFlight(m *metered) error {
+func (s *Base) InFlight(m *Metered) error {
 	ctx, cancel := context.WithTimeout(s.ctx, holdWait)
 	defer cancel()
-	hold, err := s.bus.Hold(ctx, m.admission.Account, m.admission.IdempotencyID)
+	hold, err := s.bus.Hold(ctx, m.Admission.Account, m.Admission.IdempotencyID)
 	switch {
 	case err != nil:
-		return idempotencyInFlight(1)
+		return IdempotencyInFlight(1)
 	case hold == nil:
-		return errHoldClosed
+		return ErrHoldClosed
 	case hold.Abandoned:
-		other := m.admission // under one idempotency id the payer and the quota key are the same
+		other := m.Admission // under one idempotency id the payer and the quota key are the same
 		other.RequestID = event.RequestID(hold.RequestId)
 		if s.bus.Void(ctx, other, false) == nil {
-			return errHoldClosed
+			return ErrHoldClosed
 		}
 	}
-	return idempotencyInFlight(int(max(1, min(hold.AgeSeconds, hold.ClosesInSeconds))))
+	return IdempotencyInFlight(int(max(1, min(hold.AgeSeconds, hold.ClosesInSeconds))))
 }
+
+const MaxOnceBytes = 64

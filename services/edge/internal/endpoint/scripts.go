@@ -1,4 +1,4 @@
-package web
+package endpoint
 
 import (
 	"strings"
@@ -12,31 +12,31 @@ import (
 // docs/api.md, From a browser's script. No answer allows credentials: a browser sends neither cookies nor logins along.
 const (
 	scriptRequestHeaders = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, If-Range, Range, " +
-		headerAPIKey + ", " + headerManageToken + ", " + headerPassword
-	scriptAnswerHeaders = "Accept-Ranges, Allow, Content-Disposition, Content-Length, Content-Range, ETag, " + headerReplayed +
-		", Last-Modified, Location, " + headerRateLimit + ", " + headerRateLimitPolicy + ", Retry-After, WWW-Authenticate, " +
-		headerChargeSource + ", " + headerCreditsBalance + ", " + headerCreditsCost + ", " + headerQuotaRemaining + ", X-Request-Id"
+		headerAPIKey + ", " + HeaderManageToken + ", " + HeaderPassword
+	scriptAnswerHeaders = "Accept-Ranges, Allow, Content-Disposition, Content-Length, Content-Range, ETag, " + HeaderReplayed +
+		", Last-Modified, Location, " + HeaderRateLimit + ", " + HeaderRateLimitPolicy + ", Retry-After, WWW-Authenticate, " +
+		HeaderChargeSource + ", " + HeaderCreditsBalance + ", " + HeaderCreditsCost + ", " + HeaderQuotaRemaining + ", X-Request-Id"
 	preflightSeconds = "7200" // the longest that Chromium keeps an answer
 )
 
-// scripts says when a page of another site may read a route's answers.
-type scripts uint8
+// Scripts says when a page of another site may read a route's answers.
+type Scripts uint8
 
 const (
-	neverScripts scripts = iota
-	keyedScripts         // where the call has an API key: no cookie and no keyless allowance is at stake
-	anyScripts           // always: everybody may see it
+	NeverScripts Scripts = iota
+	KeyedScripts         // where the call has an API key: no cookie and no keyless allowance is at stake
+	AnyScripts           // always: everybody may see it
 )
 
-// scripts is for all routes of a kind, so that none of them can be forgotten.
-func (r *route) scripts() scripts {
+// Scripts is for all routes of a kind, so that none of them can be forgotten.
+func (r *Row) Scripts() Scripts {
 	switch {
-	case strings.HasPrefix(r.path, "/api/dev/"):
-		return keyedScripts
-	case strings.HasSuffix(r.path, "/raw"):
-		return anyScripts
+	case strings.HasPrefix(r.Path, "/api/dev/"):
+		return KeyedScripts
+	case strings.HasSuffix(r.Path, "/raw"):
+		return AnyScripts
 	}
-	return neverScripts
+	return NeverScripts
 }
 
 // readableByScripts marks a request whose answer a page of another site may read. The mark is on the request, so that it
@@ -44,12 +44,12 @@ func (r *route) scripts() scripts {
 type readableByScripts struct{}
 
 // allowScripts lets a page of another site read the answer where it may. A call of no page pays for one look at its header.
-func allowScripts(c *fiber.Ctx, when scripts) {
+func allowScripts(c *fiber.Ctx, when Scripts) {
 	ctx := c.Context()
 	switch when {
-	case neverScripts:
+	case NeverScripts:
 		return
-	case keyedScripts:
+	case KeyedScripts:
 		if len(ctx.Request.Header.Peek(fiber.HeaderOrigin)) == 0 {
 			return
 		}
@@ -66,22 +66,22 @@ func setScriptHeaders(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set(fiber.HeaderAccessControlExposeHeaders, scriptAnswerHeaders)
 }
 
-// handlePreflights adds OPTIONS to the paths whose answers scripts may read.
-func (s *Server) handlePreflights(routes []route) {
+// HandlePreflights adds OPTIONS to the paths whose answers scripts may read.
+func (s *Base) HandlePreflights(routes []Row) {
 	methods := make(map[string][]string)
 	for _, r := range routes {
-		methods[r.path] = append(methods[r.path], r.method)
-		if r.method == fiber.MethodGet {
-			methods[r.path] = append(methods[r.path], fiber.MethodHead)
+		methods[r.Path] = append(methods[r.Path], r.Method)
+		if r.Method == fiber.MethodGet {
+			methods[r.Path] = append(methods[r.Path], fiber.MethodHead)
 		}
 	}
 	for _, r := range routes {
-		allowed := methods[r.path]
-		if r.scripts() == neverScripts || allowed == nil {
+		allowed := methods[r.Path]
+		if r.Scripts() == NeverScripts || allowed == nil {
 			continue
 		}
-		delete(methods, r.path)
-		s.http.Handle(fiber.MethodOptions, r.path, preflight(strings.Join(allowed, ", "), r.scripts() == anyScripts || r.who == apiKey))
+		delete(methods, r.Path)
+		s.http.Handle(fiber.MethodOptions, r.Path, preflight(strings.Join(allowed, ", "), r.Scripts() == AnyScripts || r.Who == APIKey))
 	}
 }
 
@@ -113,11 +113,11 @@ func allowRequest(c *fiber.Ctx, methods string) bool {
 // failing lets a script with an API key read that a path of the API does not exist or does not take the method. No route
 // is there to do so. It answers the preflight of a path that does not exist, so that the script gets to read the 404. It is
 // httpin.Config.Failing.
-func (s *Server) failing(c *fiber.Ctx, err error) (answered bool) {
+func (s *Base) failing(c *fiber.Ctx, err error) (answered bool) {
 	if !strings.HasPrefix(c.Path(), "/api/dev/") {
 		return false
 	}
-	allowScripts(c, keyedScripts)
+	allowScripts(c, KeyedScripts)
 	if c.Method() != fiber.MethodOptions || fault.KindOf(err) != fault.NotFound || !asksForKey(c) ||
 		!allowRequest(c, "GET, HEAD, POST, PUT, DELETE") {
 		return false

@@ -1,4 +1,4 @@
-package web
+package endpoint
 
 import (
 	"cmp"
@@ -12,21 +12,22 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
 )
 
-// unavailable is a 503 with a cause for the log.
-func unavailable(cause error) *fault.Error {
+// Unavailable is a 503 with a cause for the log.
+func Unavailable(cause error) *fault.Error {
 	return &fault.Error{Kind: fault.Unavailable, Message: httpin.UnavailableMessage, RetryAfter: 1, Cause: cause}
 }
 
-// failedAt is a failure that names the field, parameter or header that it is about.
-func failedAt(field string, kind fault.Kind, format string, args ...any) *fault.Error {
+// FailedAt is a failure that names the field, parameter or header that it is about.
+func FailedAt(field string, kind fault.Kind, format string, args ...any) *fault.Error {
 	e := fault.New(kind, format, args...)
 	e.Field = field
 	return e
 }
 
-func notFound() *fault.Error {
+func NotFound() *fault.Error {
 	return fault.New(fault.NotFound, "Not found: there is none, it is gone, or it belongs to another account.")
 }
 
@@ -36,7 +37,7 @@ func accountSuspended() error {
 
 // keyScope is the answer to a key whose scopes don't have the quota key; unmetered: that has any scopes.
 func keyScope(key plan.QuotaKey) error {
-	if key == unmetered {
+	if key == Unmetered {
 		return fault.New(fault.KeyScope, "The API key has scopes. This needs one without, or a session.")
 	}
 	e := fault.New(fault.KeyScope, "The API key's scopes do not have %s.", key)
@@ -44,14 +45,8 @@ func keyScope(key plan.QuotaKey) error {
 	return e
 }
 
-func tooManyKeys() error {
-	e := fault.New(fault.TooManyKeys, "The account has %d live API keys. Revoke one first.", maxKeys)
-	e.Limit = new(int64(maxKeys))
-	return e
-}
-
-// asFault is err as an error of the API. One that is none is internal, and err its cause.
-func asFault(err error) *fault.Error {
+// AsFault is err as an error of the API. One that is none is internal, and err its cause.
+func AsFault(err error) *fault.Error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
 		return e
 	}
@@ -66,12 +61,12 @@ func asFault(err error) *fault.Error {
 	return fault.New(fault.Internal, httpin.InternalMessage).Because(err)
 }
 
-// fail answers a failed request: the one place where errors become HTTP. It is httpin.Config.Fail.
-func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
-	e := asFault(err)
+// Fail answers a failed request: the one place where errors become HTTP. It is httpin.Config.Fail.
+func (s *Base) Fail(ctx *fasthttp.RequestCtx, route string, err error) {
+	e := AsFault(err)
 	h := &ctx.Response.Header
 	status := e.Kind.Status()
-	s.logFailure(ctx, route, e)
+	s.LogFailure(ctx, route, e)
 	h.Del(fiber.HeaderETag)
 	h.Del(fiber.HeaderContentDisposition)
 	retry := e.RetryAfter
@@ -100,8 +95,8 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	ctx.SetBody(s.failureBody(room[:0], e, h.Peek(fiber.HeaderXRequestID)))
 }
 
-// logFailure tells operators of a failure that has a cause for them.
-func (s *Server) logFailure(ctx *fasthttp.RequestCtx, route string, e *fault.Error) {
+// LogFailure tells operators of a failure that has a cause for them.
+func (s *Base) LogFailure(ctx *fasthttp.RequestCtx, route string, e *fault.Error) {
 	if e.Kind.Status() >= fiber.StatusInternalServerError && e.Cause != nil {
 		s.log.Error("request failed", "request", string(ctx.Response.Header.Peek(fiber.HeaderXRequestID)),
 			"method", string(ctx.Method()), "route", route, "error", e.Error())
@@ -133,27 +128,45 @@ func forTerminal(ctx *fasthttp.RequestCtx) bool {
 const failureBytes = 768
 
 // failureBody is a failure in JSON: docs/api.md, Shape of every answer. It is written into room.
-func (s *Server) failureBody(room []byte, e *fault.Error, requestID []byte) []byte {
-	o := append(object(room), `{"success":false`...).str("reason", e.Message).str("code", string(e.Kind))
-	o = appendString(o.key("requestId"), requestID)
+func (s *Base) failureBody(room []byte, e *fault.Error, requestID []byte) []byte {
+	o := append(Object(room), `{"success":false`...).Str("reason", e.Message).Str("code", string(e.Kind))
+	o = AppendString(o.Key("requestId"), requestID)
 	for _, member := range [...]struct{ name, value string }{
 		{"field", e.Field}, {"suggestion", e.Suggestion}, {"quotaKey", e.QuotaKey},
 	} {
 		if member.value != "" {
-			o = o.str(member.name, member.value)
+			o = o.Str(member.name, member.value)
 		}
 	}
 	if e.Limit != nil {
-		o = o.int("limit", *e.Limit)
+		o = o.Int("limit", *e.Limit)
 	}
 	if e.ResetMs != 0 {
-		o = o.time("resetAt", e.ResetMs)
+		o = o.Time("resetAt", e.ResetMs)
 	}
 	if e.Kind == fault.QuotaExhausted || e.Kind == fault.PlanUpgradeRequired {
-		o = o.str("upgradeUrl", s.upgradeURL())
+		o = o.Str("upgradeUrl", s.upgradeURL())
 	}
-	return o.strOf("docs", *s.publicURL.Load(), "/docs/errors#", string(e.Kind)).end()
+	return o.StrOf("docs", *s.publicURL.Load(), "/docs/errors#", string(e.Kind)).End()
 }
 
 // upgradeURL is where a client gets a plan with more.
-func (s *Server) upgradeURL() string { return cmp.Or(s.cfg.UpgradeURL, s.url("/console")) }
+func (s *Base) upgradeURL() string { return cmp.Or(s.upgrade, s.URL("/console")) }
+
+var (
+	errUnknownDecision = errors.New("unknown decision in a verdict")
+	ErrUnknownOutcome  = errors.New("unknown status in an outcome")
+	// ErrServedBefore says that a request with this Idempotency-Key was served a moment ago.
+	ErrServedBefore = errors.New("served before")
+	// ErrHoldClosed says that the call that held this Idempotency-Key does not any more.
+	ErrHoldClosed = errors.New("the hold is closed")
+)
+
+// FailurePage answers as fail does, with a page in place of JSON.
+func (s *Base) FailurePage(c *fiber.Ctx, err error) error {
+	s.Fail(c.Context(), c.Route().Path, err)
+	e := AsFault(err)
+	return s.pages.Failure(c, pages.Failure{
+		Status: e.Kind.Status(), Reason: e.Message, Code: string(e.Kind), RequestID: httpin.RequestID(c),
+	})
+}
