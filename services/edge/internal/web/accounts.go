@@ -19,6 +19,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/password"
 )
 
 const (
@@ -200,7 +201,7 @@ func (s *Server) storeUser(r *event.RegisterUser) (*event.User, error) {
 
 // addUser stores a user, or returns the one of the same email and password.
 func (s *Server) addUser(c *endpoint.Call, sent credentials, proposed event.AccountID) (*event.User, error) {
-	hash, err := s.registrationHashes.hash(s.ctx, sent.password)
+	hash, err := s.registrationHashes.Hash(s.ctx, sent.password)
 	if err != nil {
 		return nil, err
 	}
@@ -414,15 +415,15 @@ func (s *Server) checkCredentials(c *endpoint.Call, sent credentials) (*event.Us
 
 // tryPassword tells whether the password is the user's. Its limits, its answer and its time are the same for an address that
 // nobody has, where user is nil, and for one whose user has no password.
-func (s *Server) tryPassword(c *endpoint.Call, hashes *hasher, user *event.User, sent credentials) (right bool, err error) {
+func (s *Server) tryPassword(c *endpoint.Call, hashes *password.Hasher, user *event.User, sent credentials) (right bool, err error) {
 	try, err := s.GuessPassword(c, sent.email)
 	if err != nil {
 		return false, err
 	}
 	if user.GetPasswordHash() == "" {
-		_, err = hashes.hash(s.ctx, sent.password) // the same work as a check
+		_, err = hashes.Hash(s.ctx, sent.password) // the same work as a check
 	} else {
-		right, err = hashes.check(s.ctx, []byte(user.PasswordHash), sent.password)
+		right, err = hashes.Check(s.ctx, []byte(user.PasswordHash), sent.password)
 	}
 	switch {
 	case err != nil:

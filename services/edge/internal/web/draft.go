@@ -357,7 +357,7 @@ func (d *draft) store(ctx context.Context, s *Server, domain event.Domain, item 
 	if d.password != nil {
 		d.PasswordHash = []byte{} // set and empty: none from now on
 		if *d.password != "" {
-			if d.PasswordHash, err = s.documentHashes.hash(ctx, *d.password); err != nil {
+			if d.PasswordHash, err = s.documentHashes.Hash(ctx, *d.password); err != nil {
 				return err
 			}
 		}

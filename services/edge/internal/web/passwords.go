@@ -82,7 +82,7 @@ func (s *Server) checkCurrentPassword(c *endpoint.Call, user *event.User, curren
 	if seconds := s.Failures.Begin(account, begun); seconds > 0 {
 		return endpoint.TooManyFailures(seconds, begun)
 	}
-	right, err := s.checkPassword(s.ctx, []byte(user.PasswordHash), current)
+	right, err := s.signInHashes.Check(s.ctx, []byte(user.PasswordHash), current)
 	if err != nil || right {
 		s.Failures.TakeBack(account, begun)
 	}
@@ -97,7 +97,7 @@ func (s *Server) changedBefore(c *endpoint.Call, user *event.User, password stri
 	if len(c.Idem) == 0 || !bytes.Equal(user.PasswordChange, c.Idem) {
 		return false, nil
 	}
-	same, err := s.checkPassword(s.ctx, []byte(user.PasswordHash), password)
+	same, err := s.signInHashes.Check(s.ctx, []byte(user.PasswordHash), password)
 	if err != nil {
 		return false, err
 	}
@@ -109,7 +109,7 @@ func (s *Server) changedBefore(c *endpoint.Call, user *event.User, password stri
 }
 
 func (s *Server) storePassword(c *endpoint.Call, user *event.User, password string, set *event.SetPassword) error {
-	hash, err := s.hashPassword(s.ctx, password)
+	hash, err := s.signInHashes.Hash(s.ctx, password)
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func (s *Server) requirePassword(c *endpoint.Call, doc *event.Document, password
 	if len(password) > 4*passwordChars {
 		return wrongPassword()
 	}
-	ok, err := s.documentHashes.check(s.ctx, doc.PasswordHash, password)
+	ok, err := s.documentHashes.Check(s.ctx, doc.PasswordHash, password)
 	switch {
 	case err != nil:
 		try.Undecided()

@@ -25,6 +25,7 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/password"
 	"quire.dev/services/edge/internal/render"
 )
 
@@ -79,7 +80,7 @@ type Server struct {
 	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
 	listeners *limit.Listeners    // that wait for events of their account
 
-	signInHashes, registrationHashes, documentHashes *hasher
+	signInHashes, registrationHashes, documentHashes *password.Hasher
 
 	pages         *pages.Pages
 	render        *render.Renderer
@@ -103,7 +104,7 @@ func New(cfg Config, deps Deps) *Server {
 		http: base.HTTP(), ctx: base.HTTP().Context(),
 		rendering: semaphore.NewWeighted(renderBudget),
 
-		signInHashes: newHasher(cfg.PasswordHashes), registrationHashes: newHasher(cfg.PasswordHashes), documentHashes: newHasher(cfg.PasswordHashes),
+		signInHashes: password.New(cfg.PasswordHashes), registrationHashes: password.New(cfg.PasswordHashes), documentHashes: password.New(cfg.PasswordHashes),
 
 		pages:  shown,
 		render: render.New(cfg.Render),

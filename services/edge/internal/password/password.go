@@ -1,4 +1,5 @@
-package web
+// Package password hashes and checks passwords, few at a time.
+package password
 
 import (
 	"context"
@@ -29,24 +30,15 @@ const (
 
 var errPasswordHash = errors.New("stored password hash is not argon2id")
 
-// hasher hashes and checks passwords of one kind. Each kind has turns of its own, so that guesses at one keep nobody waiting
+// Hasher hashes and checks passwords of one kind. Each kind has turns of its own, so that guesses at one keep nobody waiting
 // for another. A wait of more than hashWait for a turn is 503.
-type hasher struct{ turns *semaphore.Weighted }
+type Hasher struct{ turns *semaphore.Weighted }
 
-// newHasher makes one that does so many at a time.
-func newHasher(most int) *hasher { return &hasher{turns: semaphore.NewWeighted(int64(most))} }
+// New makes a hasher that does so many at a time.
+func New(most int) *Hasher { return &Hasher{turns: semaphore.NewWeighted(int64(most))} }
 
-// hashPassword and checkPassword are for passwords of accounts.
-func (s *Server) hashPassword(ctx context.Context, password string) ([]byte, error) {
-	return s.signInHashes.hash(ctx, password)
-}
-
-func (s *Server) checkPassword(ctx context.Context, hash []byte, password string) (bool, error) {
-	return s.signInHashes.check(ctx, hash, password)
-}
-
-// hash returns the argon2id hash in PHC form.
-func (h *hasher) hash(ctx context.Context, password string) ([]byte, error) {
+// Hash returns the argon2id hash in PHC form.
+func (h *Hasher) Hash(ctx context.Context, password string) ([]byte, error) {
 	salt := make([]byte, argonSaltBytes)
 	rand.Read(salt)
 	sum, err := h.argon(ctx, password, salt, argonCost{argonMemoryKiB, argonTime, argonThreads, argonKeyBytes})
@@ -58,8 +50,8 @@ func (h *hasher) hash(ctx context.Context, password string) ([]byte, error) {
 		argonMemoryKiB, argonTime, argonThreads, encode(salt), encode(sum)), nil
 }
 
-// check tells whether hash was made of password.
-func (h *hasher) check(ctx context.Context, hash []byte, password string) (bool, error) {
+// Check tells whether hash was made of password.
+func (h *Hasher) Check(ctx context.Context, hash []byte, password string) (bool, error) {
 	cost, salt, want, err := parsePHC(string(hash))
 	if err != nil {
 		return false, err
@@ -77,7 +69,7 @@ type argonCost struct {
 	keyBytes        uint32
 }
 
-func (h *hasher) argon(ctx context.Context, password string, salt []byte, cost argonCost) ([]byte, error) {
+func (h *Hasher) argon(ctx context.Context, password string, salt []byte, cost argonCost) ([]byte, error) {
 	wait, cancel := context.WithTimeout(ctx, hashWait)
 	defer cancel()
 	if err := h.turns.Acquire(wait, 1); err != nil {
