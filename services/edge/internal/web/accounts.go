@@ -280,13 +280,13 @@ const mostProposals = 16
 
 // accountsFor are the accounts that an Idempotency-Key may make, always in the same order.
 func (s *Server) accountsFor(idem []byte, email string) iter.Seq[event.AccountID] {
-	want := event.Partition(idem, s.cfg.Partitions)
+	want := event.Partition(idem, s.partitions)
 	seed := append([]byte(strings.ToLower(email)), idem...)
 	return func(yield func(event.AccountID) bool) {
 		proposals := 0
 		for i := uint32(0); proposals < mostProposals; i++ {
 			id := s.secret.NewAccountID(binary.BigEndian.AppendUint32(slices.Clone(seed), i))
-			if event.AccountPartition(id, s.cfg.Partitions) != want {
+			if event.AccountPartition(id, s.partitions) != want {
 				continue
 			}
 			if proposals++; !yield(id) {

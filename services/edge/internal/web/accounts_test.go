@@ -250,7 +250,7 @@ func TestGuessingTheAdminTokenIsLimitedAndKnowingItIsNot(t *testing.T) {
 func TestRegistrationsUnderOneIdempotencyKey(t *testing.T) {
 	s, _ := startServer(t, Config{}, func(*Server) {})
 	rapid.Check(t, func(t *rapid.T) {
-		s.cfg.Partitions = rapid.IntRange(1, 64).Draw(t, "partitions")
+		s.partitions = rapid.IntRange(1, 64).Draw(t, "partitions")
 		idem := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "idempotency id")
 		one := rapid.StringMatching(`[a-z]{1,8}@[a-z]{1,8}`).Draw(t, "email")
 		proposals := func(email string) []event.AccountID { return slices.Collect(s.accountsFor(idem, email)) }
@@ -259,9 +259,9 @@ func TestRegistrationsUnderOneIdempotencyKey(t *testing.T) {
 		if !slices.Equal(first, again) || len(first) != mostProposals || len(slices.Compact(slices.Sorted(slices.Values(every)))) != len(every) {
 			t.Errorf("%v, again %v, for another email %v", first, again, other)
 		}
-		want := event.Partition(idem, s.cfg.Partitions)
+		want := event.Partition(idem, s.partitions)
 		for _, id := range every {
-			if got := event.AccountPartition(id, s.cfg.Partitions); got != want {
+			if got := event.AccountPartition(id, s.partitions); got != want {
 				t.Errorf("account %v in partition %d, want %d", id, got, want)
 			}
 		}

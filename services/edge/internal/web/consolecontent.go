@@ -15,28 +15,28 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// contents is a kind of content in the console: its words, its list, and its endpoints if it is of text.
-type contents struct {
+// kind is a kind of content in the console: its words, its list, and its endpoints if it is of text.
+type kind struct {
 	*console.Kind
 	list *listing
 	text *textKind // nil for files
 }
 
-func (s *Server) pasteContents() *contents {
+func (s *Server) pasteContents() *kind {
 	k := pasteKind()
-	return &contents{console.Pastes(), s.textList(k), k}
+	return &kind{console.Pastes(), s.textList(k), k}
 }
 
-func (s *Server) quickContents() *contents {
+func (s *Server) quickContents() *kind {
 	k := quickKind()
-	return &contents{console.QuickPastes(), s.textList(k), k}
+	return &kind{console.QuickPastes(), s.textList(k), k}
 }
 
-func (s *Server) fileContents() *contents { return &contents{console.Files(), s.fileList(), nil} }
+func (s *Server) fileContents() *kind { return &kind{console.Files(), s.fileList(), nil} }
 
 // contentPage is inConsole for a page of a kind of content. The headers of a metered answer are for programs: a page says in words
 // what it costs.
-func (s *Server) contentPage(k *contents, handle func(*endpoint.Call, *contents) error) func(*endpoint.Call) error {
+func (s *Server) contentPage(k *kind, handle func(*endpoint.Call, *kind) error) func(*endpoint.Call) error {
 	return s.inSession(func(c *endpoint.Call) error {
 		err := handle(c, k)
 		if err != nil || c.Response().StatusCode() != fiber.StatusCreated {
@@ -62,7 +62,7 @@ func (s *Server) contentPage(k *contents, handle func(*endpoint.Call, *contents)
 }
 
 // showContents shows a list, as list answers it.
-func (s *Server) showContents(c *endpoint.Call, k *contents) error {
+func (s *Server) showContents(c *endpoint.Call, k *kind) error {
 	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind), Done: doneQuery(c)}
 	err := s.findContents(c, k, shown)
 	status := fiber.StatusOK
@@ -78,7 +78,7 @@ func (s *Server) showContents(c *endpoint.Call, k *contents) error {
 }
 
 // findContents reads the query and asks for the page of the list.
-func (s *Server) findContents(c *endpoint.Call, k *contents, shown *console.Contents) error {
+func (s *Server) findContents(c *endpoint.Call, k *kind, shown *console.Contents) error {
 	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: console.ContentPage}
 	var cursor string
 	if err := readFilters(c, shown.Filter, listFields(q, &cursor)); err != nil {
@@ -169,7 +169,7 @@ func (s *Server) charge(c *endpoint.Call, id string) error {
 }
 
 // uploadFromPage stores a file, as uploadFile does. A script of the page gets the answer of the API.
-func (s *Server) uploadFromPage(c *endpoint.Call, k *contents) error {
+func (s *Server) uploadFromPage(c *endpoint.Call, k *kind) error {
 	form, u := console.UploadFile(c.Who.Account.String(), ""), s.newUpload(c)
 	var account, key string
 	u.also = httpin.Fields{

@@ -20,7 +20,7 @@ import (
 const mostDeleted = 100
 
 // askToDelete shows what was selected, and what deleting it is counted as.
-func (s *Server) askToDelete(c *endpoint.Call, k *contents) error {
+func (s *Server) askToDelete(c *endpoint.Call, k *kind) error {
 	var refs []string
 	for _, ref := range c.Context().QueryArgs().PeekMulti("ref") {
 		if id := string(ref); !slices.Contains(refs, id) && len(refs) < mostDeleted {
@@ -31,7 +31,7 @@ func (s *Server) askToDelete(c *endpoint.Call, k *contents) error {
 }
 
 // showDeletion shows those of a form's items that are still there.
-func (s *Server) showDeletion(c *endpoint.Call, k *contents, status int, form *console.Form) (err error) {
+func (s *Server) showDeletion(c *endpoint.Call, k *kind, status int, form *console.Form) (err error) {
 	shown := &console.Removal{Kind: k.Kind, Form: form}
 	var refs []string
 	for _, ref := range refsOf(form) {
@@ -63,7 +63,7 @@ func refsOf(form *console.Form) []string {
 }
 
 // deleteFromPage deletes what a form names, each as deleteItem does. What is gone already is no failure.
-func (s *Server) deleteFromPage(c *endpoint.Call, k *contents) error {
+func (s *Server) deleteFromPage(c *endpoint.Call, k *kind) error {
 	form := console.DeleteContent(k.Kind, c.Who.Account.String(), "", nil)
 	return s.submit(c, form, submission{
 		unlimited: true,
@@ -87,7 +87,7 @@ func (s *Server) deleteFromPage(c *endpoint.Call, k *contents) error {
 }
 
 // deleteOne deletes an item by a request of its own, which the log of requests shows.
-func (s *Server) deleteOne(c *endpoint.Call, k *contents, ref, once string) error {
+func (s *Server) deleteOne(c *endpoint.Call, k *kind, ref, once string) error {
 	id := event.NewRequestID()
 	httpin.SetRequestID(c.Ctx, id.String())
 	one := &endpoint.Call{Ctx: c.Ctx, Row: c.Row, Who: c.Who, Hash: endpoint.BodyHash(c.Ctx, []byte(ref))}

@@ -32,7 +32,7 @@ func (s *Server) readContentForm(c *endpoint.Call) (err error) {
 
 // keepText gives a text back that was sent without a session: its reader has signed out since the form was opened, and what they have
 // written may be nowhere else. It is sent again, as it is, once they have signed in.
-func (s *Server) keepText(c *endpoint.Call, k *contents, why error) error {
+func (s *Server) keepText(c *endpoint.Call, k *kind, why error) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
@@ -46,11 +46,11 @@ func (s *Server) keepText(c *endpoint.Call, k *contents, why error) error {
 	return s.rendered(len(content), func() error { return s.console.KeptText(c.Ctx, endpoint.AsFault(why).Kind.Status(), k.Kind, kept) })
 }
 
-func (s *Server) showNewText(c *endpoint.Call, k *contents) error {
+func (s *Server) showNewText(c *endpoint.Call, k *kind) error {
 	return s.showNewTextWith(c, k, fiber.StatusOK, &console.OneText{Form: console.CreateText(k.Kind, c.Who.Account.String(), rand.Text())})
 }
 
-func (s *Server) showNewTextWith(c *endpoint.Call, k *contents, status int, shown *console.OneText) (err error) {
+func (s *Server) showNewTextWith(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
 	shown.Kind = k.Kind
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *Server) showNewTextWith(c *endpoint.Call, k *contents, status int, show
 }
 
 // createTextFromPage makes a text, as createText does.
-func (s *Server) createTextFromPage(c *endpoint.Call, k *contents) error {
+func (s *Server) createTextFromPage(c *endpoint.Call, k *kind) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
@@ -136,12 +136,12 @@ func textSum(text string) string {
 }
 
 // showOwnText shows a text with the form to change it, to its owner.
-func (s *Server) showOwnText(c *endpoint.Call, k *contents) error {
+func (s *Server) showOwnText(c *endpoint.Call, k *kind) error {
 	return s.showOwnTextWith(c, k, nil)
 }
 
 // openOwnText is showOwnText for a text with a password.
-func (s *Server) openOwnText(c *endpoint.Call, k *contents) error {
+func (s *Server) openOwnText(c *endpoint.Call, k *kind) error {
 	password, err := parseReveal(c.Form)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (s *Server) openOwnText(c *endpoint.Call, k *contents) error {
 	return s.showOwnTextWith(c, k, &password)
 }
 
-func (s *Server) showOwnTextWith(c *endpoint.Call, k *contents, password *string) error {
+func (s *Server) showOwnTextWith(c *endpoint.Call, k *kind, password *string) error {
 	doc, err := s.ownText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *Server) showOwnTextWith(c *endpoint.Call, k *contents, password *string
 }
 
 // showChange shows the form of a text.
-func (s *Server) showChange(c *endpoint.Call, k *contents, status int, shown *console.OneText) (err error) {
+func (s *Server) showChange(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
 	shown.Kind = k.Kind
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (s *Server) showChange(c *endpoint.Call, k *contents, status int, shown *co
 
 // changeTextFromPage changes a text, as updateText does with If-Match: what another has written meanwhile is not lost, and neither
 // is what was written here.
-func (s *Server) changeTextFromPage(c *endpoint.Call, k *contents) error {
+func (s *Server) changeTextFromPage(c *endpoint.Call, k *kind) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (s *Server) changeTextFromPage(c *endpoint.Call, k *contents) error {
 	})
 }
 
-func (s *Server) changeText(c *endpoint.Call, k *contents, form *console.Form) error {
+func (s *Server) changeText(c *endpoint.Call, k *kind, form *console.Form) error {
 	version, err := strconv.ParseUint(form.Values[console.VersionField], 10, 63)
 	if err != nil || version == 0 {
 		return httpin.InvalidField(console.VersionField, "must be what the page has")
@@ -246,7 +246,7 @@ func (s *Server) changeText(c *endpoint.Call, k *contents, form *console.Form) e
 
 // showRefusedChange shows what was written again. Where the text has changed meanwhile, it shows the difference, and takes the
 // text as the next version of that. Where it is gone, it takes it as a new one.
-func (s *Server) showRefusedChange(c *endpoint.Call, k *contents, status int, form *console.Form) error {
+func (s *Server) showRefusedChange(c *endpoint.Call, k *kind, status int, form *console.Form) error {
 	account := c.Who.Account
 	doc, err := s.ownText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
 	if fault.KindOf(err) == fault.NotFound {

@@ -11,6 +11,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -30,7 +31,7 @@ type draft struct {
 	event.Update
 	text     []byte // the content: a part of the body, nil where it is absent
 	around   int    // bytes that text keeps in memory, where it is a part of a JSON object
-	stored   hashedContent
+	stored   contents.Hashed
 	never    int64   // an ExpiresMs for a text that does not expire
 	password *string // "": none
 
@@ -365,7 +366,7 @@ func (d *draft) store(ctx context.Context, s *Server, domain event.Domain, item 
 	if d.text == nil {
 		return nil
 	}
-	if err := s.storeContent(ctx, domain, item, d.ownText(), &d.stored); err != nil {
+	if err := s.contents.Put(ctx, domain, item, d.ownText(), &d.stored); err != nil {
 		return err
 	}
 	d.Content = &d.stored.Content

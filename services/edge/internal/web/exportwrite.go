@@ -234,7 +234,7 @@ func (x *exporter) writeContent(ctx context.Context, out *zip.Writer, pending *b
 	if err != nil || found.Document == nil {
 		return err
 	}
-	content, err := x.s.openContent(ctx, found.Document.GetContent(), 0, -1)
+	content, err := x.s.contents.Open(ctx, found.Document.GetContent(), 0, -1)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil
 	}

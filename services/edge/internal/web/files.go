@@ -122,7 +122,7 @@ func (s *Server) sendContent(c *endpoint.Call, doc *event.Document, v httpin.Val
 	err := httpin.WriteRange(c.Ctx, &httpin.Ranged{
 		Size: int64(doc.GetContent().GetSizeBytes()), Validators: v,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
-			return s.openBody(c, doc.GetContent(), offset, length, c.Get(fiber.HeaderRange) != "")
+			return s.contents.OpenBody(c, doc.GetContent(), offset, length, c.Get(fiber.HeaderRange) != "")
 		},
 	})
 	if errors.Is(err, blob.ErrNotFound) {

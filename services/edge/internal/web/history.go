@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -176,6 +177,6 @@ func (s *Server) compare(c *endpoint.Call, k *textKind, v *comparing, from, to *
 }
 
 func (s *Server) wholeContent(content *event.Content) (string, error) {
-	text, err := s.loadContent(s.ctx, content)
-	return string(text), deletedSince(err)
+	text, err := s.contents.Load(s.ctx, content)
+	return string(text), contents.DeletedSince(err)
 }

@@ -61,8 +61,8 @@ func (s *Server) newItemID(idem []byte) string {
 	if len(idem) == 0 {
 		return id
 	}
-	want := event.Partition(idem, s.cfg.Partitions)
-	for event.ItemPartition(id, s.cfg.Partitions) != want {
+	want := event.Partition(idem, s.partitions)
+	for event.ItemPartition(id, s.partitions) != want {
 		id = event.NewItemID()
 	}
 	return id

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
@@ -58,8 +59,8 @@ func (s *Server) contentOrigin() string {
 }
 
 func (s *Server) beginning(doc *event.Document) ([]byte, error) {
-	begin, err := s.loadBeginning(s.ctx, doc.GetContent(), min(sniffBytes, int64(doc.GetContent().GetSizeBytes())))
-	return begin, deletedSince(err)
+	begin, err := s.contents.LoadBeginning(s.ctx, doc.GetContent(), min(sniffBytes, int64(doc.GetContent().GetSizeBytes())))
+	return begin, contents.DeletedSince(err)
 }
 
 // showTextFile shows the text of a file, in the language that its name says.
@@ -69,9 +70,9 @@ func (s *Server) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
 		return err
 	}
-	text, err := s.loadBeginning(s.ctx, content, size)
+	text, err := s.contents.LoadBeginning(s.ctx, content, size)
 	if err != nil {
-		return deletedSince(err)
+		return contents.DeletedSince(err)
 	}
 	return s.rendered(len(text), func() error {
 		if len(text) > 0 && isText(text) && utf8.Valid(text) {
@@ -105,7 +106,7 @@ func previewType(named string, begin []byte) string {
 
 // isText tells whether the beginning of a file is a text in UTF-8.
 func isText(begin []byte) bool {
-	return len(begin) > 0 && !bytes.ContainsRune(begin, 0) && utf8.Valid(begin[:wholeRunes(begin)])
+	return len(begin) > 0 && !bytes.ContainsRune(begin, 0) && utf8.Valid(begin[:contents.WholeRunes(begin)])
 }
 
 // viewFile answers with a PDF for the frame on its page. Any other file is a download only.

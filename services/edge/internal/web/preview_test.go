@@ -10,6 +10,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -39,7 +40,7 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 	doc := &event.Document{Title: "main.go", Language: "go", Content: &event.Content{SizeBytes: uint64(len(text)), Sha256: sum[:], Blob: "blob"}}
 	reads := make(chan struct{}, 10)
 	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.blobs = watchedStore{store, func(ctx context.Context) {
+		s.contents = contents.New(s.ctx, watchedStore{store, func(ctx context.Context) {
 			if _, ends := ctx.Deadline(); !ends {
 				t.Error("nothing ends a read of the store")
 			}
@@ -49,7 +50,7 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 				t.Error("the page holds memory to render in while it reads the store")
 			}
 			reads <- struct{}{}
-		}}
+		}}, 1, s.log)
 		k := quickKind()
 		for _, r := range []endpoint.Row{
 			{Path: "/try/file", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.showTextFile(c, &pages.File{Document: doc}) }},

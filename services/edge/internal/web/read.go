@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -156,7 +157,7 @@ func (r *reading) checkPassword(doc *event.Document) error {
 
 func (r *reading) open(f *found) (err error) {
 	if f.doc.GetContent().GetBlob() != "" {
-		f.stream, err = r.s.openContent(r.s.ctx, f.doc.Content, 0, -1)
+		f.stream, err = r.s.contents.Open(r.s.ctx, f.doc.Content, 0, -1)
 	}
 	return err
 }
@@ -211,7 +212,7 @@ func (s *Server) burn(c *endpoint.Call, d event.Domain, doc *event.Document, acc
 			return nil, err
 		}
 	}
-	content, err := s.loadContent(s.ctx, doc.GetContent())
+	content, err := s.contents.Load(s.ctx, doc.GetContent())
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +231,7 @@ func (s *Server) burn(c *endpoint.Call, d event.Domain, doc *event.Document, acc
 	case len(burned.GetInline()) > 0:
 		return burned.Inline, nil // nobody has seen inline content before the burn
 	case content == nil && burned.GetBlob() != "":
-		return s.loadContent(s.ctx, burned)
+		return s.contents.Load(s.ctx, burned)
 	}
 	return content, nil
 }
@@ -247,7 +248,7 @@ func (r *reading) answer(f *found, remaining int64) error {
 	if err := endpoint.Send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
 		return err
 	}
-	stream := newEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, remaining))
+	stream := contents.NewEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, remaining))
 	r.c.Context().Response.SetBodyStream(stream, -1)
 	return nil
 }

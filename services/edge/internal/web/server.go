@@ -21,6 +21,7 @@ import (
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/limit"
@@ -67,18 +68,19 @@ type Deps struct {
 // Server answers HTTP requests. Its fields do not change once Serve runs.
 type Server struct {
 	*endpoint.Base
-	cfg       Config
-	bus       *bus.Bus
-	blobs     blob.Store
-	whole     *wholeBlobs
-	putBytes  int64 // of a file that blobs holds in memory while it is put
-	secret    *apikey.Secret
-	log       *slog.Logger
-	http      *httpin.Server
-	ops       fasthttp.RequestHandler
-	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
-	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
-	listeners *limit.Listeners    // that wait for events of their account
+	cfg        Config
+	bus        *bus.Bus
+	blobs      blob.Store
+	contents   *contents.Store
+	partitions int   // of every journal
+	putBytes   int64 // of a file that blobs holds in memory while it is put
+	secret     *apikey.Secret
+	log        *slog.Logger
+	http       *httpin.Server
+	ops        fasthttp.RequestHandler
+	ctx        context.Context     // of calls to other parts: see httpin.Server.Context
+	rendering  *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
+	listeners  *limit.Listeners    // that wait for events of their account
 
 	signInHashes, registrationHashes, documentHashes *password.Hasher
 
@@ -100,15 +102,15 @@ func New(cfg Config, deps Deps) *Server {
 		UnmeteredRate: cfg.UnmeteredRate, In: cfg.In,
 	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics})
 	s := &Server{
-		Base: base, cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
+		Base: base, cfg: cfg, partitions: cfg.Partitions, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
 		http: base.HTTP(), ctx: base.HTTP().Context(),
 		rendering: semaphore.NewWeighted(renderBudget),
+		contents:  contents.New(base.HTTP().Context(), deps.Blobs, cfg.Partitions, deps.Logger),
 
 		signInHashes: password.New(cfg.PasswordHashes), registrationHashes: password.New(cfg.PasswordHashes), documentHashes: password.New(cfg.PasswordHashes),
 
 		pages:  shown,
 		render: render.New(cfg.Render),
-		whole:  newWholeBlobs(deps.Blobs),
 	}
 	if b, ok := deps.Blobs.(blob.Buffering); ok {
 		s.putBytes = b.PutBytes()

@@ -136,7 +136,7 @@ func (t *textWriting) store(ctx context.Context, item string, r *event.Request) 
 	return t.draft.store(ctx, t.s, t.domain, item)
 }
 
-func (t *textWriting) discard() { t.s.dropBlob(t.draft.Content.GetBlob()) }
+func (t *textWriting) discard() { t.s.contents.Drop(t.draft.Content.GetBlob()) }
 
 func (n *creation) prepare(ctx context.Context, r *event.Request) error {
 	if err := n.store(ctx, n.document.Id, r); err != nil {

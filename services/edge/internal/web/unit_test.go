@@ -2,16 +2,10 @@ package web
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
-	"unicode/utf8"
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
@@ -19,36 +13,6 @@ import (
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
-
-func FuzzAnswersAreTheStringsTheyWereMadeOf(f *testing.F) {
-	for _, seed := range []string{"", "plain", "\"\\\n\r\t\x00\x1f\x7f", "ünï\u2028😀", "a\xffb\xc3", "\xf0\x9f\x98"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var got string
-		if err := json.Unmarshal(endpoint.AppendString(nil, s), &got); err != nil {
-			t.Fatalf("%q: %v", s, err)
-		}
-		if utf8.ValidString(s) && got != s {
-			t.Errorf("%q came back as %q", s, got)
-		}
-		if !utf8.ValidString(s) {
-			return
-		}
-		stream := newEscapingReader([]byte(`"`), io.NopCloser(iotest.OneByteReader(strings.NewReader(s))), int64(len(s)), []byte(`"`))
-		streamed, err := io.ReadAll(stream)
-		if err != nil || string(streamed) != string(endpoint.AppendString(nil, s)) {
-			t.Errorf("%q streamed as %q, %v", s, streamed, err)
-		}
-	})
-}
-
-func TestAStreamThatEndsEarlyIsAnError(t *testing.T) {
-	stream := newEscapingReader(nil, io.NopCloser(strings.NewReader("abc")), 4, nil)
-	if _, err := io.ReadAll(stream); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %v", err)
-	}
-}
 
 // TestANullBesideTheExpiryOfANewKeyDoesNotEndIt: in whatever order the fields come.
 func TestANullBesideTheExpiryOfANewKeyDoesNotEndIt(t *testing.T) {
@@ -159,29 +123,6 @@ func TestCursorsAreGoodForTheirListOnly(t *testing.T) {
 		changed[i] ^= 1
 		if got, ok := s.parseCursor(scope, string(changed)); ok && got != at {
 			t.Errorf("with byte %d changed it is good for %+v", i, got)
-		}
-	}
-}
-
-func TestDamagedContentNeverEndsWell(t *testing.T) {
-	content := []byte(strings.Repeat("content ", 20_000))
-	sum := sha256.Sum256(content)
-	damaged := bytes.Clone(content)
-	damaged[len(damaged)/2] ^= 1
-	for name, c := range map[string]struct {
-		stored []byte
-		whole  bool
-	}{
-		"as stored": {content, true}, "a changed bit": {damaged, false},
-		"cut short": {content[:len(content)-1], false}, "longer": {append(bytes.Clone(content), 'x'), false},
-	} {
-		r := &checkedReader{ReadCloser: io.NopCloser(bytes.NewReader(c.stored)), hash: sha256.New(), left: int64(len(content)), want: sum[:]}
-		got, err := io.ReadAll(r)
-		if c.whole && (err != nil || !bytes.Equal(got, content)) {
-			t.Errorf("%s: %d bytes, %v", name, len(got), err)
-		}
-		if !c.whole && (!errors.Is(err, errDamaged) || len(got) >= len(content)) {
-			t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(content), err)
 		}
 	}
 }

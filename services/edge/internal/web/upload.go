@@ -310,7 +310,7 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 	if u.form == nil {
 		size = u.body.Length()
 	}
-	key := u.s.blobKey(event.File, u.id)
+	key := u.s.contents.NewKey(event.File, u.id)
 	u.blob = key // from here on there may be something to delete
 	if _, err := blob.PutHashed(ctx, u.s.blobs, key, io.MultiReader(bytes.NewReader(first), u), size, u.sum); err != nil {
 		if fault.KindOf(err) != fault.Internal {
@@ -332,7 +332,7 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 	return nil
 }
 
-func (u *upload) discard() { u.s.dropBlob(u.blob) }
+func (u *upload) discard() { u.s.contents.Drop(u.blob) }
 
 // hash is the hash that uploads under one Idempotency-Key are compared by: of the file and the fields, however they were
 // sent. It is known once all is read.

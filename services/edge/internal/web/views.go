@@ -14,6 +14,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -283,17 +284,17 @@ func (s *Server) excerpt(c *endpoint.Call, content *event.Content) (text []byte,
 	}
 	truncated = int64(content.GetSizeBytes()) > size
 	if truncated { // the beginning has no hash of its own
-		if err := s.whole.check(s.ctx, content, c.HungUp); err != nil {
-			return nil, false, deletedSince(err)
+		if err := s.contents.Check(content, c.HungUp); err != nil {
+			return nil, false, contents.DeletedSince(err)
 		}
 	}
-	if text, err = s.loadBeginning(s.ctx, content, size); err != nil {
-		return nil, false, deletedSince(err)
+	if text, err = s.contents.LoadBeginning(s.ctx, content, size); err != nil {
+		return nil, false, contents.DeletedSince(err)
 	}
 	if !truncated {
 		return text, false, nil
 	}
-	return text[:wholeRunes(text)], true, nil
+	return text[:contents.WholeRunes(text)], true, nil
 }
 
 // downloadText is rawText as a file that the browser saves.

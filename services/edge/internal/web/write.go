@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	servedWait  = 50 * time.Millisecond // grows with each try
-	blobTimeout = 60 * time.Second
+	servedWait = 50 * time.Millisecond // grows with each try
 )
 
 // writing is a request that changes a document. Most actions embed it, beside all else that their request is made of: a call

@@ -1,4 +1,4 @@
-package web
+package contents
 
 import (
 	"bytes"
@@ -32,14 +32,14 @@ type fileBody struct {
 	info    blob.Info
 }
 
-// openBody opens what an answer shows of a content: length bytes from offset. The caller closes it. Before a part is sent, the
+// OpenBody opens what an answer shows of a content: length bytes from offset. The caller closes it. Before a part is sent, the
 // whole is compared with its hash.
-func (s *Server) openBody(c *endpoint.Call, content *event.Content, offset, length int64, part bool) (io.ReadCloser, error) {
+func (s *Store) OpenBody(c *endpoint.Call, content *event.Content, offset, length int64, part bool) (io.ReadCloser, error) {
 	if content.GetBlob() == "" {
-		return s.openContent(s.ctx, content, offset, length)
+		return s.Open(s.ctx, content, offset, length)
 	}
 	if part {
-		if err := s.whole.check(s.ctx, content, c.HungUp); err != nil {
+		if err := s.Check(content, c.HungUp); err != nil {
 			return nil, err
 		}
 	}
@@ -137,4 +137,9 @@ func (b *fileBody) Read(p []byte) (int, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
+}
+
+// Check reads a blob to its end, unless it was found whole a moment ago: see wholeBlobs. gone tells whether its reader has gone.
+func (s *Store) Check(content *event.Content, gone func() bool) error {
+	return s.whole.check(s.ctx, content, gone)
 }

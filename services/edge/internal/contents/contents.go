@@ -1,4 +1,5 @@
-package web
+// Package contents stores what documents are made of, inline or as blobs, and reads it: a damaged blob never comes as a whole one.
+package contents
 
 import (
 	"bytes"
@@ -10,7 +11,9 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"log/slog"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"quire.dev/pkg/blob"
@@ -18,21 +21,37 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// blobKey is a new key for the content of an item: <domain>/<partition>/<item>/<random>.
-func (s *Server) blobKey(d event.Domain, item string) string {
-	var b [8]byte
-	rand.Read(b[:])
-	return string(d) + "/" + strconv.Itoa(event.ItemPartition(item, s.cfg.Partitions)) + "/" + item + "/" + hex.EncodeToString(b[:])
+// Store has the contents of documents. It is safe for concurrent use.
+type Store struct {
+	ctx        context.Context // of readers that outlive a call, and of deletions
+	blobs      blob.Store
+	partitions int // of every journal
+	log        *slog.Logger
+	whole      *wholeBlobs
 }
 
-// hashedContent is an event's content with room for its hash.
-type hashedContent struct {
+// New is the contents that are inline and in blobs.
+func New(ctx context.Context, blobs blob.Store, partitions int, log *slog.Logger) *Store {
+	return &Store{ctx: ctx, blobs: blobs, partitions: partitions, log: log, whole: newWholeBlobs(blobs)}
+}
+
+const blobTimeout = 60 * time.Second
+
+// NewKey is a new key for the content of an item: <domain>/<partition>/<item>/<random>.
+func (s *Store) NewKey(d event.Domain, item string) string {
+	var b [8]byte
+	rand.Read(b[:])
+	return string(d) + "/" + strconv.Itoa(event.ItemPartition(item, s.partitions)) + "/" + item + "/" + hex.EncodeToString(b[:])
+}
+
+// Hashed is an event's content with room for its hash.
+type Hashed struct {
 	event.Content
 	sum [sha256.Size]byte
 }
 
-// storeContent makes an event's content of text, which belongs to out then: inline, or a blob where it is too large for that.
-func (s *Server) storeContent(ctx context.Context, d event.Domain, item string, text []byte, out *hashedContent) error {
+// Put makes an event's content of text, which belongs to out then: inline, or a blob where it is too large for that.
+func (s *Store) Put(ctx context.Context, d event.Domain, item string, text []byte, out *Hashed) error {
 	out.sum = sha256.Sum256(text)
 	out.SizeBytes, out.Sha256 = uint64(len(text)), out.sum[:]
 	if len(text) <= event.InlineContentBytes {
@@ -41,17 +60,17 @@ func (s *Server) storeContent(ctx context.Context, d event.Domain, item string, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
-	key := s.blobKey(d, item)
+	key := s.NewKey(d, item)
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(text), int64(len(text))); err != nil {
-		s.dropBlob(key)
+		s.Drop(key)
 		return endpoint.Unavailable(fmt.Errorf("store content: %w", err))
 	}
 	out.Blob = key
 	return nil
 }
 
-// dropBlob deletes a blob that no document names. Where that fails, the sweeper deletes it later.
-func (s *Server) dropBlob(key string) {
+// Drop deletes a blob that no document names. Where that fails, the sweeper deletes it later.
+func (s *Store) Drop(key string) {
 	if key == "" {
 		return
 	}
@@ -62,9 +81,9 @@ func (s *Server) dropBlob(key string) {
 	}
 }
 
-// openContent opens length bytes of a document's content from offset, or the rest where length is -1. The caller closes
+// Open opens length bytes of a document's content from offset, or the rest where length is -1. The caller closes
 // it.
-func (s *Server) openContent(ctx context.Context, content *event.Content, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) Open(ctx context.Context, content *event.Content, offset, length int64) (io.ReadCloser, error) {
 	if content.GetBlob() == "" {
 		rest := content.GetInline()[min(offset, int64(len(content.GetInline()))):]
 		if length >= 0 && length < int64(len(rest)) {
@@ -110,19 +129,19 @@ func (c *checkedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// loadContent reads all of a content into memory.
-func (s *Server) loadContent(ctx context.Context, content *event.Content) ([]byte, error) {
+// Load reads all of a content into memory.
+func (s *Store) Load(ctx context.Context, content *event.Content) ([]byte, error) {
 	if content.GetBlob() == "" {
 		return content.GetInline(), nil
 	}
-	return s.loadBeginning(ctx, content, int64(content.SizeBytes))
+	return s.LoadBeginning(ctx, content, int64(content.SizeBytes))
 }
 
-// loadBeginning reads the first size bytes of a content into memory.
-func (s *Server) loadBeginning(ctx context.Context, content *event.Content, size int64) ([]byte, error) {
+// LoadBeginning reads the first size bytes of a content into memory.
+func (s *Store) LoadBeginning(ctx context.Context, content *event.Content, size int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
-	r, err := s.openContent(ctx, content, 0, size)
+	r, err := s.Open(ctx, content, 0, size)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +153,8 @@ func (s *Server) loadBeginning(ctx context.Context, content *event.Content, size
 	return out, nil
 }
 
-// deletedSince is NotFound for a content that was deleted after its document was read, and err otherwise.
-func deletedSince(err error) error {
+// DeletedSince is NotFound for a content that was deleted after its document was read, and err otherwise.
+func DeletedSince(err error) error {
 	if errors.Is(err, blob.ErrNotFound) {
 		return endpoint.NotFound()
 	}
@@ -156,7 +175,7 @@ type escapingReader struct {
 
 const escapeChunk = 32 << 10
 
-func newEscapingReader(before []byte, source io.ReadCloser, size int64, after []byte) *escapingReader {
+func NewEscapingReader(before []byte, source io.ReadCloser, size int64, after []byte) *escapingReader {
 	return &escapingReader{source: source, pending: before, after: after, raw: make([]byte, escapeChunk), left: size}
 }
 
@@ -188,7 +207,7 @@ func (e *escapingReader) next() error {
 	case err != nil:
 		return err
 	}
-	whole := wholeRunes(have)
+	whole := WholeRunes(have)
 	e.pending = endpoint.AppendEscaped(e.pending[:0], have[:whole])
 	e.carried = copy(e.raw, have[whole:])
 	return nil
@@ -197,8 +216,8 @@ func (e *escapingReader) next() error {
 // Close closes the source.
 func (e *escapingReader) Close() error { return e.source.Close() }
 
-// wholeRunes is the length of b without the beginning of a UTF-8 sequence at its end.
-func wholeRunes(b []byte) int {
+// WholeRunes is the length of b without the beginning of a UTF-8 sequence at its end.
+func WholeRunes(b []byte) int {
 	for i := len(b) - 1; i >= 0 && i > len(b)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
 			if utf8.FullRune(b[i:]) {
