@@ -9,6 +9,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -18,21 +19,21 @@ import (
 // kind is a kind of content in the console: its words, its list, and its endpoints if it is of text.
 type kind struct {
 	*console.Kind
-	list *listing
-	text *textKind // nil for files
+	list *developer.Listing
+	text *developer.TextKind // nil for files
 }
 
 func (s *Server) pasteContents() *kind {
-	k := pasteKind()
-	return &kind{console.Pastes(), s.textList(k), k}
+	k := developer.PasteKind()
+	return &kind{console.Pastes(), s.developer.TextList(k), k}
 }
 
 func (s *Server) quickContents() *kind {
-	k := quickKind()
-	return &kind{console.QuickPastes(), s.textList(k), k}
+	k := developer.QuickKind()
+	return &kind{console.QuickPastes(), s.developer.TextList(k), k}
 }
 
-func (s *Server) fileContents() *kind { return &kind{console.Files(), s.fileList(), nil} }
+func (s *Server) fileContents() *kind { return &kind{console.Files(), s.developer.FileList(), nil} }
 
 // contentPage is inConsole for a page of a kind of content. The headers of a metered answer are for programs: a page says in words
 // what it costs.
@@ -81,17 +82,17 @@ func (s *Server) showContents(c *endpoint.Call, k *kind) error {
 func (s *Server) findContents(c *endpoint.Call, k *kind, shown *console.Contents) error {
 	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: console.ContentPage}
 	var cursor string
-	if err := readFilters(c, shown.Filter, listFields(q, &cursor)); err != nil {
+	if err := readFilters(c, shown.Filter, developer.ListFields(q, &cursor)); err != nil {
 		return err
 	}
-	if err := s.continueList(q, k.list, &c.Who, cursor); err != nil {
+	if err := s.developer.ContinueList(q, k.list, &c.Who, cursor); err != nil {
 		return err
 	}
-	page, err := s.bus.List(s.ctx, k.list.domain, q)
+	page, err := s.bus.List(s.ctx, k.list.Domain, q)
 	if err != nil {
 		return err
 	}
-	shown.List, shown.Next, shown.Later = page.Documents, s.nextCursor(k.list, &c.Who, q, page), cursor != ""
+	shown.List, shown.Next, shown.Later = page.Documents, s.developer.NextCursor(k.list, &c.Who, q, page), cursor != ""
 	return nil
 }
 
@@ -170,12 +171,12 @@ func (s *Server) charge(c *endpoint.Call, id string) error {
 
 // uploadFromPage stores a file, as uploadFile does. A script of the page gets the answer of the API.
 func (s *Server) uploadFromPage(c *endpoint.Call, k *kind) error {
-	form, u := console.UploadFile(c.Who.Account.String(), ""), s.newUpload(c)
+	form, u := console.UploadFile(c.Who.Account.String(), ""), s.developer.NewUpload(c)
 	var account, key string
-	u.also = httpin.Fields{
+	u.Also = httpin.Fields{
 		"account": httpin.To(&account, httpin.StringField), "once": httpin.To(&form.Once, httpin.StringField), console.KeyField: httpin.To(&key, httpin.StringField),
 	}
-	err := u.open()
+	err := u.Open()
 	if err == nil && account != "" && account != c.Who.Account.String() {
 		err = otherAccount()
 	}
@@ -185,13 +186,13 @@ func (s *Server) uploadFromPage(c *endpoint.Call, k *kind) error {
 	if err == nil {
 		err = s.charge(c, key)
 	}
-	var done *written
+	var done *developer.Written
 	if err == nil {
-		done, err = u.write()
+		done, err = u.Write()
 	}
 	switch {
 	case !pages.WantsHTML(c.Ctx) && err == nil:
-		return u.answer(done)
+		return u.Answer(done)
 	case err == nil:
 		return redirect(c.Ctx, console.Done(k.Path, "uploaded"))
 	case !pages.WantsHTML(c.Ctx):

@@ -11,6 +11,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -38,12 +39,12 @@ func (s *Server) showDeletion(c *endpoint.Call, k *kind, status int, form *conso
 		if !event.ValidItemID(ref) {
 			continue
 		}
-		doc, err := s.readDocument(s.bus.StartRead(k.list.domain, &event.Read{Item: ref, Requester: uint64(c.Who.Account), WithoutContent: true}))
+		doc, err := s.developer.ReadDocument(s.bus.StartRead(k.list.Domain, &event.Read{Item: ref, Requester: uint64(c.Who.Account), WithoutContent: true}))
 		switch {
 		case fault.KindOf(err) == fault.NotFound:
 		case err != nil:
 			return err
-		case owns(doc, uint64(c.Who.Account)):
+		case developer.Owns(doc, uint64(c.Who.Account)):
 			shown.List, refs = append(shown.List, doc), append(refs, ref)
 		}
 	}
@@ -94,7 +95,7 @@ func (s *Server) deleteOne(c *endpoint.Call, k *kind, ref, once string) error {
 	if once != "" {
 		one.Idem = onceID(c.Who.Account, c.Method(), k.Of(ref), once)
 	}
-	_, err := s.remove(one, k.list.domain, ref, httpin.Conditions{})
+	_, err := s.developer.Remove(one, k.list.Domain, ref, httpin.Conditions{})
 	if fault.KindOf(err) == fault.NotFound {
 		return nil
 	}

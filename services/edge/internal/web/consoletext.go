@@ -11,6 +11,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -24,7 +25,7 @@ func (s *Server) readContentForm(c *endpoint.Call) (err error) {
 		return httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 	}
 	limit := c.Row.Body.Limit()
-	if c.Form, err = s.readContent(c, jsonBytes(limit), limit); err != nil {
+	if c.Form, err = s.developer.ReadContent(c, developer.JSONBytes(limit), limit); err != nil {
 		return err
 	}
 	return s.http.Reserve(c.Ctx, int64(2*len(c.Form))) // its fields, and what the API would be sent for them
@@ -74,16 +75,16 @@ func (s *Server) createTextFromPage(c *endpoint.Call, k *kind) error {
 			if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 				return err
 			}
-			n := s.newCreation(c, k.text)
-			if err := n.draft.parse(&n.rules, c.Fields); err != nil {
+			n := s.developer.NewCreation(c, k.text)
+			if err := n.Draft.Parse(&n.Rules, c.Fields); err != nil {
 				return err
 			}
-			n.received(c.Hash)
-			done, err := s.create(n)
+			n.Received(c.Hash)
+			done, err := s.developer.Create(n)
 			if err != nil {
 				return err
 			}
-			return redirect(c.Ctx, console.Done(k.Of(done.outcome.Item), "created"))
+			return redirect(c.Ctx, console.Done(k.Of(done.Outcome.Item), "created"))
 		},
 		show: func(status int) error {
 			return s.showNewTextWith(c, k, status, &console.OneText{Form: form})
@@ -231,17 +232,17 @@ func (s *Server) changeText(c *endpoint.Call, k *kind, form *console.Form) error
 	if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 		return err
 	}
-	u := s.newUpdate(c, k.text)
-	u.draft.IfMatch = []uint64{version}
-	if err := u.draft.parse(&u.rules, c.Fields); err != nil {
+	u := s.developer.NewUpdate(c, k.text)
+	u.Draft.IfMatch = []uint64{version}
+	if err := u.Draft.Parse(&u.Rules, c.Fields); err != nil {
 		return err
 	}
-	u.received(c.Hash)
-	done, err := s.update(u)
+	u.Received(c.Hash)
+	done, err := s.developer.Update(u)
 	if err != nil {
 		return err
 	}
-	return redirect(c.Ctx, console.Done(k.Of(done.outcome.Item), "saved"))
+	return redirect(c.Ctx, console.Done(k.Of(done.Outcome.Item), "saved"))
 }
 
 // showRefusedChange shows what was written again. Where the text has changed meanwhile, it shows the difference, and takes the

@@ -51,12 +51,6 @@ func TestTheContentHostHasContentAlone(t *testing.T) {
 	if s.ContentURL("/p/x/raw") != "https://content.example/p/x/raw" || s.ContentBase() != "https://content.example" {
 		t.Errorf("content is linked at %s", s.ContentURL(""))
 	}
-	if link := s.downloadURL("AAAAAAAAAAAA"); !strings.HasPrefix(link, "https://content.example/f/AAAAAAAAAAAA/download?") {
-		t.Error(link)
-	}
-	if urls := string(s.pageURLs(endpoint.Object("{"), pasteKind(), "x")); urls != `{"url":"https://quire.example/p/x","rawUrl":"https://content.example/p/x/raw"` {
-		t.Error(urls)
-	}
 }
 
 func TestWithoutAContentHostContentIsOnThePublicOne(t *testing.T) {

@@ -151,7 +151,7 @@ func (s *Server) downloadExport(c *endpoint.Call) error {
 	if e.Id != id || e.State != event.ExportState_EXPORT_READY {
 		return endpoint.NotFound()
 	}
-	return s.sendFile(c, &event.Document{
+	return s.developer.SendFile(c, &event.Document{
 		Title: "quire-" + time.UnixMilli(e.CreatedMs).UTC().Format(time.DateOnly) + ".zip", ContentType: "application/zip", CreatedMs: e.EndedMs,
 		Content: &event.Content{Blob: exportKey(e.Id, e.Attempts), SizeBytes: e.SizeBytes, Sha256: e.Sha256},
 	}, conditions)

@@ -16,6 +16,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/fault"
 )
 
@@ -159,13 +160,13 @@ func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
 func (x *exporter) writeTexts(ctx context.Context, out *zip.Writer) error {
 	for _, texts := range []struct {
 		folder string
-		kind   *textKind
-	}{{"pastes", pasteKind()}, {"quick-pastes", quickKind()}} {
+		kind   *developer.TextKind
+	}{{"pastes", developer.PasteKind()}, {"quick-pastes", developer.QuickKind()}} {
 		k := texts.kind
-		err := x.each(ctx, k.domain, func(doc *event.Document) error {
+		err := x.each(ctx, k.Domain, func(doc *event.Document) error {
 			x.done.Add(1)
 			at := texts.folder + "/" + doc.Id
-			if err := x.writeRaw(out, at+"/paste.json", doc, x.s.listedText(nil, k, doc)); err != nil {
+			if err := x.writeRaw(out, at+"/paste.json", doc, x.s.developer.ListedText(nil, k, doc)); err != nil {
 				return err
 			}
 			return x.writeVersions(ctx, out, k, at, doc.Id)
@@ -177,19 +178,19 @@ func (x *exporter) writeTexts(ctx context.Context, out *zip.Writer) error {
 	return nil
 }
 
-func (x *exporter) writeVersions(ctx context.Context, out *zip.Writer, k *textKind, at, id string) error {
+func (x *exporter) writeVersions(ctx context.Context, out *zip.Writer, k *developer.TextKind, at, id string) error {
 	for read := (&event.Read{Item: id, Requester: uint64(x.account), ListVersions: exportPage}); ; {
-		found, err := x.s.bus.StartRead(k.domain, read).Wait(ctx)
+		found, err := x.s.bus.StartRead(k.Domain, read).Wait(ctx)
 		if err != nil {
 			return err
 		}
 		for _, v := range found.Versions {
 			version := &event.Read{Item: id, Requester: uint64(x.account), Version: v.Version}
 			name := func(*event.Document) string { return fmt.Sprintf("%s/versions/%d.txt", at, v.Version) }
-			if err := x.writeRaw(out, fmt.Sprintf("%s/versions/%d.json", at, v.Version), v, listedVersion(nil, v)); err != nil {
+			if err := x.writeRaw(out, fmt.Sprintf("%s/versions/%d.json", at, v.Version), v, developer.ListedVersion(nil, v)); err != nil {
 				return err
 			}
-			if err := x.writeContent(ctx, out, x.s.bus.StartRead(k.domain, version), name); err != nil {
+			if err := x.writeContent(ctx, out, x.s.bus.StartRead(k.Domain, version), name); err != nil {
 				return err
 			}
 			read = &event.Read{Item: id, Requester: read.Requester, ListVersions: exportPage, BelowVersion: v.Version}
@@ -205,7 +206,7 @@ func (x *exporter) writeFiles(ctx context.Context, out *zip.Writer) error {
 	return x.each(ctx, event.File, func(doc *event.Document) error {
 		x.done.Add(1)
 		at := "files/" + doc.Id
-		if err := x.writeRaw(out, at+"/file.json", doc, x.s.fileList().item(nil, doc)); err != nil {
+		if err := x.writeRaw(out, at+"/file.json", doc, x.s.developer.FileList().Item(nil, doc)); err != nil {
 			return err
 		}
 		read := &event.Read{Item: doc.Id, Requester: uint64(x.account)}

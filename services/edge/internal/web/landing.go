@@ -11,6 +11,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
@@ -52,7 +53,7 @@ func (s *Server) createFromPage(c *endpoint.Call) error {
 			return err
 		}
 	}
-	n := s.newCreation(c, quickKind())
+	n := s.developer.NewCreation(c, developer.QuickKind())
 	done, err := s.createOfForm(n, form, endpoint.BodyHash(c.Ctx, body))
 	if err != nil {
 		if !pages.WantsHTML(c.Ctx) {
@@ -62,16 +63,16 @@ func (s *Server) createFromPage(c *endpoint.Call) error {
 	}
 	shown := &pages.Created{
 		Document: &event.Document{
-			Id: done.outcome.Item, ExpiresMs: done.outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
+			Id: done.Outcome.Item, ExpiresMs: done.Outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
 		},
-		Protected: n.draft.password != nil && *n.draft.password != "", URL: s.URL(""),
-		Path: quickKind().page + done.outcome.Item, Remaining: plan.Unlimited,
+		Protected: n.Draft.Password != nil && *n.Draft.Password != "", URL: s.URL(""),
+		Path: developer.QuickKind().Page + done.Outcome.Item, Remaining: plan.Unlimited,
 	}
 	if !c.Who.Anonymous {
-		shown.Account, shown.Remaining = true, done.remaining
+		shown.Account, shown.Remaining = true, done.Remaining
 	} else {
-		shown.Remaining = done.remaining
-		shown.ManageToken = s.manageToken(quickKind().domain, done)
+		shown.Remaining = done.Remaining
+		shown.ManageToken = s.developer.ManageToken(developer.QuickKind().Domain, done)
 	}
 	c.Set(fiber.HeaderLocation, shown.Path)
 	return s.pages.Created(c.Ctx, shown)
@@ -79,18 +80,18 @@ func (s *Server) createFromPage(c *endpoint.Call) error {
 
 // createOfForm creates what the form says. A form that is sent again, as a browser does when its reader goes back and
 // forth, gets the first answer again.
-func (s *Server) createOfForm(n *creation, form *pages.Draft, hash uint64) (*written, error) {
-	if err := n.draft.fill(&n.rules, form); err != nil {
+func (s *Server) createOfForm(n *developer.Creation, form *pages.Draft, hash uint64) (*developer.Written, error) {
+	if err := n.Draft.Fill(&n.Rules, form); err != nil {
 		return nil, err
 	}
-	c := n.call
+	c := n.Call
 	if form.Once != "" && c.Idem == nil {
 		key := form.Once + " " + strconv.FormatUint(hash, 16)
 		id := event.NewIdempotencyID(c.Who.Payer().Bytes(), c.Method(), c.Path(), key)
 		c.Idem = id[:]
 	}
-	n.received(hash)
-	return s.create(n)
+	n.Received(hash)
+	return s.developer.Create(n)
 }
 
 // readPasteForm reads the body. A form writes a line end in six bytes, and other characters in three for each of theirs.
@@ -99,7 +100,7 @@ func (s *Server) readPasteForm(c *endpoint.Call) ([]byte, error) {
 		return nil, httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 	}
 	limit := c.Row.Body.Limit()
-	return s.readContent(c, jsonBytes(limit), limit)
+	return s.developer.ReadContent(c, developer.JSONBytes(limit), limit)
 }
 
 func parsePasteForm(body []byte) (*pages.Draft, error) {
@@ -122,31 +123,6 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 	out.Content = strings.ReplaceAll(out.Content, "\r\n", "\n")
 	out.BurnAfterRead = burn == "true"
 	return out, nil
-}
-
-// fill sets the draft's fields from a form. An empty one is left out, as a browser can't leave it out.
-func (d *draft) fill(r *draftRules, form *pages.Draft) error {
-	for _, field := range []struct{ name, value string }{
-		{"title", form.Title},
-		{"language", form.Language},
-		{"visibility", form.Visibility},
-		{"expiresIn", form.ExpiresIn},
-		{"password", form.Password},
-	} {
-		if field.value == "" {
-			continue
-		}
-		if err := d.set(r, field.name, httpin.Value{Kind: httpin.Query, Text: []byte(field.value)}); err != nil {
-			return err
-		}
-	}
-	if form.BurnAfterRead {
-		d.BurnAfterRead = new(true)
-	}
-	if err := d.set(r, "content", httpin.Value{Kind: httpin.String, Text: []byte(form.Content)}); err != nil {
-		return err
-	}
-	return d.check(r)
 }
 
 // refusePasteForm shows the form again. The error stands beside its field.

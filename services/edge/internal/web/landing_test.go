@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -104,7 +105,7 @@ func TestThePasswordFormHasAPasswordAlone(t *testing.T) {
 func TestEveryLanguageOfTheFormIsOne(t *testing.T) {
 	known := render.New(render.Config{}).Languages()
 	for _, o := range (&pages.Draft{}).Languages() {
-		if !validLanguage(o.Value) {
+		if !developer.ValidLanguage(o.Value) {
 			t.Errorf("%s is refused", o.Value)
 		}
 		if o.Value != "plaintext" && known.Name(o.Value) == "" {

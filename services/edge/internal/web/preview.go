@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
@@ -59,7 +60,7 @@ func (s *Server) contentOrigin() string {
 }
 
 func (s *Server) beginning(doc *event.Document) ([]byte, error) {
-	begin, err := s.contents.LoadBeginning(s.ctx, doc.GetContent(), min(sniffBytes, int64(doc.GetContent().GetSizeBytes())))
+	begin, err := s.contents.LoadBeginning(s.ctx, doc.GetContent(), min(developer.SniffBytes, int64(doc.GetContent().GetSizeBytes())))
 	return begin, contents.DeletedSince(err)
 }
 
@@ -127,7 +128,7 @@ func (s *Server) viewFile(c *endpoint.Call) error {
 		return endpoint.NotFound()
 	}
 	pages.SetRobots(c.Ctx, doc)
-	if err := s.sendFile(c, doc, conditions); err != nil {
+	if err := s.developer.SendFile(c, doc, conditions); err != nil {
 		return err
 	}
 	pages.ProtectFrame(c.Ctx, doc, s.PublicURL())

@@ -11,6 +11,7 @@ import (
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -51,7 +52,7 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 			}
 			reads <- struct{}{}
 		}}, 1, s.log)
-		k := quickKind()
+		k := developer.QuickKind()
 		for _, r := range []endpoint.Row{
 			{Path: "/try/file", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.showTextFile(c, &pages.File{Document: doc}) }},
 			{Path: "/try/text", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error {

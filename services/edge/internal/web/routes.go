@@ -1,38 +1,25 @@
 package web
 
 import (
+	"slices"
+
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 )
 
 // routes is every endpoint. docs/openapi.yaml describes those of the API and docs/openapi-pages.yaml the others. A test holds
 // them to the table.
 func (s *Server) routes() []endpoint.Row {
-	paste, quick := pasteKind(), quickKind()
-	pastes, quickPastes, files := s.pasteContents(), s.quickContents(), s.fileContents()
+	return slices.Concat(s.developer.Rows(), s.accountRows(), s.exportRows(), s.adminRows(), s.readerRows(), s.consoleRows(), s.otherRows())
+}
+
+// accountRows are the endpoints of users, their keys, usage and webhooks.
+func (s *Server) accountRows() []endpoint.Row {
 	row := endpoint.NewRow
 	return []endpoint.Row{
 		// method, path, who may call, counted under, body, rules, handler
-		row("POST", "/api/dev/pastes/create", endpoint.APIKey, plan.PastesCreate, endpoint.PasteText, endpoint.Idempotent|endpoint.OwnQuery, endpoint.With(paste, s.createText)),
-		row("GET", "/api/dev/pastes/get/:ref", endpoint.APIKey, plan.PastesGet, endpoint.NoBody, endpoint.Repeatable|endpoint.OwnQuery, endpoint.With(paste, s.getText)),
-		row("PUT", "/api/dev/pastes/update/:ref", endpoint.APIKey, plan.PastesUpdate, endpoint.PasteJSON, endpoint.Idempotent, endpoint.With(paste, s.updateText)),
-		row("DELETE", "/api/dev/pastes/delete/:ref", endpoint.APIKey, plan.PastesDelete, endpoint.NoBody, endpoint.Idempotent, endpoint.With(paste, s.deleteText)),
-		row("GET", "/api/dev/pastes/list", endpoint.APIKey, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(s.textList(paste), s.list)),
-		row("GET", "/api/dev/pastes/versions/:ref", endpoint.APIKey, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(paste, s.listVersions)),
-
-		row("POST", "/api/dev/paste-lite/create", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickText, endpoint.Idempotent|endpoint.OwnQuery, endpoint.With(quick, s.createText)),
-		row("GET", "/api/dev/paste-lite/get/:ref", endpoint.APIKey, plan.LiteGet, endpoint.NoBody, endpoint.Repeatable|endpoint.OwnQuery, endpoint.With(quick, s.getText)),
-		row("PUT", "/api/dev/paste-lite/update/:ref", endpoint.KeyOrToken, plan.LiteUpdate, endpoint.QuickJSON, endpoint.Idempotent, endpoint.With(quick, s.updateText)),
-		row("DELETE", "/api/dev/paste-lite/delete/:ref", endpoint.KeyOrToken, plan.LiteDelete, endpoint.NoBody, endpoint.Idempotent, endpoint.With(quick, s.deleteText)),
-		row("GET", "/api/dev/paste-lite/versions/:ref", endpoint.APIKey, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(quick, s.listVersions)),
-		row("GET", "/api/dev/paste-lite/list", endpoint.APIKey, plan.LiteList, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(s.textList(quick), s.list)),
-
-		row("POST", "/api/dev/files/upload", endpoint.APIKey, plan.FilesUpload, endpoint.File, endpoint.Idempotent|endpoint.OwnQuery, s.uploadFile),
-		row("GET", "/api/dev/files/get/:id", endpoint.APIKey, plan.FilesGet, endpoint.NoBody, endpoint.Repeatable|endpoint.OwnQuery, s.getFile),
-		row("DELETE", "/api/dev/files/delete/:id", endpoint.APIKey, plan.FilesDelete, endpoint.NoBody, endpoint.Idempotent, s.deleteFile),
-		row("GET", "/api/dev/files/list", endpoint.APIKey, plan.FilesList, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(s.fileList(), s.list)),
-
 		row("POST", "/api/users/register", endpoint.Anybody, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.registerUser),
 		row("POST", "/api/users/login", endpoint.Anybody, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.login),
 		row("POST", "/api/users/logout", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.logout),
@@ -47,8 +34,6 @@ func (s *Server) routes() []endpoint.Row {
 		row("DELETE", "/api/users/user/keys/:id", endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Idempotent|endpoint.Command, s.revokeKey),
 		row("PUT", "/api/users/user/spending-cap", endpoint.Session, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent|endpoint.Command, s.setSpendingCap),
 		row("PUT", "/api/users/user/password", endpoint.Session, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent|endpoint.Command, s.changePassword),
-		row("POST", "/api/users/user/export", endpoint.Session, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.startExport),
-		row("GET", "/api/users/user/export", endpoint.Session, endpoint.Unmetered, endpoint.NoBody, 0, s.showExport),
 		row("PUT", "/api/users/user/email", endpoint.Session, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent|endpoint.Command, s.changeEmail),
 		row("GET", "/api/users/user/sessions", endpoint.Session, endpoint.Unmetered, endpoint.NoBody, 0, s.listSessions),
 		row("DELETE", "/api/users/user/sessions", endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Idempotent|endpoint.Command, s.endSessions),
@@ -69,7 +54,25 @@ func (s *Server) routes() []endpoint.Row {
 		row("GET", "/api/users/user/webhooks/:id/deliveries", endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.listDeliveries),
 		row("POST", "/api/users/user/webhooks/:id/deliveries/:delivery/replay", endpoint.Session, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.replayDelivery),
 		row("GET", "/api/users/user/events", endpoint.KeyOrSession, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.listEvents),
+	}
+}
 
+// exportRows are the endpoints of exports.
+func (s *Server) exportRows() []endpoint.Row {
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
+		row("POST", "/api/users/user/export", endpoint.Session, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.startExport),
+		row("GET", "/api/users/user/export", endpoint.Session, endpoint.Unmetered, endpoint.NoBody, 0, s.showExport),
+		row("GET", "/exports/:id", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.OwnQuery, s.downloadExport),
+	}
+}
+
+// adminRows are the API of admins.
+func (s *Server) adminRows() []endpoint.Row {
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
 		row("POST", "/api/admin/accounts", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.createAccount),
 		row("GET", "/api/admin/accounts", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.listAccounts),
 		row("GET", "/api/admin/accounts/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAccount),
@@ -84,7 +87,15 @@ func (s *Server) routes() []endpoint.Row {
 		row("GET", "/api/admin/requests/:requestId", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.explainAny),
 		row("POST", "/api/admin/audit", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, 0, s.audit),
 		row("GET", "/api/admin/audits/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAudit),
+	}
+}
 
+// readerRows are the pages for readers.
+func (s *Server) readerRows() []endpoint.Row {
+	paste, quick := developer.PasteKind(), developer.QuickKind()
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
 		row("GET", "/p/:ref", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(paste, s.showText)),
 		row("POST", "/p/:ref", endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Asked, endpoint.With(paste, s.revealText)),
 		row("GET", "/p/:ref/versions", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(paste, s.showVersions)),
@@ -92,6 +103,7 @@ func (s *Server) routes() []endpoint.Row {
 		row("POST", "/p/:ref/diff", endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Asked, endpoint.With(paste, s.revealDiff)),
 		row("GET", "/p/:ref/raw", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, endpoint.With(paste, s.rawText)),
 		row("GET", "/p/:ref/download", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, endpoint.With(paste, s.downloadText)),
+
 		row("GET", "/q/:ref", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(quick, s.showText)),
 		row("POST", "/q/:ref", endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Asked, endpoint.With(quick, s.revealText)),
 		row("GET", "/q/:ref/versions", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(quick, s.showVersions)),
@@ -99,12 +111,22 @@ func (s *Server) routes() []endpoint.Row {
 		row("POST", "/q/:ref/diff", endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Asked, endpoint.With(quick, s.revealDiff)),
 		row("GET", "/q/:ref/raw", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, endpoint.With(quick, s.rawText)),
 		row("GET", "/q/:ref/download", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, endpoint.With(quick, s.downloadText)),
+
 		row("GET", "/f/:id", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showFile),
 		row("GET", "/f/:id/raw", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, s.rawFile),
 		row("GET", "/f/:id/view", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, s.viewFile),
-		row("GET", "/f/:id/download", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.OwnQuery|endpoint.Content, s.downloadFile),
-		row("GET", "/exports/:id", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.OwnQuery, s.downloadExport),
+
 		row("POST", "/paste/create", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickText, endpoint.Idempotent|endpoint.HTML, s.createFromPage),
+		row("GET", "/", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page|endpoint.Terminal, s.home),
+	}
+}
+
+// consoleRows are the console.
+func (s *Server) consoleRows() []endpoint.Row {
+	pastes, quickPastes, files := s.pasteContents(), s.quickContents(), s.fileContents()
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
 		row("GET", console.Path, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showOverview)),
 		row("GET", console.UsagePath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.showUsage),
 		row("GET", console.EventsPath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, endpoint.With(s.changeMark, s.showEvents)),
@@ -145,6 +167,7 @@ func (s *Server) routes() []endpoint.Row {
 		row("POST", console.WebhooksPath+"/:id/"+console.TestWebhook, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.testWebhookFromPage)),
 		row("POST", console.WebhooksPath+"/:id/"+console.Deletion, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.deleteWebhookFromPage)),
 		row("POST", console.WebhooksPath+"/:id/deliveries/:delivery/replay", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.replayDeliveryFromPage)),
+
 		row("GET", console.PastesPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(pastes, s.showContents)),
 		row("POST", console.PastesPath, endpoint.SessionOrNone, plan.PastesCreate, endpoint.PasteText, endpoint.Page, s.contentPage(pastes, s.createTextFromPage)),
 		row("GET", console.PastesPath+"/new", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.contentPage(pastes, s.showNewText)),
@@ -166,6 +189,7 @@ func (s *Server) routes() []endpoint.Row {
 		row("GET", console.FilesPath+"/delete", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(files, s.askToDelete)),
 		row("POST", console.FilesPath+"/delete", endpoint.SessionOrNone, plan.FilesDelete, endpoint.Form, endpoint.Page, s.contentPage(files, s.deleteFromPage)),
 		row("GET", console.StatementPath+"/:period", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showStatement)),
+
 		row("GET", console.AdminSignInPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showAdminSignIn),
 		row("POST", console.AdminSignInPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signInAdmin),
 		row("POST", console.AdminSignOutPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signOutAdmin),
@@ -187,7 +211,16 @@ func (s *Server) routes() []endpoint.Row {
 		row("GET", console.AdminPricesPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAdminPrices)),
 		row("GET", console.AdminHealthPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.showAdminHealth)),
 		row("GET", console.AdminHealthTable, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.showHealthTable)),
+	}
+}
+
+// otherRows are the assets, the documentation and the probes.
+func (s *Server) otherRows() []endpoint.Row {
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
 		row("GET", assetPath, endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery|endpoint.Unlimited, s.asset),
+
 		row("GET", "/docs", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.documentation),
 		row("GET", "/docs/api/:tag", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.documentation),
 		row("GET", "/docs/guides/:name", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.documentation),
@@ -197,11 +230,6 @@ func (s *Server) routes() []endpoint.Row {
 		row("GET", "/docs/openapi-pages.yaml", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, s.pagesOpenAPI),
 		row("GET", "/llms.txt", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.documentation),
 		row("GET", "/llms-full.txt", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.documentation),
-
-		row("GET", "/", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page|endpoint.Terminal, s.home),
-		row("POST", "/", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickBytes, endpoint.Idempotent|endpoint.OwnQuery|endpoint.Terminal, s.createFromTerminal),
-		row("PUT", "/", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickBytes, endpoint.Idempotent|endpoint.OwnQuery|endpoint.Terminal, s.createFromTerminal),
-		row("PUT", "/:name", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickBytes, endpoint.Idempotent|endpoint.OwnQuery|endpoint.Terminal|endpoint.Otherwise, s.createFromTerminal),
 
 		row("GET", "/livez", endpoint.Operators, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery|endpoint.Unlimited, s.operate),
 		row("GET", "/readyz", endpoint.Operators, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery|endpoint.Unlimited, s.operate),

@@ -22,6 +22,7 @@ import (
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/limit"
@@ -45,13 +46,8 @@ type Config struct {
 	In             httpin.Config // NewRequestID, Fail, Answered and Logger are set by New
 }
 
-// defaultAdmissionAge is well within the 2 minutes of journal time after which billing voids the hold of a write by
-// itself.
-const defaultAdmissionAge = 60 * time.Second
-
 func (cfg *Config) setDefaults() {
 	cfg.PasswordHashes = cmp.Or(cfg.PasswordHashes, 2)
-	cfg.AdmissionAge = cmp.Or(cfg.AdmissionAge, defaultAdmissionAge)
 }
 
 // Deps are the parts that the server works with. All are required but Metrics, Health and Ops.
@@ -72,8 +68,8 @@ type Server struct {
 	bus        *bus.Bus
 	blobs      blob.Store
 	contents   *contents.Store
-	partitions int   // of every journal
-	putBytes   int64 // of a file that blobs holds in memory while it is put
+	developer  *developer.API
+	partitions int // of every journal
 	secret     *apikey.Secret
 	log        *slog.Logger
 	http       *httpin.Server
@@ -82,7 +78,7 @@ type Server struct {
 	rendering  *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
 	listeners  *limit.Listeners    // that wait for events of their account
 
-	signInHashes, registrationHashes, documentHashes *password.Hasher
+	signInHashes, registrationHashes *password.Hasher
 
 	pages         *pages.Pages
 	render        *render.Renderer
@@ -107,14 +103,14 @@ func New(cfg Config, deps Deps) *Server {
 		rendering: semaphore.NewWeighted(renderBudget),
 		contents:  contents.New(base.HTTP().Context(), deps.Blobs, cfg.Partitions, deps.Logger),
 
-		signInHashes: password.New(cfg.PasswordHashes), registrationHashes: password.New(cfg.PasswordHashes), documentHashes: password.New(cfg.PasswordHashes),
+		signInHashes: password.New(cfg.PasswordHashes), registrationHashes: password.New(cfg.PasswordHashes),
 
 		pages:  shown,
 		render: render.New(cfg.Render),
 	}
-	if b, ok := deps.Blobs.(blob.Buffering); ok {
-		s.putBytes = b.PutBytes()
-	}
+	s.developer = developer.New(base, developer.Config{
+		Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes, AdmissionAge: cfg.AdmissionAge,
+	}, developer.Deps{Bus: deps.Bus, Blobs: deps.Blobs, Contents: s.contents, Secret: deps.Secret, Render: s.render})
 	s.forgetful = s.render.Uncached()
 	s.console = console.New(s.pages)
 	s.listeners, s.pageListeners = limit.NewListeners(maxListeners, math.MaxInt), limit.NewListeners(listenersOfAccount, listenersOfEdge)

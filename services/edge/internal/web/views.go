@@ -15,6 +15,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -42,17 +43,15 @@ func (s *Server) visible(d event.Domain, read *event.Read) (*event.Document, err
 	if event.ValidItemID(read.Item) {
 		pending = s.bus.StartRead(d, read)
 	}
-	doc, err := s.readDocument(pending)
+	doc, err := s.developer.ReadDocument(pending)
 	if err != nil {
 		return nil, err
 	}
-	if v := event.Visibility(doc.Visibility); v != event.Public && v != event.Unlisted && !owns(doc, read.Requester) {
+	if v := event.Visibility(doc.Visibility); v != event.Public && v != event.Unlisted && !developer.Owns(doc, read.Requester) {
 		return nil, endpoint.NotFound()
 	}
 	return doc, nil
 }
-
-func owns(doc *event.Document, account uint64) bool { return account != 0 && doc.Owner == account }
 
 // viewing is what a page of a text is asked for.
 type viewing struct {
@@ -74,20 +73,20 @@ func (s *Server) viewing(c *endpoint.Call) (*viewing, error) {
 }
 
 // address is the path and query of the page that was asked for, without its view.
-func (v *viewing) address(k *textKind) string {
-	path := k.page + v.read.Item
+func (v *viewing) address(k *developer.TextKind) string {
+	path := k.Page + v.read.Item
 	if v.read.Version != 0 {
 		path += "?version=" + strconv.FormatUint(v.read.Version, 10)
 	}
 	return path
 }
 
-func (s *Server) showText(c *endpoint.Call, k *textKind) error {
+func (s *Server) showText(c *endpoint.Call, k *developer.TextKind) error {
 	v, err := s.viewing(c)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(k.domain, v.read)
+	doc, err := s.visible(k.Domain, v.read)
 	if err != nil {
 		return err
 	}
@@ -98,10 +97,12 @@ func (s *Server) showText(c *endpoint.Call, k *textKind) error {
 }
 
 // burns tells whether this reader's first read of a document is the last.
-func burns(doc *event.Document, account uint64) bool { return doc.BurnAfterRead && !owns(doc, account) }
+func burns(doc *event.Document, account uint64) bool {
+	return doc.BurnAfterRead && !developer.Owns(doc, account)
+}
 
 // revealText shows a text that asks for a password or a click. No other page burns.
-func (s *Server) revealText(c *endpoint.Call, k *textKind) error {
+func (s *Server) revealText(c *endpoint.Call, k *developer.TextKind) error {
 	password, err := parseReveal(c.Form)
 	if err != nil {
 		return err
@@ -110,8 +111,8 @@ func (s *Server) revealText(c *endpoint.Call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	for range readTries {
-		doc, err := s.visible(k.domain, v.read)
+	for range developer.ReadTries {
+		doc, err := s.visible(k.Domain, v.read)
 		if err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ func (s *Server) revealText(c *endpoint.Call, k *textKind) error {
 		if !burns(doc, v.read.Requester) {
 			return s.showContent(c, k, doc, v, "")
 		}
-		content, err := s.burn(c, k.domain, doc, 0)
+		content, err := s.developer.Burn(c, k.Domain, doc, 0)
 		if err == nil {
 			return s.renderText(c, string(content), &pages.Text{Document: doc, Burned: true}, v, "")
 		}
@@ -132,7 +133,7 @@ func (s *Server) revealText(c *endpoint.Call, k *textKind) error {
 			return err
 		}
 	}
-	return endpoint.Unavailable(errReadRace)
+	return endpoint.Unavailable(developer.ErrReadRace)
 }
 
 // parseReveal reads the form of pages.Ask.
@@ -141,7 +142,7 @@ func parseReveal(body []byte) (password string, err error) {
 	return password, err
 }
 
-// admitPassword is requirePassword with a limit for a source that guesses.
+// admitPassword is RequirePassword with a limit for a source that guesses.
 func (s *Server) admitPassword(c *endpoint.Call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
@@ -149,7 +150,7 @@ func (s *Server) admitPassword(c *endpoint.Call, doc *event.Document, password s
 	if err := s.CheckFailures(s.http.Source(c.Ctx)); err != nil {
 		return err
 	}
-	err := s.requirePassword(c, doc, password)
+	err := s.developer.RequirePassword(c, doc, password)
 	if fault.KindOf(err) == fault.WrongPassword && password != "" {
 		return s.SourceFailed(c.Ctx, err)
 	}
@@ -158,17 +159,17 @@ func (s *Server) admitPassword(c *endpoint.Call, doc *event.Document, password s
 
 // showContent shows the beginning of a text. Most texts are not longer. address is that of the same page in another view;
 // it is empty for the answer of a form.
-func (s *Server) showContent(c *endpoint.Call, k *textKind, doc *event.Document, v *viewing, address string) error {
+func (s *Server) showContent(c *endpoint.Call, k *developer.TextKind, doc *event.Document, v *viewing, address string) error {
 	content, truncated, err := s.excerpt(c, doc.GetContent())
 	if err != nil {
 		return err
 	}
-	path, old := k.page+doc.Id, v.read.Version
+	path, old := k.Page+doc.Id, v.read.Version
 	shown := &pages.Text{Document: doc, Version: old, Truncated: truncated, URL: s.URL(path)}
 	if len(doc.PasswordHash) == 0 && old == 0 && !doc.BurnAfterRead && event.Visibility(doc.Visibility) != event.Private {
 		shown.Raw, shown.Download = s.ContentURL(path+"/raw"), s.ContentURL(path+"/download")
 	}
-	if owns(doc, v.read.Requester) {
+	if developer.Owns(doc, v.read.Requester) {
 		shown.More = []pages.Link{{Name: "Versions", Path: path + "/versions"}}
 		if old != 0 {
 			shown.More = append(shown.More, pages.Link{Name: "Current version", Path: path})
@@ -298,13 +299,13 @@ func (s *Server) excerpt(c *endpoint.Call, content *event.Content) (text []byte,
 }
 
 // downloadText is rawText as a file that the browser saves.
-func (s *Server) downloadText(c *endpoint.Call, k *textKind) error {
+func (s *Server) downloadText(c *endpoint.Call, k *developer.TextKind) error {
 	c.Download = true
 	return s.rawText(c, k)
 }
 
 // rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
-func (s *Server) rawText(c *endpoint.Call, k *textKind) error {
+func (s *Server) rawText(c *endpoint.Call, k *developer.TextKind) error {
 	if c.Context().QueryArgs().Has("version") { // another text than the one that is asked for would be worse
 		return httpin.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
 	}
@@ -312,17 +313,17 @@ func (s *Server) rawText(c *endpoint.Call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(k.domain, &event.Read{Item: c.Param("ref")})
+	doc, err := s.visible(k.Domain, &event.Read{Item: c.Param("ref")})
 	if err != nil {
 		return err
 	}
 	if doc.BurnAfterRead {
-		return fault.New(fault.ConfirmationRequired, "The paste burns after reading: open %s to read it, or use the API.", s.URL(k.page+doc.Id))
+		return fault.New(fault.ConfirmationRequired, "The paste burns after reading: open %s to read it, or use the API.", s.URL(k.Page+doc.Id))
 	}
 	if err := s.admitPassword(c, doc, strings.Clone(c.Get(endpoint.HeaderPassword))); err != nil {
 		return err
 	}
-	v := validatorsOf(k.domain, doc)
+	v := developer.ValidatorsOf(k.Domain, doc)
 	known, err := conditions.Check(v)
 	if err != nil {
 		return err
@@ -335,7 +336,7 @@ func (s *Server) rawText(c *endpoint.Call, k *textKind) error {
 	if c.Download {
 		c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(s.fileName(doc)))
 	}
-	return s.sendContent(c, doc, v)
+	return s.developer.SendContent(c, doc, v)
 }
 
 func (s *Server) rawFile(c *endpoint.Call) error {
@@ -348,7 +349,7 @@ func (s *Server) rawFile(c *endpoint.Call) error {
 		return err
 	}
 	pages.SetRobots(c.Ctx, doc)
-	return s.sendFile(c, doc, conditions)
+	return s.developer.SendFile(c, doc, conditions)
 }
 
 // asset answers with a file that pages load.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 )
 
@@ -11,7 +12,7 @@ func TestFailuresOfPagesAreHTMLForBrowsersAndJSONForPrograms(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(s *Server) {
 		for _, r := range []endpoint.Row{
 			{Path: "/try/missing", Rules: endpoint.Page, Handle: func(*endpoint.Call) error { return endpoint.NotFound() }},
-			{Path: "/try/busy", Rules: endpoint.Page, Handle: func(*endpoint.Call) error { return endpoint.Unavailable(errReadRace) }},
+			{Path: "/try/busy", Rules: endpoint.Page, Handle: func(*endpoint.Call) error { return endpoint.Unavailable(developer.ErrReadRace) }},
 			{Path: "/try/raw", Rules: endpoint.Views, Handle: func(*endpoint.Call) error { return endpoint.NotFound() }},
 		} {
 			s.http.Handle("GET", r.Path, s.Handler(&r))

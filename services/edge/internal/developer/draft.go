@@ -1,4 +1,4 @@
-package web
+package developer
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
 )
 
 // docs/api.md, Limits.
@@ -33,7 +34,7 @@ type draft struct {
 	around   int    // bytes that text keeps in memory, where it is a part of a JSON object
 	stored   contents.Hashed
 	never    int64   // an ExpiresMs for a text that does not expire
-	password *string // "": none
+	Password *string // "": none
 
 	any                             bool // there is a field
 	writesLifetime, writesExpiresAt bool
@@ -54,8 +55,8 @@ func (r *draftRules) longest() time.Duration {
 	return endpoint.MaxLifetime
 }
 
-// parse reads the draft from a JSON object.
-func (d *draft) parse(r *draftRules, data []byte) error {
+// Parse reads the draft from a JSON object.
+func (d *draft) Parse(r *draftRules, data []byte) error {
 	if err := httpin.ParseObject(data, func(name string, v httpin.Value) error { return d.set(r, name, v) }); err != nil {
 		return err
 	}
@@ -185,14 +186,14 @@ func (d *draft) setLanguage(name string, v httpin.Value) error {
 	switch {
 	case *d.Language == "":
 		return httpin.InvalidField(name, "must not be empty")
-	case !validLanguage(*d.Language):
+	case !ValidLanguage(*d.Language):
 		return httpin.InvalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
 	}
 	return nil
 }
 
-// validLanguage tells whether s is made of what a language may have. Its length is not looked at.
-func validLanguage(s string) bool {
+// ValidLanguage tells whether s is made of what a language may have. Its length is not looked at.
+func ValidLanguage(s string) bool {
 	for i := range len(s) {
 		if !languageByte(s[i]) {
 			return false
@@ -263,7 +264,7 @@ func defaultLifetime(keyless bool) time.Duration {
 }
 
 func (d *draft) setPassword(name string, v httpin.Value) error {
-	d.password = new(string)
+	d.Password = new(string)
 	if v.Kind == httpin.Null {
 		return nil
 	}
@@ -274,7 +275,7 @@ func (d *draft) setPassword(name string, v httpin.Value) error {
 	if n := utf8.RuneCountInString(text); n < 1 || n > passwordChars {
 		return httpin.OverLimit(name, passwordChars, "must have 1 to "+strconv.Itoa(passwordChars)+" characters")
 	}
-	d.password = &text
+	d.Password = &text
 	return nil
 }
 
@@ -323,12 +324,12 @@ func (d *draft) addTag(name string, v httpin.Value) error {
 	return nil
 }
 
-// jsonBytes is how long a JSON body with content of that limit may be: each byte of the content may be written as \u00xx,
+// JSONBytes is how long a JSON body with content of that limit may be: each byte of the content may be written as \u00xx,
 // and there are the other fields.
-func jsonBytes(content httpin.Limit) int64 { return 6*content.Bytes + 64<<10 }
+func JSONBytes(content httpin.Limit) int64 { return 6*content.Bytes + 64<<10 }
 
-// readContent reads a body of at most so many bytes. A longer one says what its content may have.
-func (s *Server) readContent(c *endpoint.Call, bytes int64, content httpin.Limit) ([]byte, error) {
+// ReadContent reads a body of at most so many bytes. A longer one says what its content may have.
+func (s *API) ReadContent(c *endpoint.Call, bytes int64, content httpin.Limit) ([]byte, error) {
 	body, err := s.http.ReadBody(c.Ctx, httpin.Limit{Bytes: bytes})
 	return body, ofContent(err, content)
 }
@@ -354,11 +355,11 @@ func (d *draft) setQuery(c *endpoint.Call, r *draftRules) error {
 }
 
 // store hashes the draft's password and stores its content. Both wait until the request is admitted.
-func (d *draft) store(ctx context.Context, s *Server, domain event.Domain, item string) (err error) {
-	if d.password != nil {
+func (d *draft) store(ctx context.Context, s *API, domain event.Domain, item string) (err error) {
+	if d.Password != nil {
 		d.PasswordHash = []byte{} // set and empty: none from now on
-		if *d.password != "" {
-			if d.PasswordHash, err = s.documentHashes.Hash(ctx, *d.password); err != nil {
+		if *d.Password != "" {
+			if d.PasswordHash, err = s.documentHashes.Hash(ctx, *d.Password); err != nil {
 				return err
 			}
 		}
@@ -380,4 +381,29 @@ func (d *draft) ownText() []byte {
 		return bytes.Clone(d.text)
 	}
 	return d.text
+}
+
+// Fill sets the draft's fields from a form. An empty one is left out, as a browser can't leave it out.
+func (d *draft) Fill(r *draftRules, form *pages.Draft) error {
+	for _, field := range []struct{ name, value string }{
+		{"title", form.Title},
+		{"language", form.Language},
+		{"visibility", form.Visibility},
+		{"expiresIn", form.ExpiresIn},
+		{"password", form.Password},
+	} {
+		if field.value == "" {
+			continue
+		}
+		if err := d.set(r, field.name, httpin.Value{Kind: httpin.Query, Text: []byte(field.value)}); err != nil {
+			return err
+		}
+	}
+	if form.BurnAfterRead {
+		d.BurnAfterRead = new(true)
+	}
+	if err := d.set(r, "content", httpin.Value{Kind: httpin.String, Text: []byte(form.Content)}); err != nil {
+		return err
+	}
+	return d.check(r)
 }

@@ -1,4 +1,4 @@
-package web
+package developer
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ const (
 	nameChars         = 255
 	partFieldBytes    = 4 << 10
 	multipartOverhead = 64 << 10 // for the other parts
-	sniffBytes        = 512
+	SniffBytes        = 512
 )
 
 func fileTooLarge() error {
@@ -42,7 +42,7 @@ func fileTooLarge() error {
 
 // upload is a file on its way from the request to the blob store. Nothing of it is kept in memory.
 type upload struct {
-	s  *Server
+	s  *API
 	c  *endpoint.Call
 	id string
 
@@ -56,7 +56,7 @@ type upload struct {
 	visibility event.Visibility
 	lifetime   time.Duration
 	seen       []string      // fields
-	also       httpin.Fields // of a form of ours, beside those of the API
+	Also       httpin.Fields // of a form of ours, beside those of the API
 
 	contentType string
 	size        int64
@@ -66,43 +66,43 @@ type upload struct {
 	document    *event.Document
 }
 
-func (s *Server) newUpload(c *endpoint.Call) *upload {
+func (s *API) NewUpload(c *endpoint.Call) *upload {
 	return &upload{s: s, c: c, body: httpin.BodyOf(c.Ctx), visibility: event.Unlisted, sum: sha256.New()}
 }
 
-func (s *Server) uploadFile(c *endpoint.Call) error {
-	u := s.newUpload(c)
-	if err := u.open(); err != nil {
+func (s *API) uploadFile(c *endpoint.Call) error {
+	u := s.NewUpload(c)
+	if err := u.Open(); err != nil {
 		return err
 	}
-	done, err := u.write()
+	done, err := u.Write()
 	if err != nil {
 		return err
 	}
-	return u.answer(done)
+	return u.Answer(done)
 }
 
-// write stores the file that open has found.
-func (u *upload) write() (*written, error) {
+// Write stores the file that open has found.
+func (u *upload) Write() (*Written, error) {
 	u.id = u.s.newItemID(u.c.Idem)
-	return u.s.write(&writing{call: u.c, domain: event.File, action: u})
+	return u.s.write(&writing{Call: u.c, domain: event.File, action: u})
 }
 
-// answer tells of the file that write has stored.
-func (u *upload) answer(done *written) error {
+// Answer tells of the file that write has stored.
+func (u *upload) Answer(done *Written) error {
 	s, c := u.s, u.c
-	doc := done.outcome.Document
+	doc := done.Outcome.Document
 	if doc == nil || doc.Id == "" {
 		doc = u.document
 	}
-	out := done.outcome
+	out := done.Outcome
 	s.SetLocation(c.Ctx, "/api/dev/files/get/", out.Item)
 	return endpoint.Send(c.Ctx, fiber.StatusCreated, fileFacts(endpoint.NewAnswer(512).Str("id", out.Item), doc).Str("url", s.URL("/f/"+out.Item)).
-		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs).Remaining(done.remaining))
+		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs).Remaining(done.Remaining))
 }
 
-// open checks all that is known before the file's first byte.
-func (u *upload) open() error {
+// Open checks all that is known before the file's first byte.
+func (u *upload) Open() error {
 	if u.body == nil {
 		return httpin.InvalidField("file", "must not be empty")
 	}
@@ -202,7 +202,7 @@ func formFailure(err error) error {
 }
 
 func (u *upload) set(name string, v httpin.Value) (err error) {
-	if set, ok := u.also[name]; ok {
+	if set, ok := u.Also[name]; ok {
 		return set(name, v)
 	}
 	switch name {
@@ -294,7 +294,7 @@ func (u *upload) finish() error {
 
 // prepare streams the file to the blob store. It runs once the upload is admitted.
 func (u *upload) prepare(ctx context.Context, r *event.Request) error {
-	first := make([]byte, sniffBytes)
+	first := make([]byte, SniffBytes)
 	n, err := io.ReadFull(u, first)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err

@@ -1,4 +1,4 @@
-package web
+package developer
 
 import (
 	"encoding/hex"
@@ -24,7 +24,7 @@ const (
 	linkLifetime = 15 * time.Minute // of a downloadUrl
 )
 
-func (s *Server) getFile(c *endpoint.Call) error {
+func (s *API) getFile(c *endpoint.Call) error {
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *Server) getFile(c *endpoint.Call) error {
 	if err := m.WaitRead(); err != nil {
 		return err
 	}
-	doc, err := s.readDocument(pending)
+	doc, err := s.ReadDocument(pending)
 	if err != nil {
 		return m.Void(err)
 	}
@@ -60,7 +60,7 @@ func (s *Server) getFile(c *endpoint.Call) error {
 		m.Served()
 		return nil
 	}
-	if err := s.sendFile(c, doc, conditions); err != nil {
+	if err := s.SendFile(c, doc, conditions); err != nil {
 		return m.Void(err)
 	}
 	if c.Response().StatusCode() == fiber.StatusNotModified {
@@ -92,17 +92,17 @@ func wantsBytes(c *fiber.Ctx) (bool, error) {
 // fileTag is the entity tag of a file's bytes.
 func fileTag(doc *event.Document) string { return hex.EncodeToString(doc.GetContent().GetSha256()) }
 
-// validatorsOf are those of a document. A file never changes, and a text's version counts its changes.
-func validatorsOf(d event.Domain, doc *event.Document) httpin.Validators {
+// ValidatorsOf are those of a document. A file never changes, and a text's version counts its changes.
+func ValidatorsOf(d event.Domain, doc *event.Document) httpin.Validators {
 	if d == event.File {
 		return httpin.Validators{ETag: fileTag(doc), ModifiedMs: doc.CreatedMs, Settled: true}
 	}
 	return httpin.Validators{ETag: strconv.FormatUint(doc.Version, 10), ModifiedMs: doc.UpdatedMs, Settled: doc.Version == 1}
 }
 
-// sendFile answers with the file's bytes or the part that Range asks for, or with 304 where the client has them.
-func (s *Server) sendFile(c *endpoint.Call, doc *event.Document, conditions httpin.Conditions) error {
-	v := validatorsOf(event.File, doc)
+// SendFile answers with the file's bytes or the part that Range asks for, or with 304 where the client has them.
+func (s *API) SendFile(c *endpoint.Call, doc *event.Document, conditions httpin.Conditions) error {
+	v := ValidatorsOf(event.File, doc)
 	known, err := conditions.Check(v)
 	switch {
 	case err != nil:
@@ -110,15 +110,15 @@ func (s *Server) sendFile(c *endpoint.Call, doc *event.Document, conditions http
 	case known:
 		return httpin.NotModified(c.Ctx, v.ETag)
 	}
-	err = s.sendContent(c, doc, v)
+	err = s.SendContent(c, doc, v)
 	if err == nil {
 		pages.ProtectFile(c.Ctx, doc)
 	}
 	return err
 }
 
-// sendContent answers with a document's content, or the part that Range asks for.
-func (s *Server) sendContent(c *endpoint.Call, doc *event.Document, v httpin.Validators) error {
+// SendContent answers with a document's content, or the part that Range asks for.
+func (s *API) SendContent(c *endpoint.Call, doc *event.Document, v httpin.Validators) error {
 	err := httpin.WriteRange(c.Ctx, &httpin.Ranged{
 		Size: int64(doc.GetContent().GetSizeBytes()), Validators: v,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
@@ -132,7 +132,7 @@ func (s *Server) sendContent(c *endpoint.Call, doc *event.Document, v httpin.Val
 }
 
 // fileMembers are the members of a file that lists show as well.
-func (s *Server) fileMembers(o endpoint.Object, doc *event.Document) endpoint.Object {
+func (s *API) fileMembers(o endpoint.Object, doc *event.Document) endpoint.Object {
 	return fileFacts(append(o, '{').Str("id", doc.Id), doc).Str("visibility", event.Visibility(doc.Visibility).String()).
 		Time("createdAt", doc.CreatedMs).Time("expiresAt", doc.ExpiresMs).Str("url", s.URL("/f/"+doc.Id))
 }
@@ -144,7 +144,7 @@ func fileFacts(o endpoint.Object, doc *event.Document) endpoint.Object {
 
 // downloadURL is a signed link to the bytes of a file, good for linkLifetime. Whoever has it may read this file and no other,
 // since whoever asked for it might.
-func (s *Server) downloadURL(id string) string {
+func (s *API) downloadURL(id string) string {
 	expires := s.Now().Add(linkLifetime).Unix()
 	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(downloadPath(id), expires)}}
 	return s.ContentBase() + downloadPath(id) + "?" + q.Encode()
@@ -153,7 +153,7 @@ func (s *Server) downloadURL(id string) string {
 func downloadPath(id string) string { return "/f/" + id + "/download" }
 
 // downloadFile serves a signed link. It is not metered.
-func (s *Server) downloadFile(c *endpoint.Call) error {
+func (s *API) downloadFile(c *endpoint.Call) error {
 	var expiresText, signature string
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
 		"expires":   httpin.To(&expiresText, httpin.StringField),
@@ -171,11 +171,11 @@ func (s *Server) downloadFile(c *endpoint.Call) error {
 	if err != nil || !event.ValidItemID(id) || expires <= s.Now().Unix() || !s.secret.CheckLink(downloadPath(id), expires, signature) {
 		return fault.New(fault.NotFound, "This download link is not valid or has expired. Get a new downloadUrl from %s/get/:id.", filesAPI)
 	}
-	doc, err := s.readDocument(s.bus.StartRead(event.File, &event.Read{Item: id, ByLink: true}))
+	doc, err := s.ReadDocument(s.bus.StartRead(event.File, &event.Read{Item: id, ByLink: true}))
 	if err != nil {
 		return err
 	}
-	return s.sendFile(c, doc, conditions)
+	return s.SendFile(c, doc, conditions)
 }
 
-func (s *Server) deleteFile(c *endpoint.Call) error { return s.deleteItem(c, event.File, "id") }
+func (s *API) deleteFile(c *endpoint.Call) error { return s.deleteItem(c, event.File, "id") }

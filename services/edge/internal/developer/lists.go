@@ -1,4 +1,4 @@
-package web
+package developer
 
 import (
 	"encoding/base64"
@@ -14,29 +14,29 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 )
 
-// listing is a kind of list.
-type listing struct {
-	domain event.Domain
+// Listing is a kind of list.
+type Listing struct {
+	Domain event.Domain
 	field  string        // of the answer
 	scope  plan.QuotaKey // that a key with scopes needs for a list that is not metered
-	item   func(o endpoint.Object, doc *event.Document) endpoint.Object
+	Item   func(o endpoint.Object, doc *event.Document) endpoint.Object
 }
 
-func (s *Server) textList(k *textKind) *listing {
-	return &listing{domain: k.domain, field: "pastes", scope: k.read, item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
-		return s.listedText(o, k, doc)
+func (s *API) TextList(k *TextKind) *Listing {
+	return &Listing{Domain: k.Domain, field: "pastes", scope: k.read, Item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
+		return s.ListedText(o, k, doc)
 	}}
 }
 
-func (s *Server) fileList() *listing {
-	return &listing{domain: event.File, field: "files", item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
+func (s *API) FileList() *Listing {
+	return &Listing{Domain: event.File, field: "files", Item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
 		return s.fileMembers(o, doc).End()
 	}}
 }
 
 // list answers with one page of the account's documents, newest first unless asked otherwise. Lists that have no quota key
 // are not metered.
-func (s *Server) list(c *endpoint.Call, l *listing) error {
+func (s *API) list(c *endpoint.Call, l *Listing) error {
 	q, err := s.listQuery(c, l)
 	if err != nil {
 		return err
@@ -59,8 +59,8 @@ func (s *Server) list(c *endpoint.Call, l *listing) error {
 }
 
 // answerList asks for the page and answers with it.
-func (s *Server) answerList(c *endpoint.Call, l *listing, q *event.ListRequest) error {
-	page, err := s.bus.List(s.ctx, l.domain, q)
+func (s *API) answerList(c *endpoint.Call, l *Listing, q *event.ListRequest) error {
+	page, err := s.bus.List(s.ctx, l.Domain, q)
 	if err != nil {
 		return err
 	}
@@ -69,9 +69,9 @@ func (s *Server) answerList(c *endpoint.Call, l *listing, q *event.ListRequest) 
 		if i > 0 {
 			o = append(o, ',')
 		}
-		o = l.item(o, doc)
+		o = l.Item(o, doc)
 	}
-	return sendPage(c, o, s.nextCursor(l, &c.Who, q, page))
+	return sendPage(c, o, s.NextCursor(l, &c.Who, q, page))
 }
 
 // sendPage ends the list in o and answers with it. next is the cursor of the next page, empty for the last one.
@@ -86,7 +86,7 @@ func sendPage(c *endpoint.Call, o endpoint.Object, next string) error {
 }
 
 // checkUnmetered has billing confirm the key of a call that it does not count. A key with scopes needs that one.
-func (s *Server) checkUnmetered(c *endpoint.Call, scope plan.QuotaKey) error {
+func (s *API) checkUnmetered(c *endpoint.Call, scope plan.QuotaKey) error {
 	if err := s.CheckKey(c, scope); err != nil {
 		return err
 	}
@@ -95,17 +95,17 @@ func (s *Server) checkUnmetered(c *endpoint.Call, scope plan.QuotaKey) error {
 }
 
 // listQuery reads the parameters of a list.
-func (s *Server) listQuery(c *endpoint.Call, l *listing) (*event.ListRequest, error) {
+func (s *API) listQuery(c *endpoint.Call, l *Listing) (*event.ListRequest, error) {
 	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: endpoint.DefaultPage}
 	var cursor string
-	if err := httpin.QueryFields(c.Ctx, listFields(q, &cursor).Set); err != nil {
+	if err := httpin.QueryFields(c.Ctx, ListFields(q, &cursor).Set); err != nil {
 		return nil, err
 	}
-	return q, s.continueList(q, l, &c.Who, cursor)
+	return q, s.ContinueList(q, l, &c.Who, cursor)
 }
 
-// listFields are the parameters of a list.
-func listFields(q *event.ListRequest, cursor *string) httpin.Fields {
+// ListFields are the parameters of a list.
+func ListFields(q *event.ListRequest, cursor *string) httpin.Fields {
 	return httpin.Fields{
 		"limit":    httpin.To(&q.Limit, endpoint.PageLimit),
 		"cursor":   httpin.To(cursor, httpin.StringField),
@@ -127,8 +127,8 @@ func listFields(q *event.ListRequest, cursor *string) httpin.Fields {
 	}
 }
 
-// continueList has a list go on where the cursor says; an empty one is its beginning.
-func (s *Server) continueList(q *event.ListRequest, l *listing, who *endpoint.Caller, cursor string) error {
+// ContinueList has a list go on where the cursor says; an empty one is its beginning.
+func (s *API) ContinueList(q *event.ListRequest, l *Listing, who *endpoint.Caller, cursor string) error {
 	if cursor == "" {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (s *Server) continueList(q *event.ListRequest, l *listing, who *endpoint.Ca
 }
 
 // NextCursor is the cursor of the page after this one; empty where this is the last.
-func (s *Server) nextCursor(l *listing, who *endpoint.Caller, q *event.ListRequest, page *event.ListAnswer) string {
+func (s *API) NextCursor(l *Listing, who *endpoint.Caller, q *event.ListRequest, page *event.ListAnswer) string {
 	if !page.More {
 		return ""
 	}
@@ -155,22 +155,22 @@ type position struct {
 }
 
 // cursorScope is where a cursor is valid: the list, the account and the order. Filters may change.
-func cursorScope(l *listing, who *endpoint.Caller, q *event.ListRequest) string {
+func cursorScope(l *Listing, who *endpoint.Caller, q *event.ListRequest) string {
 	order := " desc "
 	if q.Ascending {
 		order = " asc "
 	}
-	return "cursor 1 " + string(l.domain) + order + who.Account.String() + " "
+	return "cursor 1 " + string(l.Domain) + order + who.Account.String() + " "
 }
 
 // formatCursor makes an opaque cursor: the position, and a MAC of it and its scope.
-func (s *Server) formatCursor(scope string, at position) string {
+func (s *API) formatCursor(scope string, at position) string {
 	raw := append(binary.BigEndian.AppendUint64(nil, uint64(at.listed)), at.id...)
 	return base64.RawURLEncoding.EncodeToString(raw) + "." + s.secret.SignLink(scope+at.id, at.listed)
 }
 
 // parseCursor reads a cursor that formatCursor made for the same scope.
-func (s *Server) parseCursor(scope, text string) (position, bool) {
+func (s *API) parseCursor(scope, text string) (position, bool) {
 	encoded, signature, ok := strings.Cut(text, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
 	if !ok || err != nil || len(raw) < 8 || len(raw) > 8+64 || !utf8.Valid(raw[8:]) {

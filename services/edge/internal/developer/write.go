@@ -1,4 +1,4 @@
-package web
+package developer
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const (
 // writing is a request that changes a document. Most actions embed it, beside all else that their request is made of: a call
 // then makes one object. It is for one call, and the bus may hold it for longer.
 type writing struct {
-	call   *endpoint.Call
+	Call   *endpoint.Call
 	domain event.Domain
 	item   string
 	gone   bool   // the item can't exist: 404 once the request is admitted
@@ -37,7 +37,7 @@ type writing struct {
 	id     event.RequestID
 	charge event.Charge
 	toBus  bus.Write
-	done   written
+	done   Written
 }
 
 // action is what a writing does.
@@ -50,18 +50,18 @@ type action interface {
 	discard()
 }
 
-// written is the end of a writing: the decision of the document's service.
-type written struct {
-	outcome   *event.Outcome
-	remaining int64
+// Written is the end of a writing: the decision of the document's service.
+type Written struct {
+	Outcome   *event.Outcome
+	Remaining int64
 	replayed  bool // an earlier call made the outcome
 }
 
 // write carries a write out: it finds the kept outcome of the Idempotency-Key, or has the request admitted and executed.
 // An outcome that is not OK is returned as an error. All headers are set.
-func (s *Server) write(w *writing) (*written, error) {
+func (s *API) write(w *writing) (*Written, error) {
 	for try := range endpoint.ServedTries {
-		if len(w.call.Idem) > 0 {
+		if len(w.Call.Idem) > 0 {
 			if done, err := s.kept(w); done != nil || err != nil {
 				return done, err
 			}
@@ -83,8 +83,8 @@ func (s *Server) write(w *writing) (*written, error) {
 
 // kept asks for the outcome that the Idempotency-Key already has; nil where there is none. Nothing is admitted again, so
 // billing confirms here that the API key is still the account's.
-func (s *Server) kept(w *writing) (*written, error) {
-	c := w.call
+func (s *API) kept(w *writing) (*Written, error) {
+	c := w.Call
 	outcome, err := s.keptOutcome(w)
 	if err != nil || outcome == nil {
 		return nil, err
@@ -107,8 +107,8 @@ func (s *Server) kept(w *writing) (*written, error) {
 	return s.replay(w, outcome)
 }
 
-func (s *Server) keptOutcome(w *writing) (*event.Outcome, error) {
-	for _, id := range append([][]byte{w.call.Idem}, w.call.OtherIdems...) {
+func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
+	for _, id := range append([][]byte{w.Call.Idem}, w.Call.OtherIdems...) {
 		found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: id}).Wait(s.ctx)
 		if err != nil || found.Outcome != nil {
 			return found.Outcome, err
@@ -118,8 +118,8 @@ func (s *Server) keptOutcome(w *writing) (*event.Outcome, error) {
 }
 
 // replay is the end of a writing whose Idempotency-Key has an outcome.
-func (s *Server) replay(w *writing, o *event.Outcome) (*written, error) {
-	c := w.call
+func (s *API) replay(w *writing, o *event.Outcome) (*Written, error) {
+	c := w.Call
 	hash, err := w.action.readHash()
 	if err != nil {
 		return nil, err
@@ -132,16 +132,16 @@ func (s *Server) replay(w *writing, o *event.Outcome) (*written, error) {
 	if err := outcomeError(o.Status); err != nil {
 		return nil, err
 	}
-	w.done = written{outcome: o, remaining: o.Remaining, replayed: true}
+	w.done = Written{Outcome: o, Remaining: o.Remaining, replayed: true}
 	if c.Who.Free() {
-		w.done.remaining = plan.Unlimited
+		w.done.Remaining = plan.Unlimited
 	}
 	return &w.done, nil
 }
 
 // setQuotaNow writes the rate-limit headers of a call that was answered before and is not admitted again. It leaves them
 // out where billing can't be asked: the answer does not depend on them.
-func (s *Server) setQuotaNow(c *endpoint.Call) {
+func (s *API) setQuotaNow(c *endpoint.Call) {
 	switch {
 	case c.Who.Free():
 		return
@@ -160,7 +160,7 @@ func (s *Server) setQuotaNow(c *endpoint.Call) {
 }
 
 // setUsedQuota writes the rate-limit headers of an account's usage.
-func (s *Server) setUsedQuota(c *endpoint.Call, usage *event.UsageAnswer) {
+func (s *API) setUsedQuota(c *endpoint.Call, usage *event.UsageAnswer) {
 	for _, u := range usage.Usage {
 		if plan.QuotaKey(u.QuotaKey) == c.Row.Key {
 			reset := max(0, usage.PeriodEndMs-s.Now().UnixMilli()) / 1000
@@ -170,8 +170,8 @@ func (s *Server) setUsedQuota(c *endpoint.Call, usage *event.UsageAnswer) {
 }
 
 // writeOnce tries once. Where it fails so that write tries again, the bus has not got the writing.
-func (s *Server) writeOnce(w *writing) (*written, error) {
-	c := w.call
+func (s *API) writeOnce(w *writing) (*Written, error) {
+	c := w.Call
 	m := s.Meter(c)
 	w.id = m.Admission.RequestID
 	r := &w.toBus.Request
@@ -202,10 +202,10 @@ func (s *Server) writeOnce(w *writing) (*written, error) {
 
 // execute carries out a write that is admitted, or free. A failure before the request is published is voided here, a
 // later one by the service.
-func (s *Server) execute(w *writing, m *endpoint.Metered) (*written, error) {
+func (s *API) execute(w *writing, m *endpoint.Metered) (*Written, error) {
 	r := &w.toBus.Request
 	err := w.action.prepare(s.ctx, r)
-	if err == nil && m.Open && time.Since(m.Started) > s.cfg.AdmissionAge {
+	if err == nil && m.Open && time.Since(m.Started) > s.admissionAge {
 		err = m.Renew(r)
 	}
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Server) execute(w *writing, m *endpoint.Metered) (*written, error) {
 		return nil, m.Void(err)
 	case o.Replayed:
 		w.action.discard()
-		s.setQuotaNow(w.call)
+		s.setQuotaNow(w.Call)
 		return s.replay(w, o)
 	}
 	if err := outcomeError(o.Status); err != nil {
@@ -235,9 +235,9 @@ func (s *Server) execute(w *writing, m *endpoint.Metered) (*written, error) {
 	}
 	m.SetCharge()
 	if m.Admission.Anonymous && m.Verdict != nil {
-		s.Keyless.Count(s.http.Source(w.call.Ctx), m.Verdict.Limit, s.Now())
+		s.Keyless.Count(s.http.Source(w.Call.Ctx), m.Verdict.Limit, s.Now())
 	}
-	w.done = written{outcome: o, remaining: m.Remaining()}
+	w.done = Written{Outcome: o, Remaining: m.Remaining()}
 	return &w.done, nil
 }
 
@@ -250,13 +250,13 @@ const noVersion = 0
 // allowedVersions are the versions that the conditions of a change allow; none: any. What the fold can't decide by the number alone
 // is decided by the document as it is now, and holds for that version of it. A refusal is left to the fold, too: it knows first who may
 // change the document, and whether this is a repetition.
-func (s *Server) allowedVersions(w *writing) ([]uint64, error) {
+func (s *API) allowedVersions(w *writing) ([]uint64, error) {
 	versions, decided := w.conditions.Versions()
 	if decided && (w.domain != event.File || versions == nil || slices.Contains(versions, fileVersion)) {
 		return versions, nil
 	}
-	doc, err := s.readDocument(s.bus.StartRead(w.domain, &event.Read{
-		Item: w.item, Requester: uint64(w.call.Who.Account), WithoutContent: w.domain != event.File, // whose tag is in its content
+	doc, err := s.ReadDocument(s.bus.StartRead(w.domain, &event.Read{
+		Item: w.item, Requester: uint64(w.Call.Who.Account), WithoutContent: w.domain != event.File, // whose tag is in its content
 	}))
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
@@ -264,7 +264,7 @@ func (s *Server) allowedVersions(w *writing) ([]uint64, error) {
 	case err != nil:
 		return nil, err
 	}
-	if _, w.mismatch = w.conditions.Check(validatorsOf(w.domain, doc)); w.mismatch != nil {
+	if _, w.mismatch = w.conditions.Check(ValidatorsOf(w.domain, doc)); w.mismatch != nil {
 		return []uint64{noVersion}, nil
 	}
 	w.mismatch = fault.New(fault.VersionMismatch, "It was changed while this request ran. Read it again, and then change it.")

@@ -1,4 +1,4 @@
-package web
+package developer
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ import (
 // errNotModified ends a read whose answer the client already has.
 var errNotModified = errors.New("not modified")
 
-const readTries = 3
+const ReadTries = 3
 
 func passwordNeeded() error {
 	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "The paste has a password: send it as %s.", endpoint.HeaderPassword)
@@ -33,9 +33,9 @@ func wrongPassword() error {
 
 // reading is one metered read of a text.
 type reading struct {
-	s          *Server
+	s          *API
 	c          *endpoint.Call
-	k          *textKind
+	k          *TextKind
 	ref        string
 	version    uint64 // 0: current
 	conditions httpin.Conditions
@@ -45,7 +45,7 @@ type reading struct {
 	mismatch error  // what came of it
 }
 
-func (s *Server) getText(c *endpoint.Call, k *textKind) (err error) {
+func (s *API) getText(c *endpoint.Call, k *TextKind) (err error) {
 	r := &reading{s: s, c: c, k: k, ref: c.Param("ref"), password: strings.Clone(c.Get(endpoint.HeaderPassword))}
 	if r.conditions, err = httpin.ReadConditions(c.Ctx); err != nil {
 		return err
@@ -94,8 +94,8 @@ func versionQuery(c *fiber.Ctx) (uint64, error) {
 	return version, err
 }
 
-func (s *Server) startRead(r *reading) *bus.PendingRead {
-	return s.bus.StartRead(r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.c.Who.Account), Version: r.version})
+func (s *API) startRead(r *reading) *bus.PendingRead {
+	return s.bus.StartRead(r.k.Domain, &event.Read{Item: r.ref, Requester: uint64(r.c.Who.Account), Version: r.version})
 }
 
 // found is a document that may be shown, with its content.
@@ -107,8 +107,8 @@ type found struct {
 
 // find waits for the read, checks the document's password, and burns the document where this is its last read.
 func (r *reading) find(pending *bus.PendingRead) (found, error) {
-	for range readTries {
-		doc, err := r.s.readDocument(pending)
+	for range ReadTries {
+		doc, err := r.s.ReadDocument(pending)
 		if err != nil {
 			return found{}, err
 		}
@@ -116,7 +116,7 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 			return found{}, err
 		}
 		f := found{doc: doc, inline: doc.GetContent().GetInline()}
-		known, err := r.conditions.Check(validatorsOf(r.k.domain, doc))
+		known, err := r.conditions.Check(ValidatorsOf(r.k.Domain, doc))
 		switch {
 		case err != nil:
 			return found{}, err
@@ -133,7 +133,7 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 		if r.c.Method() == fiber.MethodHead {
 			return f, nil // shows nothing, so it burns nothing
 		}
-		f.inline, err = r.s.burn(r.c, r.k.domain, doc, r.c.Who.Account)
+		f.inline, err = r.s.Burn(r.c, r.k.Domain, doc, r.c.Who.Account)
 		if err == nil {
 			return f, nil
 		}
@@ -142,15 +142,15 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 		}
 		pending = r.s.startRead(r)
 	}
-	return found{}, endpoint.Unavailable(errReadRace)
+	return found{}, endpoint.Unavailable(ErrReadRace)
 }
 
-var errReadRace = errors.New("the document changed each time it was read")
+var ErrReadRace = errors.New("the document changed each time it was read")
 
-// checkPassword is requirePassword, once for each version.
+// checkPassword is RequirePassword, once for each version.
 func (r *reading) checkPassword(doc *event.Document) error {
 	if r.checked != doc.Version {
-		r.checked, r.mismatch = doc.Version, r.s.requirePassword(r.c, doc, r.password)
+		r.checked, r.mismatch = doc.Version, r.s.RequirePassword(r.c, doc, r.password)
 	}
 	return r.mismatch
 }
@@ -162,9 +162,9 @@ func (r *reading) open(f *found) (err error) {
 	return err
 }
 
-// readDocument waits for a read. It is 404 where the requester may not know of the document. pending is nil for a ref
+// ReadDocument waits for a read. It is 404 where the requester may not know of the document. pending is nil for a ref
 // that can't exist.
-func (s *Server) readDocument(pending *bus.PendingRead) (*event.Document, error) {
+func (s *API) ReadDocument(pending *bus.PendingRead) (*event.Document, error) {
 	if pending == nil {
 		return nil, endpoint.NotFound()
 	}
@@ -175,9 +175,9 @@ func (s *Server) readDocument(pending *bus.PendingRead) (*event.Document, error)
 	return found.Document, err
 }
 
-// requirePassword checks the document's password. The owner needs it too. Wrong ones count for the document, from wherever
+// RequirePassword checks the document's password. The owner needs it too. Wrong ones count for the document, from wherever
 // they come.
-func (s *Server) requirePassword(c *endpoint.Call, doc *event.Document, password string) error {
+func (s *API) RequirePassword(c *endpoint.Call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
@@ -204,9 +204,9 @@ func (s *Server) requirePassword(c *endpoint.Call, doc *event.Document, password
 	return nil
 }
 
-// burn makes this read the document's last and returns its content. Of several that try, one gets it. A blob is read
+// Burn makes this read the document's last and returns its content. Of several that try, one gets it. A blob is read
 // first, since it is deleted with the burn. fault.VersionMismatch says that the document has changed since doc was read.
-func (s *Server) burn(c *endpoint.Call, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
+func (s *API) Burn(c *endpoint.Call, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
 	if doc.GetContent().GetBlob() != "" {
 		if err := s.http.Reserve(c.Ctx, int64(doc.Content.SizeBytes)); err != nil {
 			return nil, err
@@ -254,12 +254,12 @@ func (r *reading) answer(f *found, remaining int64) error {
 }
 
 // afterContent is the answer from the quote that ends the content.
-func (s *Server) afterContent(o endpoint.Object, k *textKind, doc *event.Document, remaining int64) endpoint.Object {
+func (s *API) afterContent(o endpoint.Object, k *TextKind, doc *event.Document, remaining int64) endpoint.Object {
 	return s.textFacts(append(o, '"').Str("language", doc.Language), k, doc).End().Remaining(remaining)
 }
 
 // textFacts are the members of a text that lists show as well, from visibility on.
-func (s *Server) textFacts(o endpoint.Object, k *textKind, doc *event.Document) endpoint.Object {
+func (s *API) textFacts(o endpoint.Object, k *TextKind, doc *event.Document) endpoint.Object {
 	o = o.Str("visibility", event.Visibility(doc.Visibility).String()).Int("size", int64(doc.GetContent().GetSizeBytes())).
 		Int("version", int64(doc.Version)).Key("tags")
 	o = append(o, '[')
@@ -274,7 +274,9 @@ func (s *Server) textFacts(o endpoint.Object, k *textKind, doc *event.Document) 
 	return s.pageURLs(o, k, doc.Id)
 }
 
-// listedText is a text as lists show it: without its content.
-func (s *Server) listedText(o endpoint.Object, k *textKind, doc *event.Document) endpoint.Object {
+// ListedText is a text as lists show it: without its content.
+func (s *API) ListedText(o endpoint.Object, k *TextKind, doc *event.Document) endpoint.Object {
 	return s.textFacts(append(o, '{').Str("id", doc.Id).Str("title", doc.Title).Str("language", doc.Language), k, doc).End()
 }
+
+func Owns(doc *event.Document, account uint64) bool { return account != 0 && doc.Owner == account }

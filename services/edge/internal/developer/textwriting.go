@@ -1,4 +1,4 @@
-package web
+package developer
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 // textWriting is what the writing of a new text and of a changed one have in common.
 type textWriting struct {
 	writing
-	s     *Server
-	rules draftRules
-	draft draft
+	s     *API
+	Rules draftRules
+	Draft draft
 
 	bodyBytes int64 // that the body may have
 	// read reads the body into draft, and sets hash. Nil where the body was read.
@@ -28,15 +28,15 @@ type textWriting struct {
 	readErr error // of read
 }
 
-// creation is the writing of a new text.
-type creation struct {
+// Creation is the writing of a new text.
+type Creation struct {
 	textWriting
 	document event.Document
 	create   event.Request_Create
 }
 
-func (s *Server) newCreation(c *endpoint.Call, k *textKind) *creation {
-	n := &creation{}
+func (s *API) NewCreation(c *endpoint.Call, k *TextKind) *Creation {
+	n := &Creation{}
 	n.begin(s, c, k)
 	n.action = n
 	return n
@@ -48,30 +48,30 @@ type update struct {
 	update event.Request_Update
 }
 
-func (s *Server) newUpdate(c *endpoint.Call, k *textKind) *update {
+func (s *API) NewUpdate(c *endpoint.Call, k *TextKind) *update {
 	u := &update{}
 	u.begin(s, c, k)
 	u.changes(c.Param("ref"))
-	u.rules.update, u.action = true, u
+	u.Rules.update, u.action = true, u
 	return u
 }
 
-func (t *textWriting) begin(s *Server, c *endpoint.Call, k *textKind) {
-	t.call, t.domain, t.s = c, k.domain, s
-	t.rules = draftRules{now: s.Now(), content: c.Row.Body.Limit(), keyless: c.Who.Anonymous}
+func (t *textWriting) begin(s *API, c *endpoint.Call, k *TextKind) {
+	t.Call, t.domain, t.s = c, k.Domain, s
+	t.Rules = draftRules{now: s.Now(), content: c.Row.Body.Limit(), keyless: c.Who.Anonymous}
 }
 
-// received says that the draft is complete, and that its request has this hash.
-func (t *textWriting) received(hash uint64) { t.hash, t.bodyBytes = hash, math.MaxInt64 }
+// Received says that the draft is complete, and that its request has this hash.
+func (t *textWriting) Received(hash uint64) { t.hash, t.bodyBytes = hash, math.MaxInt64 }
 
 // receiveJSON says that the body is the draft as a JSON object.
 func (t *textWriting) receiveJSON() {
-	t.bodyBytes, t.read = jsonBytes(t.rules.content), (*textWriting).readJSON
+	t.bodyBytes, t.read = JSONBytes(t.Rules.content), (*textWriting).readJSON
 }
 
 // receiveText says that the body is the content of the draft.
 func (t *textWriting) receiveText(read func(t *textWriting) error) {
-	t.bodyBytes, t.read = t.rules.content.Bytes, read
+	t.bodyBytes, t.read = t.Rules.content.Bytes, read
 }
 
 // admitFirstBytes is the length of a body from which on the request is admitted before the body is read: docs/adr/0010-large-bodies-are-admitted-before-they-are-read.md.
@@ -80,9 +80,9 @@ const admitFirstBytes = 64 << 10
 // receive reads a body that is small. A larger one is read once the request is admitted, so that a client that may not make
 // the request does not send it.
 func (t *textWriting) receive() (err error) {
-	c := t.call.Ctx
+	c := t.Call.Ctx
 	if err := httpin.CheckBody(c, httpin.Limit{Bytes: t.bodyBytes}); err != nil {
-		return ofContent(err, t.rules.content)
+		return ofContent(err, t.Rules.content)
 	}
 	if t.late, err = t.s.http.BodyExceeds(c, admitFirstBytes); err != nil || t.late {
 		return err
@@ -101,7 +101,7 @@ func (t *textWriting) readHash() (uint64, error) {
 
 // readBody reads the body. One that is too long says what its content may have.
 func (t *textWriting) readBody() ([]byte, error) {
-	return t.s.readContent(t.call, t.bodyBytes, t.rules.content)
+	return t.s.ReadContent(t.Call, t.bodyBytes, t.Rules.content)
 }
 
 func (t *textWriting) readJSON() error {
@@ -109,8 +109,8 @@ func (t *textWriting) readJSON() error {
 	if err != nil {
 		return err
 	}
-	t.hash = endpoint.BodyHash(t.call.Ctx, body)
-	return t.draft.parse(&t.rules, endpoint.OrObject(body))
+	t.hash = endpoint.BodyHash(t.Call.Ctx, body)
+	return t.Draft.Parse(&t.Rules, endpoint.OrObject(body))
 }
 
 func (t *textWriting) readText() error {
@@ -118,14 +118,14 @@ func (t *textWriting) readText() error {
 	if err != nil {
 		return err
 	}
-	t.hash = endpoint.BodyHash(t.call.Ctx, body)
+	t.hash = endpoint.BodyHash(t.Call.Ctx, body)
 	if !utf8.Valid(body) {
 		return httpin.InvalidField("content", "must be valid UTF-8")
 	}
 	if len(body) > 0 {
-		t.draft.text = body
+		t.Draft.text = body
 	}
-	return t.draft.check(&t.rules)
+	return t.Draft.check(&t.Rules)
 }
 
 // store reads a body that was late, and stores what belongs to the draft of the item.
@@ -133,40 +133,40 @@ func (t *textWriting) store(ctx context.Context, item string, r *event.Request) 
 	if r.BodyHash, err = t.readHash(); err != nil {
 		return err
 	}
-	return t.draft.store(ctx, t.s, t.domain, item)
+	return t.Draft.store(ctx, t.s, t.domain, item)
 }
 
-func (t *textWriting) discard() { t.s.contents.Drop(t.draft.Content.GetBlob()) }
+func (t *textWriting) discard() { t.s.contents.Drop(t.Draft.Content.GetBlob()) }
 
-func (n *creation) prepare(ctx context.Context, r *event.Request) error {
+func (n *Creation) prepare(ctx context.Context, r *event.Request) error {
 	if err := n.store(ctx, n.document.Id, r); err != nil {
 		return err
 	}
 	r.Item = n.document.Id
-	n.create.Create = fold.Create(&n.document, &n.draft.Update)
+	n.create.Create = fold.Create(&n.document, &n.Draft.Update)
 	r.Action = &n.create
 	return nil
 }
 
 func (u *update) prepare(ctx context.Context, r *event.Request) error {
-	u.draft.ManageTokenHash = u.call.Who.TokenHash()
+	u.Draft.ManageTokenHash = u.Call.Who.TokenHash()
 	if err := u.store(ctx, u.item, r); err != nil {
 		return err
 	}
-	if len(u.draft.IfMatch) == 0 { // a page sets it itself
+	if len(u.Draft.IfMatch) == 0 { // a page sets it itself
 		var err error
-		if u.draft.IfMatch, err = u.s.allowedVersions(&u.writing); err != nil {
+		if u.Draft.IfMatch, err = u.s.allowedVersions(&u.writing); err != nil {
 			return err
 		}
 	}
-	u.update.Update = &u.draft.Update
+	u.update.Update = &u.Draft.Update
 	r.Action = &u.update
 	return nil
 }
 
-// create makes the text of the draft.
-func (s *Server) create(n *creation) (*written, error) {
-	c, doc := n.call, &n.document
+// Create makes the text of the draft.
+func (s *API) Create(n *Creation) (*Written, error) {
+	c, doc := n.Call, &n.document
 	doc.Id, doc.Owner = s.newItemID(c.Idem), uint64(c.Who.Account)
 	if c.Who.Anonymous {
 		doc.ManageTokenHash = apikey.HashToken(s.secret.ManageToken(doc.Id))
@@ -177,8 +177,8 @@ func (s *Server) create(n *creation) (*written, error) {
 	return s.write(&n.writing)
 }
 
-// update changes the text in the path as the draft says.
-func (s *Server) update(u *update) (*written, error) {
+// Update changes the text in the path as the draft says.
+func (s *API) Update(u *update) (*Written, error) {
 	if err := u.receive(); err != nil {
 		return nil, err
 	}
@@ -187,16 +187,16 @@ func (s *Server) update(u *update) (*written, error) {
 
 // open checks the header and the query of a new text: JSON, or plain text with the other fields in the query.
 // curl --data-binary declares its file a form unless it is told otherwise, so that counts as plain text.
-func (n *creation) open() error {
-	media, charset, _ := httpin.MediaType(n.call.Ctx)
+func (n *Creation) open() error {
+	media, charset, _ := httpin.MediaType(n.Call.Ctx)
 	switch {
 	case !httpin.UTF8(charset):
 	case media == "" || media == "application/json":
 		n.receiveJSON()
-		return noQueryBesideJSON(n.call)
+		return noQueryBesideJSON(n.Call)
 	case media == "text/plain" || media == "application/x-www-form-urlencoded":
 		n.receiveText((*textWriting).readText)
-		return n.draft.setQuery(n.call, &n.rules)
+		return n.Draft.setQuery(n.Call, &n.Rules)
 	}
 	return httpin.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
 }

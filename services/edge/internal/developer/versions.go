@@ -1,4 +1,4 @@
-package web
+package developer
 
 import (
 	"quire.dev/pkg/event"
@@ -10,7 +10,7 @@ import (
 
 // listVersions answers with one page of the versions of a text, newest first. It is for those who may update the text. It
 // is not metered. The account's failures are counted here, since billing does not see the call.
-func (s *Server) listVersions(c *endpoint.Call, k *textKind) error {
+func (s *API) listVersions(c *endpoint.Call, k *TextKind) error {
 	read, scope, err := s.versionsQuery(c, k)
 	if err != nil {
 		return err
@@ -21,12 +21,12 @@ func (s *Server) listVersions(c *endpoint.Call, k *textKind) error {
 	}
 	var pending *bus.PendingRead
 	if event.ValidItemID(read.Item) {
-		pending = s.bus.StartRead(k.domain, read)
+		pending = s.bus.StartRead(k.Domain, read)
 	}
 	if err := s.checkUnmetered(c, k.read); err != nil {
 		return err
 	}
-	found, err := s.foundVersions(pending)
+	found, err := s.FoundVersions(pending)
 	if err != nil {
 		if endpoint.FailedInExecution(fault.KindOf(err).Status()) {
 			s.Failures.Add(account, s.Now())
@@ -38,7 +38,7 @@ func (s *Server) listVersions(c *endpoint.Call, k *textKind) error {
 		if i > 0 {
 			o = append(o, ',')
 		}
-		o = listedVersion(o, v)
+		o = ListedVersion(o, v)
 	}
 	next := ""
 	if found.More {
@@ -48,16 +48,16 @@ func (s *Server) listVersions(c *endpoint.Call, k *textKind) error {
 	return sendPage(c, o, next)
 }
 
-// listedVersion is a version as lists show it: without its content.
-func listedVersion(o endpoint.Object, v *event.Document) endpoint.Object {
+// ListedVersion is a version as lists show it: without its content.
+func ListedVersion(o endpoint.Object, v *event.Document) endpoint.Object {
 	return append(o, '{').Int("version", int64(v.Version)).Str("title", v.Title).Str("language", v.Language).
 		Int("size", int64(v.GetContent().GetSizeBytes())).Time("createdAt", v.UpdatedMs).End()
 }
 
 // versionsQuery reads the parameters of a list of versions. scope is where its cursors are valid: the text and the account.
-func (s *Server) versionsQuery(c *endpoint.Call, k *textKind) (read *event.Read, scope string, err error) {
+func (s *API) versionsQuery(c *endpoint.Call, k *TextKind) (read *event.Read, scope string, err error) {
 	read = &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account), ListVersions: endpoint.DefaultPage}
-	scope = "versions 1 " + string(k.domain) + " " + c.Who.Account.String() + " "
+	scope = "versions 1 " + string(k.Domain) + " " + c.Who.Account.String() + " "
 	var cursor string
 	err = httpin.QueryFields(c.Ctx, httpin.Fields{
 		"limit":  httpin.To(&read.ListVersions, endpoint.PageLimit),
@@ -74,8 +74,8 @@ func (s *Server) versionsQuery(c *endpoint.Call, k *textKind) (read *event.Read,
 	return read, scope, nil
 }
 
-// foundVersions waits for a list of versions. pending is nil for a ref that can't exist.
-func (s *Server) foundVersions(pending *bus.PendingRead) (bus.Found, error) {
+// FoundVersions waits for a list of versions. pending is nil for a ref that can't exist.
+func (s *API) FoundVersions(pending *bus.PendingRead) (bus.Found, error) {
 	if pending == nil {
 		return bus.Found{}, endpoint.NotFound()
 	}

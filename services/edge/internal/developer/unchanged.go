@@ -1,4 +1,4 @@
-package web
+package developer
 
 import (
 	"strconv"
@@ -15,7 +15,7 @@ import (
 
 // unchanged answers 304 if the client has the text already, and tells whether it did.
 func (r *reading) unchanged() (bool, error) {
-	doc, err := r.s.lookAt(r.c, r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.c.Who.Account), Version: r.version})
+	doc, err := r.s.lookAt(r.c, r.k.Domain, &event.Read{Item: r.ref, Requester: uint64(r.c.Who.Account), Version: r.version})
 	if err != nil || doc == nil || !r.known(doc) {
 		return false, err
 	}
@@ -30,22 +30,22 @@ func (r *reading) unchanged() (bool, error) {
 
 // known tells whether the client has the document already. A condition that fails is for the metered read to return.
 func (r *reading) known(doc *event.Document) bool {
-	known, err := r.conditions.Check(validatorsOf(r.k.domain, doc))
+	known, err := r.conditions.Check(ValidatorsOf(r.k.Domain, doc))
 	return known && err == nil
 }
 
 // burns tells whether this read is the document's last.
 func (r *reading) burns(doc *event.Document) bool {
-	return doc.BurnAfterRead && !owns(doc, uint64(r.c.Who.Account))
+	return doc.BurnAfterRead && !Owns(doc, uint64(r.c.Who.Account))
 }
 
 // fileUnchanged is unchanged for the bytes of a file.
-func (s *Server) fileUnchanged(c *endpoint.Call, id string, conditions httpin.Conditions) (bool, error) {
+func (s *API) fileUnchanged(c *endpoint.Call, id string, conditions httpin.Conditions) (bool, error) {
 	doc, err := s.lookAt(c, event.File, &event.Read{Item: id, Requester: uint64(c.Who.Account)})
 	if err != nil || doc == nil {
 		return false, err
 	}
-	if known, err := conditions.Check(validatorsOf(event.File, doc)); err != nil || !known {
+	if known, err := conditions.Check(ValidatorsOf(event.File, doc)); err != nil || !known {
 		return false, nil // the metered read returns it
 	}
 	if confirmed, err := s.confirmReader(c); !confirmed || err != nil {
@@ -55,11 +55,11 @@ func (s *Server) fileUnchanged(c *endpoint.Call, id string, conditions httpin.Co
 }
 
 // lookAt reads a document for a conditional call. It is nil for other calls, and where the caller may not know of the document.
-func (s *Server) lookAt(c *endpoint.Call, d event.Domain, read *event.Read) (*event.Document, error) {
+func (s *API) lookAt(c *endpoint.Call, d event.Domain, read *event.Read) (*event.Document, error) {
 	if !c.Conditional() || !event.ValidItemID(read.Item) {
 		return nil, nil
 	}
-	doc, err := s.readDocument(s.bus.StartRead(d, read))
+	doc, err := s.ReadDocument(s.bus.StartRead(d, read))
 	if fault.KindOf(err) == fault.NotFound {
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func (s *Server) lookAt(c *endpoint.Call, d event.Domain, read *event.Read) (*ev
 
 // confirmReader has billing confirm the key of a call that it does not count, and writes the headers. It is false where the plan does
 // not have the quota key: the metered read is refused for that.
-func (s *Server) confirmReader(c *endpoint.Call) (bool, error) {
+func (s *API) confirmReader(c *endpoint.Call) (bool, error) {
 	usage, err := s.UsageForKey(c, c.Row.Key)
 	if err != nil {
 		return false, err
