@@ -3,20 +3,15 @@ package web
 import (
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
-)
-
-const (
-	maxGrant    = 1_000_000_000 * credit.One // that one call gives or takes, and that an account may have
-	reasonChars = 200
 )
 
 // pathAccount is the account in the path; 404 for text that is no account id.
@@ -34,7 +29,7 @@ func (s *Server) pathUser(c *endpoint.Call) (*event.User, error) {
 	if err != nil {
 		return nil, err
 	}
-	user, err := s.userOf(account)
+	user, err := s.accounts.UserOf(account)
 	if err == nil && user == nil {
 		err = endpoint.NotFound()
 	}
@@ -55,8 +50,8 @@ func tierField(name string, v httpin.Value) (plan.Tier, error) {
 
 type accountCreatedView struct {
 	endpoint.Success
-	Account accountView `json:"account"`
-	APIKey  string      `json:"apiKey"`
+	Account accounts.AccountView `json:"account"`
+	APIKey  string               `json:"apiKey"`
 }
 
 // createAccount makes an account with a key, for a user who has no password.
@@ -65,37 +60,37 @@ func (s *Server) createAccount(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	proposed, err := s.proposeAccount(c.Idem, email)
+	proposed, err := s.accounts.ProposeAccount(c.Idem, email)
 	if err != nil {
 		return err
 	}
-	user, err := s.storeUser(&event.RegisterUser{Email: email, Account: uint64(proposed)})
+	user, err := s.accounts.StoreUser(&event.RegisterUser{Email: email, Account: uint64(proposed)})
 	if err != nil {
 		return err
 	}
 	if user.PasswordHash != "" && user.Account != uint64(proposed) {
-		return emailTaken() // registered by its owner
+		return accounts.EmailTaken() // registered by its owner
 	}
 	// The email of a user that exists may be of an earlier call that stopped here. Billing knows.
 	account := event.AccountID(user.Account)
-	key := s.newKey(c, account)
-	o, err := s.command(c, &event.Command{
-		Account: user.Account, IdempotencyId: c.Idem, BodyHash: registrationHash(user, tier),
-		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(tier), Key: s.rotation(key)}},
+	key := s.accounts.NewKey(c, account)
+	o, err := s.accounts.Command(c, &event.Command{
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: accounts.RegistrationHash(user, tier),
+		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(tier), Key: s.accounts.Rotation(key)}},
 	})
 	if err != nil {
 		return err
 	}
-	if key, err = s.madeKey(c, key, o); err != nil {
+	if key, err = s.accounts.MadeKey(c, key, o); err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusCreated, accountCreatedView{
-		Success: endpoint.Succeeded(), Account: viewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
+		Success: endpoint.Succeeded(), Account: accounts.ViewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
 	})
 }
 
 func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
-	err = httpin.ParseObject(body, httpin.Fields{"email": httpin.To(&email, emailField), "tier": httpin.To(&tier, tierField)}.Set)
+	err = httpin.ParseObject(body, httpin.Fields{"email": httpin.To(&email, accounts.EmailField), "tier": httpin.To(&tier, tierField)}.Set)
 	switch {
 	case err != nil:
 	case email == "":
@@ -115,11 +110,11 @@ func (s *Server) showAccount(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	email, err := s.emailOf(account)
+	email, err := s.accounts.EmailOf(account)
 	if err != nil {
 		return err
 	}
-	view := viewUsage(u, email)
+	view := accounts.ViewUsage(u, email)
 	view.Account.SuspensionReason = u.SuspensionReason
 	return s.JSON(c.Ctx, fiber.StatusOK, view)
 }
@@ -134,12 +129,12 @@ func (s *Server) showKeysOf(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, viewKeys(u))
+	return s.JSON(c.Ctx, fiber.StatusOK, accounts.ViewKeys(u))
 }
 
 type tierSetView struct {
 	endpoint.Success
-	Account accountView `json:"account"`
+	Account accounts.AccountView `json:"account"`
 }
 
 func (s *Server) setTier(c *endpoint.Call) error {
@@ -147,7 +142,7 @@ func (s *Server) setTier(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, tierSetView{Success: endpoint.Succeeded(), Account: viewOutcome(user, o)})
+	return s.JSON(c.Ctx, fiber.StatusOK, tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewOutcome(user, o)})
 }
 
 // tierSet gives the account in the path another tier.
@@ -164,7 +159,7 @@ func (s *Server) tierSet(c *endpoint.Call) (*event.User, *event.CommandOutcome, 
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := s.command(c, &event.Command{
+	o, err := s.accounts.Command(c, &event.Command{
 		Account: user.Account, IdempotencyId: c.Idem, BodyHash: c.Hash,
 		Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}},
 	})
@@ -194,7 +189,7 @@ func (s *Server) granted(c *endpoint.Call) (*event.CommandOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.command(c, &event.Command{
+	return s.accounts.Command(c, &event.Command{
 		Account: uint64(account), IdempotencyId: c.Idem, BodyHash: c.Hash, Action: &event.Command_Grant{Grant: grant},
 	})
 }
@@ -203,8 +198,8 @@ func (s *Server) granted(c *endpoint.Call) (*event.CommandOutcome, error) {
 func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	g := &event.Grant{}
 	err := httpin.ParseObject(body, httpin.Fields{
-		"amount": httpin.To(&g.AmountMicros, amountField),
-		"reason": httpin.To(&g.Reason, httpin.Line(reasonChars)),
+		"amount": httpin.To(&g.AmountMicros, accounts.AmountField),
+		"reason": httpin.To(&g.Reason, httpin.Line(accounts.ReasonChars)),
 		"expiresAt": func(name string, v httpin.Value) (err error) {
 			g.ExpiresMs, err = futureField(name, v, now)
 			return err
@@ -223,23 +218,6 @@ func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	return g, nil
 }
 
-// amountField reads an amount of credits: a decimal string, or the digits of a number. It never goes through a float.
-func amountField(name string, v httpin.Value) (int64, error) {
-	if v.Kind != httpin.String && v.Kind != httpin.Number {
-		return 0, httpin.InvalidField(name, "must be a decimal string like \"12.5\"")
-	}
-	amount, err := credit.Parse(string(v.Text))
-	switch {
-	case err != nil && utf8.RuneCount(v.Text) > 32, amount > maxGrant, amount < -maxGrant:
-		return 0, httpin.InvalidField(name, "must be between -1000000000 and 1000000000")
-	case err != nil:
-		return 0, httpin.InvalidField(name, "must be a decimal number with at most six places")
-	case amount == 0:
-		return 0, httpin.InvalidField(name, "must not be zero")
-	}
-	return int64(amount), nil
-}
-
 // futureField reads an optional time after now as Unix milliseconds; 0 for null.
 func futureField(name string, v httpin.Value, now time.Time) (int64, error) {
 	if v.Kind == httpin.Null {
@@ -253,4 +231,45 @@ func futureField(name string, v httpin.Value, now time.Time) (int64, error) {
 		return 0, httpin.InvalidField(name, "must be in the future")
 	}
 	return t.UnixMilli(), nil
+}
+
+// setPassword gives an account a password and ends its sessions.
+func (s *Server) setPassword(c *endpoint.Call) error {
+	var password string
+	err := httpin.ParseObject(c.Fields, httpin.Fields{"password": httpin.To(&password, accounts.AccountPasswordField(accounts.AccountPasswordMin))}.Set)
+	if err == nil && password == "" {
+		err = httpin.InvalidField("password", "is required")
+	}
+	if err != nil {
+		return err
+	}
+	user, err := s.pathUser(c)
+	if err != nil {
+		return err
+	}
+	if err := s.accounts.ResetPassword(c, user, password); err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+}
+
+// explainAny says how a request of any account, or of none, was decided.
+func (s *Server) explainAny(c *endpoint.Call) error {
+	id, err := accounts.ExplainedID(c)
+	if err != nil {
+		return err
+	}
+	e, err := s.explainForAdmin(c, bus.Question{Request: id})
+	if err != nil {
+		return err
+	}
+	return s.accounts.Explained(c, e)
+}
+
+// explainForAdmin asks how a request of any account was decided, and has the journal tell of that.
+func (s *Server) explainForAdmin(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
+	if err := s.note(c, 0, noteExplain, q.Request.String()); err != nil {
+		return nil, err
+	}
+	return s.bus.ExplainAny(s.ctx, q)
 }

@@ -7,6 +7,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -21,17 +22,17 @@ func (s *Server) regenerateKeyOf(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
-func (s *Server) keyReplaced(c *endpoint.Call) (*newKeyView, error) {
+func (s *Server) keyReplaced(c *endpoint.Call) (*accounts.NewKeyView, error) {
 	user, err := s.pathUser(c)
 	if err != nil {
 		return nil, err
 	}
-	return s.makeKey(c, event.AccountID(user.Account))
+	return s.accounts.MakeKey(c, event.AccountID(user.Account))
 }
 
 type suspensionView struct {
 	endpoint.Success
-	Account accountView `json:"account"`
+	Account accounts.AccountView `json:"account"`
 }
 
 // suspendAccount has every later call with the account's key refused. The outcome comes from the fold that admits requests,
@@ -57,7 +58,7 @@ func (s *Server) resumed(c *endpoint.Call) (*event.User, *event.CommandOutcome, 
 }
 
 func readReason(body []byte) (reason string, err error) {
-	err = httpin.ParseObject(body, httpin.Fields{"reason": httpin.To(&reason, httpin.Line(reasonChars))}.Set)
+	err = httpin.ParseObject(body, httpin.Fields{"reason": httpin.To(&reason, httpin.Line(accounts.ReasonChars))}.Set)
 	if err == nil && strings.TrimSpace(reason) == "" {
 		err = httpin.InvalidField("reason", "is required: 1 to 200 characters")
 	}
@@ -70,7 +71,7 @@ func (s *Server) setSuspension(c *endpoint.Call, cmd *event.Command) (*event.Use
 		return nil, nil, err
 	}
 	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = user.Account, c.Idem, c.Hash
-	o, err := s.command(c, cmd)
+	o, err := s.accounts.Command(c, cmd)
 	return user, o, err
 }
 
@@ -79,12 +80,7 @@ func (s *Server) answerSuspension(c *endpoint.Call, set func(*endpoint.Call) (*e
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, suspensionView{Success: endpoint.Succeeded(), Account: viewOutcome(user, o)})
-}
-
-// viewOutcome is the account after a command.
-func viewOutcome(user *event.User, o *event.CommandOutcome) accountView {
-	return viewDeletion(viewSuspended(viewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)), o.SuspendedMs), o.DeletesMs, 0)
+	return s.JSON(c.Ctx, fiber.StatusOK, suspensionView{Success: endpoint.Succeeded(), Account: accounts.ViewOutcome(user, o)})
 }
 
 // accountList is a page of accounts.
@@ -109,7 +105,7 @@ func (s *Server) listAccounts(c *endpoint.Call) error {
 	var email string
 	page := &event.ListUsers{Limit: endpoint.DefaultPage}
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"email":  httpin.To(&email, emailField),
+		"email":  httpin.To(&email, accounts.EmailField),
 		"limit":  httpin.To(&page.Limit, endpoint.PageLimit),
 		"cursor": httpin.To(&page.AfterAccount, accountCursor),
 	}.Set)
@@ -132,7 +128,7 @@ func (s *Server) accountsShown(c *endpoint.Call, email, cursor string) (found ac
 		}
 	}
 	if email != "" {
-		if email, err = emailField("email", httpin.Value{Kind: httpin.Query, Text: []byte(email)}); err != nil {
+		if email, err = accounts.EmailField("email", httpin.Value{Kind: httpin.Query, Text: []byte(email)}); err != nil {
 			return found, err
 		}
 	}

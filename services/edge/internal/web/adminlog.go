@@ -8,23 +8,23 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 )
 
 // The actions of admins that are no commands of billing: see note.
 const (
-	notePassword = "password.set"
-	noteExplain  = "request.explain"
-	noteAudit    = "audit.start"
-	noteList     = "accounts.list"
-	noteFind     = "accounts.find"
+	noteExplain = "request.explain"
+	noteAudit   = "audit.start"
+	noteList    = "accounts.list"
+	noteFind    = "accounts.find"
 )
 
 // note has the journal tell of an admin's action that changes nothing in billing. It comes before the action: one that can't
 // be told of is not done. The account may be 0. detail must hold no personal data, since the journal is kept for ever.
 func (s *Server) note(c *endpoint.Call, account uint64, action, detail string) error {
-	_, err := s.command(c, &event.Command{
+	_, err := s.accounts.Command(c, &event.Command{
 		Account: account, Action: &event.Command_Note{Note: &event.Note{Action: action, Detail: detail}},
 	})
 	return err
@@ -129,7 +129,7 @@ func adminOutcome(e *event.AdminEntry) string {
 	switch {
 	case e.Replayed:
 		return "replayed"
-	case e.Status == event.CommandStatus_COMMAND_OK, e.Action == notePassword, e.Action == noteAudit:
+	case e.Status == event.CommandStatus_COMMAND_OK, e.Action == accounts.NotePassword, e.Action == noteAudit:
 		return "done"
 	}
 	return strings.ToLower(strings.TrimPrefix(e.Status.String(), "COMMAND_"))

@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 // TestAServerForAdminsLeavesWhatEdgesTellToTheOther: both have one bus. It makes no difference which of them serves first.
@@ -46,7 +47,7 @@ func TestAServerForAdminsLeavesWhatEdgesTellToTheOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		run(what, func(ctx context.Context) error { return s.Serve(ctx, ln) })
-		exchange(t, ln.Addr().String(), "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", 1)
+		endpointtest.Exchange(t, ln.Addr().String(), "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", 1)
 		return s
 	}
 	api := serve("api", Config{})

@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
@@ -22,7 +23,7 @@ const maxNextBytes = 1 << 10
 // over before the account was made, is 404.
 func (s *Server) showStatement(c *endpoint.Call) error {
 	period := c.Param("period")
-	start, err := parsePeriod(period)
+	start, err := accounts.ParsePeriod(period)
 	if err != nil {
 		return endpoint.NotFound()
 	}
@@ -34,7 +35,7 @@ func (s *Server) showStatement(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.statementOf(c, period)
+	a, err := s.accounts.StatementOf(c, period)
 	if err != nil {
 		return err
 	}
@@ -90,8 +91,8 @@ func (s *Server) showSign(c *endpoint.Call, show func(*fiber.Ctx, int, *console.
 
 // signUpFromPage makes an account, as registerUser does, and its API key, as regenerateKey does.
 func (s *Server) signUpFromPage(c *endpoint.Call) error {
-	return s.sign(c, accountPasswordMin, s.console.SignUp, func(sent credentials, form *console.Sign) error {
-		u, _, err := s.signUp(c, sent)
+	return s.sign(c, accounts.AccountPasswordMin, s.console.SignUp, func(sent accounts.Credentials, form *console.Sign) error {
+		u, _, err := s.accounts.SignUp(c, sent)
 		if err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func (s *Server) signUpFromPage(c *endpoint.Call) error {
 		if form.Once != "" {
 			c.Idem = onceID(c.Who.Account, fiber.MethodPost, console.KeyPath, form.Once)
 		}
-		made, err := s.makeKey(c, c.Who.Account)
+		made, err := s.accounts.MakeKey(c, c.Who.Account)
 		if err != nil {
 			return s.goOn(c, form) // the account is there, and a key can be made from its page
 		}
@@ -112,8 +113,8 @@ func (s *Server) signUpFromPage(c *endpoint.Call) error {
 
 // signInFromPage opens a session, as login does.
 func (s *Server) signInFromPage(c *endpoint.Call) error {
-	return s.sign(c, 1, s.console.SignIn, func(sent credentials, form *console.Sign) error {
-		if _, _, err := s.signIn(c, sent); err != nil {
+	return s.sign(c, 1, s.console.SignIn, func(sent accounts.Credentials, form *console.Sign) error {
+		if _, _, err := s.accounts.SignIn(c, sent); err != nil {
 			return err
 		}
 		return s.goOn(c, form)
@@ -129,7 +130,7 @@ func (s *Server) goOn(c *endpoint.Call, form *console.Sign) error {
 }
 
 // sign takes a form with credentials. One that is refused is shown again.
-func (s *Server) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(credentials, *console.Sign) error) error {
+func (s *Server) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(accounts.Credentials, *console.Sign) error) error {
 	var email, password, next, once string
 	err := httpin.ParseForm(c.Form, httpin.Fields{
 		"email": httpin.To(&email, httpin.StringField), "password": httpin.To(&password, httpin.StringField),
@@ -154,11 +155,11 @@ func (s *Server) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, int,
 }
 
 // readSign checks credentials as the API does.
-func readSign(email, password string, shortest int) (sent credentials, err error) {
-	if sent.email, err = emailField("email", httpin.Value{Kind: httpin.Query, Text: []byte(email)}); err != nil {
+func readSign(email, password string, shortest int) (sent accounts.Credentials, err error) {
+	if sent.Email, err = accounts.EmailField("email", httpin.Value{Kind: httpin.Query, Text: []byte(email)}); err != nil {
 		return sent, err
 	}
-	sent.password, err = accountPasswordField(shortest)("password", httpin.Value{Kind: httpin.Query, Text: []byte(password)})
+	sent.Password, err = accounts.AccountPasswordField(shortest)("password", httpin.Value{Kind: httpin.Query, Text: []byte(password)})
 	return sent, err
 }
 
@@ -188,7 +189,7 @@ func (s *Server) signOutFromPage(c *endpoint.Call) error {
 	if err := httpin.ParseForm(c.Form, nil); err != nil {
 		return err
 	}
-	if err := s.signOut(c); err != nil {
+	if err := s.accounts.SignOut(c); err != nil {
 		return err
 	}
 	return redirect(c.Ctx, "/")

@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
@@ -26,14 +27,14 @@ func (s *Server) showAccountWith(c *endpoint.Call, status int, shown *console.Ac
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
-	sessions, err := s.sessionsOf(c)
+	sessions, err := s.accounts.SessionsOf(c)
 	if err != nil {
 		return err
 	}
 	current := apikey.HashToken(s.SessionToken(c.Ctx))
 	for _, session := range sessions {
 		shown.Sessions = append(shown.Sessions, console.Session{
-			OpenSession: session, ID: sessionID(session.SessionHash), Current: bytes.Equal(session.SessionHash, current),
+			OpenSession: session, ID: accounts.SessionID(session.SessionHash), Current: bytes.Equal(session.SessionHash, current),
 		})
 	}
 	account := shown.Holder.Account
@@ -61,7 +62,7 @@ func (s *Server) changeEmailFromPage(c *endpoint.Call) error {
 			return map[string]any{"currentPassword": f.Values["currentPassword"], "email": strings.TrimSpace(f.Values["email"])}
 		},
 		do: func() error {
-			if err := s.newEmail(c); err != nil {
+			if err := s.accounts.NewEmail(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.AccountPath, "email"))
@@ -78,7 +79,7 @@ func (s *Server) changePasswordFromPage(c *endpoint.Call) error {
 			return map[string]any{"currentPassword": f.Values["currentPassword"], "password": f.Values["password"]}
 		},
 		do: func() error {
-			if err := s.newPassword(c); err != nil {
+			if err := s.accounts.NewPassword(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.AccountPath, "password"))
@@ -92,7 +93,7 @@ func (s *Server) endSessionFromPage(c *endpoint.Call) error {
 	form := console.EndSessions(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
-			own, err := s.endedSession(c)
+			own, err := s.accounts.EndedSession(c)
 			if err != nil {
 				return err
 			}
@@ -110,7 +111,7 @@ func (s *Server) endSessionsFromPage(c *endpoint.Call) error {
 	form := console.EndSessions(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
-			if err := s.signOutEverywhere(c); err != nil {
+			if err := s.accounts.SignOutEverywhere(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.SignInPath)
@@ -169,7 +170,7 @@ func (s *Server) deleteAccountFromPage(c *endpoint.Call) error {
 			if err := confirmed(form, holder.Email); err != nil {
 				return err
 			}
-			_, o, err := s.deletedAccount(c)
+			_, o, err := s.accounts.DeletedAccount(c)
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
@@ -47,7 +48,7 @@ func (s *Server) showAdminAccountWith(c *endpoint.Call, status int, refused *con
 	if err != nil {
 		return err
 	}
-	email, err := s.emailOf(account)
+	email, err := s.accounts.EmailOf(account)
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (s *Server) findAdminRequest(c *endpoint.Call) error {
 
 // showAdminRequest explains a request of any account. With a run it is folded again for that, too.
 func (s *Server) showAdminRequest(c *endpoint.Call) error {
-	id, err := explainedID(c)
+	id, err := accounts.ExplainedID(c)
 	if err != nil {
 		return err
 	}

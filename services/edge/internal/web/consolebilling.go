@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
 )
@@ -23,11 +24,11 @@ func (s *Server) showBilling(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	latest, err := s.ledgerPage(c.Who.Account, &event.LedgerQuery{Limit: console.LatestEntries})
+	latest, err := s.accounts.LedgerPage(c.Who.Account, &event.LedgerQuery{Limit: console.LatestEntries})
 	if err != nil {
 		return err
 	}
-	webhooks, err := s.webhookRules(c)
+	webhooks, err := s.accounts.WebhookRules(c)
 	if err != nil {
 		return err
 	}
@@ -58,11 +59,11 @@ func (s *Server) showLedger(c *endpoint.Call) error {
 	}
 	q.Limit = endpoint.DefaultPage
 	for range searchPages {
-		page, err := s.ledgerPage(c.Who.Account, q)
+		page, err := s.accounts.LedgerPage(c.Who.Account, q)
 		if err != nil {
 			return err
 		}
-		next := viewLedger(page).NextCursor
+		next := accounts.ViewLedger(page).NextCursor
 		shown.Entries, shown.Next, q.Cursor = consoleEntries(page), endpoint.Optional(next), page.NextCursor
 		if len(shown.Entries) > 0 || next == nil {
 			break
@@ -77,17 +78,17 @@ func (s *Server) showLedgerTable(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.ledgerTable(c, q, maxTable)
+	return s.accounts.LedgerTable(c, q, accounts.MaxTable)
 }
 
 // searchOf reads what the address of a page searches the ledger for. The form is there also where the search can't be made.
 func searchOf(c *endpoint.Call) (*console.Form, *event.LedgerQuery, error) {
-	search, form := &ledgerSearch{}, console.SearchLedger(map[string]string{})
-	err := readFilters(c, form, search.fields())
+	search, form := &accounts.LedgerSearch{}, console.SearchLedger(map[string]string{})
+	err := readFilters(c, form, search.Fields())
 	form = console.SearchLedger(form.Values) // what is written into a field for days may be none
 	if err != nil {
 		return form, nil, err
 	}
-	q, err := search.query()
+	q, err := search.Query()
 	return form, q, err
 }

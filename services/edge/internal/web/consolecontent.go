@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
@@ -162,7 +163,7 @@ func (s *Server) charge(c *endpoint.Call, id string) error {
 	}
 	k := keys[0]
 	if k.Fingerprint == 0 {
-		return endpoint.Unavailable(errOldRules)
+		return endpoint.Unavailable(accounts.ErrOldRules)
 	}
 	c.Who.Key.Account, c.Who.Key.Number, c.Who.Key.Version = c.Who.Account, k.Number, k.Version
 	c.Who.Fingerprint = k.Fingerprint

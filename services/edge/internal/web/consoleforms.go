@@ -35,7 +35,7 @@ func (s *Server) inSession(handle func(*endpoint.Call) error, otherwise func(*en
 
 // holder is whose page it is.
 func (s *Server) holder(c *endpoint.Call) (console.Holder, error) {
-	email, err := s.emailOf(c.Who.Account)
+	email, err := s.accounts.EmailOf(c.Who.Account)
 	return console.Holder{Account: c.Who.Account.String(), Email: email}, err
 }
 

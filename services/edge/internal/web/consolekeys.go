@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
 )
@@ -52,7 +53,7 @@ func (s *Server) consoleKeys(u *event.UsageAnswer) []console.Key {
 
 // ownKey is the key that the path names.
 func (s *Server) ownKey(c *endpoint.Call) (console.Key, error) {
-	number, err := pathKey(c)
+	number, err := accounts.PathKey(c)
 	if err != nil {
 		return console.Key{}, err
 	}
@@ -101,7 +102,7 @@ func (s *Server) createKeyFromPage(c *endpoint.Call) error {
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any { return keyRulesOf(f) },
 		do: func() error {
-			made, err := s.furtherKey(c)
+			made, err := s.accounts.FurtherKey(c)
 			if err != nil {
 				return err
 			}
@@ -121,7 +122,7 @@ func (s *Server) changeKeyFromPage(c *endpoint.Call) error {
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any { return keyRulesOf(f) },
 		do: func() error {
-			if _, err := s.changedKey(c); err != nil {
+			if _, err := s.accounts.ChangedKey(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(key.Path(), "changed"))
@@ -145,7 +146,7 @@ func (s *Server) rotateKeyFromPage(c *endpoint.Call) error {
 					return err
 				}
 			}
-			made, endsMs, err := s.replacedKey(c)
+			made, endsMs, err := s.accounts.ReplacedKey(c)
 			if err != nil {
 				return err
 			}
@@ -170,7 +171,7 @@ func (s *Server) revokeKeyFromPage(c *endpoint.Call) error {
 			if err := confirmed(form, key.Label()); err != nil {
 				return err
 			}
-			if _, err := s.revokedKey(c); err != nil {
+			if _, err := s.accounts.RevokedKey(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.KeysPath, "revoked"))
@@ -185,7 +186,7 @@ func (s *Server) capSpendingFromPage(c *endpoint.Call) error {
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any { return capOf(f, "") },
 		do: func() error {
-			if _, err := s.cappedSpending(c); err != nil {
+			if _, err := s.accounts.CappedSpending(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.KeysPath, "cap"))

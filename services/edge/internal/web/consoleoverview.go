@@ -53,7 +53,7 @@ func (s *Server) overview(c *endpoint.Call) (*console.Overview, error) {
 	}
 	now := s.Now()
 	first, last := min(console.BurnFrom(now).UnixMilli(), u.PeriodStartMs)/endpoint.Day.Milliseconds(), now.UnixMilli()/endpoint.Day.Milliseconds()
-	days, err := s.daysOf(c.Who.Account, first, last)
+	days, err := s.accounts.DaysOf(c.Who.Account, first, last)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *Server) makeKeyFromPage(c *endpoint.Call) error {
 			if err := s.hasNoOtherKey(c); err != nil {
 				return err
 			}
-			made, err := s.makeKey(c, c.Who.Account)
+			made, err := s.accounts.MakeKey(c, c.Who.Account)
 			if err != nil {
 				return err
 			}
@@ -85,9 +85,9 @@ func (s *Server) hasNoOtherKey(c *endpoint.Call) error {
 	if err != nil || u.KeyVersion == 0 {
 		return err
 	}
-	key := s.newKey(c, c.Who.Account)
+	key := s.accounts.NewKey(c, c.Who.Account)
 	key.Version = u.KeyVersion
-	same, err := s.currentKey(key)
+	same, err := s.accounts.CurrentKey(key)
 	if err == nil && !same {
 		err = fault.New(fault.InvalidField, "The account has an API key already. It is on the page of the API keys, where it can be replaced.")
 	}

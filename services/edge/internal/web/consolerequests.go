@@ -10,6 +10,7 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
@@ -57,15 +58,15 @@ func (s *Server) requestLog(c *endpoint.Call) (*console.Requests, error) {
 		keys = append(keys, [2]string{k.ID, k.Label()})
 	}
 	var names []string
-	for _, d := range decisions() {
-		names = append(names, decisionName(d))
+	for _, d := range accounts.Decisions() {
+		names = append(names, accounts.DecisionName(d))
 	}
 	shown := &console.Requests{Filter: console.RequestFilters(keys, names), Cursor: strings.Clone(c.Query("cursor"))}
-	q := &recentFilter{}
+	q := &accounts.RecentFilter{}
 	q.Limit = endpoint.DefaultPage
-	err = readFilters(c, shown.Filter, q.fields())
+	err = readFilters(c, shown.Filter, q.Fields())
 	if err == nil {
-		err = q.check()
+		err = q.Check()
 	}
 	if err != nil {
 		e := endpoint.AsFault(err)
@@ -75,11 +76,11 @@ func (s *Server) requestLog(c *endpoint.Call) (*console.Requests, error) {
 		refuse(shown.Filter, e)
 		return shown, nil
 	}
-	page, err := s.recentPage(c.Who.Account, &q.RecentQuery)
+	page, err := s.accounts.RecentPage(c.Who.Account, &q.RecentQuery)
 	if err != nil {
 		return nil, err
 	}
-	view := viewRecent(page)
+	view := accounts.ViewRecent(page)
 	for n, r := range view.Requests {
 		shown.List = append(shown.List, console.Request{
 			ID: r.RequestID, TimeMs: page.Requests[n].TimeMs, QuotaKey: r.QuotaKey, Key: r.Key, Decision: r.Decision,
@@ -92,7 +93,7 @@ func (s *Server) requestLog(c *endpoint.Call) (*console.Requests, error) {
 
 // requestMark is another one whenever the newest page of the log has something new to show.
 func (s *Server) requestMark(account event.AccountID) ([]byte, error) {
-	page, err := s.recentPage(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
+	page, err := s.accounts.RecentPage(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (s *Server) requestMark(account event.AccountID) ([]byte, error) {
 
 // showRequest shows how a request was decided, as explain answers. With a run it is folded again for that, too.
 func (s *Server) showRequest(c *endpoint.Call) error {
-	id, err := explainedID(c)
+	id, err := accounts.ExplainedID(c)
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (s *Server) showRequest(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.explainOwn(c, bus.Question{Request: id})
+	e, err := s.accounts.ExplainOwn(c, bus.Question{Request: id})
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (s *Server) showRequest(c *endpoint.Call) error {
 		return err
 	}
 	if e.Answer != nil && run != (event.RequestID{}) {
-		shown.Fold = s.foldOf(c, &console.Fold{Path: shown.Path()}, bus.Question{Request: id, Run: run}, s.explainOwn)
+		shown.Fold = s.foldOf(c, &console.Fold{Path: shown.Path()}, bus.Question{Request: id, Run: run}, s.accounts.ExplainOwn)
 	}
 	return s.console.Explained(c.Ctx, shown)
 }
@@ -142,12 +143,12 @@ func (s *Server) foldRequest(c *endpoint.Call) error {
 	case err != nil:
 		return err
 	}
-	return s.console.Folded(c.Ctx, s.foldOf(c, f, q, s.explainOwn))
+	return s.console.Folded(c.Ctx, s.foldOf(c, f, q, s.accounts.ExplainOwn))
 }
 
 // foldQuestion is what the address of a fold asks. It begins a fold where it names none.
 func foldQuestion(c *endpoint.Call) (q bus.Question, err error) {
-	if q.Request, err = explainedID(c); err != nil {
+	if q.Request, err = accounts.ExplainedID(c); err != nil {
 		return q, err
 	}
 	if q.Run, err = foldRun(c); err == nil && q.Run == (event.RequestID{}) {
@@ -180,7 +181,7 @@ func explanationOf(e *event.ExplainAnswer) *console.Explanation {
 	if e == nil {
 		return nil
 	}
-	view := viewExplained(e)
+	view := accounts.ViewExplained(e)
 	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: endpoint.Optional(view.Key)}
 }
 
@@ -232,8 +233,8 @@ func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequ
 	const open = "open"
 	f.Folded, f.Open, f.Forgotten = e.Folded, e.Settlement == open || recorded.GetStatus() == open, recorded == nil
 	if recorded != nil {
-		log := viewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{recorded}}).Requests[0]
-		again := viewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{{
+		log := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{recorded}}).Requests[0]
+		again := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{{
 			Key: e.Key, Decision: e.GetVerdict().GetDecision(), Held: e.GetVerdict().GetHeld(), Charge: e.Charge, CostMicros: e.CostMicros,
 			Remaining: e.GetVerdict().GetRemaining(), Status: e.Settlement,
 		}}}).Requests[0]
@@ -257,7 +258,7 @@ func figureLeft(n int64) string {
 
 // paidFor is what the account's ledger has for a request, in micro-credits. What came back is not in it.
 func (s *Server) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
-	page, err := s.ledgerPage(account, &event.LedgerQuery{Limit: endpoint.MaxPage, RequestId: id[:]})
+	page, err := s.accounts.LedgerPage(account, &event.LedgerQuery{Limit: endpoint.MaxPage, RequestId: id[:]})
 	if err != nil {
 		return 0, err
 	}
@@ -271,7 +272,7 @@ func (s *Server) paidFor(account event.AccountID, id event.RequestID) (paid int6
 func (s *Server) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
 	q := &event.RecentQuery{Limit: endpoint.MaxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
 	for {
-		page, err := s.recentPage(account, q)
+		page, err := s.accounts.RecentPage(account, q)
 		if err != nil {
 			return nil, err
 		}

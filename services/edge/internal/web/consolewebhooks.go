@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
@@ -23,11 +24,11 @@ func (s *Server) showWebhooksWith(c *endpoint.Call, status int, create *console.
 	if err != nil {
 		return err
 	}
-	list, err := s.webhooksOf(c)
+	list, err := s.accounts.WebhooksOf(c)
 	if err != nil {
 		return err
 	}
-	shown := &console.Webhooks{Holder: holder, Most: maxWebhooks, Create: create, Done: doneQuery(c)}
+	shown := &console.Webhooks{Holder: holder, Most: accounts.MaxWebhooks, Create: create, Done: doneQuery(c)}
 	for _, w := range list {
 		shown.List = append(shown.List, consoleWebhook(w))
 	}
@@ -37,8 +38,8 @@ func (s *Server) showWebhooksWith(c *endpoint.Call, status int, create *console.
 	return s.console.Webhooks(c.Ctx, status, shown)
 }
 
-func consoleWebhook(w webhook) console.Webhook {
-	return console.Webhook{WebhookRules: w.rules, URL: w.url}
+func consoleWebhook(w accounts.Webhook) console.Webhook {
+	return console.Webhook{WebhookRules: w.Rules, URL: w.URL}
 }
 
 // createWebhookFromPage makes a webhook, as createWebhook does, and shows its secret this once.
@@ -47,7 +48,7 @@ func (s *Server) createWebhookFromPage(c *endpoint.Call) error {
 	return s.submit(c, form, submission{
 		body: webhookBody,
 		do: func() error {
-			w, secret, err := s.createdWebhook(c)
+			w, secret, err := s.accounts.CreatedWebhook(c)
 			if err != nil {
 				return err
 			}
@@ -86,7 +87,7 @@ func webhookBody(f *console.Form) any {
 }
 
 func (s *Server) showWebhookPage(c *endpoint.Call) error {
-	w, err := s.webhookOf(c)
+	w, err := s.accounts.WebhookOf(c)
 	if err != nil {
 		return err
 	}
@@ -100,11 +101,11 @@ func (s *Server) showWebhookWith(c *endpoint.Call, status int, shown *console.On
 	}
 	q := &event.ListDeliveries{Limit: console.ShownDeliveries}
 	if shown.Cursor = strings.Clone(c.Query("cursor")); shown.Cursor != "" {
-		if q.Before, err = positionField("cursor", httpin.Value{Kind: httpin.Query, Text: []byte(shown.Cursor)}); err != nil {
+		if q.Before, err = accounts.PositionField("cursor", httpin.Value{Kind: httpin.Query, Text: []byte(shown.Cursor)}); err != nil {
 			return err
 		}
 	}
-	list, next, err := s.deliveriesOf(c, shown.Webhook.Webhook, q)
+	list, next, err := s.accounts.DeliveriesOf(c, shown.Webhook.Webhook, q)
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (s *Server) changeWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ChangeWebhook(account, "", w)
 		return &console.OneWebhook{Webhook: w, Change: form}, form, submission{body: webhookBody, do: func() error {
-			if _, err := s.changedWebhook(c); err != nil {
+			if _, err := s.accounts.ChangedWebhook(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(w.Path(), "webhook"))
@@ -148,7 +149,7 @@ func (s *Server) rotateSecretFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.RotateSecret)
 		return &console.OneWebhook{Webhook: w, Rotate: form}, form, submission{do: func() error {
-			a, err := s.rotatedSecret(c)
+			a, err := s.accounts.RotatedSecret(c)
 			if err != nil {
 				return err
 			}
@@ -162,7 +163,7 @@ func (s *Server) testWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.TestWebhook)
 		return &console.OneWebhook{Webhook: w, Test: form}, form, submission{do: func() error {
-			if _, err := s.testedWebhook(c); err != nil {
+			if _, err := s.accounts.TestedWebhook(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(w.Path(), "tested"))
@@ -177,7 +178,7 @@ func (s *Server) replayDeliveryFromPage(c *endpoint.Call) error {
 		shown := &console.OneWebhook{Webhook: w}
 		return shown, form, submission{
 			do: func() error {
-				if _, err := s.replayedDelivery(c); err != nil {
+				if _, err := s.accounts.ReplayedDelivery(c); err != nil {
 					return err
 				}
 				return redirect(c.Ctx, console.Done(w.Path(), "replayed"))
@@ -198,7 +199,7 @@ func (s *Server) deleteWebhookFromPage(c *endpoint.Call) error {
 			if err := confirmed(form, w.ID()); err != nil {
 				return err
 			}
-			if _, err := s.deletedWebhook(c); err != nil {
+			if _, err := s.accounts.DeletedWebhook(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.WebhooksPath, "unhooked"))
@@ -208,7 +209,7 @@ func (s *Server) deleteWebhookFromPage(c *endpoint.Call) error {
 
 // onWebhook takes a form of the page of a webhook. Where it is refused, the page is shown with it.
 func (s *Server) onWebhook(c *endpoint.Call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
-	w, err := s.webhookOf(c)
+	w, err := s.accounts.WebhookOf(c)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 // TestTheContentHostHasContentAlone calls each route on the content host. A route of content refuses the header.
@@ -14,8 +15,8 @@ func TestTheContentHostHasContentAlone(t *testing.T) {
 	for _, r := range s.routes() {
 		path := strings.NewReplacer(":ref", "AAAAAAAAAAAA", ":id", "AAAAAAAAAAAA", ":", "").Replace(r.Path)
 		status := func(host string) int {
-			return exchange(t, addr, r.Method+" "+path+" HTTP/1.1\r\nHost: "+host+
-				"\r\nAccept: text/html\r\nIf-None-Match: no tag\r\nContent-Length: 0\r\n\r\n", 1)[0].status
+			return endpointtest.Exchange(t, addr, r.Method+" "+path+" HTTP/1.1\r\nHost: "+host+
+				"\r\nAccept: text/html\r\nIf-None-Match: no tag\r\nContent-Length: 0\r\n\r\n", 1)[0].Status
 		}
 		want := 404
 		if r.Rules.Has(endpoint.Content) {
@@ -37,15 +38,15 @@ func TestTheContentHostHasContentAlone(t *testing.T) {
 		t.Errorf("%d routes are on the content host", rows)
 	}
 	for _, path := range []string{"/nothing", "/api/nothing", "/console/nothing"} {
-		a := exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: content.example\r\nAccept: text/html\r\n\r\n", 1)[0]
-		if a.status != 404 || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
-			t.Errorf("%s: %d %v", path, a.status, a.header)
+		a := endpointtest.Exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: content.example\r\nAccept: text/html\r\n\r\n", 1)[0]
+		if a.Status != 404 || !strings.HasPrefix(a.Header.Get("Content-Type"), "application/json") {
+			t.Errorf("%s: %d %v", path, a.Status, a.Header)
 		}
 	}
 	for _, path := range []string{"/", "/docs", "/console/sign-up"} {
-		a := exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: content.example\r\nX-Forwarded-Host: quire.example\r\nAccept: text/html\r\n\r\n", 1)[0]
-		if a.status != 404 {
-			t.Errorf("%s is %d on the content host where a client names another host", path, a.status)
+		a := endpointtest.Exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: content.example\r\nX-Forwarded-Host: quire.example\r\nAccept: text/html\r\n\r\n", 1)[0]
+		if a.Status != 404 {
+			t.Errorf("%s is %d on the content host where a client names another host", path, a.Status)
 		}
 	}
 	if s.ContentURL("/p/x/raw") != "https://content.example/p/x/raw" || s.ContentBase() != "https://content.example" {

@@ -11,6 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -24,24 +25,24 @@ func TestFailuresWithoutAHandlerAreAnsweredAlike(t *testing.T) {
 			panic("on purpose")
 		}}))
 	})
-	check := func(a rawAnswer, kind fault.Kind) {
+	check := func(a endpointtest.Answer, kind fault.Kind) {
 		t.Helper()
 		var body struct{ Reason, Code, RequestID, Docs string }
-		if err := json.Unmarshal([]byte(a.body), &body); err != nil {
-			t.Fatalf("%q: %v", a.body, err)
+		if err := json.Unmarshal([]byte(a.Body), &body); err != nil {
+			t.Fatalf("%q: %v", a.Body, err)
 		}
-		if a.status != kind.Status() || body.Code != string(kind) || body.Reason == "" || body.Docs != "http://quire.example/docs/errors#"+body.Code {
-			t.Errorf("%d %s, want %s", a.status, a.body, kind)
+		if a.Status != kind.Status() || body.Code != string(kind) || body.Reason == "" || body.Docs != "http://quire.example/docs/errors#"+body.Code {
+			t.Errorf("%d %s, want %s", a.Status, a.Body, kind)
 		}
-		if id := a.header.Get("X-Request-Id"); body.RequestID != id || len(id) != 36 {
-			t.Errorf("X-Request-Id is %q in %s", id, a.body)
+		if id := a.Header.Get("X-Request-Id"); body.RequestID != id || len(id) != 36 {
+			t.Errorf("X-Request-Id is %q in %s", id, a.Body)
 		}
 	}
-	check(exchange(t, addr, "GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Internal)
-	check(exchange(t, addr, "GET /panic HTT", 1)[0], fault.RequestTimeout)
-	a := exchange(t, addr, "GET /terminal/panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
-	if a.status != 500 || a.body != "error: "+httpin.InternalMessage+"\n" || a.header.Get("X-Request-Id") == "" {
-		t.Errorf("%d %q", a.status, a.body)
+	check(endpointtest.Exchange(t, addr, "GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Internal)
+	check(endpointtest.Exchange(t, addr, "GET /panic HTT", 1)[0], fault.RequestTimeout)
+	a := endpointtest.Exchange(t, addr, "GET /terminal/panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+	if a.Status != 500 || a.Body != "error: "+httpin.InternalMessage+"\n" || a.Header.Get("X-Request-Id") == "" {
+		t.Errorf("%d %q", a.Status, a.Body)
 	}
 	cfg.In.MaxConns = 1
 	_, addr = startServer(t, cfg, func(*Server) {})
@@ -56,5 +57,5 @@ func TestFailuresWithoutAHandlerAreAnsweredAlike(t *testing.T) {
 	if _, err := http.ReadResponse(bufio.NewReader(held), nil); err != nil {
 		t.Fatal(err)
 	}
-	check(exchange(t, addr, "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Unavailable)
+	check(endpointtest.Exchange(t, addr, "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Unavailable)
 }

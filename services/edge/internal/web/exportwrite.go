@@ -15,6 +15,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/fault"
@@ -77,12 +78,12 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 		return err
 	}
 	u := a.GetUsage()
-	email, err := x.s.emailOf(x.account)
+	email, err := x.s.accounts.EmailOf(x.account)
 	if err == nil {
-		err = x.writeJSON(out, "account.json", viewUsage(u, email))
+		err = x.writeJSON(out, "account.json", accounts.ViewUsage(u, email))
 	}
 	if err == nil {
-		err = x.writeJSON(out, "keys.json", viewKeys(u))
+		err = x.writeJSON(out, "keys.json", accounts.ViewKeys(u))
 	}
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 			continue
 		}
 		if err == nil {
-			err = x.writeJSON(out, "statements/"+period+".json", viewStatement(a.GetStatement(), month))
+			err = x.writeJSON(out, "statements/"+period+".json", accounts.ViewStatement(a.GetStatement(), month))
 		}
 		if err != nil {
 			return err
@@ -106,14 +107,14 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 
 // writeUsage writes the usage of all days that are kept, by quota key and API key.
 func (x *exporter) writeUsage(ctx context.Context, out *zip.Writer) error {
-	today := dayNumber(x.s.Now())
+	today := accounts.DayNumber(x.s.Now())
 	a, err := x.query(ctx, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
-		FromDay: uint32(today - mostDays + 1), ToDay: uint32(today),
+		FromDay: uint32(today - accounts.MostDays + 1), ToDay: uint32(today),
 	}}})
 	if err != nil {
 		return err
 	}
-	return x.writeJSON(out, "usage.json", viewDays(a.GetUsageDays(), daysBy{quotaKey: true, key: true}))
+	return x.writeJSON(out, "usage.json", accounts.ViewDays(a.GetUsageDays(), accounts.DaysBy{QuotaKey: true, Key: true}))
 }
 
 // query asks billing about the account.
@@ -137,7 +138,7 @@ func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
 			return err
 		}
 		page := a.GetLedger()
-		for _, entry := range viewLedger(page).Entries {
+		for _, entry := range accounts.ViewLedger(page).Entries {
 			data, err := json.Marshal(entry)
 			if err == nil {
 				_, err = fmt.Fprintf(w, "%s\n%s", before, data)

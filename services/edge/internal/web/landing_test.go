@@ -10,6 +10,7 @@ import (
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
@@ -18,16 +19,16 @@ import (
 
 func TestTheLandingPageIsOfUseWithoutBilling(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
-	a := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
-	if a.status != 200 {
-		t.Fatalf("%d %s", a.status, a.body)
+	a := endpointtest.Exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
+	if a.Status != 200 {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	for _, text := range []string{
 		`action="/paste/create"`, "curl -T main.go http://" + addr, "No account is needed.",
 		"Limits and prices can’t be shown at the moment.", "A part does not work at the moment.",
 	} {
-		if !strings.Contains(a.body, text) {
-			t.Errorf("%q is not in\n%s", text, a.body)
+		if !strings.Contains(a.Body, text) {
+			t.Errorf("%q is not in\n%s", text, a.Body)
 		}
 	}
 }
@@ -57,10 +58,10 @@ func TestAFormThatMayHaveBeenTakenIsShownWithItsOnce(t *testing.T) {
 		{"sign-up", "ABC", fault.IdempotencyMismatch, false}, // another address or password needs another key
 		{"sign-up", "ABC", fault.EmailTaken, false},
 	} {
-		a := exchange(t, addr, "GET /refused/"+test.path+"?once="+test.once+"&kind="+string(test.kind)+" HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
-		once := regexp.MustCompile(`name="once" value="([^"]+)"`).FindStringSubmatch(a.body)
-		if a.status != test.kind.Status() || once == nil || (once[1] == "ABC") != test.kept {
-			t.Errorf("%s %q %s: %d with %q", test.path, test.once, test.kind, a.status, once)
+		a := endpointtest.Exchange(t, addr, "GET /refused/"+test.path+"?once="+test.once+"&kind="+string(test.kind)+" HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+		once := regexp.MustCompile(`name="once" value="([^"]+)"`).FindStringSubmatch(a.Body)
+		if a.Status != test.kind.Status() || once == nil || (once[1] == "ABC") != test.kept {
+			t.Errorf("%s %q %s: %d with %q", test.path, test.once, test.kind, a.Status, once)
 		}
 	}
 }

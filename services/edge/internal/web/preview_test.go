@@ -13,6 +13,7 @@ import (
 	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -64,9 +65,9 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 		}
 	})
 	for path, want := range map[string]int{"file": 1, "text": 1, "diff": 2} {
-		a := exchange(t, addr, "GET /try/"+path+" HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
-		if a.status != 200 || len(reads) != want {
-			t.Errorf("%s: %d after %d reads: %.300s", path, a.status, len(reads), a.body)
+		a := endpointtest.Exchange(t, addr, "GET /try/"+path+" HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
+		if a.Status != 200 || len(reads) != want {
+			t.Errorf("%s: %d after %d reads: %.300s", path, a.Status, len(reads), a.Body)
 		}
 		for range len(reads) {
 			<-reads

@@ -11,13 +11,14 @@ import (
 
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/fault"
 )
 
 // TestTheTableOfRoutesIsTheDescription holds the table and the two descriptions to each other.
 func TestTheTableOfRoutesIsTheDescription(t *testing.T) {
-	described := operations(loadAPI(t))
-	for name, op := range operations(loadPages(t)) {
+	described := operations(endpointtest.API(t))
+	for name, op := range operations(endpointtest.PagesAPI(t)) {
 		if described[name] != nil {
 			t.Errorf("%s is in both descriptions", name)
 		}
@@ -252,9 +253,9 @@ func TestEveryRowAsksForItsCredential(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer(":", "").Replace(r.Path)
-		a := exchange(t, addr, r.Method+" "+path+"?nonsense=1 HTTP/1.1\r\nHost: a\r\n"+header+"Accept: application/json\r\nContent-Length: 0\r\n\r\n", 1)[0]
-		if a.status != want.Status() || !strings.Contains(a.body, `"`+string(want)+`"`) {
-			t.Errorf("%s %s: %d %s, want %s", r.Method, r.Path, a.status, a.body, want)
+		a := endpointtest.Exchange(t, addr, r.Method+" "+path+"?nonsense=1 HTTP/1.1\r\nHost: a\r\n"+header+"Accept: application/json\r\nContent-Length: 0\r\n\r\n", 1)[0]
+		if a.Status != want.Status() || !strings.Contains(a.Body, `"`+string(want)+`"`) {
+			t.Errorf("%s %s: %d %s, want %s", r.Method, r.Path, a.Status, a.Body, want)
 		}
 	}
 }
@@ -262,9 +263,9 @@ func TestEveryRowAsksForItsCredential(t *testing.T) {
 func TestRowsWithoutAQueryRefuseOne(t *testing.T) {
 	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
 	for path, status := range map[string]int{"/api/admin/accounts/nobody": 404, "/api/admin/accounts/nobody?x=1": 400, "/docs?x=1": 200} {
-		a := exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token\r\n\r\n", 1)[0]
-		if a.status != status {
-			t.Errorf("%s: %d %.200s, want %d", path, a.status, a.body, status)
+		a := endpointtest.Exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token\r\n\r\n", 1)[0]
+		if a.Status != status {
+			t.Errorf("%s: %d %.200s, want %d", path, a.Status, a.Body, status)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math"
 	"net"
 	"strconv"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/contents"
@@ -27,7 +27,6 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
-	"quire.dev/services/edge/internal/password"
 	"quire.dev/services/edge/internal/render"
 )
 
@@ -64,21 +63,18 @@ type Deps struct {
 // Server answers HTTP requests. Its fields do not change once Serve runs.
 type Server struct {
 	*endpoint.Base
-	cfg        Config
-	bus        *bus.Bus
-	blobs      blob.Store
-	contents   *contents.Store
-	developer  *developer.API
-	partitions int // of every journal
-	secret     *apikey.Secret
-	log        *slog.Logger
-	http       *httpin.Server
-	ops        fasthttp.RequestHandler
-	ctx        context.Context     // of calls to other parts: see httpin.Server.Context
-	rendering  *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
-	listeners  *limit.Listeners    // that wait for events of their account
-
-	signInHashes, registrationHashes *password.Hasher
+	cfg       Config
+	bus       *bus.Bus
+	blobs     blob.Store
+	contents  *contents.Store
+	developer *developer.API
+	accounts  *accounts.Accounts
+	secret    *apikey.Secret
+	log       *slog.Logger
+	http      *httpin.Server
+	ops       fasthttp.RequestHandler
+	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
+	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
 
 	pages         *pages.Pages
 	render        *render.Renderer
@@ -98,22 +94,21 @@ func New(cfg Config, deps Deps) *Server {
 		UnmeteredRate: cfg.UnmeteredRate, In: cfg.In,
 	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics})
 	s := &Server{
-		Base: base, cfg: cfg, partitions: cfg.Partitions, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
+		Base: base, cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
 		http: base.HTTP(), ctx: base.HTTP().Context(),
 		rendering: semaphore.NewWeighted(renderBudget),
 		contents:  contents.New(base.HTTP().Context(), deps.Blobs, cfg.Partitions, deps.Logger),
 
-		signInHashes: password.New(cfg.PasswordHashes), registrationHashes: password.New(cfg.PasswordHashes),
-
 		pages:  shown,
 		render: render.New(cfg.Render),
 	}
+	s.accounts = accounts.New(base, accounts.Config{Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes}, accounts.Deps{Bus: deps.Bus, Secret: deps.Secret, Logger: deps.Logger})
 	s.developer = developer.New(base, developer.Config{
 		Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes, AdmissionAge: cfg.AdmissionAge,
 	}, developer.Deps{Bus: deps.Bus, Blobs: deps.Blobs, Contents: s.contents, Secret: deps.Secret, Render: s.render})
 	s.forgetful = s.render.Uncached()
 	s.console = console.New(s.pages)
-	s.listeners, s.pageListeners = limit.NewListeners(maxListeners, math.MaxInt), limit.NewListeners(listenersOfAccount, listenersOfEdge)
+	s.pageListeners = limit.NewListeners(listenersOfAccount, listenersOfEdge)
 	s.docs = sync.OnceValues(s.newDocumentation)
 	s.register()
 	return s

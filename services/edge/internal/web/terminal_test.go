@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 func TestANameOfAFormIsNoLongerThanATitle(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
 	body := "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"" + strings.Repeat(".A", 30_000) + "\"\r\n\r\nx\r\n--b--\r\n"
-	a := exchange(t, addr, postedForm("/?title=x", body), 1)[0]
-	if a.status != 400 || !strings.Contains(a.body, `"field":"name"`) {
-		t.Errorf("%d %.500s", a.status, a.body)
+	a := endpointtest.Exchange(t, addr, postedForm("/?title=x", body), 1)[0]
+	if a.Status != 400 || !strings.Contains(a.Body, `"field":"name"`) {
+		t.Errorf("%d %.500s", a.Status, a.Body)
 	}
 }
 
@@ -29,10 +30,10 @@ func TestAFieldOfAFormIsGivenOnce(t *testing.T) {
 		part := "--b\r\nContent-Disposition: form-data; name=\"" + field + "\"\r\n\r\ngo\r\n"
 		// The last field is wrong, so that nothing is made where the others are right.
 		wrong := "--b\r\nContent-Disposition: form-data; name=\"visibility\"\r\n\r\nx\r\n"
-		a := exchange(t, addr, postedForm("/", part+part+wrong+"--b--\r\n"), 1)[0]
-		refused := strings.Contains(a.body, field+" must be given once")
-		if a.status != 400 || refused != twice || !refused && !strings.Contains(a.body, `"field":"visibility"`) {
-			t.Errorf("%s: %d %s", field, a.status, a.body)
+		a := endpointtest.Exchange(t, addr, postedForm("/", part+part+wrong+"--b--\r\n"), 1)[0]
+		refused := strings.Contains(a.Body, field+" must be given once")
+		if a.Status != 400 || refused != twice || !refused && !strings.Contains(a.Body, `"field":"visibility"`) {
+			t.Errorf("%s: %d %s", field, a.Status, a.Body)
 		}
 	}
 }
@@ -69,8 +70,8 @@ func TestTheUsageTextFitsATerminal(t *testing.T) {
 // TestTheUsageTextComesWithoutBilling: nobody answers on the bus.
 func TestTheUsageTextComesWithoutBilling(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
-	a := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
-	if a.status != 200 || !strings.Contains(a.body, "curl -T") || !strings.Contains(a.body, "not known at the moment") {
-		t.Errorf("%d %s", a.status, a.body)
+	a := endpointtest.Exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+	if a.Status != 200 || !strings.Contains(a.Body, "curl -T") || !strings.Contains(a.Body, "not known at the moment") {
+		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }

@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"github.com/gofiber/fiber/v2"
@@ -10,22 +10,22 @@ import (
 
 type deletionView struct {
 	endpoint.Success
-	Account accountView `json:"account"`
+	Account AccountView `json:"account"`
 }
 
 // deleteAccount has the account of the session deleted in 14 days, unless its holder signs in before. Its keys are refused and its
 // sessions end. The user is marked first, so that the job that erases accounts finds it wherever this stops: what counts is
 // whether the journal was told.
-func (s *Server) deleteAccount(c *endpoint.Call) error {
-	user, o, err := s.deletedAccount(c)
+func (s *Accounts) deleteAccount(c *endpoint.Call) error {
+	user, o, err := s.DeletedAccount(c)
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, deletionView{Success: endpoint.Succeeded(), Account: viewOutcome(user, o)})
+	return s.JSON(c.Ctx, fiber.StatusOK, deletionView{Success: endpoint.Succeeded(), Account: ViewOutcome(user, o)})
 }
 
-// deletedAccount has the account deleted by the password that the body has.
-func (s *Server) deletedAccount(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
+// DeletedAccount has the account deleted by the password that the body has.
+func (s *Accounts) DeletedAccount(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
 	current, err := readWithPassword(c.Fields, nil)
 	if err != nil {
 		return nil, nil, err
@@ -41,7 +41,7 @@ func (s *Server) deletedAccount(c *endpoint.Call) (*event.User, *event.CommandOu
 		return nil, nil, err
 	}
 	// Without an idempotency id: to ask again is no other request, also after a deletion was taken back.
-	o, err := s.command(c, &event.Command{
+	o, err := s.Command(c, &event.Command{
 		Account: user.Account, Action: &event.Command_DeleteAccount{DeleteAccount: &event.DeleteAccount{}},
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Server) deletedAccount(c *endpoint.Call) (*event.User, *event.CommandOu
 	return user, o, nil
 }
 
-func (s *Server) noteDeletion(user *event.User, deletion event.Deletion, deletesMs int64) error {
+func (s *Accounts) noteDeletion(user *event.User, deletion event.Deletion, deletesMs int64) error {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetDeletion{
 		SetDeletion: &event.SetDeletion{Account: user.Account, Deletion: deletion, DeletesMs: deletesMs},
 	}})
@@ -67,14 +67,14 @@ func (s *Server) noteDeletion(user *event.User, deletion event.Deletion, deletes
 
 // keepAccount takes a deletion back whose user signs in. What counts is the journal, and the note of the user may lack what that
 // says. An account that was erased can't be signed in to.
-func (s *Server) keepAccount(c *endpoint.Call, user *event.User, u *event.UsageAnswer) error {
+func (s *Accounts) keepAccount(c *endpoint.Call, user *event.User, u *event.UsageAnswer) error {
 	switch {
 	case u.GetErasedMs() != 0:
 		return invalidCredentials()
 	case user.Deletion == event.Deletion_DELETION_NONE && u.GetDeletesMs() == 0:
 		return nil
 	}
-	_, err := s.command(c, &event.Command{
+	_, err := s.Command(c, &event.Command{
 		Account: user.Account, Action: &event.Command_KeepAccount{KeepAccount: &event.KeepAccount{}},
 	})
 	if fault.KindOf(err) == fault.NotFound {

@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"time"
@@ -34,7 +34,7 @@ type eventView struct {
 }
 
 // listEvents answers with the events of the account after one, the oldest first. It waits for one as long as it is asked to.
-func (s *Server) listEvents(c *endpoint.Call) error {
+func (s *Accounts) listEvents(c *endpoint.Call) error {
 	q, seconds := &event.AlertsQuery{Limit: endpoint.DefaultPage}, uint64(0)
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
 		"limit": httpin.To(&q.Limit, endpoint.PageLimit), "after": httpin.To(&q.After, afterField), "wait": httpin.To(&seconds, httpin.CountField(maxWaitSeconds)),
@@ -75,7 +75,7 @@ func (s *Server) listEvents(c *endpoint.Call) error {
 }
 
 func afterField(name string, v httpin.Value) (string, error) {
-	position, err := positionField(name, v)
+	position, err := PositionField(name, v)
 	if err != nil {
 		err = httpin.InvalidField(name, "must be `last` of an earlier answer")
 	}

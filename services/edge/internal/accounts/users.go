@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"encoding/binary"
@@ -24,7 +24,7 @@ import (
 
 const (
 	emailLocalBytes    = 64
-	accountPasswordMin = 8 // characters
+	AccountPasswordMin = 8 // characters
 	accountPasswordMax = 128
 )
 
@@ -38,7 +38,7 @@ type profileView struct {
 }
 
 type profileAccount struct {
-	accountView
+	AccountView
 	CreatedAt string `json:"createdAt"`
 }
 
@@ -46,36 +46,36 @@ func viewProfile(u *event.UsageAnswer, email string) profileView {
 	return profileView{
 		Success: endpoint.Succeeded(),
 		Account: profileAccount{
-			accountView: viewDeletion(viewSuspended(viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
+			AccountView: viewDeletion(viewSuspended(ViewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
 			CreatedAt:   endpoint.FormatTime(u.CreatedMs),
 		},
 		Key: viewKey(u),
 	}
 }
 
-type credentials struct{ email, password string }
+type Credentials struct{ Email, Password string }
 
 // readCredentials reads the body of a registration or a login. Any password may be tried at a login: one that was never
 // allowed is just a wrong one.
-func readCredentials(body []byte, shortest int) (credentials, error) {
-	var out credentials
+func readCredentials(body []byte, shortest int) (Credentials, error) {
+	var out Credentials
 	err := httpin.ParseObject(body, httpin.Fields{
-		"email":    httpin.To(&out.email, emailField),
-		"password": httpin.To(&out.password, accountPasswordField(shortest)),
+		"email":    httpin.To(&out.Email, EmailField),
+		"password": httpin.To(&out.Password, AccountPasswordField(shortest)),
 	}.Set)
 	switch {
 	case err != nil:
 		return out, err
-	case out.email == "":
+	case out.Email == "":
 		return out, httpin.InvalidField("email", "is required")
-	case out.password == "":
+	case out.Password == "":
 		return out, httpin.InvalidField("password", "is required")
 	}
 	return out, nil
 }
 
-// emailField checks the form of an address. No mail is sent to it.
-func emailField(name string, v httpin.Value) (string, error) {
+// EmailField checks the form of an address. No mail is sent to it.
+func EmailField(name string, v httpin.Value) (string, error) {
 	email, err := httpin.StringField(name, v)
 	if err != nil {
 		return "", err
@@ -108,11 +108,11 @@ func validEmail(email string) bool {
 	return true
 }
 
-func accountPasswordField(shortest int) func(string, httpin.Value) (string, error) {
+func AccountPasswordField(shortest int) func(string, httpin.Value) (string, error) {
 	return func(name string, v httpin.Value) (string, error) {
 		password, err := httpin.StringField(name, v)
 		if n := utf8.RuneCountInString(password); err == nil && (n < shortest || n > accountPasswordMax) {
-			err = httpin.OverLimit(name, accountPasswordMax, fmt.Sprintf("must have %d to %d characters", accountPasswordMin, accountPasswordMax))
+			err = httpin.OverLimit(name, accountPasswordMax, fmt.Sprintf("must have %d to %d characters", AccountPasswordMin, accountPasswordMax))
 		}
 		return password, err
 	}
@@ -122,18 +122,18 @@ func invalidCredentials() error {
 	return fault.New(fault.InvalidCredentials, "Invalid email or password")
 }
 
-func emailTaken() error {
+func EmailTaken() error {
 	return endpoint.FailedAt("email", fault.EmailTaken, "There is an account with this email already.")
 }
 
 // registerUser makes a Free account. The user is stored first, then the account is made. Where something stops in
 // between, the same registration or a login finishes it.
-func (s *Server) registerUser(c *endpoint.Call) error {
-	sent, err := readCredentials(c.Fields, accountPasswordMin)
+func (s *Accounts) registerUser(c *endpoint.Call) error {
+	sent, err := readCredentials(c.Fields, AccountPasswordMin)
 	if err != nil {
 		return err
 	}
-	u, email, err := s.signUp(c, sent)
+	u, email, err := s.SignUp(c, sent)
 	if err != nil {
 		return err
 	}
@@ -142,8 +142,8 @@ func (s *Server) registerUser(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusCreated, view)
 }
 
-// signUp makes a Free account and opens a session of it. Of the usage it says what a new account has.
-func (s *Server) signUp(c *endpoint.Call, sent credentials) (u *event.UsageAnswer, email string, err error) {
+// SignUp makes a Free account and opens a session of it. Of the usage it says what a new account has.
+func (s *Accounts) SignUp(c *endpoint.Call, sent Credentials) (u *event.UsageAnswer, email string, err error) {
 	err = s.Counted(c.Ctx, fault.EmailTaken, func() error {
 		u, email, err = s.makeUser(c, sent)
 		return err
@@ -151,8 +151,8 @@ func (s *Server) signUp(c *endpoint.Call, sent credentials) (u *event.UsageAnswe
 	return u, email, err
 }
 
-func (s *Server) makeUser(c *endpoint.Call, sent credentials) (u *event.UsageAnswer, email string, err error) {
-	proposed, err := s.proposeAccount(c.Idem, sent.email)
+func (s *Accounts) makeUser(c *endpoint.Call, sent Credentials) (u *event.UsageAnswer, email string, err error) {
+	proposed, err := s.ProposeAccount(c.Idem, sent.Email)
 	if err != nil {
 		return nil, "", err
 	}
@@ -161,16 +161,16 @@ func (s *Server) makeUser(c *endpoint.Call, sent credentials) (u *event.UsageAns
 		return nil, "", err
 	}
 	create := &event.Command{
-		Account: user.Account, IdempotencyId: c.Idem, BodyHash: registrationHash(user, plan.Free),
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: RegistrationHash(user, plan.Free),
 		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
 	}
-	o, err := s.command(c, create)
+	o, err := s.Command(c, create)
 	for _, id := range c.OtherIdems { // while the secret is replaced: an edge with another one may have made the account
 		if fault.KindOf(err) != fault.EmailTaken {
 			break
 		}
 		create.IdempotencyId = id
-		o, err = s.command(c, create)
+		o, err = s.Command(c, create)
 	}
 	if err == nil {
 		err = s.keepAccount(c, user, nil) // the registration was sent again, and opens a session too
@@ -184,8 +184,8 @@ func (s *Server) makeUser(c *endpoint.Call, sent credentials) (u *event.UsageAns
 	return &event.UsageAnswer{Account: user.Account, Tier: o.Tier, CreatedMs: o.TimeMs}, user.Email, nil
 }
 
-// storeUser stores a user, or returns the one that has the email.
-func (s *Server) storeUser(r *event.RegisterUser) (*event.User, error) {
+// StoreUser stores a user, or returns the one that has the email.
+func (s *Accounts) StoreUser(r *event.RegisterUser) (*event.User, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Register{Register: r}})
 	if err != nil {
 		return nil, err
@@ -200,14 +200,14 @@ func (s *Server) storeUser(r *event.RegisterUser) (*event.User, error) {
 }
 
 // addUser stores a user, or returns the one of the same email and password.
-func (s *Server) addUser(c *endpoint.Call, sent credentials, proposed event.AccountID) (*event.User, error) {
-	hash, err := s.registrationHashes.Hash(s.ctx, sent.password)
+func (s *Accounts) addUser(c *endpoint.Call, sent Credentials, proposed event.AccountID) (*event.User, error) {
+	hash, err := s.registrationHashes.Hash(s.ctx, sent.Password)
 	if err != nil {
 		return nil, err
 	}
 	source, others := s.registrationSource(c)
-	user, err := s.storeUser(&event.RegisterUser{
-		Email: sent.email, Account: uint64(proposed), PasswordHash: string(hash), Source: source, OtherSources: others,
+	user, err := s.StoreUser(&event.RegisterUser{
+		Email: sent.Email, Account: uint64(proposed), PasswordHash: string(hash), Source: source, OtherSources: others,
 	})
 	if err != nil {
 		return nil, err
@@ -225,15 +225,15 @@ func (s *Server) addUser(c *endpoint.Call, sent credentials, proposed event.Acco
 	switch {
 	case same:
 		return user, nil
-	case user.Account == uint64(proposed): // only under the same Idempotency-Key, see proposeAccount
+	case user.Account == uint64(proposed): // only under the same Idempotency-Key, see ProposeAccount
 		return nil, endpoint.IdempotencyMismatch()
 	}
-	return nil, emailTaken()
+	return nil, EmailTaken()
 }
 
 // registrationSource is the keyed hash of the network that a registration comes from: an IPv4 /24 or an IPv6 /48. Whoever has
 // one address has the others of it, or can get them. others are its hashes under the other secrets that are accepted.
-func (s *Server) registrationSource(c *endpoint.Call) (source uint64, others []uint64) {
+func (s *Accounts) registrationSource(c *endpoint.Call) (source uint64, others []uint64) {
 	network := neighbourhoodBytes(s.http.Source(c.Ctx))
 	for _, id := range s.secret.OtherNetworks(network) {
 		others = append(others, uint64(id))
@@ -247,7 +247,7 @@ func neighbourhoodBytes(source netip.Addr) []byte {
 	return network.Addr().AsSlice()[:max(0, network.Bits()/8)]
 }
 
-func (s *Server) registrationLimit(a *event.UserAnswer) error {
+func (s *Accounts) registrationLimit(a *event.UserAnswer) error {
 	now := s.Now()
 	wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
 	e := fault.New(fault.RegistrationLimit, "Limit of %d new accounts a day for one network reached. Try again tomorrow.", a.Limit)
@@ -255,10 +255,10 @@ func (s *Server) registrationLimit(a *event.UserAnswer) error {
 	return e
 }
 
-// proposeAccount draws the account that a registration makes. Under an Idempotency-Key it is always the same one for an
+// ProposeAccount draws the account that a registration makes. Under an Idempotency-Key it is always the same one for an
 // email, and of the same partition for all emails, since the fold of that partition remembers the key. An account that was made
 // so and is erased is none of them: nobody may get its id.
-func (s *Server) proposeAccount(idem []byte, email string) (event.AccountID, error) {
+func (s *Accounts) ProposeAccount(idem []byte, email string) (event.AccountID, error) {
 	if len(idem) == 0 {
 		return event.NewAccountID(), nil
 	}
@@ -279,7 +279,7 @@ var errProposals = errors.New("each account that an Idempotency-Key may make was
 const mostProposals = 16
 
 // accountsFor are the accounts that an Idempotency-Key may make, always in the same order.
-func (s *Server) accountsFor(idem []byte, email string) iter.Seq[event.AccountID] {
+func (s *Accounts) accountsFor(idem []byte, email string) iter.Seq[event.AccountID] {
 	want := event.Partition(idem, s.partitions)
 	seed := append([]byte(strings.ToLower(email)), idem...)
 	return func(yield func(event.AccountID) bool) {
@@ -296,14 +296,14 @@ func (s *Server) accountsFor(idem []byte, email string) iter.Seq[event.AccountID
 	}
 }
 
-// registrationHash is the hash that registrations under one Idempotency-Key are compared by. It goes to a journal that is
+// RegistrationHash is the hash that registrations under one Idempotency-Key are compared by. It goes to a journal that is
 // kept for ever, so that it must not be made of the email or the password. The account stands for the email.
-func registrationHash(user *event.User, tier plan.Tier) uint64 {
+func RegistrationHash(user *event.User, tier plan.Tier) uint64 {
 	return event.BodyHash(event.AccountID(user.Account).Bytes(), []byte(tier.String()))
 }
 
-// command has billing execute an account command, and turns its refusals into errors.
-func (s *Server) command(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
+// Command has billing execute an account command, and turns its refusals into errors.
+func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
 	id := c.ID()
 	cmd.RequestId = id[:]
 	if c.Admin != "" {
@@ -322,7 +322,7 @@ func (s *Server) command(c *endpoint.Call, cmd *event.Command) (*event.CommandOu
 	case event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND:
 		return nil, endpoint.NotFound()
 	case event.CommandStatus_COMMAND_ACCOUNT_EXISTS:
-		return nil, emailTaken()
+		return nil, EmailTaken()
 	case event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS:
 		return nil, endpoint.FailedAt("amount", fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
 	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
@@ -343,25 +343,25 @@ func (s *Server) command(c *endpoint.Call, cmd *event.Command) (*event.CommandOu
 			return o, nil // it is stored, by instances of billing of which some don't know notes yet
 		case *event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
 			*event.Command_SetSpendingCap:
-			return nil, endpoint.Unavailable(errOldRules) // what they name was checked before
+			return nil, endpoint.Unavailable(ErrOldRules) // what they name was checked before
 		case *event.Command_Suspend, *event.Command_Resume, *event.Command_DeleteAccount, *event.Command_KeepAccount,
 			*event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
-			return nil, endpoint.Unavailable(errOldRules)
+			return nil, endpoint.Unavailable(ErrOldRules)
 		}
 		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")
 	}
 	return nil, endpoint.ErrUnknownOutcome
 }
 
-var errOldRules = errors.New("some instances of billing are of a version that does not know this command")
+var ErrOldRules = errors.New("some instances of billing are of a version that does not know this command")
 
 // login opens a session.
-func (s *Server) login(c *endpoint.Call) error {
+func (s *Accounts) login(c *endpoint.Call) error {
 	sent, err := readCredentials(c.Fields, 1)
 	if err != nil {
 		return err
 	}
-	u, email, err := s.signIn(c, sent)
+	u, email, err := s.SignIn(c, sent)
 	if err != nil {
 		return err
 	}
@@ -370,8 +370,8 @@ func (s *Server) login(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, view)
 }
 
-// signIn opens a session. It takes as long for an email that nobody has.
-func (s *Server) signIn(c *endpoint.Call, sent credentials) (u *event.UsageAnswer, email string, err error) {
+// SignIn opens a session. It takes as long for an email that nobody has.
+func (s *Accounts) SignIn(c *endpoint.Call, sent Credentials) (u *event.UsageAnswer, email string, err error) {
 	var user *event.User
 	err = s.Counted(c.Ctx, fault.InvalidCredentials, func() error {
 		user, err = s.checkCredentials(c, sent)
@@ -397,8 +397,8 @@ func (s *Server) signIn(c *endpoint.Call, sent credentials) (u *event.UsageAnswe
 	return u, user.Email, nil
 }
 
-func (s *Server) checkCredentials(c *endpoint.Call, sent credentials) (*event.User, error) {
-	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: sent.email}}})
+func (s *Accounts) checkCredentials(c *endpoint.Call, sent Credentials) (*event.User, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: sent.Email}}})
 	if err != nil {
 		return nil, err
 	}
@@ -415,15 +415,15 @@ func (s *Server) checkCredentials(c *endpoint.Call, sent credentials) (*event.Us
 
 // tryPassword tells whether the password is the user's. Its limits, its answer and its time are the same for an address that
 // nobody has, where user is nil, and for one whose user has no password.
-func (s *Server) tryPassword(c *endpoint.Call, hashes *password.Hasher, user *event.User, sent credentials) (right bool, err error) {
-	try, err := s.GuessPassword(c, sent.email)
+func (s *Accounts) tryPassword(c *endpoint.Call, hashes *password.Hasher, user *event.User, sent Credentials) (right bool, err error) {
+	try, err := s.GuessPassword(c, sent.Email)
 	if err != nil {
 		return false, err
 	}
 	if user.GetPasswordHash() == "" {
-		_, err = hashes.Hash(s.ctx, sent.password) // the same work as a check
+		_, err = hashes.Hash(s.ctx, sent.Password) // the same work as a check
 	} else {
-		right, err = hashes.Check(s.ctx, []byte(user.PasswordHash), sent.password)
+		right, err = hashes.Check(s.ctx, []byte(user.PasswordHash), sent.Password)
 	}
 	switch {
 	case err != nil:
@@ -434,8 +434,8 @@ func (s *Server) tryPassword(c *endpoint.Call, hashes *password.Hasher, user *ev
 	return right, err
 }
 
-func (s *Server) finishRegistration(c *endpoint.Call, user *event.User) (*event.UsageAnswer, error) {
-	_, err := s.command(c, &event.Command{
+func (s *Accounts) finishRegistration(c *endpoint.Call, user *event.User) (*event.UsageAnswer, error) {
+	_, err := s.Command(c, &event.Command{
 		Account: user.Account, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
 	})
 	if err != nil && fault.KindOf(err) != fault.EmailTaken { // taken: another login was faster
@@ -445,14 +445,14 @@ func (s *Server) finishRegistration(c *endpoint.Call, user *event.User) (*event.
 }
 
 // logout closes the session where there is one.
-func (s *Server) logout(c *endpoint.Call) error {
-	if err := s.signOut(c); err != nil {
+func (s *Accounts) logout(c *endpoint.Call) error {
+	if err := s.SignOut(c); err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-func (s *Server) signOut(c *endpoint.Call) error {
+func (s *Accounts) SignOut(c *endpoint.Call) error {
 	if token := s.SessionToken(c.Ctx); token != "" {
 		_, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CloseSession{
 			CloseSession: &event.CloseSession{SessionHash: apikey.HashToken(token)},
@@ -465,7 +465,7 @@ func (s *Server) signOut(c *endpoint.Call) error {
 	return nil
 }
 
-func (s *Server) profile(c *endpoint.Call) error {
+func (s *Accounts) profile(c *endpoint.Call) error {
 	u, email, err := s.ownUsage(c)
 	if err != nil {
 		return err
@@ -473,14 +473,14 @@ func (s *Server) profile(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, viewProfile(u, email))
 }
 
-// emailOf is the email of an account, "" where it has none.
-func (s *Server) emailOf(account event.AccountID) (string, error) {
-	user, err := s.userOf(account)
+// EmailOf is the email of an account, "" where it has none.
+func (s *Accounts) EmailOf(account event.AccountID) (string, error) {
+	user, err := s.UserOf(account)
 	return user.GetEmail(), err
 }
 
-// userOf is the user of an account, nil where there is none.
-func (s *Server) userOf(account event.AccountID) (*event.User, error) {
+// UserOf is the user of an account, nil where there is none.
+func (s *Accounts) UserOf(account event.AccountID) (*event.User, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Account: uint64(account)}}})
 	if err != nil {
 		return nil, err
@@ -491,38 +491,38 @@ func (s *Server) userOf(account event.AccountID) (*event.User, error) {
 	return a.User, nil
 }
 
-// newKeyView is a key that was made, shown this once.
-type newKeyView struct {
+// NewKeyView is a key that was made, shown this once.
+type NewKeyView struct {
 	endpoint.Success
 	APIKey string  `json:"apiKey"`
 	Key    keyView `json:"key"`
 }
 
 // regenerateKey makes a new key the only one.
-func (s *Server) regenerateKey(c *endpoint.Call) error {
-	made, err := s.makeKey(c, c.Who.Account)
+func (s *Accounts) regenerateKey(c *endpoint.Call) error {
+	made, err := s.MakeKey(c, c.Who.Account)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
-// makeKey makes a new key the account's only one. The outcome comes from the fold that admits requests, so that no request with the
+// MakeKey makes a new key the account's only one. The outcome comes from the fold that admits requests, so that no request with the
 // old key is admitted after it.
-func (s *Server) makeKey(c *endpoint.Call, account event.AccountID) (*newKeyView, error) {
-	key := s.newKey(c, account)
-	o, err := s.command(c, &event.Command{
+func (s *Accounts) MakeKey(c *endpoint.Call, account event.AccountID) (*NewKeyView, error) {
+	key := s.NewKey(c, account)
+	o, err := s.Command(c, &event.Command{
 		Account: uint64(account), IdempotencyId: c.Idem, BodyHash: c.Hash,
-		Action: &event.Command_RotateKey{RotateKey: s.rotation(key)},
+		Action: &event.Command_RotateKey{RotateKey: s.Rotation(key)},
 	})
 	if err != nil {
 		return nil, err
 	}
-	if key, err = s.madeKey(c, key, o); err != nil {
+	if key, err = s.MadeKey(c, key, o); err != nil {
 		return nil, err
 	}
 	text := s.secret.Format(key)
-	return &newKeyView{
+	return &NewKeyView{
 		Success: endpoint.Succeeded(), APIKey: text,
 		Key: keyView{Prefix: apikey.Prefix(text), Version: o.KeyVersion, CreatedAt: endpoint.FormatTime(o.KeyCreatedMs)},
 	}, nil

@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"bytes"
@@ -31,8 +31,8 @@ type sessionView struct {
 }
 
 // listSessions lists the sessions of the account.
-func (s *Server) listSessions(c *endpoint.Call) error {
-	sessions, err := s.sessionsOf(c)
+func (s *Accounts) listSessions(c *endpoint.Call) error {
+	sessions, err := s.SessionsOf(c)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (s *Server) listSessions(c *endpoint.Call) error {
 	out := sessionList{Success: endpoint.Succeeded(), Sessions: make([]sessionView, 0, len(sessions))}
 	for _, session := range sessions {
 		out.Sessions = append(out.Sessions, sessionView{
-			ID:        sessionID(session.SessionHash),
+			ID:        SessionID(session.SessionHash),
 			CreatedAt: endpoint.OptionalTime(session.CreatedMs), LastSeenAt: endpoint.OptionalTime(session.SeenMs),
 			ExpiresAt: endpoint.FormatTime(session.ExpiresMs), Current: bytes.Equal(session.SessionHash, current),
 			Client: session.Agent, Network: session.Network,
@@ -49,8 +49,8 @@ func (s *Server) listSessions(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
-// sessionsOf are the sessions of the account that calls, the one that was used last first.
-func (s *Server) sessionsOf(c *endpoint.Call) ([]*event.OpenSession, error) {
+// SessionsOf are the sessions of the account that calls, the one that was used last first.
+func (s *Accounts) SessionsOf(c *endpoint.Call) ([]*event.OpenSession, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_ListSessions{
 		ListSessions: &event.ListSessions{Account: uint64(c.Who.Account)},
 	}})
@@ -63,19 +63,19 @@ func (s *Server) sessionsOf(c *endpoint.Call) ([]*event.OpenSession, error) {
 	return a.Sessions, nil
 }
 
-// sessionID is the id of a session in the API.
-func sessionID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), sessionIDPrefix)]) }
+// SessionID is the id of a session in the API.
+func SessionID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), sessionIDPrefix)]) }
 
 // endSession ends one session of the account, which may be this one.
-func (s *Server) endSession(c *endpoint.Call) error {
-	if _, err := s.endedSession(c); err != nil {
+func (s *Accounts) endSession(c *endpoint.Call) error {
+	if _, err := s.EndedSession(c); err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-// endedSession ends the session that the path names. It tells whether that is the one of the call.
-func (s *Server) endedSession(c *endpoint.Call) (own bool, err error) {
+// EndedSession ends the session that the path names. It tells whether that is the one of the call.
+func (s *Accounts) EndedSession(c *endpoint.Call) (own bool, err error) {
 	prefix, err := hex.DecodeString(c.Param("id"))
 	if err != nil || len(prefix) != sessionIDPrefix {
 		return false, endpoint.NotFound()

@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxTable     = 10_000 // entries of a ledger as a table
+	MaxTable     = 10_000 // entries of a ledger as a table
 	tablePage    = 1000   // of them that billing is asked for at a time
 	tablePages   = 50     // that one call asks for: a search may have many pages with few entries
 	requestChars = 36
@@ -40,14 +40,14 @@ type entryView struct {
 	Reason    *string `json:"reason"`
 }
 
-// ledgerSearch is what a caller asks of the ledger.
-type ledgerSearch struct {
+// LedgerSearch is what a caller asks of the ledger.
+type LedgerSearch struct {
 	asked event.LedgerQuery
 	to    *moment // nil: until now
 }
 
-// fields are the parameters of a search.
-func (l *ledgerSearch) fields() httpin.Fields {
+// Fields are the parameters of a search.
+func (l *LedgerSearch) Fields() httpin.Fields {
 	q := &l.asked
 	return httpin.Fields{
 		"cursor":   httpin.To(&q.Cursor, endpoint.OpaqueCursor),
@@ -64,12 +64,12 @@ func (l *ledgerSearch) fields() httpin.Fields {
 			return err
 		},
 		"requestId": httpin.To(&q.RequestId, requestIDField),
-		"q":         httpin.To(&q.Reason, httpin.Line(reasonChars)),
+		"q":         httpin.To(&q.Reason, httpin.Line(ReasonChars)),
 	}
 }
 
-// query is the search, once its fields are read.
-func (l *ledgerSearch) query() (*event.LedgerQuery, error) {
+// Query is the search, once its fields are read.
+func (l *LedgerSearch) Query() (*event.LedgerQuery, error) {
 	if l.to != nil {
 		if l.asked.ToMs = l.to.end; l.asked.ToMs <= l.asked.FromMs {
 			return nil, httpin.InvalidField("from", "must be before to")
@@ -78,20 +78,20 @@ func (l *ledgerSearch) query() (*event.LedgerQuery, error) {
 	return &l.asked, nil
 }
 
-// ledger answers with a page of the ledger in JSON, or with a table of up to maxTable entries.
-func (s *Server) ledger(c *endpoint.Call) error {
+// ledger answers with a page of the ledger in JSON, or with a table of up to MaxTable entries.
+func (s *Accounts) ledger(c *endpoint.Call) error {
 	table := wantsCSV(c)
 	most, limit := uint64(endpoint.MaxPage), uint64(endpoint.DefaultPage)
 	if table {
-		most, limit = maxTable, maxTable
+		most, limit = MaxTable, MaxTable
 	}
-	search := &ledgerSearch{}
-	fields := search.fields()
+	search := &LedgerSearch{}
+	fields := search.Fields()
 	fields["limit"] = httpin.To(&limit, httpin.CountField(most))
 	if err := httpin.QueryFields(c.Ctx, fields.Set); err != nil {
 		return err
 	}
-	q, err := search.query()
+	q, err := search.Query()
 	if err != nil {
 		return err
 	}
@@ -99,17 +99,17 @@ func (s *Server) ledger(c *endpoint.Call) error {
 		return err
 	}
 	if table {
-		return s.ledgerTable(c, q, int(limit))
+		return s.LedgerTable(c, q, int(limit))
 	}
 	q.Limit = uint32(limit)
-	page, err := s.ledgerPage(c.Who.Account, q)
+	page, err := s.LedgerPage(c.Who.Account, q)
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, viewLedger(page))
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewLedger(page))
 }
 
-func (s *Server) ledgerPage(account event.AccountID, q *event.LedgerQuery) (*event.LedgerAnswer, error) {
+func (s *Accounts) LedgerPage(account event.AccountID, q *event.LedgerQuery) (*event.LedgerAnswer, error) {
 	a, err := s.Query(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
 	if err != nil {
 		return nil, err
@@ -120,16 +120,16 @@ func (s *Server) ledgerPage(account event.AccountID, q *event.LedgerQuery) (*eve
 	return a.GetLedger(), nil
 }
 
-// ledgerTable answers in CSV. Where there are more entries, the Link header leads to the rest.
-func (s *Server) ledgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int) error {
+// LedgerTable answers in CSV. Where there are more entries, the Link header leads to the rest.
+func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int) error {
 	var records [][]string
 	for asked := 1; ; asked++ {
 		q.Limit = uint32(min(limit-len(records), tablePage))
-		page, err := s.ledgerPage(c.Who.Account, q)
+		page, err := s.LedgerPage(c.Who.Account, q)
 		if err != nil {
 			return err
 		}
-		for _, e := range viewLedger(page).Entries {
+		for _, e := range ViewLedger(page).Entries {
 			records = append(records, []string{
 				e.ID, e.Time, e.Type, endpoint.Optional(e.QuotaKey), e.Amount, e.Balance, endpoint.Optional(e.RequestID), cell(endpoint.Optional(e.Reason)),
 			})
@@ -146,7 +146,7 @@ func (s *Server) ledgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int) 
 }
 
 // nextTable is the path and query of the same call that goes on behind a cursor.
-func (s *Server) nextTable(c *endpoint.Call, cursor []byte) string {
+func (s *Accounts) nextTable(c *endpoint.Call, cursor []byte) string {
 	args := fasthttp.AcquireArgs()
 	defer fasthttp.ReleaseArgs(args)
 	c.Context().QueryArgs().CopyTo(args)
@@ -206,7 +206,7 @@ func momentField(name string, v httpin.Value) (moment, error) {
 	return moment{at.UnixMilli(), at.UnixMilli()}, nil
 }
 
-func viewLedger(l *event.LedgerAnswer) ledgerView {
+func ViewLedger(l *event.LedgerAnswer) ledgerView {
 	out := ledgerView{Success: endpoint.Succeeded(), Entries: make([]entryView, 0, len(l.Entries))}
 	for _, e := range l.Entries {
 		out.Entries = append(out.Entries, entryView{

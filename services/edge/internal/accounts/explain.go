@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"strconv"
@@ -57,49 +57,28 @@ type positionView struct {
 }
 
 // explain says how a request of the account's own was decided.
-func (s *Server) explain(c *endpoint.Call) error {
-	id, err := explainedID(c)
+func (s *Accounts) explain(c *endpoint.Call) error {
+	id, err := ExplainedID(c)
 	if err != nil {
 		return err
 	}
 	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
-	e, err := s.explainOwn(c, bus.Question{Request: id})
+	e, err := s.ExplainOwn(c, bus.Question{Request: id})
 	if err != nil {
 		return err
 	}
-	return s.explained(c, e)
+	return s.Explained(c, e)
 }
 
-// explainOwn asks how a request of the account that calls was decided.
-func (s *Server) explainOwn(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
+// ExplainOwn asks how a request of the account that calls was decided.
+func (s *Accounts) ExplainOwn(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
 	e, err := s.bus.Explain(s.ctx, c.Who.Account, q)
 	if err == nil && e.Answer != nil && (e.Answer.Anonymous || e.Answer.Account != uint64(c.Who.Account)) {
 		err = endpoint.NotFound()
 	}
 	return e, err
-}
-
-// explainAny says how a request of any account, or of none, was decided.
-func (s *Server) explainAny(c *endpoint.Call) error {
-	id, err := explainedID(c)
-	if err != nil {
-		return err
-	}
-	e, err := s.explainForAdmin(c, bus.Question{Request: id})
-	if err != nil {
-		return err
-	}
-	return s.explained(c, e)
-}
-
-// explainForAdmin asks how a request of any account was decided, and has the journal tell of that.
-func (s *Server) explainForAdmin(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
-	if err := s.note(c, 0, noteExplain, q.Request.String()); err != nil {
-		return nil, err
-	}
-	return s.bus.ExplainAny(s.ctx, q)
 }
 
 type progressView struct {
@@ -108,18 +87,18 @@ type progressView struct {
 	Total uint64 `json:"total"`
 }
 
-// explained answers with the explanation, or with how far billing is. Then the same call leads to it later.
-func (s *Server) explained(c *endpoint.Call, e *bus.Explanation) error {
+// Explained answers with the explanation, or with how far billing is. Then the same call leads to it later.
+func (s *Accounts) Explained(c *endpoint.Call, e *bus.Explanation) error {
 	if e.Answer != nil {
-		return s.JSON(c.Ctx, fiber.StatusOK, explanationView{Success: endpoint.Succeeded(), Request: viewExplained(e.Answer)})
+		return s.JSON(c.Ctx, fiber.StatusOK, explanationView{Success: endpoint.Succeeded(), Request: ViewExplained(e.Answer)})
 	}
 	c.Location(c.Path())
 	c.Set(fiber.HeaderRetryAfter, "1")
 	return s.JSON(c.Ctx, fiber.StatusAccepted, progressView{Success: endpoint.Succeeded(), Done: e.Done, Total: e.Total})
 }
 
-// explainedID is the id in the path; 404 for text that is no request id.
-func explainedID(c *endpoint.Call) (event.RequestID, error) {
+// ExplainedID is the id in the path; 404 for text that is no request id.
+func ExplainedID(c *endpoint.Call) (event.RequestID, error) {
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("requestId")))
 	if err != nil {
 		return event.RequestID{}, endpoint.NotFound()
@@ -127,11 +106,11 @@ func explainedID(c *endpoint.Call) (event.RequestID, error) {
 	return id, nil
 }
 
-func viewExplained(e *event.ExplainAnswer) explainedView {
+func ViewExplained(e *event.ExplainAnswer) explainedView {
 	v := e.GetVerdict()
 	out := explainedView{
 		Anonymous: e.Anonymous, QuotaKey: plan.QuotaKey(e.QuotaKey).String(), Time: endpoint.FormatTime(e.TimeMs),
-		Decision: decisionName(v), ChargeSource: chargeName(e.Charge, v.GetLimit()), Settlement: endpoint.OptionalText(e.Settlement),
+		Decision: DecisionName(v), ChargeSource: chargeName(e.Charge, v.GetLimit()), Settlement: endpoint.OptionalText(e.Settlement),
 		Limit: v.GetLimit(), UsedBefore: e.UsedBefore, UsedAfter: e.UsedAfter,
 		Price: endpoint.Credits(e.PriceMicros), Cost: endpoint.Credits(e.CostMicros), PricesSince: endpoint.FormatTime(e.BookMs), Explanation: inWords(e),
 		Grants:  make([]grantUseView, 0, len(e.Grants)),
@@ -160,8 +139,8 @@ func viewExplained(e *event.ExplainAnswer) explainedView {
 	return out
 }
 
-// decisionName is the code that the decision has in the API.
-func decisionName(v *event.Verdict) string {
+// DecisionName is the code that the decision has in the API.
+func DecisionName(v *event.Verdict) string {
 	switch d := v.GetDecision(); {
 	case d == event.Decision_INVALID_KEY:
 		return string(fault.InvalidAPIKey)

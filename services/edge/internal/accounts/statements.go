@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"math/big"
@@ -56,23 +56,23 @@ type storageDayView struct {
 }
 
 // statement answers for one month. A month that has not begun, or was over before the account was made, is 404.
-func (s *Server) statement(c *endpoint.Call) error {
+func (s *Accounts) statement(c *endpoint.Call) error {
 	period := c.Param("period")
-	start, err := parsePeriod(period)
+	start, err := ParsePeriod(period)
 	if err != nil {
 		return err
 	}
 	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
-	a, err := s.statementOf(c, period)
+	a, err := s.StatementOf(c, period)
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, viewStatement(a, start))
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewStatement(a, start))
 }
 
-func (s *Server) statementOf(c *endpoint.Call, period string) (*event.StatementAnswer, error) {
+func (s *Accounts) StatementOf(c *endpoint.Call, period string) (*event.StatementAnswer, error) {
 	a, err := s.Query(c.Who.Account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
 	if err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func (s *Server) statementOf(c *endpoint.Call, period string) (*event.StatementA
 	return a.GetStatement(), nil
 }
 
-// parsePeriod reads a month like 2026-11 and returns when it begins.
-func parsePeriod(text string) (time.Time, error) {
+// ParsePeriod reads a month like 2026-11 and returns when it begins.
+func ParsePeriod(text string) (time.Time, error) {
 	start, err := time.Parse("2006-01", text)
 	if err != nil || start.Format("2006-01") != text {
 		return time.Time{}, httpin.InvalidField("period", "must be a month like 2026-11")
@@ -92,7 +92,7 @@ func parsePeriod(text string) (time.Time, error) {
 	return start, nil
 }
 
-func viewStatement(a *event.StatementAnswer, start time.Time) statementView {
+func ViewStatement(a *event.StatementAnswer, start time.Time) statementView {
 	out := statementView{
 		Success: endpoint.Succeeded(), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
 		Start: endpoint.FormatTime(start.UnixMilli()), End: endpoint.FormatTime(start.AddDate(0, 1, 0).UnixMilli()),

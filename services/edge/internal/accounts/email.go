@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"bytes"
@@ -15,17 +15,17 @@ import (
 )
 
 // changeEmail gives the account of the session another address. Its sessions stay.
-func (s *Server) changeEmail(c *endpoint.Call) error {
-	if err := s.newEmail(c); err != nil {
+func (s *Accounts) changeEmail(c *endpoint.Call) error {
+	if err := s.NewEmail(c); err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-// newEmail sets the email that the body has.
-func (s *Server) newEmail(c *endpoint.Call) error {
+// NewEmail sets the email that the body has.
+func (s *Accounts) NewEmail(c *endpoint.Call) error {
 	var email string
-	current, err := readWithPassword(c.Fields, httpin.Fields{"email": httpin.To(&email, emailField)})
+	current, err := readWithPassword(c.Fields, httpin.Fields{"email": httpin.To(&email, EmailField)})
 	if err == nil && email == "" {
 		err = httpin.InvalidField("email", "is required")
 	}
@@ -65,7 +65,7 @@ func emailChange(idem []byte, email string) []byte {
 }
 
 // storeEmail tells no more of other accounts than a registration does, and counts as one that fails.
-func (s *Server) storeEmail(c *endpoint.Call, set *event.SetEmail) error {
+func (s *Accounts) storeEmail(c *endpoint.Call, set *event.SetEmail) error {
 	if err := s.CheckFailures(s.http.Source(c.Ctx)); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *Server) storeEmail(c *endpoint.Call, set *event.SetEmail) error {
 	case a.Status == event.UserStatus_USER_OK:
 		return nil
 	case a.Status == event.UserStatus_USER_EXISTS:
-		return s.SourceFailed(c.Ctx, emailTaken())
+		return s.SourceFailed(c.Ctx, EmailTaken())
 	case a.Status == event.UserStatus_USER_CHANGED:
 		return endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
 	case a.Status == event.UserStatus_USER_NOT_FOUND:

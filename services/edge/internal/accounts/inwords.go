@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"fmt"
@@ -164,7 +164,7 @@ func (w *wording) refusal() string {
 		return passed
 	case event.Decision_DECISION_UNSPECIFIED, event.Decision_ADMITTED:
 	}
-	return "the decision was " + decisionName(w.v)
+	return "the decision was " + DecisionName(w.v)
 }
 
 func capPeriod(p event.CapPeriod) string {

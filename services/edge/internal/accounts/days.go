@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	mostDays   = 400 // of a question, and as long as days are kept
+	MostDays   = 400 // of a question, and as long as days are kept
 	dateFormat = time.DateOnly
 	daySeconds = 24 * 60 * 60
 )
@@ -39,13 +39,13 @@ type usageDayView struct {
 	CreditsSpent string  `json:"creditsSpent"`
 }
 
-// daysBy says what the usage of a day is split by.
-type daysBy struct{ quotaKey, key bool }
+// DaysBy says what the usage of a day is split by.
+type DaysBy struct{ QuotaKey, Key bool }
 
 // usageDays answers with the usage of the account by day.
-func (s *Server) usageDays(c *endpoint.Call) error {
+func (s *Accounts) usageDays(c *endpoint.Call) error {
 	var from, to time.Time
-	by := daysBy{quotaKey: true, key: true}
+	by := DaysBy{QuotaKey: true, Key: true}
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
 		"from": httpin.To(&from, dateField), "to": httpin.To(&to, dateField), "by": httpin.To(&by, daysByField),
 	}.Set)
@@ -58,21 +58,21 @@ func (s *Server) usageDays(c *endpoint.Call) error {
 	if from.IsZero() {
 		from = time.Date(to.Year(), to.Month(), 1, 0, 0, 0, 0, time.UTC)
 	}
-	first, last := dayNumber(from), dayNumber(to)
+	first, last := DayNumber(from), DayNumber(to)
 	switch {
 	case last < first:
 		return httpin.InvalidField("from", "must not be after to")
-	case last-first >= mostDays:
-		return httpin.OverLimit("from", mostDays, "must be at most 400 days up to to, both of them included")
+	case last-first >= MostDays:
+		return httpin.OverLimit("from", MostDays, "must be at most 400 days up to to, both of them included")
 	}
 	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
-	a, err := s.daysOf(c.Who.Account, first, last)
+	a, err := s.DaysOf(c.Who.Account, first, last)
 	if err != nil {
 		return err
 	}
-	out := viewDays(a, by)
+	out := ViewDays(a, by)
 	if !wantsCSV(c) {
 		return s.JSON(c.Ctx, fiber.StatusOK, out)
 	}
@@ -86,8 +86,8 @@ func (s *Server) usageDays(c *endpoint.Call) error {
 	return sendCSV(c, name, []string{"day", "quotaKey", "key", "used", "overage", "creditsSpent"}, records)
 }
 
-// daysOf asks for the usage of an account from a day to another, both included.
-func (s *Server) daysOf(account event.AccountID, first, last int64) (*event.UsageDaysAnswer, error) {
+// DaysOf asks for the usage of an account from a day to another, both included.
+func (s *Accounts) DaysOf(account event.AccountID, first, last int64) (*event.UsageDaysAnswer, error) {
 	a, err := s.Query(account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
 		FromDay: uint32(first), ToDay: uint32(last),
 	}}})
@@ -109,16 +109,16 @@ func dateField(name string, v httpin.Value) (time.Time, error) {
 	return day, nil
 }
 
-func dayNumber(day time.Time) int64 { return day.Unix() / daySeconds }
+func DayNumber(day time.Time) int64 { return day.Unix() / daySeconds }
 
-// daysByField reads what to split the usage of a day by: quotaKey, key, both, or day for neither.
-func daysByField(name string, v httpin.Value) (by daysBy, err error) {
+// daysByField reads what to split the usage of a day by: QuotaKey, key, both, or day for neither.
+func daysByField(name string, v httpin.Value) (by DaysBy, err error) {
 	for part := range strings.SplitSeq(string(v.Text), ",") {
 		switch part {
 		case "quotaKey":
-			by.quotaKey = true
+			by.QuotaKey = true
 		case "key":
-			by.key = true
+			by.Key = true
 		case "day":
 		default:
 			return by, httpin.InvalidField(name, "must be quotaKey, key, both with a comma between them, or day")
@@ -127,8 +127,8 @@ func daysByField(name string, v httpin.Value) (by daysBy, err error) {
 	return by, nil
 }
 
-// viewDays sums what the question does not split by.
-func viewDays(a *event.UsageDaysAnswer, by daysBy) usageDaysView {
+// ViewDays sums what the question does not split by.
+func ViewDays(a *event.UsageDaysAnswer, by DaysBy) usageDaysView {
 	out := usageDaysView{Success: endpoint.Succeeded(), Days: make([]usageDayView, 0, len(a.Days))}
 	if a.SinceMs != 0 {
 		out.Since = new(endpoint.FormatTime(a.SinceMs))
@@ -138,10 +138,10 @@ func viewDays(a *event.UsageDaysAnswer, by daysBy) usageDaysView {
 		sums := map[row]*event.DayUsage{}
 		for _, u := range d.Usage {
 			var at row
-			if by.quotaKey {
+			if by.QuotaKey {
 				at.quotaKey = u.QuotaKey
 			}
-			if by.key {
+			if by.Key {
 				at.key = u.Key
 			}
 			sum := sums[at]
@@ -159,10 +159,10 @@ func viewDays(a *event.UsageDaysAnswer, by daysBy) usageDaysView {
 				Day:  dayText(d.Day),
 				Used: sum.Used, Overage: sum.Overage, CreditsSpent: credit.Micros(sum.SpentMicros).String(),
 			}
-			if by.quotaKey {
+			if by.QuotaKey {
 				v.QuotaKey = new(plan.QuotaKey(at.quotaKey).String())
 			}
-			if by.key {
+			if by.Key {
 				v.Key = new(apikey.ID(at.key))
 			}
 			out.Days = append(out.Days, v)

@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"strings"
@@ -110,7 +110,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	heldByKey, heldByCap := refused(event.Decision_KEY_QUOTA_EXHAUSTED), refused(event.Decision_SPENDING_CAP_REACHED)
 	heldByKey.Verdict.Held, heldByCap.Verdict.Held, heldByCap.Verdict.Cap = true, true, &event.SpendingCap{}
 	for _, e := range []*event.ExplainAnswer{held, heldByKey, heldByCap} {
-		if name := decisionName(e.Verdict); name != "quota_held" {
+		if name := DecisionName(e.Verdict); name != "quota_held" {
 			t.Errorf("%v is called %s", e.Verdict.Decision, name)
 		}
 	}

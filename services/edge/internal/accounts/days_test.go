@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"testing"
@@ -23,15 +23,15 @@ func daysOfTwoKeys() *event.UsageDaysAnswer {
 // TestDaysAreSplitByWhatIsAskedFor, and all splits sum to the same.
 func TestDaysAreSplitByWhatIsAskedFor(t *testing.T) {
 	for _, c := range []struct {
-		by   daysBy
+		by   DaysBy
 		want []string // quota key and API key of each line
 	}{
-		{daysBy{}, []string{" ", " "}},
-		{daysBy{quotaKey: true}, []string{"pastes.get ", "pasteLite.create ", "pastes.get "}},
-		{daysBy{key: true}, []string{" default", " k2", " k2"}},
-		{daysBy{quotaKey: true, key: true}, []string{"pastes.get default", "pastes.get k2", "pasteLite.create default", "pastes.get k2"}},
+		{DaysBy{}, []string{" ", " "}},
+		{DaysBy{QuotaKey: true}, []string{"pastes.get ", "pasteLite.create ", "pastes.get "}},
+		{DaysBy{Key: true}, []string{" default", " k2", " k2"}},
+		{DaysBy{QuotaKey: true, Key: true}, []string{"pastes.get default", "pastes.get k2", "pasteLite.create default", "pastes.get k2"}},
 	} {
-		view := viewDays(daysOfTwoKeys(), c.by)
+		view := ViewDays(daysOfTwoKeys(), c.by)
 		var used, overage int64
 		for n, d := range view.Days {
 			if n >= len(c.want) || endpoint.Optional(d.QuotaKey)+" "+endpoint.Optional(d.Key) != c.want[n] {

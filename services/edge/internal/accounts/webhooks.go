@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"slices"
@@ -12,12 +12,12 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 )
 
-const maxWebhooks = 10 // of an account: the fold counts
+const MaxWebhooks = 10 // of an account: the fold counts
 
-// webhook is what the journal and the read model know of a webhook.
-type webhook struct {
-	rules *event.WebhookRules
-	url   string
+// Webhook is what the journal and the read model know of a webhook.
+type Webhook struct {
+	Rules *event.WebhookRules
+	URL   string
 }
 
 type webhookView struct {
@@ -29,10 +29,10 @@ type webhookView struct {
 	CreatedAt    string   `json:"createdAt"`
 }
 
-func viewWebhook(w webhook) webhookView {
-	rules := w.rules
+func viewWebhook(w Webhook) webhookView {
+	rules := w.Rules
 	out := webhookView{
-		ID: alert.WebhookName(rules.Webhook), URL: w.url, Events: []string{}, Thresholds: rules.Thresholds, CreatedAt: endpoint.FormatTime(rules.CreatedMs),
+		ID: alert.WebhookName(rules.Webhook), URL: w.URL, Events: []string{}, Thresholds: rules.Thresholds, CreatedAt: endpoint.FormatTime(rules.CreatedMs),
 	}
 	for _, t := range alert.Types() {
 		if rules.Events&alert.Bit(t) != 0 {
@@ -60,8 +60,8 @@ type oneWebhookView struct {
 }
 
 func tooManyWebhooks() error {
-	e := fault.New(fault.TooManyWebhooks, "An account has at most %d webhooks. Delete one first.", maxWebhooks)
-	e.Limit = new(int64(maxWebhooks))
+	e := fault.New(fault.TooManyWebhooks, "An account has at most %d webhooks. Delete one first.", MaxWebhooks)
+	e.Limit = new(int64(MaxWebhooks))
 	return e
 }
 
@@ -75,7 +75,7 @@ func pathWebhook(c *endpoint.Call) (uint64, error) {
 }
 
 // webhookRequest asks billing's read model about webhooks of the caller. A webhook that is not there is 404.
-func (s *Server) webhookRequest(c *endpoint.Call, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
+func (s *Accounts) webhookRequest(c *endpoint.Call, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
 	r.Account = uint64(c.Who.Account)
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Webhook{Webhook: r}})
 	if err != nil {
@@ -95,8 +95,8 @@ func (s *Server) webhookRequest(c *endpoint.Call, r *event.WebhookRequest) (*eve
 	return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
 }
 
-// webhookRules asks what the webhooks of the caller are told of.
-func (s *Server) webhookRules(c *endpoint.Call) ([]*event.WebhookRules, error) {
+// WebhookRules asks what the webhooks of the caller are told of.
+func (s *Accounts) WebhookRules(c *endpoint.Call) ([]*event.WebhookRules, error) {
 	a, err := s.Query(c.Who.Account, &event.Query{Query: &event.Query_Webhooks{Webhooks: &event.WebhooksQuery{}}})
 	if err != nil {
 		return nil, err
@@ -108,12 +108,12 @@ func (s *Server) webhookRules(c *endpoint.Call) ([]*event.WebhookRules, error) {
 }
 
 // ownWebhook is the webhook in the path with its rules, 404 where the caller has none of that id.
-func (s *Server) ownWebhook(c *endpoint.Call) (*event.WebhookRules, error) {
+func (s *Accounts) ownWebhook(c *endpoint.Call) (*event.WebhookRules, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
 		return nil, err
 	}
-	rules, err := s.webhookRules(c)
+	rules, err := s.WebhookRules(c)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +127,8 @@ func indexOfWebhook(list []*event.WebhookRules, id uint64) int {
 	return slices.IndexFunc(list, func(w *event.WebhookRules) bool { return w.Webhook == id })
 }
 
-func (s *Server) listWebhooks(c *endpoint.Call) error {
-	list, err := s.webhooksOf(c)
+func (s *Accounts) listWebhooks(c *endpoint.Call) error {
+	list, err := s.WebhooksOf(c)
 	if err != nil {
 		return err
 	}
@@ -139,9 +139,9 @@ func (s *Server) listWebhooks(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
-// webhooksOf are the webhooks of the caller.
-func (s *Server) webhooksOf(c *endpoint.Call) (list []webhook, err error) {
-	rules, err := s.webhookRules(c)
+// WebhooksOf are the webhooks of the caller.
+func (s *Accounts) WebhooksOf(c *endpoint.Call) (list []Webhook, err error) {
+	rules, err := s.WebhookRules(c)
 	if err != nil {
 		return nil, err
 	}
@@ -155,30 +155,30 @@ func (s *Server) webhooksOf(c *endpoint.Call) (list []webhook, err error) {
 	}
 	for _, w := range rules {
 		if url, found := urls[w.Webhook]; found { // else it is being deleted
-			list = append(list, webhook{w, url})
+			list = append(list, Webhook{w, url})
 		}
 	}
 	return list, nil
 }
 
-func (s *Server) showWebhook(c *endpoint.Call) error {
-	w, err := s.webhookOf(c)
+func (s *Accounts) showWebhook(c *endpoint.Call) error {
+	w, err := s.WebhookOf(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, oneWebhookView{Success: endpoint.Succeeded(), Webhook: viewWebhook(w)})
 }
 
-// webhookOf is the webhook in the path.
-func (s *Server) webhookOf(c *endpoint.Call) (w webhook, err error) {
-	if w.rules, err = s.ownWebhook(c); err != nil {
+// WebhookOf is the webhook in the path.
+func (s *Accounts) WebhookOf(c *endpoint.Call) (w Webhook, err error) {
+	if w.Rules, err = s.ownWebhook(c); err != nil {
 		return w, err
 	}
-	w.url, err = s.webhookURL(c, w.rules.Webhook)
+	w.URL, err = s.webhookURL(c, w.Rules.Webhook)
 	return w, err
 }
 
-func (s *Server) webhookURL(c *endpoint.Call, webhook uint64) (string, error) {
+func (s *Accounts) webhookURL(c *endpoint.Call, webhook uint64) (string, error) {
 	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Find{Find: &event.FindAddresses{}}})
 	if err != nil {
 		return "", err
@@ -189,17 +189,17 @@ func (s *Server) webhookURL(c *endpoint.Call, webhook uint64) (string, error) {
 	return a.Addresses[0].Url, nil
 }
 
-func (s *Server) createWebhook(c *endpoint.Call) error {
-	w, secret, err := s.createdWebhook(c)
+func (s *Accounts) createWebhook(c *endpoint.Call) error {
+	w, secret, err := s.CreatedWebhook(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusCreated, oneWebhookView{Success: endpoint.Succeeded(), Webhook: viewWebhook(w), Secret: secret})
 }
 
-// createdWebhook stores the address first and then the rules. Where something stops in between, the address is swept, or the same
+// CreatedWebhook stores the address first and then the rules. Where something stops in between, the address is swept, or the same
 // creation under its Idempotency-Key finishes it.
-func (s *Server) createdWebhook(c *endpoint.Call) (w webhook, secret string, err error) {
+func (s *Accounts) CreatedWebhook(c *endpoint.Call) (w Webhook, secret string, err error) {
 	d, err := readWebhook(c.Fields)
 	switch {
 	case err != nil:
@@ -233,12 +233,12 @@ func (s *Server) createdWebhook(c *endpoint.Call) (w webhook, secret string, err
 		}
 		return w, "", err
 	}
-	return webhook{o.Webhook, a.Addresses[0].Url}, a.Secret, nil
+	return Webhook{o.Webhook, a.Addresses[0].Url}, a.Secret, nil
 }
 
 // stillThere is an error where a webhook was deleted since it was made. Its address is another one by now, with another secret.
-func (s *Server) stillThere(c *endpoint.Call, id uint64) error {
-	rules, err := s.webhookRules(c)
+func (s *Accounts) stillThere(c *endpoint.Call, id uint64) error {
+	rules, err := s.WebhookRules(c)
 	if err == nil && indexOfWebhook(rules, id) < 0 {
 		err = fault.New(fault.NotFound, "The webhook that this Idempotency-Key has made is deleted. Another one needs another key.")
 	}
@@ -246,14 +246,14 @@ func (s *Server) stillThere(c *endpoint.Call, id uint64) error {
 }
 
 // forgetAddress deletes the address of a creation that was refused. If it fails, the address is swept.
-func (s *Server) forgetAddress(c *endpoint.Call, webhook uint64) {
+func (s *Accounts) forgetAddress(c *endpoint.Call, webhook uint64) {
 	_, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Delete{Delete: &event.DeleteAddress{}}})
 	if err != nil {
 		s.log.Debug("the address of a refused webhook stays for now", "error", err)
 	}
 }
 
-func (s *Server) setWebhook(c *endpoint.Call, set *event.SetWebhook) (*event.CommandOutcome, error) {
+func (s *Accounts) setWebhook(c *endpoint.Call, set *event.SetWebhook) (*event.CommandOutcome, error) {
 	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_SetWebhook{SetWebhook: set}})
 	if err == nil && o.Webhook == nil {
 		err = endpoint.Unavailable(endpoint.ErrQueryAnswer)
@@ -261,16 +261,16 @@ func (s *Server) setWebhook(c *endpoint.Call, set *event.SetWebhook) (*event.Com
 	return o, err
 }
 
-func (s *Server) changeWebhook(c *endpoint.Call) error {
-	w, err := s.changedWebhook(c)
+func (s *Accounts) changeWebhook(c *endpoint.Call) error {
+	w, err := s.ChangedWebhook(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, oneWebhookView{Success: endpoint.Succeeded(), Webhook: viewWebhook(w)})
 }
 
-// changedWebhook merges: what is absent stays.
-func (s *Server) changedWebhook(c *endpoint.Call) (w webhook, err error) {
+// ChangedWebhook merges: what is absent stays.
+func (s *Accounts) ChangedWebhook(c *endpoint.Call) (w Webhook, err error) {
 	d, err := readWebhook(c.Fields)
 	if err != nil {
 		return w, err
@@ -283,9 +283,9 @@ func (s *Server) changedWebhook(c *endpoint.Call) (w webhook, err error) {
 		return w, err
 	}
 	if d.url == nil {
-		w.url, err = s.webhookURL(c, id)
+		w.URL, err = s.webhookURL(c, id)
 	} else {
-		w.url, err = *d.url, s.setAddress(c, id, &event.SetAddress{Url: *d.url, Check: true})
+		w.URL, err = *d.url, s.setAddress(c, id, &event.SetAddress{Url: *d.url, Check: true})
 	}
 	if err != nil {
 		return w, err
@@ -295,14 +295,14 @@ func (s *Server) changedWebhook(c *endpoint.Call) (w webhook, err error) {
 	if err != nil {
 		return w, err
 	}
-	w.rules = o.Webhook
+	w.Rules = o.Webhook
 	if d.url != nil { // after the command, which refuses another change under the same Idempotency-Key
-		err = s.setAddress(c, id, &event.SetAddress{Url: w.url})
+		err = s.setAddress(c, id, &event.SetAddress{Url: w.URL})
 	}
 	return w, err
 }
 
-func (s *Server) setAddress(c *endpoint.Call, webhook uint64, set *event.SetAddress) error {
+func (s *Accounts) setAddress(c *endpoint.Call, webhook uint64, set *event.SetAddress) error {
 	_, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Set{Set: set}})
 	return err
 }
@@ -312,16 +312,16 @@ type webhookDeletedView struct {
 	ID string `json:"id"`
 }
 
-func (s *Server) deleteWebhook(c *endpoint.Call) error {
-	id, err := s.deletedWebhook(c)
+func (s *Accounts) deleteWebhook(c *endpoint.Call) error {
+	id, err := s.DeletedWebhook(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, webhookDeletedView{Success: endpoint.Succeeded(), ID: alert.WebhookName(id)})
 }
 
-// deletedWebhook takes the rules away first. Where it stops before the address is gone, that is swept.
-func (s *Server) deletedWebhook(c *endpoint.Call) (uint64, error) {
+// DeletedWebhook takes the rules away first. Where it stops before the address is gone, that is swept.
+func (s *Accounts) DeletedWebhook(c *endpoint.Call) (uint64, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
 		return 0, err
@@ -339,8 +339,8 @@ type webhookSecretView struct {
 	PreviousSecretExpiresAt *string `json:"previousSecretExpiresAt"`
 }
 
-func (s *Server) rotateWebhookSecret(c *endpoint.Call) error {
-	a, err := s.rotatedSecret(c)
+func (s *Accounts) rotateWebhookSecret(c *endpoint.Call) error {
+	a, err := s.RotatedSecret(c)
 	if err != nil {
 		return err
 	}
@@ -349,8 +349,8 @@ func (s *Server) rotateWebhookSecret(c *endpoint.Call) error {
 	})
 }
 
-// rotatedSecret makes a new secret for the webhook in the path.
-func (s *Server) rotatedSecret(c *endpoint.Call) (*event.WebhookAnswer, error) {
+// RotatedSecret makes a new secret for the webhook in the path.
+func (s *Accounts) RotatedSecret(c *endpoint.Call) (*event.WebhookAnswer, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
 		return nil, err

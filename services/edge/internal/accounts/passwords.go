@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"bytes"
@@ -15,17 +15,17 @@ import (
 )
 
 // changePassword sets a new password for the account of the session and ends its other sessions.
-func (s *Server) changePassword(c *endpoint.Call) error {
-	if err := s.newPassword(c); err != nil {
+func (s *Accounts) changePassword(c *endpoint.Call) error {
+	if err := s.NewPassword(c); err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-// newPassword sets the password that the body has.
-func (s *Server) newPassword(c *endpoint.Call) error {
+// NewPassword sets the password that the body has.
+func (s *Accounts) NewPassword(c *endpoint.Call) error {
 	var password string
-	current, err := readWithPassword(c.Fields, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))})
+	current, err := readWithPassword(c.Fields, httpin.Fields{"password": httpin.To(&password, AccountPasswordField(AccountPasswordMin))})
 	if err == nil && password == "" {
 		err = httpin.InvalidField("password", "is required")
 	}
@@ -37,7 +37,7 @@ func (s *Server) newPassword(c *endpoint.Call) error {
 
 // readWithPassword reads a body that has to have the current password, and others.
 func readWithPassword(body []byte, others httpin.Fields) (current string, err error) {
-	fields := httpin.Fields{"currentPassword": httpin.To(&current, accountPasswordField(1))}
+	fields := httpin.Fields{"currentPassword": httpin.To(&current, AccountPasswordField(1))}
 	maps.Copy(fields, others)
 	err = httpin.ParseObject(body, fields.Set)
 	if err == nil && current == "" {
@@ -46,7 +46,7 @@ func readWithPassword(body []byte, others httpin.Fields) (current string, err er
 	return current, err
 }
 
-func (s *Server) replacePassword(c *endpoint.Call, current, password string) error {
+func (s *Accounts) replacePassword(c *endpoint.Call, current, password string) error {
 	user, err := s.ownUser(c)
 	if err != nil {
 		return err
@@ -63,11 +63,11 @@ func (s *Server) replacePassword(c *endpoint.Call, current, password string) err
 }
 
 // ownUser is the user of the session, unless too many passwords of the account were guessed.
-func (s *Server) ownUser(c *endpoint.Call) (*event.User, error) {
+func (s *Accounts) ownUser(c *endpoint.Call) (*event.User, error) {
 	if err := s.CheckFailures(endpoint.AccountSource(c.Who.Account)); err != nil {
 		return nil, err
 	}
-	user, err := s.userOf(c.Who.Account)
+	user, err := s.UserOf(c.Who.Account)
 	if err == nil && user == nil {
 		err = endpoint.SessionRequired()
 	}
@@ -76,7 +76,7 @@ func (s *Server) ownUser(c *endpoint.Call) (*event.User, error) {
 
 // checkCurrentPassword is an error unless it is the user's. Guessing it is limited by account, since who has the session is
 // known.
-func (s *Server) checkCurrentPassword(c *endpoint.Call, user *event.User, current string) error {
+func (s *Accounts) checkCurrentPassword(c *endpoint.Call, user *event.User, current string) error {
 	account, begun := endpoint.AccountSource(c.Who.Account), s.Now()
 	// It counts before its turn comes, so that many at a time don't get past the limit.
 	if seconds := s.Failures.Begin(account, begun); seconds > 0 {
@@ -93,7 +93,7 @@ func (s *Server) checkCurrentPassword(c *endpoint.Call, user *event.User, curren
 }
 
 // changedBefore tells whether this change was made under the call's Idempotency-Key. Another password is 422.
-func (s *Server) changedBefore(c *endpoint.Call, user *event.User, password string) (bool, error) {
+func (s *Accounts) changedBefore(c *endpoint.Call, user *event.User, password string) (bool, error) {
 	if len(c.Idem) == 0 || !bytes.Equal(user.PasswordChange, c.Idem) {
 		return false, nil
 	}
@@ -108,7 +108,7 @@ func (s *Server) changedBefore(c *endpoint.Call, user *event.User, password stri
 	return true, nil
 }
 
-func (s *Server) storePassword(c *endpoint.Call, user *event.User, password string, set *event.SetPassword) error {
+func (s *Accounts) storePassword(c *endpoint.Call, user *event.User, password string, set *event.SetPassword) error {
 	hash, err := s.signInHashes.Hash(s.ctx, password)
 	if err != nil {
 		return err
@@ -129,14 +129,14 @@ func (s *Server) storePassword(c *endpoint.Call, user *event.User, password stri
 }
 
 // endSessions ends all sessions of the account, this one too.
-func (s *Server) endSessions(c *endpoint.Call) error {
-	if err := s.signOutEverywhere(c); err != nil {
+func (s *Accounts) endSessions(c *endpoint.Call) error {
+	if err := s.SignOutEverywhere(c); err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-func (s *Server) signOutEverywhere(c *endpoint.Call) error {
+func (s *Accounts) SignOutEverywhere(c *endpoint.Call) error {
 	_, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_EndSessions{
 		EndSessions: &event.EndSessions{Account: uint64(c.Who.Account)},
 	}})
@@ -146,34 +146,17 @@ func (s *Server) signOutEverywhere(c *endpoint.Call) error {
 	return err
 }
 
-// setPassword gives an account a password and ends its sessions.
-func (s *Server) setPassword(c *endpoint.Call) error {
-	var password string
-	err := httpin.ParseObject(c.Fields, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))}.Set)
-	if err == nil && password == "" {
-		err = httpin.InvalidField("password", "is required")
-	}
-	if err != nil {
-		return err
-	}
-	user, err := s.pathUser(c)
-	if err != nil {
-		return err
-	}
-	if err := s.resetPassword(c, user, password); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
-}
+// NotePassword is the action of an admin who sets a password.
+const NotePassword = "password.set"
 
-// resetPassword has the journal tell of it first. The hash of the command is not made of the password.
-func (s *Server) resetPassword(c *endpoint.Call, user *event.User, password string) error {
+// ResetPassword has the journal tell of it first. The hash of the command is not made of the password.
+func (s *Accounts) ResetPassword(c *endpoint.Call, user *event.User, password string) error {
 	if done, err := s.changedBefore(c, user, password); done || err != nil {
 		return err
 	}
-	o, err := s.command(c, &event.Command{
+	o, err := s.Command(c, &event.Command{
 		Account: user.Account, IdempotencyId: c.Idem, BodyHash: event.BodyHash(event.AccountID(user.Account).Bytes()),
-		Action: &event.Command_Note{Note: &event.Note{Action: notePassword}},
+		Action: &event.Command_Note{Note: &event.Note{Action: NotePassword}},
 	})
 	if err != nil {
 		return err

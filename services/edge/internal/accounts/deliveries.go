@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"github.com/gofiber/fiber/v2"
@@ -11,7 +11,7 @@ import (
 )
 
 // tryWebhook counts a call that has something sent at once, and refuses the account that makes too many.
-func (s *Server) tryWebhook(c *endpoint.Call) error {
+func (s *Accounts) tryWebhook(c *endpoint.Call) error {
 	now := s.Now()
 	if seconds := s.WebhookTries.Wait(c.Who.Account, now); seconds > 0 {
 		return endpoint.WaitFor(fault.New(fault.RateLimited, "Limit of %d tests and repeated deliveries a minute reached. Try again later.", endpoint.WebhookTries),
@@ -26,16 +26,16 @@ type deliveryIDView struct {
 	Delivery string `json:"delivery"`
 }
 
-func (s *Server) testWebhook(c *endpoint.Call) error {
-	delivery, err := s.testedWebhook(c)
+func (s *Accounts) testWebhook(c *endpoint.Call) error {
+	delivery, err := s.TestedWebhook(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusAccepted, deliveryIDView{Success: endpoint.Succeeded(), Delivery: delivery})
 }
 
-// testedWebhook has a test sent to the webhook in the path, and returns the id of its delivery.
-func (s *Server) testedWebhook(c *endpoint.Call) (string, error) {
+// TestedWebhook has a test sent to the webhook in the path, and returns the id of its delivery.
+func (s *Accounts) TestedWebhook(c *endpoint.Call) (string, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
 		return "", err
@@ -94,10 +94,10 @@ func viewDelivery(d *event.Delivery) deliveryView {
 }
 
 // listDeliveries answers with a page of what was and will be sent to a webhook, the newest first.
-func (s *Server) listDeliveries(c *endpoint.Call) error {
+func (s *Accounts) listDeliveries(c *endpoint.Call) error {
 	q := &event.ListDeliveries{Limit: endpoint.DefaultPage}
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&q.Limit, endpoint.PageLimit), "cursor": httpin.To(&q.Before, positionField),
+		"limit": httpin.To(&q.Limit, endpoint.PageLimit), "cursor": httpin.To(&q.Before, PositionField),
 	}.Set)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *Server) listDeliveries(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	list, next, err := s.deliveriesOf(c, rules.Webhook, q)
+	list, next, err := s.DeliveriesOf(c, rules.Webhook, q)
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,8 @@ func (s *Server) listDeliveries(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
-// deliveriesOf is a page of the deliveries of a webhook, and the cursor of the page behind it; empty where there is none.
-func (s *Server) deliveriesOf(c *endpoint.Call, webhook uint64, q *event.ListDeliveries) (list []*event.Delivery, next string, err error) {
+// DeliveriesOf is a page of the deliveries of a webhook, and the cursor of the page behind it; empty where there is none.
+func (s *Accounts) DeliveriesOf(c *endpoint.Call, webhook uint64, q *event.ListDeliveries) (list []*event.Delivery, next string, err error) {
 	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Deliveries{Deliveries: q}})
 	if err != nil {
 		return nil, "", err
@@ -129,8 +129,8 @@ func (s *Server) deliveriesOf(c *endpoint.Call, webhook uint64, q *event.ListDel
 	return a.Deliveries, next, nil
 }
 
-// positionField reads the position of an event.
-func positionField(_ string, v httpin.Value) (string, error) {
+// PositionField reads the position of an event.
+func PositionField(_ string, v httpin.Value) (string, error) {
 	const digits, ordinal = 11, 6 // of event.Alert.position
 	text := string(v.Text)
 	if len(text) != digits+ordinal {
@@ -149,16 +149,16 @@ type oneDeliveryView struct {
 	Delivery deliveryView `json:"delivery"`
 }
 
-func (s *Server) replayDelivery(c *endpoint.Call) error {
-	d, err := s.replayedDelivery(c)
+func (s *Accounts) replayDelivery(c *endpoint.Call) error {
+	d, err := s.ReplayedDelivery(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusAccepted, oneDeliveryView{Success: endpoint.Succeeded(), Delivery: viewDelivery(d)})
 }
 
-// replayedDelivery has the delivery in the path sent again.
-func (s *Server) replayedDelivery(c *endpoint.Call) (*event.Delivery, error) {
+// ReplayedDelivery has the delivery in the path sent again.
+func (s *Accounts) ReplayedDelivery(c *endpoint.Call) (*event.Delivery, error) {
 	rules, err := s.ownWebhook(c)
 	if err != nil {
 		return nil, err

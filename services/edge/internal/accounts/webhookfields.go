@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"fmt"
@@ -85,7 +85,7 @@ func balanceBelowField(name string, v httpin.Value) (*uint64, error) {
 	if v.Kind == httpin.Null {
 		return new(uint64), nil
 	}
-	amount, err := amountField(name, v)
+	amount, err := AmountField(name, v)
 	if err == nil && amount < 0 {
 		err = httpin.InvalidField(name, "must be above zero")
 	}

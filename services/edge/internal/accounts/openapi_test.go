@@ -1,26 +1,23 @@
-package web
+package accounts
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 // TestAnswersHaveTheDescribedShape holds what is rendered here, full and empty, to its schema.
 func TestAnswersHaveTheDescribedShape(t *testing.T) {
-	spec := loadAPI(t)
+	spec := endpointtest.API(t)
 	id := event.NewRequestID()
 	full := fullUsage()
 	bare := fullUsage()
 	bare.KeyVersion = 0
-	period, err := parsePeriod("2026-11")
+	period, err := ParsePeriod("2026-11")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,59 +25,41 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 		schema string
 		answer any
 	}{
-		{"DevUsage", viewUsage(full, "a@b.example")},
-		{"DevUsage", viewUsage(bare, "a@b.example")},
+		{"DevUsage", ViewUsage(full, "a@b.example")},
+		{"DevUsage", ViewUsage(bare, "a@b.example")},
 		{"Profile", viewProfile(full, "a@b.example")},
 		{"Profile", viewProfile(&event.UsageAnswer{Account: 1, Tier: uint32(plan.Free), CreatedMs: 1}, "a@b.example")},
 		{"Done", endpoint.Succeeded()},
-		{"NewKey", newKeyView{Success: endpoint.Succeeded(), APIKey: "qk_x", Key: *viewKey(full)}},
-		{"Ledger", viewLedger(&event.LedgerAnswer{})},
-		{"Ledger", viewLedger(&event.LedgerAnswer{NextCursor: []byte{1, 2}, Entries: []*event.LedgerEntry{
+		{"NewKey", NewKeyView{Success: endpoint.Succeeded(), APIKey: "qk_x", Key: *viewKey(full)}},
+		{"Ledger", ViewLedger(&event.LedgerAnswer{})},
+		{"Ledger", ViewLedger(&event.LedgerAnswer{NextCursor: []byte{1, 2}, Entries: []*event.LedgerEntry{
 			{Id: "1", TimeMs: 1, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: 5, BalanceMicros: 5, Reason: "a gift"},
 			{Id: "2", TimeMs: 2, Type: event.LedgerType_LEDGER_CHARGE, QuotaKey: 1, AmountMicros: -5, RequestId: id[:]},
 			{Id: "3", TimeMs: 3, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: -1, Reason: "a mistake"},
 			{Id: "4", TimeMs: 4, Type: event.LedgerType_LEDGER_EXPIRY, AmountMicros: -1},
 		}})},
-		{"Statement", viewStatement(&event.StatementAnswer{Period: "2026-11", Tier: uint32(plan.Pro), Usage: full.Usage, SpentMicros: 9}, period)},
-		{"Statement", viewStatement(&event.StatementAnswer{
+		{"Statement", ViewStatement(&event.StatementAnswer{Period: "2026-11", Tier: uint32(plan.Pro), Usage: full.Usage, SpentMicros: 9}, period)},
+		{"Statement", ViewStatement(&event.StatementAnswer{
 			Period: "2026-11", Tier: uint32(plan.Pro), StorageByDay: true, StorageByteMsHigh: 1, StorageByteMsLow: 2, StorageDays: []*event.StorageDay{
 				{Day: 20_777, ByteMsLow: 86_400_000}, {Day: 20_778, ByteMsHigh: 1<<64 - 1, ByteMsLow: 1<<64 - 1},
 			},
 		}, period)},
-		{"UsageDays", viewDays(&event.UsageDaysAnswer{}, daysBy{})},
-		{"UsageDays", viewDays(daysOfTwoKeys(), daysBy{quotaKey: true, key: true})},
-		{"UsageDays", viewDays(daysOfTwoKeys(), daysBy{})},
-		{"Explanation", explanationView{Success: endpoint.Succeeded(), Request: viewExplained(&event.ExplainAnswer{
+		{"UsageDays", ViewDays(&event.UsageDaysAnswer{}, DaysBy{})},
+		{"UsageDays", ViewDays(daysOfTwoKeys(), DaysBy{QuotaKey: true, Key: true})},
+		{"UsageDays", ViewDays(daysOfTwoKeys(), DaysBy{})},
+		{"Explanation", explanationView{Success: endpoint.Succeeded(), Request: ViewExplained(&event.ExplainAnswer{
 			RequestId: id[:], Account: 7, QuotaKey: 1, TimeMs: 5, PriceMicros: 2000, Stream: "BILLING_0", Sequence: 9,
 			Settlement: "served", SettlementSequence: 10, UsedBefore: 1, UsedAfter: 2,
 			Verdict: &event.Verdict{Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_CREDITS, Tier: uint32(plan.Pro), Limit: 500, CostMicros: 2000},
 			Grants:  []*event.GrantUse{{Grant: 1 << 63, AmountMicros: 2000, Reason: "a gift"}},
 		})}},
-		{"Explanation", explanationView{Success: endpoint.Succeeded(), Request: viewExplained(&event.ExplainAnswer{
+		{"Explanation", explanationView{Success: endpoint.Succeeded(), Request: ViewExplained(&event.ExplainAnswer{
 			RequestId: id[:], Account: 7, QuotaKey: 8, Anonymous: true, Stream: "BILLING_0", Sequence: 1,
 			Verdict: &event.Verdict{Decision: event.Decision_ANONYMOUS_LIMIT, Limit: 10},
 		})}},
-		{"AccountCreated", accountCreatedView{Success: endpoint.Succeeded(), Account: viewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
-		{"TierSet", tierSetView{Success: endpoint.Succeeded(), Account: viewAccount(7, "a@b.example", plan.Admin)}},
-		{"Granted", grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(1)}},
-		{"Audit", viewAudit(event.NewRequestID(), &bus.Audit{Ended: true, Partitions: []*event.AuditAnswer{
-			{Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, Match: true},
-		}})},
-		{"Audit", viewAudit(event.NewRequestID(), &bus.Audit{Done: 5, Total: 20, Again: true})},
-		{"AuditBegun", auditBegunView{Success: endpoint.Succeeded(), ID: event.NewRequestID().String(), Done: 5, Total: 20}},
 		{"Progress", progressView{Success: endpoint.Succeeded(), Done: 5, Total: 20}},
 	} {
-		data, err := json.Marshal(tc.answer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var decoded any
-		if err := json.Unmarshal(data, &decoded); err != nil {
-			t.Fatal(err)
-		}
-		if err := spec.Components.Schemas[tc.schema].Value.VisitJSON(decoded, openapi3.VisitAsResponse(), openapi3.EnableJSONSchema2020()); err != nil {
-			t.Errorf("%s: %s\n%v", tc.schema, data, err)
-		}
+		endpointtest.HasShape(t, spec, tc.schema, tc.answer)
 	}
 }
 
@@ -98,11 +77,11 @@ func fullUsage() *event.UsageAnswer {
 }
 
 func TestEveryDecisionHasADescribedName(t *testing.T) {
-	spec := loadAPI(t)
-	known := knownValues(t, spec.Components.Schemas["ExplainedRequest"].Value.Properties["decision"].Value)
+	spec := endpointtest.API(t)
+	known := endpointtest.KnownValues(t, spec.Components.Schemas["ExplainedRequest"].Value.Properties["decision"].Value)
 	for number := range event.Decision_name {
 		if d := event.Decision(number); d != event.Decision_DECISION_UNSPECIFIED {
-			if name := decisionName(&event.Verdict{Decision: d}); !slices.Contains(known, name) {
+			if name := DecisionName(&event.Verdict{Decision: d}); !slices.Contains(known, name) {
 				t.Errorf("%s is not described", name)
 			}
 		}

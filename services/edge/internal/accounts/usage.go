@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"github.com/gofiber/fiber/v2"
@@ -8,10 +8,15 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
+// ViewOutcome is the account after a command.
+func ViewOutcome(user *event.User, o *event.CommandOutcome) AccountView {
+	return viewDeletion(viewSuspended(ViewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)), o.SuspendedMs), o.DeletesMs, 0)
+}
+
 // usageView is dev-usage, which an admin sees too.
 type usageView struct {
 	endpoint.Success
-	Account accountView             `json:"account"`
+	Account AccountView             `json:"account"`
 	Period  periodView              `json:"period"`
 	Usage   map[string]keyUsageView `json:"usage"` // every quota key
 	Credits creditsView             `json:"credits"`
@@ -19,7 +24,7 @@ type usageView struct {
 	Key     *keyView                `json:"key"` // null: the account has none yet
 }
 
-type accountView struct {
+type AccountView struct {
 	ID    string `json:"id"`
 	Email string `json:"email"`
 	Tier  string `json:"tier"`
@@ -61,11 +66,11 @@ type keyView struct {
 	CreatedAt string `json:"createdAt"`
 }
 
-// viewUsage is billing's answer as the API shows it.
-func viewUsage(u *event.UsageAnswer, email string) usageView {
+// ViewUsage is billing's answer as the API shows it.
+func ViewUsage(u *event.UsageAnswer, email string) usageView {
 	out := usageView{
 		Success: endpoint.Succeeded(),
-		Account: viewDeletion(viewSuspended(viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
+		Account: viewDeletion(viewSuspended(ViewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
 		Period:  periodView{Start: endpoint.FormatTime(u.PeriodStartMs), End: endpoint.FormatTime(u.PeriodEndMs)},
 		Usage:   make(map[string]keyUsageView, plan.KeyCount),
 		Credits: creditsView{Balance: endpoint.Credits(u.BalanceMicros), SpentThisPeriod: endpoint.Credits(u.SpentMicros)},
@@ -83,12 +88,12 @@ func viewUsage(u *event.UsageAnswer, email string) usageView {
 	return out
 }
 
-func viewAccount(id event.AccountID, email string, tier plan.Tier) accountView {
-	return accountView{ID: id.String(), Email: email, Tier: tier.String()}
+func ViewAccount(id event.AccountID, email string, tier plan.Tier) AccountView {
+	return AccountView{ID: id.String(), Email: email, Tier: tier.String()}
 }
 
 // viewSuspended is the account with the time since when it is suspended, unless that is 0.
-func viewSuspended(a accountView, sinceMs int64) accountView {
+func viewSuspended(a AccountView, sinceMs int64) AccountView {
 	if sinceMs != 0 {
 		a.SuspendedAt = endpoint.FormatTime(sinceMs)
 	}
@@ -96,7 +101,7 @@ func viewSuspended(a accountView, sinceMs int64) accountView {
 }
 
 // viewDeletion is the account with the times of its deletion, unless they are 0.
-func viewDeletion(a accountView, deletesMs, erasedMs int64) accountView {
+func viewDeletion(a AccountView, deletesMs, erasedMs int64) AccountView {
 	if deletesMs != 0 {
 		a.DeletesAt = endpoint.FormatTime(deletesMs)
 	}
@@ -114,19 +119,19 @@ func viewKey(u *event.UsageAnswer) *keyView {
 }
 
 // ownUsage is the usage and email of the account that calls.
-func (s *Server) ownUsage(c *endpoint.Call) (*event.UsageAnswer, string, error) {
+func (s *Accounts) ownUsage(c *endpoint.Call) (*event.UsageAnswer, string, error) {
 	u, err := s.CallerUsage(c)
 	if err != nil {
 		return nil, "", err
 	}
-	email, err := s.emailOf(c.Who.Account)
+	email, err := s.EmailOf(c.Who.Account)
 	return u, email, err
 }
 
-func (s *Server) devUsage(c *endpoint.Call) error {
+func (s *Accounts) devUsage(c *endpoint.Call) error {
 	u, email, err := s.ownUsage(c)
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, viewUsage(u, email))
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewUsage(u, email))
 }

@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"quire.dev/pkg/apikey"
@@ -6,8 +6,8 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// newKey is the key that this call makes, or that the first call with its Idempotency-Key made. Billing gives its version.
-func (s *Server) newKey(c *endpoint.Call, account event.AccountID) apikey.Key {
+// NewKey is the key that this call makes, or that the first call with its Idempotency-Key made. Billing gives its version.
+func (s *Accounts) NewKey(c *endpoint.Call, account event.AccountID) apikey.Key {
 	return s.secret.NewKey(account, keyCommand(c))
 }
 
@@ -20,9 +20,9 @@ func keyCommand(c *endpoint.Call) []byte {
 	return id[:]
 }
 
-// madeKey is the key that a command has made, with its version. Of a command that was answered before it finds the key of
+// MadeKey is the key that a command has made, with its version. Of a command that was answered before it finds the key of
 // then: the edge that answered may sign with another secret.
-func (s *Server) madeKey(c *endpoint.Call, key apikey.Key, o *event.CommandOutcome) (apikey.Key, error) {
+func (s *Accounts) MadeKey(c *endpoint.Call, key apikey.Key, o *event.CommandOutcome) (apikey.Key, error) {
 	key.Version = o.KeyVersion
 	if !o.Replayed {
 		return key, nil
@@ -33,7 +33,7 @@ func (s *Server) madeKey(c *endpoint.Call, key apikey.Key, o *event.CommandOutco
 	}
 	for _, other := range keys {
 		other.Number, other.Version = key.Number, o.KeyVersion
-		current, err := s.currentKey(other)
+		current, err := s.CurrentKey(other)
 		if err != nil {
 			return key, err
 		}
@@ -44,8 +44,8 @@ func (s *Server) madeKey(c *endpoint.Call, key apikey.Key, o *event.CommandOutco
 	return key, nil // replaced since: none of them is valid any more
 }
 
-// currentKey tells whether the key is a current one of its account.
-func (s *Server) currentKey(key apikey.Key) (bool, error) {
+// CurrentKey tells whether the key is a current one of its account.
+func (s *Accounts) CurrentKey(key apikey.Key) (bool, error) {
 	a, err := s.bus.Query(s.ctx, key.Account, &event.Query{Query: &event.Query_Usage{Usage: endpoint.KeyCheck(key)}})
 	if err != nil {
 		return false, err
@@ -53,7 +53,7 @@ func (s *Server) currentKey(key apikey.Key) (bool, error) {
 	return a.Status == event.QueryStatus_QUERY_OK || a.Status == event.QueryStatus_QUERY_KEY_SCOPE, nil
 }
 
-// rotation is the part of a key that billing stores.
-func (s *Server) rotation(key apikey.Key) *event.RotateKey {
+// Rotation is the part of a key that billing stores.
+func (s *Accounts) Rotation(key apikey.Key) *event.RotateKey {
 	return &event.RotateKey{Fingerprint: key.Fingerprint(), Prefix: apikey.Prefix(s.secret.Format(key))}
 }

@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"fmt"
@@ -26,8 +26,8 @@ const (
 	maxKeyOverlap = 7 * endpoint.Day
 )
 
-// pathKey is the number of the key in the path, 404 for text that names none.
-func pathKey(c *endpoint.Call) (uint32, error) {
+// PathKey is the number of the key in the path, 404 for text that names none.
+func PathKey(c *endpoint.Call) (uint32, error) {
 	number, ok := apikey.ParseID(c.Params("id"))
 	if !ok {
 		return 0, endpoint.NotFound()
@@ -104,15 +104,15 @@ type keysView struct {
 }
 
 // listKeys answers with the keys of the account, the default key first, and with its spending cap.
-func (s *Server) listKeys(c *endpoint.Call) error {
+func (s *Accounts) listKeys(c *endpoint.Call) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, viewKeys(u))
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewKeys(u))
 }
 
-func viewKeys(u *event.UsageAnswer) keysView {
+func ViewKeys(u *event.UsageAnswer) keysView {
 	out := keysView{Success: endpoint.Succeeded(), Keys: make([]apiKeyView, 0, len(u.Keys)), SpendingCap: viewCap(u.Cap)}
 	for _, k := range u.Keys {
 		out.Keys = append(out.Keys, viewAPIKey(k))
@@ -128,22 +128,22 @@ type madeKeyView struct {
 }
 
 // createKey makes a further key. Its text is shown this once, and again under the same Idempotency-Key.
-func (s *Server) createKey(c *endpoint.Call) error {
-	made, err := s.furtherKey(c)
+func (s *Accounts) createKey(c *endpoint.Call) error {
+	made, err := s.FurtherKey(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusCreated, made)
 }
 
-// furtherKey makes the key that the body describes.
-func (s *Server) furtherKey(c *endpoint.Call) (*madeKeyView, error) {
+// FurtherKey makes the key that the body describes.
+func (s *Accounts) FurtherKey(c *endpoint.Call) (*madeKeyView, error) {
 	rules, err := readKeyRules(c.Fields, s.Now(), true)
 	if err != nil {
 		return nil, err
 	}
-	key := s.newKey(c, c.Who.Account)
-	rotation := s.rotation(key)
+	key := s.NewKey(c, c.Who.Account)
+	rotation := s.Rotation(key)
 	made, _, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
 		Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, Rules: rules,
 	}}})
@@ -151,13 +151,13 @@ func (s *Server) furtherKey(c *endpoint.Call) (*madeKeyView, error) {
 }
 
 // ownCommand is a command about the account of the session.
-func (s *Server) ownCommand(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
+func (s *Accounts) ownCommand(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
 	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(c.Who.Account), c.Idem, c.Hash
-	return s.command(c, cmd)
+	return s.Command(c, cmd)
 }
 
 // makeFurtherKey has billing carry out a command that makes a key.
-func (s *Server) makeFurtherKey(c *endpoint.Call, key apikey.Key, cmd *event.Command) (*madeKeyView, *event.CommandOutcome, error) {
+func (s *Accounts) makeFurtherKey(c *endpoint.Call, key apikey.Key, cmd *event.Command) (*madeKeyView, *event.CommandOutcome, error) {
 	o, err := s.ownCommand(c, cmd)
 	if err != nil {
 		return nil, nil, err
@@ -166,7 +166,7 @@ func (s *Server) makeFurtherKey(c *endpoint.Call, key apikey.Key, cmd *event.Com
 		return nil, nil, endpoint.Unavailable(endpoint.ErrUnknownOutcome)
 	}
 	key.Number, o.KeyVersion = o.Key.Number, o.Key.Version
-	if key, err = s.madeKey(c, key, o); err != nil {
+	if key, err = s.MadeKey(c, key, o); err != nil {
 		return nil, nil, err
 	}
 	out := &madeKeyView{Success: endpoint.Succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key)}
@@ -182,14 +182,14 @@ type keyChangedView struct {
 }
 
 // updateKey changes what the body names of a key.
-func (s *Server) updateKey(c *endpoint.Call) error { return s.answerKey(c, s.changedKey) }
+func (s *Accounts) updateKey(c *endpoint.Call) error { return s.answerKey(c, s.ChangedKey) }
 
-func (s *Server) changedKey(c *endpoint.Call) (*event.ApiKey, error) {
+func (s *Accounts) ChangedKey(c *endpoint.Call) (*event.ApiKey, error) {
 	rules, err := readKeyRules(c.Fields, s.Now(), false)
 	if err != nil {
 		return nil, err
 	}
-	number, err := pathKey(c)
+	number, err := PathKey(c)
 	if err != nil {
 		return nil, err
 	}
@@ -197,17 +197,17 @@ func (s *Server) changedKey(c *endpoint.Call) (*event.ApiKey, error) {
 }
 
 // revokeKey ends a key. The outcome comes from the fold that admits requests, so that no request with the key is admitted after it.
-func (s *Server) revokeKey(c *endpoint.Call) error { return s.answerKey(c, s.revokedKey) }
+func (s *Accounts) revokeKey(c *endpoint.Call) error { return s.answerKey(c, s.RevokedKey) }
 
-func (s *Server) revokedKey(c *endpoint.Call) (*event.ApiKey, error) {
-	number, err := pathKey(c)
+func (s *Accounts) RevokedKey(c *endpoint.Call) (*event.ApiKey, error) {
+	number, err := PathKey(c)
 	if err != nil {
 		return nil, err
 	}
 	return s.changeKey(c, &event.Command{Action: &event.Command_RevokeKey{RevokeKey: &event.RevokeKey{Key: number}}})
 }
 
-func (s *Server) changeKey(c *endpoint.Call, cmd *event.Command) (*event.ApiKey, error) {
+func (s *Accounts) changeKey(c *endpoint.Call, cmd *event.Command) (*event.ApiKey, error) {
 	o, err := s.ownCommand(c, cmd)
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (s *Server) changeKey(c *endpoint.Call, cmd *event.Command) (*event.ApiKey,
 }
 
 // answerKey answers with the key that a change has left.
-func (s *Server) answerKey(c *endpoint.Call, change func(*endpoint.Call) (*event.ApiKey, error)) error {
+func (s *Accounts) answerKey(c *endpoint.Call, change func(*endpoint.Call) (*event.ApiKey, error)) error {
 	key, err := change(c)
 	if err != nil {
 		return err
@@ -228,16 +228,16 @@ func (s *Server) answerKey(c *endpoint.Call, change func(*endpoint.Call) (*event
 }
 
 // rotateKey makes a new key in place of one that stays valid for a while.
-func (s *Server) rotateKey(c *endpoint.Call) error {
-	made, _, err := s.replacedKey(c)
+func (s *Accounts) rotateKey(c *endpoint.Call) error {
+	made, _, err := s.ReplacedKey(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
-// replacedKey makes a key in place of the one that the path names, which is valid until endsMs.
-func (s *Server) replacedKey(c *endpoint.Call) (made *madeKeyView, endsMs int64, err error) {
+// ReplacedKey makes a key in place of the one that the path names, which is valid until endsMs.
+func (s *Accounts) ReplacedKey(c *endpoint.Call) (made *madeKeyView, endsMs int64, err error) {
 	overlap := time.Duration(-1)
 	if err := httpin.ParseObject(c.Fields, httpin.Fields{"overlap": httpin.To(&overlap, overlapField)}.Set); err != nil {
 		return nil, 0, err
@@ -245,12 +245,12 @@ func (s *Server) replacedKey(c *endpoint.Call) (made *madeKeyView, endsMs int64,
 	if overlap < 0 {
 		return nil, 0, httpin.InvalidField("overlap", `is required: for how long the old key stays valid, like "24h", or "0s"`)
 	}
-	number, err := pathKey(c)
+	number, err := PathKey(c)
 	if err != nil {
 		return nil, 0, err
 	}
-	key := s.newKey(c, c.Who.Account)
-	rotation := s.rotation(key)
+	key := s.NewKey(c, c.Who.Account)
+	rotation := s.Rotation(key)
 	made, o, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
 		Key: number, Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, OverlapMs: overlap.Milliseconds(),
 	}}})
@@ -291,16 +291,16 @@ type spendingCapView struct {
 }
 
 // setSpendingCap sets the cap of the account, or takes it away.
-func (s *Server) setSpendingCap(c *endpoint.Call) error {
-	set, err := s.cappedSpending(c)
+func (s *Accounts) setSpendingCap(c *endpoint.Call) error {
+	set, err := s.CappedSpending(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, spendingCapView{Success: endpoint.Succeeded(), SpendingCap: viewCap(set)})
 }
 
-// cappedSpending sets the cap that the body has.
-func (s *Server) cappedSpending(c *endpoint.Call) (*event.CapStatus, error) {
+// CappedSpending sets the cap that the body has.
+func (s *Accounts) CappedSpending(c *endpoint.Call) (*event.CapStatus, error) {
 	limit := &capInput{}
 	if err := httpin.ParseObject(c.Fields, limit.fields("").Set); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package web
+package accounts
 
 import (
 	"encoding/base64"
@@ -32,7 +32,7 @@ type recentRequestView struct {
 }
 
 // recentRequests answers with a page of the account's last metered requests, the newest first.
-func (s *Server) recentRequests(c *endpoint.Call) error {
+func (s *Accounts) recentRequests(c *endpoint.Call) error {
 	q, err := recentQuery(c)
 	if err != nil {
 		return err
@@ -40,15 +40,15 @@ func (s *Server) recentRequests(c *endpoint.Call) error {
 	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
-	page, err := s.recentPage(c.Who.Account, q)
+	page, err := s.RecentPage(c.Who.Account, q)
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, viewRecent(page))
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewRecent(page))
 }
 
-// recentPage is a page of an account's last requests.
-func (s *Server) recentPage(account event.AccountID, q *event.RecentQuery) (*event.RecentAnswer, error) {
+// RecentPage is a page of an account's last requests.
+func (s *Accounts) RecentPage(account event.AccountID, q *event.RecentQuery) (*event.RecentAnswer, error) {
 	a, err := s.Query(account, &event.Query{Query: &event.Query_Recent{Recent: q}})
 	if err != nil {
 		return nil, err
@@ -60,21 +60,21 @@ func (s *Server) recentPage(account event.AccountID, q *event.RecentQuery) (*eve
 }
 
 func recentQuery(c *endpoint.Call) (*event.RecentQuery, error) {
-	q := &recentFilter{RecentQuery: event.RecentQuery{Limit: endpoint.DefaultPage}}
-	err := httpin.QueryFields(c.Ctx, q.fields().Set)
+	q := &RecentFilter{RecentQuery: event.RecentQuery{Limit: endpoint.DefaultPage}}
+	err := httpin.QueryFields(c.Ctx, q.Fields().Set)
 	if err == nil {
-		err = q.check()
+		err = q.Check()
 	}
 	return &q.RecentQuery, err
 }
 
-// recentFilter reads the filters of a list of recent requests.
-type recentFilter struct {
+// RecentFilter reads the filters of a list of recent requests.
+type RecentFilter struct {
 	event.RecentQuery
 	until bool
 }
 
-func (q *recentFilter) fields() httpin.Fields {
+func (q *RecentFilter) Fields() httpin.Fields {
 	return httpin.Fields{
 		"limit":    httpin.To(&q.Limit, endpoint.PageLimit),
 		"cursor":   httpin.To(&q.Cursor, recentCursor),
@@ -94,7 +94,7 @@ func (q *recentFilter) fields() httpin.Fields {
 	}
 }
 
-func (q *recentFilter) check() error {
+func (q *RecentFilter) Check() error {
 	if q.until && q.ToMs <= max(q.FromMs, 0) { // no request was made before 1970
 		return httpin.InvalidField("to", "must be later than from")
 	}
@@ -118,13 +118,13 @@ func keyField(name string, v httpin.Value) (*uint32, error) {
 	return &number, nil
 }
 
-// decisionField reads the name of a decision, and returns a verdict that has it: see decisionName.
+// decisionField reads the name of a decision, and returns a verdict that has it: see DecisionName.
 func decisionField(name string, v httpin.Value) (*event.Verdict, error) {
-	return option(name, string(v.Text), decisions(), decisionName)
+	return option(name, string(v.Text), Decisions(), DecisionName)
 }
 
-// decisions has a verdict for each decision about an account that the API tells apart.
-func decisions() []*event.Verdict {
+// Decisions has a verdict for each decision about an account that the API tells apart.
+func Decisions() []*event.Verdict {
 	list := []*event.Verdict{{Decision: event.Decision_QUOTA_EXHAUSTED, Held: true}}
 	for d := event.Decision_ADMITTED; event.Decision_name[int32(d)] != ""; d++ {
 		if d != event.Decision_ANONYMOUS_LIMIT {
@@ -142,12 +142,12 @@ func millisField(name string, v httpin.Value) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
-func viewRecent(a *event.RecentAnswer) recentView {
+func ViewRecent(a *event.RecentAnswer) recentView {
 	out := recentView{Success: endpoint.Succeeded(), Requests: make([]recentRequestView, 0, len(a.Requests))}
 	for _, r := range a.Requests {
 		view := recentRequestView{
 			Time: endpoint.FormatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: apikey.ID(r.Key),
-			Decision: decisionName(&event.Verdict{Decision: r.Decision, Held: r.Held}), Status: endpoint.OptionalText(r.Status),
+			Decision: DecisionName(&event.Verdict{Decision: r.Decision, Held: r.Held}), Status: endpoint.OptionalText(r.Status),
 			ChargeSource: chargeName(r.Charge, 0), Cost: endpoint.Credits(r.CostMicros), Remaining: r.Remaining,
 		}
 		if id := endpoint.RequestIDText(r.RequestId); id != nil {
