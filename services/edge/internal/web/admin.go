@@ -3,52 +3,36 @@ package web
 import (
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-const (
-	maxGrant    = 1_000_000_000 * plan.Credit // that one call gives or takes, and that an account may have
-	reasonChars = 200
-)
-
-// requireAdmin finds the admin token that was sent.
-func (s *Server) requireAdmin(c *call) error {
-	scheme, token, _ := strings.Cut(strings.Trim(c.Get(fiber.HeaderAuthorization), " \t"), " ")
-	if strings.EqualFold(scheme, "Bearer") {
-		c.admin = s.cfg.AdminTokens.Find(strings.Trim(token, " \t"))
-	}
-	if c.admin == "" {
-		return s.sourceFailed(c.Ctx, fault.New(fault.AdminTokenRequired, "Admin token required"))
-	}
-	return nil
-}
-
 // pathAccount is the account in the path; 404 for text that is no account id.
-func pathAccount(c *call) (event.AccountID, error) {
+func pathAccount(c *endpoint.Call) (event.AccountID, error) {
 	id, err := event.ParseAccountID(c.Params("id"))
 	if err != nil {
-		return 0, notFound()
+		return 0, endpoint.NotFound()
 	}
 	return id, nil
 }
 
 // pathUser is the user of the account in the path, 404 where there is none.
-func (s *Server) pathUser(c *call) (*event.User, error) {
+func (s *Server) pathUser(c *endpoint.Call) (*event.User, error) {
 	account, err := pathAccount(c)
 	if err != nil {
 		return nil, err
 	}
-	user, err := s.userOf(account)
+	user, err := s.accounts.UserOf(account)
 	if err == nil && user == nil {
-		err = notFound()
+		err = endpoint.NotFound()
 	}
 	return user, err
 }
@@ -66,48 +50,48 @@ func tierField(name string, v input.Value) (plan.Tier, error) {
 }
 
 type accountCreatedView struct {
-	success
-	Account accountView `json:"account"`
-	APIKey  string      `json:"apiKey"`
+	endpoint.Success
+	Account accounts.AccountView `json:"account"`
+	APIKey  string               `json:"apiKey"`
 }
 
 // createAccount makes an account with a key, for a user who has no password.
-func (s *Server) createAccount(c *call) error {
-	email, tier, err := readNewAccount(c.json)
+func (s *Server) createAccount(c *endpoint.Call) error {
+	email, tier, err := readNewAccount(c.Fields)
 	if err != nil {
 		return err
 	}
-	proposed, err := s.proposeAccount(c.idem, email)
+	proposed, err := s.accounts.ProposeAccount(c.Idem, email)
 	if err != nil {
 		return err
 	}
-	user, err := s.storeUser(&event.RegisterUser{Email: email, Account: uint64(proposed)})
+	user, err := s.accounts.StoreUser(&event.RegisterUser{Email: email, Account: uint64(proposed)})
 	if err != nil {
 		return err
 	}
 	if user.PasswordHash != "" && user.Account != uint64(proposed) {
-		return emailTaken() // registered by its owner
+		return accounts.EmailTaken() // registered by its owner
 	}
 	// The email of a user that exists may be of an earlier call that stopped here. Billing knows.
 	account := event.AccountID(user.Account)
-	key := s.newKey(c, account)
-	o, err := s.command(c, &event.Command{
-		Account: user.Account, IdempotencyId: c.idem, BodyHash: registrationHash(user, tier),
-		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(tier), Key: s.rotation(key)}},
+	key := s.accounts.NewKey(c, account)
+	o, err := s.accounts.Command(c, &event.Command{
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: accounts.RegistrationHash(user, tier),
+		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(tier), Key: s.accounts.Rotation(key)}},
 	})
 	if err != nil {
 		return err
 	}
-	if key, err = s.madeKey(c, key, o); err != nil {
+	if key, err = s.accounts.MadeKey(c, key, o); err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusCreated, accountCreatedView{
-		success: succeeded(), Account: viewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
+	return s.JSON(c.Ctx, fiber.StatusCreated, accountCreatedView{
+		Success: endpoint.Succeeded(), Account: accounts.ViewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
 	})
 }
 
 func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
-	err = input.ParseObject(body, input.Fields{"email": input.To(&email, emailField), "tier": input.To(&tier, tierField)}.Set)
+	err = input.ParseObject(body, input.Fields{"email": input.To(&email, accounts.EmailField), "tier": input.To(&tier, tierField)}.Set)
 	switch {
 	case err != nil:
 	case email == "":
@@ -118,54 +102,54 @@ func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
 	return email, tier, err
 }
 
-func (s *Server) showAccount(c *call) error {
+func (s *Server) showAccount(c *endpoint.Call) error {
 	account, err := pathAccount(c)
 	if err != nil {
 		return err
 	}
-	u, err := s.usage(account)
+	u, err := s.Usage(account)
 	if err != nil {
 		return err
 	}
-	email, err := s.emailOf(account)
+	email, err := s.accounts.EmailOf(account)
 	if err != nil {
 		return err
 	}
-	view := viewUsage(u, email)
+	view := accounts.ViewUsage(u, email)
 	view.Account.SuspensionReason = u.SuspensionReason
-	return s.json(c.Ctx, fiber.StatusOK, view)
+	return s.JSON(c.Ctx, fiber.StatusOK, view)
 }
 
 // showKeysOf answers with the keys of an account as its holder sees them.
-func (s *Server) showKeysOf(c *call) error {
+func (s *Server) showKeysOf(c *endpoint.Call) error {
 	account, err := pathAccount(c)
 	if err != nil {
 		return err
 	}
-	u, err := s.usageOf(c, account, &event.UsageQuery{Keys: true})
+	u, err := s.UsageOf(c, account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewKeys(u))
+	return s.JSON(c.Ctx, fiber.StatusOK, accounts.ViewKeys(u))
 }
 
 type tierSetView struct {
-	success
-	Account accountView `json:"account"`
+	endpoint.Success
+	Account accounts.AccountView `json:"account"`
 }
 
-func (s *Server) setTier(c *call) error {
+func (s *Server) setTier(c *endpoint.Call) error {
 	user, o, err := s.tierSet(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, tierSetView{success: succeeded(), Account: viewOutcome(user, o)})
+	return s.JSON(c.Ctx, fiber.StatusOK, tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewOutcome(user, o)})
 }
 
 // tierSet gives the account in the path another tier.
-func (s *Server) tierSet(c *call) (*event.User, *event.CommandOutcome, error) {
+func (s *Server) tierSet(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
 	var tier plan.Tier
-	err := input.ParseObject(c.json, input.Fields{"tier": input.To(&tier, tierField)}.Set)
+	err := input.ParseObject(c.Fields, input.Fields{"tier": input.To(&tier, tierField)}.Set)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -176,29 +160,29 @@ func (s *Server) tierSet(c *call) (*event.User, *event.CommandOutcome, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := s.command(c, &event.Command{
-		Account: user.Account, IdempotencyId: c.idem, BodyHash: c.hash,
+	o, err := s.accounts.Command(c, &event.Command{
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: c.Hash,
 		Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}},
 	})
 	return user, o, err
 }
 
 type grantedView struct {
-	success
+	endpoint.Success
 	Balance string `json:"balance"`
 }
 
-func (s *Server) grantCredits(c *call) error {
+func (s *Server) grantCredits(c *endpoint.Call) error {
 	o, err := s.granted(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, grantedView{success: succeeded(), Balance: credits(o.BalanceMicros)})
+	return s.JSON(c.Ctx, fiber.StatusOK, grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(o.BalanceMicros)})
 }
 
 // granted gives the account in the path credits, or takes some away.
-func (s *Server) granted(c *call) (*event.CommandOutcome, error) {
-	grant, err := parseGrant(c.json, s.now())
+func (s *Server) granted(c *endpoint.Call) (*event.CommandOutcome, error) {
+	grant, err := parseGrant(c.Fields, s.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +190,8 @@ func (s *Server) granted(c *call) (*event.CommandOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.command(c, &event.Command{
-		Account: uint64(account), IdempotencyId: c.idem, BodyHash: c.hash, Action: &event.Command_Grant{Grant: grant},
+	return s.accounts.Command(c, &event.Command{
+		Account: uint64(account), IdempotencyId: c.Idem, BodyHash: c.Hash, Action: &event.Command_Grant{Grant: grant},
 	})
 }
 
@@ -215,8 +199,8 @@ func (s *Server) granted(c *call) (*event.CommandOutcome, error) {
 func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	g := &event.Grant{}
 	err := input.ParseObject(body, input.Fields{
-		"amount": input.To(&g.AmountMicros, amountField),
-		"reason": input.To(&g.Reason, input.Line(reasonChars)),
+		"amount": input.To(&g.AmountMicros, accounts.AmountField),
+		"reason": input.To(&g.Reason, input.Line(accounts.ReasonChars)),
 		"expiresAt": func(name string, v input.Value) (err error) {
 			g.ExpiresMs, err = futureField(name, v, now)
 			return err
@@ -235,23 +219,6 @@ func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	return g, nil
 }
 
-// amountField reads an amount of credits: a decimal string, or the digits of a number. It never goes through a float.
-func amountField(name string, v input.Value) (int64, error) {
-	if v.Kind != input.String && v.Kind != input.Number {
-		return 0, httperr.InvalidField(name, "must be a decimal string like \"12.5\"")
-	}
-	amount, err := plan.ParseCredits(string(v.Text))
-	switch {
-	case err != nil && utf8.RuneCount(v.Text) > 32, amount > maxGrant, amount < -maxGrant:
-		return 0, httperr.InvalidField(name, "must be between -1000000000 and 1000000000")
-	case err != nil:
-		return 0, httperr.InvalidField(name, "must be a decimal number with at most six places")
-	case amount == 0:
-		return 0, httperr.InvalidField(name, "must not be zero")
-	}
-	return int64(amount), nil
-}
-
 // futureField reads an optional time after now as Unix milliseconds; 0 for null.
 func futureField(name string, v input.Value, now time.Time) (int64, error) {
 	if v.Kind == input.Null {
@@ -265,4 +232,45 @@ func futureField(name string, v input.Value, now time.Time) (int64, error) {
 		return 0, httperr.InvalidField(name, "must be in the future")
 	}
 	return t.UnixMilli(), nil
+}
+
+// setPassword gives an account a password and ends its sessions.
+func (s *Server) setPassword(c *endpoint.Call) error {
+	var password string
+	err := input.ParseObject(c.Fields, input.Fields{"password": input.To(&password, accounts.AccountPasswordField(accounts.AccountPasswordMin))}.Set)
+	if err == nil && password == "" {
+		err = httperr.InvalidField("password", "is required")
+	}
+	if err != nil {
+		return err
+	}
+	user, err := s.pathUser(c)
+	if err != nil {
+		return err
+	}
+	if err := s.accounts.ResetPassword(c, user, password); err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+}
+
+// explainAny says how a request of any account, or of none, was decided.
+func (s *Server) explainAny(c *endpoint.Call) error {
+	id, err := accounts.ExplainedID(c)
+	if err != nil {
+		return err
+	}
+	e, err := s.explainForAdmin(c, bus.Question{Request: id})
+	if err != nil {
+		return err
+	}
+	return s.accounts.Explained(c, e)
+}
+
+// explainForAdmin asks how a request of any account was decided, and has the journal tell of that.
+func (s *Server) explainForAdmin(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
+	if err := s.note(c, 0, noteExplain, q.Request.String()); err != nil {
+		return nil, err
+	}
+	return s.bus.ExplainAny(s.ctx, q)
 }

@@ -7,49 +7,51 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // regenerateKeyOf makes a new key the only one of an account. Its old one is dead once this has answered.
-func (s *Server) regenerateKeyOf(c *call) error {
+func (s *Server) regenerateKeyOf(c *endpoint.Call) error {
 	made, err := s.keyReplaced(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, made)
+	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
-func (s *Server) keyReplaced(c *call) (*newKeyView, error) {
+func (s *Server) keyReplaced(c *endpoint.Call) (*accounts.NewKeyView, error) {
 	user, err := s.pathUser(c)
 	if err != nil {
 		return nil, err
 	}
-	return s.makeKey(c, event.AccountID(user.Account))
+	return s.accounts.MakeKey(c, event.AccountID(user.Account))
 }
 
 type suspensionView struct {
-	success
-	Account accountView `json:"account"`
+	endpoint.Success
+	Account accounts.AccountView `json:"account"`
 }
 
 // suspendAccount has every later call with the account's key refused. The outcome comes from the fold that admits requests,
 // which announces it to the edges first.
-func (s *Server) suspendAccount(c *call) error { return s.answerSuspension(c, s.suspended) }
+func (s *Server) suspendAccount(c *endpoint.Call) error { return s.answerSuspension(c, s.suspended) }
 
-func (s *Server) resumeAccount(c *call) error { return s.answerSuspension(c, s.resumed) }
+func (s *Server) resumeAccount(c *endpoint.Call) error { return s.answerSuspension(c, s.resumed) }
 
-func (s *Server) suspended(c *call) (*event.User, *event.CommandOutcome, error) {
-	reason, err := readReason(c.json)
+func (s *Server) suspended(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
+	reason, err := readReason(c.Fields)
 	if err != nil {
 		return nil, nil, err
 	}
 	return s.setSuspension(c, &event.Command{Action: &event.Command_Suspend{Suspend: &event.Suspend{Reason: reason}}})
 }
 
-func (s *Server) resumed(c *call) (*event.User, *event.CommandOutcome, error) {
-	reason, err := readReason(c.json)
+func (s *Server) resumed(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
+	reason, err := readReason(c.Fields)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,39 +59,34 @@ func (s *Server) resumed(c *call) (*event.User, *event.CommandOutcome, error) {
 }
 
 func readReason(body []byte) (reason string, err error) {
-	err = input.ParseObject(body, input.Fields{"reason": input.To(&reason, input.Line(reasonChars))}.Set)
+	err = input.ParseObject(body, input.Fields{"reason": input.To(&reason, input.Line(accounts.ReasonChars))}.Set)
 	if err == nil && strings.TrimSpace(reason) == "" {
 		err = httperr.InvalidField("reason", "is required: 1 to 200 characters")
 	}
 	return reason, err
 }
 
-func (s *Server) setSuspension(c *call, cmd *event.Command) (*event.User, *event.CommandOutcome, error) {
+func (s *Server) setSuspension(c *endpoint.Call, cmd *event.Command) (*event.User, *event.CommandOutcome, error) {
 	user, err := s.pathUser(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = user.Account, c.idem, c.hash
-	o, err := s.command(c, cmd)
+	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = user.Account, c.Idem, c.Hash
+	o, err := s.accounts.Command(c, cmd)
 	return user, o, err
 }
 
-func (s *Server) answerSuspension(c *call, set func(*call) (*event.User, *event.CommandOutcome, error)) error {
+func (s *Server) answerSuspension(c *endpoint.Call, set func(*endpoint.Call) (*event.User, *event.CommandOutcome, error)) error {
 	user, o, err := set(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, suspensionView{success: succeeded(), Account: viewOutcome(user, o)})
-}
-
-// viewOutcome is the account after a command.
-func viewOutcome(user *event.User, o *event.CommandOutcome) accountView {
-	return viewDeletion(viewSuspended(viewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)), o.SuspendedMs), o.DeletesMs, 0)
+	return s.JSON(c.Ctx, fiber.StatusOK, suspensionView{Success: endpoint.Succeeded(), Account: accounts.ViewOutcome(user, o)})
 }
 
 // accountList is a page of accounts.
 type accountList struct {
-	success
+	endpoint.Success
 	Accounts   []listedAccount `json:"accounts"`
 	NextCursor *string         `json:"nextCursor"`
 	HasMore    bool            `json:"hasMore"`
@@ -105,12 +102,12 @@ type listedAccount struct {
 }
 
 // listAccounts looks an email up, or lists all accounts in the order of their ids.
-func (s *Server) listAccounts(c *call) error {
+func (s *Server) listAccounts(c *endpoint.Call) error {
 	var email string
-	page := &event.ListUsers{Limit: defaultPage}
+	page := &event.ListUsers{Limit: endpoint.DefaultPage}
 	err := input.QueryFields(c.Ctx, input.Fields{
-		"email":  input.To(&email, emailField),
-		"limit":  input.To(&page.Limit, pageLimit),
+		"email":  input.To(&email, accounts.EmailField),
+		"limit":  input.To(&page.Limit, endpoint.PageLimit),
 		"cursor": input.To(&page.AfterAccount, accountCursor),
 	}.Set)
 	if err != nil {
@@ -120,19 +117,19 @@ func (s *Server) listAccounts(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, found)
+	return s.JSON(c.Ctx, fiber.StatusOK, found)
 }
 
 // accountsShown is a page of accounts for a reader, who may have written an email.
-func (s *Server) accountsShown(c *call, email, cursor string) (found accountList, err error) {
-	page := &event.ListUsers{Limit: defaultPage}
+func (s *Server) accountsShown(c *endpoint.Call, email, cursor string) (found accountList, err error) {
+	page := &event.ListUsers{Limit: endpoint.DefaultPage}
 	if cursor != "" {
 		if page.AfterAccount, err = accountCursor("cursor", input.Value{Kind: input.Query, Text: []byte(cursor)}); err != nil {
 			return found, err
 		}
 	}
 	if email != "" {
-		if email, err = emailField("email", input.Value{Kind: input.Query, Text: []byte(email)}); err != nil {
+		if email, err = accounts.EmailField("email", input.Value{Kind: input.Query, Text: []byte(email)}); err != nil {
 			return found, err
 		}
 	}
@@ -140,7 +137,7 @@ func (s *Server) accountsShown(c *call, email, cursor string) (found accountList
 }
 
 // accountPage looks an email up, or lists a page of all accounts where it is empty.
-func (s *Server) accountPage(c *call, email string, page *event.ListUsers) (accountList, error) {
+func (s *Server) accountPage(c *endpoint.Call, email string, page *event.ListUsers) (accountList, error) {
 	if email != "" {
 		return s.lookUpAccount(c, email)
 	}
@@ -155,7 +152,7 @@ func (s *Server) accountPage(c *call, email string, page *event.ListUsers) (acco
 }
 
 // lookUpAccount is the account of an email, or none.
-func (s *Server) lookUpAccount(c *call, email string) (accountList, error) {
+func (s *Server) lookUpAccount(c *endpoint.Call, email string) (accountList, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: email}}})
 	if err != nil {
 		return accountList{}, err
@@ -181,13 +178,13 @@ func (s *Server) listOf(users []*event.User, more bool) (accountList, error) {
 	if err != nil {
 		return accountList{}, err
 	}
-	out := accountList{success: succeeded(), Accounts: make([]listedAccount, 0, len(users)), HasMore: more}
+	out := accountList{Success: endpoint.Succeeded(), Accounts: make([]listedAccount, 0, len(users)), HasMore: more}
 	for _, u := range users {
 		if a := known[event.AccountID(u.Account)]; a != nil {
 			view := listedAccount{
-				ID: event.AccountID(u.Account).String(), Email: u.Email, Tier: plan.Tier(a.Tier).String(), CreatedAt: formatTime(a.CreatedMs),
+				ID: event.AccountID(u.Account).String(), Email: u.Email, Tier: plan.Tier(a.Tier).String(), CreatedAt: endpoint.FormatTime(a.CreatedMs),
 			}
-			view.SuspendedAt, view.DeletesAt = optionalTime(a.SuspendedMs), optionalTime(a.DeletesMs)
+			view.SuspendedAt, view.DeletesAt = endpoint.OptionalTime(a.SuspendedMs), endpoint.OptionalTime(a.DeletesMs)
 			out.Accounts = append(out.Accounts, view)
 		}
 	}
@@ -201,7 +198,7 @@ func (s *Server) listOf(users []*event.User, more bool) (accountList, error) {
 func accountCursor(_ string, v input.Value) (uint64, error) {
 	id, err := event.ParseAccountID(string(v.Text))
 	if err != nil {
-		return 0, invalidCursor()
+		return 0, endpoint.InvalidCursor()
 	}
 	return uint64(id), nil
 }

@@ -7,29 +7,30 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // The actions of admins that are no commands of billing: see note.
 const (
-	notePassword = "password.set"
-	noteExplain  = "request.explain"
-	noteAudit    = "audit.start"
-	noteList     = "accounts.list"
-	noteFind     = "accounts.find"
+	noteExplain = "request.explain"
+	noteAudit   = "audit.start"
+	noteList    = "accounts.list"
+	noteFind    = "accounts.find"
 )
 
 // note has the journal tell of an admin's action that changes nothing in billing. It comes before the action: one that can't
 // be told of is not done. The account may be 0. detail must hold no personal data, since the journal is kept for ever.
-func (s *Server) note(c *call, account uint64, action, detail string) error {
-	_, err := s.command(c, &event.Command{
+func (s *Server) note(c *endpoint.Call, account uint64, action, detail string) error {
+	_, err := s.accounts.Command(c, &event.Command{
 		Account: account, Action: &event.Command_Note{Note: &event.Note{Action: action, Detail: detail}},
 	})
 	return err
 }
 
 type adminLogView struct {
-	success
+	endpoint.Success
 	Entries    []adminEntryView `json:"entries"`
 	NextCursor *string          `json:"nextCursor"`
 	HasMore    bool             `json:"hasMore"`
@@ -50,10 +51,10 @@ type adminEntryView struct {
 }
 
 // adminLog answers with a page of the log of all admins' actions, the newest first.
-func (s *Server) adminLog(c *call) error {
-	limit, before := uint32(defaultPage), ""
+func (s *Server) adminLog(c *endpoint.Call) error {
+	limit, before := uint32(endpoint.DefaultPage), ""
 	err := input.QueryFields(c.Ctx, input.Fields{
-		"limit": input.To(&limit, pageLimit), "cursor": input.To(&before, adminCursor),
+		"limit": input.To(&limit, endpoint.PageLimit), "cursor": input.To(&before, adminCursor),
 	}.Set)
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (s *Server) adminLog(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
+	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
 // adminLogPage is the page of the log that begins at a cursor; empty: at the newest entry.
@@ -74,7 +75,7 @@ func (s *Server) adminLogPage(cursor string) (adminLogView, error) {
 			return adminLogView{}, err
 		}
 	}
-	return s.adminEntries(before, defaultPage)
+	return s.adminEntries(before, endpoint.DefaultPage)
 }
 
 func (s *Server) adminEntries(before string, limit int) (adminLogView, error) {
@@ -83,28 +84,28 @@ func (s *Server) adminEntries(before string, limit int) (adminLogView, error) {
 		return adminLogView{}, err
 	}
 	if page == nil {
-		return adminLogView{}, invalidCursor()
+		return adminLogView{}, endpoint.InvalidCursor()
 	}
-	out := adminLogView{success: succeeded(), Entries: make([]adminEntryView, 0, len(page.Entries)), HasMore: page.More}
+	out := adminLogView{Success: endpoint.Succeeded(), Entries: make([]adminEntryView, 0, len(page.Entries)), HasMore: page.More}
 	for _, e := range page.Entries {
 		out.Entries = append(out.Entries, viewAdminEntry(e))
 	}
 	if page.More {
-		out.NextCursor, _ = nextCursor([]byte(page.Entries[len(page.Entries)-1].Id))
+		out.NextCursor, _ = endpoint.NextCursor([]byte(page.Entries[len(page.Entries)-1].Id))
 	}
 	return out, nil
 }
 
 func adminCursor(name string, v input.Value) (string, error) {
-	id, err := opaqueCursor(name, v)
+	id, err := endpoint.OpaqueCursor(name, v)
 	return string(id), err
 }
 
 func viewAdminEntry(e *event.AdminEntry) adminEntryView {
 	out := adminEntryView{
-		ID: e.Id, Time: formatTime(e.TimeMs), Token: e.Token, Action: e.Action, Outcome: adminOutcome(e), Detail: optionalText(e.Detail),
+		ID: e.Id, Time: endpoint.FormatTime(e.TimeMs), Token: e.Token, Action: e.Action, Outcome: adminOutcome(e), Detail: endpoint.OptionalText(e.Detail),
 	}
-	if id := requestIDText(e.RequestId); id != nil {
+	if id := endpoint.RequestIDText(e.RequestId); id != nil {
 		out.RequestID = *id
 	}
 	if e.Account != 0 {
@@ -117,7 +118,7 @@ func viewAdminEntry(e *event.AdminEntry) adminEntryView {
 		out.Amount = new(plan.Micros(e.AmountMicros).String())
 	}
 	if e.ExpiresMs != 0 {
-		out.ExpiresAt = new(formatTime(e.ExpiresMs))
+		out.ExpiresAt = new(endpoint.FormatTime(e.ExpiresMs))
 	}
 	return out
 }
@@ -127,7 +128,7 @@ func adminOutcome(e *event.AdminEntry) string {
 	switch {
 	case e.Replayed:
 		return "replayed"
-	case e.Status == event.CommandStatus_COMMAND_OK, e.Action == notePassword, e.Action == noteAudit:
+	case e.Status == event.CommandStatus_COMMAND_OK, e.Action == accounts.NotePassword, e.Action == noteAudit:
 		return "done"
 	}
 	return strings.ToLower(strings.TrimPrefix(e.Status.String(), "COMMAND_"))

@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 // TestAServerForAdminsLeavesWhatEdgesTellToTheOther: both have one bus. It makes no difference which of them serves first.
@@ -46,7 +47,7 @@ func TestAServerForAdminsLeavesWhatEdgesTellToTheOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		run(what, func(ctx context.Context) error { return s.Serve(ctx, ln) })
-		exchange(t, ln.Addr().String(), "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", 1)
+		endpointtest.Exchange(t, ln.Addr().String(), "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", 1)
 		return s
 	}
 	api := serve("api", Config{})
@@ -54,7 +55,7 @@ func TestAServerForAdminsLeavesWhatEdgesTellToTheOther(t *testing.T) {
 
 	id := secret.Network(netip.MustParseAddr("192.0.2.1").AsSlice())
 	told, err := event.Encode(&event.SourceCounts{Edge: "another", Sources: []*event.SourceCount{
-		{Source: uint64(id), Calls: viewsPerMinute},
+		{Source: uint64(id), Calls: 300},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +64,10 @@ func TestAServerForAdminsLeavesWhatEdgesTellToTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually.True(t, "the API's server hears of the views", func() bool {
-		if api.views.Sources.Take(id, time.Now()) > 0 {
+		if api.Views.Sources.Take(id, time.Now()) > 0 {
 			return true
 		}
-		api.views.Sources.Return(id)
+		api.Views.Sources.Return(id)
 		return false
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	admins "quire.dev/pkg/admin"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 )
 
@@ -25,7 +26,7 @@ const (
 )
 
 func (s *Server) adminCookieName(c *fiber.Ctx) string {
-	if s.behindTLS(c) {
+	if s.BehindTLS(c) {
 		return secureAdminCookie
 	}
 	return adminCookie
@@ -38,17 +39,17 @@ func adminClaim(token admins.Token, nonce string) string {
 }
 
 // openAdminSession gives the browser a session of the token. Every edge knows it by its signature.
-func (s *Server) openAdminSession(c *call, token admins.Token) {
-	nonce, expires := rand.Text(), s.now().Add(adminLifetime).Unix()
+func (s *Server) openAdminSession(c *endpoint.Call, token admins.Token) {
+	nonce, expires := rand.Text(), s.Now().Add(adminLifetime).Unix()
 	signature := s.secret.SignLink(adminClaim(token, nonce), expires)
 	s.setAdminCookie(c, strings.Join([]string{token.Name, strconv.FormatInt(expires, 10), nonce, signature}, "~"), adminLifetime)
 }
 
 // setAdminCookie sets the cookie, or deletes it where value is empty. No other site's link carries it.
-func (s *Server) setAdminCookie(c *call, value string, lifetime time.Duration) {
+func (s *Server) setAdminCookie(c *endpoint.Call, value string, lifetime time.Duration) {
 	cookie := &fiber.Cookie{
 		Name: s.adminCookieName(c.Ctx), Value: value, Path: "/", MaxAge: int(lifetime.Seconds()),
-		HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode, Secure: s.behindTLS(c.Ctx),
+		HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode, Secure: s.BehindTLS(c.Ctx),
 	}
 	if value == "" {
 		cookie.Expires = time.Unix(1, 0)
@@ -57,13 +58,13 @@ func (s *Server) setAdminCookie(c *call, value string, lifetime time.Duration) {
 }
 
 // adminOf is the name of the token whose session the browser has; empty where it has none.
-func (s *Server) adminOf(c *call) string {
+func (s *Server) adminOf(c *endpoint.Call) string {
 	parts := strings.Split(strings.Clone(c.Cookies(s.adminCookieName(c.Ctx))), "~")
 	if len(parts) != adminCookieParts {
 		return ""
 	}
 	expires, err := strconv.ParseInt(parts[1], 10, 64)
-	left := time.Unix(expires, 0).Sub(s.now())
+	left := time.Unix(expires, 0).Sub(s.Now())
 	if err != nil || left <= 0 || left > adminLifetime+time.Minute { // edges' clocks differ
 		return ""
 	}
@@ -74,10 +75,10 @@ func (s *Server) adminOf(c *call) string {
 	return s.cfg.AdminTokens[i].Name
 }
 
-// forAdmins is a page for who has a session of an admin token. Others sign in first.
-func (s *Server) forAdmins(handle func(*call) error) func(*call) error {
-	return func(c *call) error {
-		if c.admin = s.adminOf(c); c.admin != "" {
+// ForAdmins is a page for who has a session of an admin token. Others sign in first.
+func (s *Server) forAdmins(handle func(*endpoint.Call) error) func(*endpoint.Call) error {
+	return func(c *endpoint.Call) error {
+		if c.Admin = s.adminOf(c); c.Admin != "" {
 			return handle(c)
 		}
 		next := ""
@@ -106,7 +107,7 @@ func adminNext(next string) string {
 	return console.AdminPath
 }
 
-func (s *Server) showAdminSignIn(c *call) error {
+func (s *Server) showAdminSignIn(c *endpoint.Call) error {
 	next := adminNext(c.Query("next"))
 	if s.adminOf(c) != "" {
 		return redirect(c.Ctx, next)
@@ -115,16 +116,16 @@ func (s *Server) showAdminSignIn(c *call) error {
 }
 
 // signInAdmin opens a session for a token. A wrong one counts against its source, as with the API.
-func (s *Server) signInAdmin(c *call) error {
+func (s *Server) signInAdmin(c *endpoint.Call) error {
 	form := console.AdminToken("")
 	return s.submit(c, form, submission{
 		unlimited: true,
 		do: func() error {
 			i := -1
-			err := s.counted(c.Ctx, fault.AdminTokenRequired, func() error {
+			err := s.Counted(c.Ctx, fault.AdminTokenRequired, func() error {
 				name := s.cfg.AdminTokens.Find(strings.TrimSpace(form.Values["token"]))
 				if i = slices.IndexFunc(s.cfg.AdminTokens, func(t admins.Token) bool { return name != "" && t.Name == name }); i < 0 {
-					return failedAt("token", fault.AdminTokenRequired, "The token is not one of this Quire's.")
+					return endpoint.FailedAt("token", fault.AdminTokenRequired, "The token is not one of this Quire's.")
 				}
 				return nil
 			})
@@ -140,8 +141,8 @@ func (s *Server) signInAdmin(c *call) error {
 	})
 }
 
-func (s *Server) signOutAdmin(c *call) error {
-	if len(c.form) > 0 {
+func (s *Server) signOutAdmin(c *endpoint.Call) error {
+	if len(c.Form) > 0 {
 		return fault.New(fault.UnknownField, "The form has no fields.")
 	}
 	s.setAdminCookie(c, "", 0)
@@ -149,10 +150,10 @@ func (s *Server) signOutAdmin(c *call) error {
 }
 
 // adminHead is what every page for admins has.
-func (s *Server) adminHead(c *call) console.Admin {
-	out := console.Admin{Name: c.admin}
+func (s *Server) adminHead(c *endpoint.Call) console.Admin {
+	out := console.Admin{Name: c.Admin}
 	if s.cfg.AdminOnly { // the other pages are elsewhere
-		out.Site = s.url("")
+		out.Site = s.URL("")
 	}
 	return out
 }

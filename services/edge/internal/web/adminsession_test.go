@@ -12,17 +12,18 @@ import (
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 // adminCookieOf is the cookie of a session of a token.
 func adminCookieOf(t *testing.T, addr string, token admins.Token) string {
 	t.Helper()
 	form := url.Values{"token": {token.Secret}}.Encode()
-	signed := exchange(t, addr, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nSec-Fetch-Site: same-origin\r\n"+
+	signed := endpointtest.Exchange(t, addr, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nSec-Fetch-Site: same-origin\r\n"+
 		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", console.AdminSignInPath, len(form), form), 1)[0]
-	cookie, _, _ := strings.Cut(signed.header.Get("Set-Cookie"), ";")
-	if signed.status != http.StatusSeeOther || !strings.HasPrefix(cookie, adminCookie+"=") {
-		t.Fatalf("signed in: %d, cookie %q: %s", signed.status, cookie, signed.body)
+	cookie, _, _ := strings.Cut(signed.Header.Get("Set-Cookie"), ";")
+	if signed.Status != http.StatusSeeOther || !strings.HasPrefix(cookie, adminCookie+"=") {
+		t.Fatalf("signed in: %d, cookie %q: %s", signed.Status, cookie, signed.Body)
 	}
 	return cookie
 }
@@ -37,7 +38,7 @@ func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, addr = startServer(t, Config{AdminTokens: tokens}, func(s *Server) { s.bus = b })
+		_, addr = startServerOn(t, b, Config{AdminTokens: tokens}, func(*Server) {})
 		return addr
 	}
 	first := edge(0, ann)
@@ -59,11 +60,11 @@ func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 
 	cookie := adminCookieOf(t, first, ann)
 	for _, c := range cases {
-		got := exchange(t, c.addr, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\nCookie: %s\r\n\r\n", console.AdminAuditsPath, cookie), 1)[0]
-		if got.status != c.status {
-			t.Errorf("%s: %d, want %d", c.name, got.status, c.status)
+		got := endpointtest.Exchange(t, c.addr, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\nCookie: %s\r\n\r\n", console.AdminAuditsPath, cookie), 1)[0]
+		if got.Status != c.status {
+			t.Errorf("%s: %d, want %d", c.name, got.Status, c.status)
 		}
-		if to := got.header.Get("Location"); c.status == http.StatusSeeOther && !strings.HasPrefix(to, console.AdminSignInPath+"?") {
+		if to := got.Header.Get("Location"); c.status == http.StatusSeeOther && !strings.HasPrefix(to, console.AdminSignInPath+"?") {
 			t.Errorf("%s: leads to %q", c.name, to)
 		}
 	}
@@ -80,12 +81,12 @@ func TestThePartOfAPageLeadsToTheFormWhereTheSessionHasEnded(t *testing.T) {
 		console.AdminRequestsPath + "/" + id + "/fold":   "%2Fconsole%2Fadmin%2Frequests%2F" + id,
 	} {
 		get := "GET " + part + " HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n"
-		got := exchange(t, addr, get+"HX-Request: true\r\n\r\n", 1)[0]
-		if to := got.header.Get("HX-Redirect"); got.status != http.StatusOK || to != console.AdminSignInPath+"?next="+next || got.body != "" {
-			t.Errorf("%s: a script gets %d %q, and goes to %q", part, got.status, got.body, to)
+		got := endpointtest.Exchange(t, addr, get+"HX-Request: true\r\n\r\n", 1)[0]
+		if to := got.Header.Get("HX-Redirect"); got.Status != http.StatusOK || to != console.AdminSignInPath+"?next="+next || got.Body != "" {
+			t.Errorf("%s: a script gets %d %q, and goes to %q", part, got.Status, got.Body, to)
 		}
-		if got := exchange(t, addr, get+"\r\n", 1)[0]; got.status != http.StatusSeeOther || got.header.Get("HX-Redirect") != "" {
-			t.Errorf("%s: %d without a script", part, got.status)
+		if got := endpointtest.Exchange(t, addr, get+"\r\n", 1)[0]; got.Status != http.StatusSeeOther || got.Header.Get("HX-Redirect") != "" {
+			t.Errorf("%s: %d without a script", part, got.Status)
 		}
 	}
 }

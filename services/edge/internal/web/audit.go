@@ -10,6 +10,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 const (
@@ -17,12 +18,11 @@ const (
 	auditWait = time.Minute
 	auditPath = "/api/admin/audits/"
 
-	headerPrefer = "Prefer"
 	respondAsync = "respond-async" // RFC 7240
 )
 
 type auditView struct {
-	success
+	endpoint.Success
 	ID         string               `json:"id"`
 	Done       uint64               `json:"done"`
 	Total      uint64               `json:"total"`
@@ -42,14 +42,14 @@ type auditPartitionView struct {
 
 // auditBegunView is the answer to a call that does not wait for the end.
 type auditBegunView struct {
-	success
+	endpoint.Success
 	ID    string `json:"id"`
 	Done  uint64 `json:"done"`
 	Total uint64 `json:"total"`
 }
 
 // audit begins an audit. It waits for the end, a minute at most, unless the caller prefers not to.
-func (s *Server) audit(c *call) error {
+func (s *Server) audit(c *endpoint.Call) error {
 	if prefersAsync(c.Ctx) {
 		id, begun, err := s.auditStarted(c)
 		if err != nil {
@@ -71,11 +71,11 @@ func (s *Server) audit(c *call) error {
 	case !audit.Ended:
 		return s.auditBegun(c, id, audit)
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewAudit(id, audit))
+	return s.JSON(c.Ctx, fiber.StatusOK, viewAudit(id, audit))
 }
 
 // auditStarted begins an audit, and does not wait for its end.
-func (s *Server) auditStarted(c *call) (event.RequestID, *bus.Audit, error) {
+func (s *Server) auditStarted(c *endpoint.Call) (event.RequestID, *bus.Audit, error) {
 	if err := s.note(c, 0, noteAudit, ""); err != nil {
 		return event.RequestID{}, nil, err
 	}
@@ -85,7 +85,7 @@ func (s *Server) auditStarted(c *call) (event.RequestID, *bus.Audit, error) {
 }
 
 func prefersAsync(c *fiber.Ctx) bool {
-	for preference := range strings.SplitSeq(c.Get(headerPrefer), ",") {
+	for preference := range strings.SplitSeq(c.Get(endpoint.HeaderPrefer), ",") {
 		name, _, _ := strings.Cut(preference, ";")
 		if strings.EqualFold(strings.Trim(name, " \t"), respondAsync) {
 			return true
@@ -94,29 +94,29 @@ func prefersAsync(c *fiber.Ctx) bool {
 	return false
 }
 
-func (s *Server) auditBegun(c *call, id event.RequestID, audit *bus.Audit) error {
+func (s *Server) auditBegun(c *endpoint.Call, id event.RequestID, audit *bus.Audit) error {
 	c.Location(auditPath + id.String())
 	c.Set(fiber.HeaderRetryAfter, "1")
-	return s.json(c.Ctx, fiber.StatusAccepted, auditBegunView{success: succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total})
+	return s.JSON(c.Ctx, fiber.StatusAccepted, auditBegunView{Success: endpoint.Succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total})
 }
 
 // showAudit shows an audit that this edge or another one has begun.
-func (s *Server) showAudit(c *call) error {
+func (s *Server) showAudit(c *endpoint.Call) error {
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("id")))
 	if err != nil {
-		return notFound()
+		return endpoint.NotFound()
 	}
 	audit, err := s.bus.ReadAudit(s.ctx, id)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewAudit(id, audit))
+	return s.JSON(c.Ctx, fiber.StatusOK, viewAudit(id, audit))
 }
 
 // viewAudit matches if every partition does.
 func viewAudit(id event.RequestID, audit *bus.Audit) auditView {
 	out := auditView{
-		success: succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total, Restarted: audit.Again,
+		Success: endpoint.Succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total, Restarted: audit.Again,
 		Partitions: make([]auditPartitionView, 0, len(audit.Partitions)),
 	}
 	match := len(audit.Partitions) > 0

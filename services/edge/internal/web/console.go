@@ -8,7 +8,9 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
@@ -19,13 +21,13 @@ const maxNextBytes = 1 << 10
 
 // showStatement shows the statement of a month of the session's account, to be printed. A month that is none, has not begun, or was
 // over before the account was made, is 404.
-func (s *Server) showStatement(c *call) error {
-	period := c.param("period")
-	start, err := parsePeriod(period)
+func (s *Server) showStatement(c *endpoint.Call) error {
+	period := c.Param("period")
+	start, err := accounts.ParsePeriod(period)
 	if err != nil {
-		return notFound()
+		return endpoint.NotFound()
 	}
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{})
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{})
 	if err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (s *Server) showStatement(c *call) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.statementOf(c, period)
+	a, err := s.accounts.StatementOf(c, period)
 	if err != nil {
 		return err
 	}
@@ -42,7 +44,7 @@ func (s *Server) showStatement(c *call) error {
 
 // signInFirst leads a reader without a session to the form, and back to the page that they asked for. Whoever has sent a form is told
 // that nothing was done. Any other failure of the session stays what it is.
-func (s *Server) signInFirst(c *call, err error) error {
+func (s *Server) signInFirst(c *endpoint.Call, err error) error {
 	if fault.KindOf(err) != fault.SessionRequired {
 		return err
 	}
@@ -74,34 +76,34 @@ func nextPath(next string) string {
 	return next
 }
 
-func (s *Server) showSignUp(c *call) error { return s.showSign(c, s.console.SignUp) }
+func (s *Server) showSignUp(c *endpoint.Call) error { return s.showSign(c, s.console.SignUp) }
 
-func (s *Server) showSignIn(c *call) error { return s.showSign(c, s.console.SignIn) }
+func (s *Server) showSignIn(c *endpoint.Call) error { return s.showSign(c, s.console.SignIn) }
 
 // showSign shows an empty form. A reader who has a session does not need it.
-func (s *Server) showSign(c *call, show func(*fiber.Ctx, int, *console.Sign) error) error {
+func (s *Server) showSign(c *endpoint.Call, show func(*fiber.Ctx, int, *console.Sign) error) error {
 	next := nextPath(c.Query("next"))
-	if s.readSession(c) == nil {
+	if s.ReadSession(c) == nil {
 		return redirect(c.Ctx, next)
 	}
 	return show(c.Ctx, fiber.StatusOK, &console.Sign{Next: strings.Clone(next), Once: rand.Text(), Unsent: c.Query(console.UnsentQuery) != ""})
 }
 
 // signUpFromPage makes an account, as registerUser does, and its API key, as regenerateKey does.
-func (s *Server) signUpFromPage(c *call) error {
-	return s.sign(c, accountPasswordMin, s.console.SignUp, func(sent credentials, form *console.Sign) error {
-		u, _, err := s.signUp(c, sent)
+func (s *Server) signUpFromPage(c *endpoint.Call) error {
+	return s.sign(c, accounts.AccountPasswordMin, s.console.SignUp, func(sent accounts.Credentials, form *console.Sign) error {
+		u, _, err := s.accounts.SignUp(c, sent)
 		if err != nil {
 			return err
 		}
-		if c.kept || form.Next != console.Path {
+		if c.Kept || form.Next != console.Path {
 			return s.goOn(c, form)
 		}
-		c.who = caller{account: event.AccountID(u.Account)}
+		c.Who = endpoint.Caller{Account: event.AccountID(u.Account)}
 		if form.Once != "" {
-			c.idem = onceID(c.who.account, fiber.MethodPost, console.KeyPath, form.Once)
+			c.Idem = onceID(c.Who.Account, fiber.MethodPost, console.KeyPath, form.Once)
 		}
-		made, err := s.makeKey(c, c.who.account)
+		made, err := s.accounts.MakeKey(c, c.Who.Account)
 		if err != nil {
 			return s.goOn(c, form) // the account is there, and a key can be made from its page
 		}
@@ -110,9 +112,9 @@ func (s *Server) signUpFromPage(c *call) error {
 }
 
 // signInFromPage opens a session, as login does.
-func (s *Server) signInFromPage(c *call) error {
-	return s.sign(c, 1, s.console.SignIn, func(sent credentials, form *console.Sign) error {
-		if _, _, err := s.signIn(c, sent); err != nil {
+func (s *Server) signInFromPage(c *endpoint.Call) error {
+	return s.sign(c, 1, s.console.SignIn, func(sent accounts.Credentials, form *console.Sign) error {
+		if _, _, err := s.accounts.SignIn(c, sent); err != nil {
 			return err
 		}
 		return s.goOn(c, form)
@@ -120,17 +122,17 @@ func (s *Server) signInFromPage(c *call) error {
 }
 
 // goOn leads to the page that who has signed in wanted to see.
-func (s *Server) goOn(c *call, form *console.Sign) error {
-	if c.kept {
+func (s *Server) goOn(c *endpoint.Call, form *console.Sign) error {
+	if c.Kept {
 		return redirect(c.Ctx, console.Done(console.Path, "kept"))
 	}
 	return redirect(c.Ctx, form.Next)
 }
 
 // sign takes a form with credentials. One that is refused is shown again.
-func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(credentials, *console.Sign) error) error {
+func (s *Server) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(accounts.Credentials, *console.Sign) error) error {
 	var email, password, next, once string
-	err := input.ParseForm(c.form, input.Fields{
+	err := input.ParseForm(c.Form, input.Fields{
 		"email": input.To(&email, input.StringField), "password": input.To(&password, input.StringField),
 		"next": input.To(&next, input.StringField), "once": input.To(&once, input.StringField),
 	})
@@ -153,19 +155,19 @@ func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console
 }
 
 // readSign checks credentials as the API does.
-func readSign(email, password string, shortest int) (sent credentials, err error) {
-	if sent.email, err = emailField("email", input.Value{Kind: input.Query, Text: []byte(email)}); err != nil {
+func readSign(email, password string, shortest int) (sent accounts.Credentials, err error) {
+	if sent.Email, err = accounts.EmailField("email", input.Value{Kind: input.Query, Text: []byte(email)}); err != nil {
 		return sent, err
 	}
-	sent.password, err = accountPasswordField(shortest)("password", input.Value{Kind: input.Query, Text: []byte(password)})
+	sent.Password, err = accounts.AccountPasswordField(shortest)("password", input.Value{Kind: input.Query, Text: []byte(password)})
 	return sent, err
 }
 
 // refuseSign shows the form again, without the password. The error stands beside its field. The form keeps its Once where
 // the account may exist, so that sending it again makes no other.
-func (s *Server) refuseSign(c *call, form *console.Sign, show func(*fiber.Ctx, int, *console.Sign) error, err error) error {
-	s.fail(c.Context(), c.Route().Path, err)
-	e := asFault(err)
+func (s *Server) refuseSign(c *endpoint.Call, form *console.Sign, show func(*fiber.Ctx, int, *console.Sign) error, err error) error {
+	s.Fail(c.Context(), c.Route().Path, err)
+	e := endpoint.AsFault(err)
 	field, message := e.Field, e.Message
 	switch {
 	case e.Kind == fault.EmailTaken:
@@ -183,11 +185,11 @@ func (s *Server) refuseSign(c *call, form *console.Sign, show func(*fiber.Ctx, i
 }
 
 // signOutFromPage closes the session, as logout does.
-func (s *Server) signOutFromPage(c *call) error {
-	if err := input.ParseForm(c.form, nil); err != nil {
+func (s *Server) signOutFromPage(c *endpoint.Call) error {
+	if err := input.ParseForm(c.Form, nil); err != nil {
 		return err
 	}
-	if err := s.signOut(c); err != nil {
+	if err := s.accounts.SignOut(c); err != nil {
 		return err
 	}
 	return redirect(c.Ctx, "/")

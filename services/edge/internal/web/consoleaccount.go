@@ -9,30 +9,32 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 )
 
-func (s *Server) showAccountPage(c *call) error {
+func (s *Server) showAccountPage(c *endpoint.Call) error {
 	return s.showAccountWith(c, fiber.StatusOK, &console.Account{})
 }
 
 // showAccountWith shows the account with the form that was refused; those that are nil are new ones.
-func (s *Server) showAccountWith(c *call, status int, shown *console.Account) (err error) {
-	if shown.Usage, err = s.usageOf(c, c.who.account, &event.UsageQuery{}); err != nil {
+func (s *Server) showAccountWith(c *endpoint.Call, status int, shown *console.Account) (err error) {
+	if shown.Usage, err = s.UsageOf(c, c.Who.Account, &event.UsageQuery{}); err != nil {
 		return err
 	}
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
-	sessions, err := s.sessionsOf(c)
+	sessions, err := s.accounts.SessionsOf(c)
 	if err != nil {
 		return err
 	}
-	current := apikey.HashToken(s.sessionToken(c.Ctx))
+	current := apikey.HashToken(s.SessionToken(c.Ctx))
 	for _, session := range sessions {
 		shown.Sessions = append(shown.Sessions, console.Session{
-			OpenSession: session, ID: sessionID(session.SessionHash), Current: bytes.Equal(session.SessionHash, current),
+			OpenSession: session, ID: accounts.SessionID(session.SessionHash), Current: bytes.Equal(session.SessionHash, current),
 		})
 	}
 	account := shown.Holder.Account
@@ -48,19 +50,19 @@ func (s *Server) showAccountWith(c *call, status int, shown *console.Account) (e
 	if shown.End == nil {
 		shown.End = console.EndSessions(account, "")
 	}
-	shown.Done = c.done()
+	shown.Done = doneQuery(c)
 	return s.console.Account(c.Ctx, status, shown)
 }
 
 // changeEmailFromPage gives the account another address, as changeEmail does.
-func (s *Server) changeEmailFromPage(c *call) error {
-	form := console.ChangeEmail(c.who.account.String(), "")
+func (s *Server) changeEmailFromPage(c *endpoint.Call) error {
+	form := console.ChangeEmail(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any {
 			return map[string]any{"currentPassword": f.Values["currentPassword"], "email": strings.TrimSpace(f.Values["email"])}
 		},
 		do: func() error {
-			if err := s.newEmail(c); err != nil {
+			if err := s.accounts.NewEmail(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.AccountPath, "email"))
@@ -70,14 +72,14 @@ func (s *Server) changeEmailFromPage(c *call) error {
 }
 
 // changePasswordFromPage sets another password, as changePassword does.
-func (s *Server) changePasswordFromPage(c *call) error {
-	form := console.ChangePassword(c.who.account.String(), "")
+func (s *Server) changePasswordFromPage(c *endpoint.Call) error {
+	form := console.ChangePassword(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any {
 			return map[string]any{"currentPassword": f.Values["currentPassword"], "password": f.Values["password"]}
 		},
 		do: func() error {
-			if err := s.newPassword(c); err != nil {
+			if err := s.accounts.NewPassword(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.AccountPath, "password"))
@@ -87,11 +89,11 @@ func (s *Server) changePasswordFromPage(c *call) error {
 }
 
 // endSessionFromPage ends a session, as endSession does. Who ends the one that asks signs in again.
-func (s *Server) endSessionFromPage(c *call) error {
-	form := console.EndSessions(c.who.account.String(), "")
+func (s *Server) endSessionFromPage(c *endpoint.Call) error {
+	form := console.EndSessions(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
-			own, err := s.endedSession(c)
+			own, err := s.accounts.EndedSession(c)
 			if err != nil {
 				return err
 			}
@@ -105,11 +107,11 @@ func (s *Server) endSessionFromPage(c *call) error {
 }
 
 // endSessionsFromPage ends all sessions, as endSessions does.
-func (s *Server) endSessionsFromPage(c *call) error {
-	form := console.EndSessions(c.who.account.String(), "")
+func (s *Server) endSessionsFromPage(c *endpoint.Call) error {
+	form := console.EndSessions(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
-			if err := s.signOutEverywhere(c); err != nil {
+			if err := s.accounts.SignOutEverywhere(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.SignInPath)
@@ -118,11 +120,13 @@ func (s *Server) endSessionsFromPage(c *call) error {
 	})
 }
 
-func (s *Server) showExportPage(c *call) error { return s.showExportWith(c, fiber.StatusOK, nil) }
+func (s *Server) showExportPage(c *endpoint.Call) error {
+	return s.showExportWith(c, fiber.StatusOK, nil)
+}
 
 // showExportWith shows the archive with a form that was refused; nil: a new one.
-func (s *Server) showExportWith(c *call, status int, form *console.Form) error {
-	e, err := s.exportOf(c.who.account)
+func (s *Server) showExportWith(c *endpoint.Call, status int, form *console.Form) error {
+	e, err := s.exportOf(c.Who.Account)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return err
 	}
@@ -140,8 +144,8 @@ func (s *Server) showExportWith(c *call, status int, form *console.Form) error {
 }
 
 // startExportFromPage has an archive made, as startExport does.
-func (s *Server) startExportFromPage(c *call) error {
-	form := console.MakeExport(c.who.account.String(), "")
+func (s *Server) startExportFromPage(c *endpoint.Call) error {
+	form := console.MakeExport(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
 			if _, err := s.begunExport(c); err != nil {
@@ -154,7 +158,7 @@ func (s *Server) startExportFromPage(c *call) error {
 }
 
 // deleteAccountFromPage deletes the account, as deleteAccount does, once its reader has typed the email.
-func (s *Server) deleteAccountFromPage(c *call) error {
+func (s *Server) deleteAccountFromPage(c *endpoint.Call) error {
 	holder, err := s.holder(c)
 	if err != nil {
 		return err
@@ -166,7 +170,7 @@ func (s *Server) deleteAccountFromPage(c *call) error {
 			if err := confirmed(form, holder.Email); err != nil {
 				return err
 			}
-			_, o, err := s.deletedAccount(c)
+			_, o, err := s.accounts.DeletedAccount(c)
 			if err != nil {
 				return err
 			}

@@ -7,18 +7,20 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 )
 
 // showAdminAccounts lists accounts, or the one with an email, as listAccounts does.
-func (s *Server) showAdminAccounts(c *call) error {
+func (s *Server) showAdminAccounts(c *endpoint.Call) error {
 	email, cursor := strings.TrimSpace(strings.Clone(c.Query("email"))), strings.Clone(c.Query("cursor"))
 	found, err := s.accountsShown(c, email, cursor)
 	shown := &console.AdminAccounts{Admin: s.adminHead(c), Search: console.FindAccount(email), Cursor: cursor}
 	if err != nil {
-		e := asFault(err)
+		e := endpoint.AsFault(err)
 		if e.Kind != fault.InvalidField {
 			return err
 		}
@@ -28,29 +30,29 @@ func (s *Server) showAdminAccounts(c *call) error {
 	for _, a := range found.Accounts {
 		shown.List = append(shown.List, console.AdminAccount{ID: a.ID, Email: a.Email, Tier: a.Tier, Created: a.CreatedAt, Suspended: a.SuspendedAt != nil, Deletes: a.DeletesAt != nil})
 	}
-	shown.Next = optional(found.NextCursor)
+	shown.Next = endpoint.Optional(found.NextCursor)
 	return s.console.AdminAccounts(c.Ctx, fiber.StatusOK, shown)
 }
 
-func (s *Server) showAdminAccount(c *call) error {
+func (s *Server) showAdminAccount(c *endpoint.Call) error {
 	return s.showAdminAccountWith(c, fiber.StatusOK, nil)
 }
 
 // showAdminAccountWith shows an account with the form that was refused; nil: all are new ones.
-func (s *Server) showAdminAccountWith(c *call, status int, refused *console.Form) error {
+func (s *Server) showAdminAccountWith(c *endpoint.Call, status int, refused *console.Form) error {
 	account, err := pathAccount(c)
 	if err != nil {
 		return err
 	}
-	u, err := s.usage(account)
+	u, err := s.Usage(account)
 	if err != nil {
 		return err
 	}
-	email, err := s.emailOf(account)
+	email, err := s.accounts.EmailOf(account)
 	if err != nil {
 		return err
 	}
-	shown := &console.AdminOne{Admin: s.adminHead(c), ID: account.String(), Email: email, Usage: u, Done: c.done(), Forms: map[string]*console.Form{}}
+	shown := &console.AdminOne{Admin: s.adminHead(c), ID: account.String(), Email: email, Usage: u, Done: doneQuery(c), Forms: map[string]*console.Form{}}
 	for _, name := range console.AdminActions() {
 		shown.Forms[name] = console.AdminForm(name, account.String(), rand.Text())
 		if refused != nil && refused.ID == name {
@@ -61,8 +63,8 @@ func (s *Server) showAdminAccountWith(c *call, status int, refused *console.Form
 }
 
 // adminAction takes one of the forms about an account. do is what the API's handler does.
-func (s *Server) adminAction(name string, body func(*console.Form) any, do func(*call) error) func(*call) error {
-	return func(c *call) error {
+func (s *Server) adminAction(name string, body func(*console.Form) any, do func(*endpoint.Call) error) func(*endpoint.Call) error {
+	return func(c *endpoint.Call) error {
 		account, err := pathAccount(c)
 		if err != nil {
 			return err
@@ -87,21 +89,21 @@ func (s *Server) adminAction(name string, body func(*console.Form) any, do func(
 	}
 }
 
-func (s *Server) adminTier() func(*call) error {
-	return s.adminAction("tier", func(f *console.Form) any { return map[string]any{"tier": f.Values["tier"]} }, func(c *call) error {
+func (s *Server) adminTier() func(*endpoint.Call) error {
+	return s.adminAction("tier", func(f *console.Form) any { return map[string]any{"tier": f.Values["tier"]} }, func(c *endpoint.Call) error {
 		_, _, err := s.tierSet(c)
 		return err
 	})
 }
 
-func (s *Server) adminCredits() func(*call) error {
+func (s *Server) adminCredits() func(*endpoint.Call) error {
 	return s.adminAction("credits", func(f *console.Form) any {
 		out := map[string]any{"amount": strings.TrimSpace(f.Values["amount"]), "reason": f.Values["reason"]}
 		if at := f.Values["expiresAt"]; at != "" {
 			out["expiresAt"] = momentOfForm(at)
 		}
 		return out
-	}, func(c *call) error {
+	}, func(c *endpoint.Call) error {
 		_, err := s.granted(c)
 		return err
 	})
@@ -109,16 +111,16 @@ func (s *Server) adminCredits() func(*call) error {
 
 func reasonOf(f *console.Form) any { return map[string]any{"reason": f.Values["reason"]} }
 
-func (s *Server) adminSuspend() func(*call) error {
-	return s.adminAction("suspend", reasonOf, func(c *call) error { _, _, err := s.suspended(c); return err })
+func (s *Server) adminSuspend() func(*endpoint.Call) error {
+	return s.adminAction("suspend", reasonOf, func(c *endpoint.Call) error { _, _, err := s.suspended(c); return err })
 }
 
-func (s *Server) adminResume() func(*call) error {
-	return s.adminAction("resume", reasonOf, func(c *call) error { _, _, err := s.resumed(c); return err })
+func (s *Server) adminResume() func(*endpoint.Call) error {
+	return s.adminAction("resume", reasonOf, func(c *endpoint.Call) error { _, _, err := s.resumed(c); return err })
 }
 
 // adminKey makes another key the only one of an account, as regenerateKeyOf does, and shows it this once.
-func (s *Server) adminKey(c *call) error {
+func (s *Server) adminKey(c *endpoint.Call) error {
 	account, err := pathAccount(c)
 	if err != nil {
 		return err
@@ -142,7 +144,7 @@ func (s *Server) adminKey(c *call) error {
 
 // findAdminRequest explains the request of an id that was written into the form, as explainAny does. Without an id it has the form
 // alone.
-func (s *Server) findAdminRequest(c *call) error {
+func (s *Server) findAdminRequest(c *endpoint.Call) error {
 	text := strings.TrimSpace(strings.Clone(c.Query("id")))
 	shown := &console.AdminRequest{Admin: s.adminHead(c), Search: console.FindRequest(text)}
 	if text == "" {
@@ -166,8 +168,8 @@ func (s *Server) findAdminRequest(c *call) error {
 }
 
 // showAdminRequest explains a request of any account. With a run it is folded again for that, too.
-func (s *Server) showAdminRequest(c *call) error {
-	id, err := explainedID(c)
+func (s *Server) showAdminRequest(c *endpoint.Call) error {
+	id, err := accounts.ExplainedID(c)
 	if err != nil {
 		return err
 	}
@@ -180,14 +182,14 @@ func (s *Server) showAdminRequest(c *call) error {
 		return err
 	}
 	if shown.Explanation != nil && run != (event.RequestID{}) {
-		shown.Fold = s.foldOf(c, adminFold(id), bus.Question{Request: id, Run: run}, func(_ *call, q bus.Question) (*bus.Explanation, error) {
+		shown.Fold = s.foldOf(c, adminFold(id), bus.Question{Request: id, Run: run}, func(_ *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
 			return s.bus.ExplainAny(s.ctx, q) // the log has the explanation of this call already
 		})
 	}
 	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
 }
 
-func (s *Server) explainToAdmin(c *call, shown *console.AdminRequest, id event.RequestID) error {
+func (s *Server) explainToAdmin(c *endpoint.Call, shown *console.AdminRequest, id event.RequestID) error {
 	e, err := s.explainForAdmin(c, bus.Question{Request: id})
 	if err != nil {
 		return err
@@ -207,7 +209,7 @@ func adminFold(id event.RequestID) *console.Fold {
 }
 
 // foldAdminRequest answers with the journal folded again for a request of any account.
-func (s *Server) foldAdminRequest(c *call) error {
+func (s *Server) foldAdminRequest(c *endpoint.Call) error {
 	q, err := foldQuestion(c)
 	if err != nil {
 		return err
@@ -215,12 +217,12 @@ func (s *Server) foldAdminRequest(c *call) error {
 	return s.console.Folded(c.Ctx, s.foldOf(c, adminFold(q.Request), q, s.explainForAdmin))
 }
 
-func (s *Server) showAdminAudits(c *call) error {
+func (s *Server) showAdminAudits(c *endpoint.Call) error {
 	return s.console.AdminAudit(c.Ctx, fiber.StatusOK, &console.AdminAudit{Admin: s.adminHead(c), Begin: console.BeginAudit()})
 }
 
 // beginAdminAudit begins an audit, as audit does for one who does not wait.
-func (s *Server) beginAdminAudit(c *call) error {
+func (s *Server) beginAdminAudit(c *endpoint.Call) error {
 	form := console.BeginAudit()
 	return s.submit(c, form, submission{
 		unlimited: true,
@@ -237,7 +239,7 @@ func (s *Server) beginAdminAudit(c *call) error {
 	})
 }
 
-func (s *Server) showAdminAudit(c *call) error {
+func (s *Server) showAdminAudit(c *endpoint.Call) error {
 	shown, err := s.auditShown(c)
 	if err != nil {
 		return err
@@ -246,7 +248,7 @@ func (s *Server) showAdminAudit(c *call) error {
 }
 
 // showAuditProgress answers with the part of an audit's page that moves.
-func (s *Server) showAuditProgress(c *call) error {
+func (s *Server) showAuditProgress(c *endpoint.Call) error {
 	shown, err := s.auditShown(c)
 	if err != nil {
 		return err
@@ -254,10 +256,10 @@ func (s *Server) showAuditProgress(c *call) error {
 	return s.console.AuditProgress(c.Ctx, shown)
 }
 
-func (s *Server) auditShown(c *call) (*console.AdminAudit, error) {
+func (s *Server) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("id")))
 	if err != nil {
-		return nil, notFound()
+		return nil, endpoint.NotFound()
 	}
 	audit, err := s.bus.ReadAudit(s.ctx, id)
 	if err != nil {
@@ -278,17 +280,17 @@ func (s *Server) auditShown(c *call) (*console.AdminAudit, error) {
 }
 
 // showAdminLog shows a page of the log of admins' actions, as adminLog lists it.
-func (s *Server) showAdminLog(c *call) error {
+func (s *Server) showAdminLog(c *endpoint.Call) error {
 	cursor := strings.Clone(c.Query("cursor"))
 	page, err := s.adminLogPage(cursor)
 	if err != nil {
 		return err
 	}
-	shown := &console.AdminLog{Admin: s.adminHead(c), Cursor: cursor, Next: optional(page.NextCursor)}
+	shown := &console.AdminLog{Admin: s.adminHead(c), Cursor: cursor, Next: endpoint.Optional(page.NextCursor)}
 	for _, e := range page.Entries {
 		shown.List = append(shown.List, console.AdminEntry{
-			Time: e.Time, Token: e.Token, Action: e.Action, Account: optional(e.Account), Outcome: e.Outcome,
-			Detail: strings.Join(notEmpty(optional(e.Tier), optional(e.Amount), optional(e.Detail)), ", "),
+			Time: e.Time, Token: e.Token, Action: e.Action, Account: endpoint.Optional(e.Account), Outcome: e.Outcome,
+			Detail: strings.Join(notEmpty(endpoint.Optional(e.Tier), endpoint.Optional(e.Amount), endpoint.Optional(e.Detail)), ", "),
 		})
 	}
 	return s.console.AdminLog(c.Ctx, shown)
@@ -304,8 +306,8 @@ func notEmpty(texts ...string) (out []string) {
 }
 
 // showAdminPrices shows the price book in force.
-func (s *Server) showAdminPrices(c *call) error {
-	book, err := s.prices()
+func (s *Server) showAdminPrices(c *endpoint.Call) error {
+	book, err := s.Prices()
 	if err != nil {
 		return err
 	}

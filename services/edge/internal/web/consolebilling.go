@@ -6,15 +6,17 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
 // searchPages bounds the pages of the ledger that billing is asked for until one has an entry that fits a search.
 const searchPages = 5
 
 // showBilling shows the credits, statements, spending caps and alerts of the account.
-func (s *Server) showBilling(c *call) error {
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true, Grants: console.MostGrants})
+func (s *Server) showBilling(c *endpoint.Call) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true, Grants: console.MostGrants})
 	if err != nil {
 		return err
 	}
@@ -22,11 +24,11 @@ func (s *Server) showBilling(c *call) error {
 	if err != nil {
 		return err
 	}
-	latest, err := s.ledgerPage(c.who.account, &event.LedgerQuery{Limit: console.LatestEntries})
+	latest, err := s.accounts.LedgerPage(c.Who.Account, &event.LedgerQuery{Limit: console.LatestEntries})
 	if err != nil {
 		return err
 	}
-	webhooks, err := s.webhookRules(c)
+	webhooks, err := s.accounts.WebhookRules(c)
 	if err != nil {
 		return err
 	}
@@ -37,13 +39,13 @@ func (s *Server) showBilling(c *call) error {
 
 func consoleEntries(page *event.LedgerAnswer) (out []console.Entry) {
 	for _, e := range page.Entries {
-		out = append(out, console.Entry{LedgerEntry: e, RequestID: optional(requestIDText(e.RequestId))})
+		out = append(out, console.Entry{LedgerEntry: e, RequestID: endpoint.Optional(endpoint.RequestIDText(e.RequestId))})
 	}
 	return out
 }
 
 // showLedger shows a page of the ledger, as ledger answers it. A search that can't be made is told beside its field.
-func (s *Server) showLedger(c *call) error {
+func (s *Server) showLedger(c *endpoint.Call) error {
 	holder, err := s.holder(c)
 	if err != nil {
 		return err
@@ -51,18 +53,18 @@ func (s *Server) showLedger(c *call) error {
 	shown := &console.Ledger{Holder: holder, Cursor: strings.Clone(c.Query("cursor"))}
 	var q *event.LedgerQuery
 	if shown.Search, q, err = searchOf(c); err != nil {
-		e := asFault(err)
+		e := endpoint.AsFault(err)
 		refuse(shown.Search, e)
 		return s.console.Ledger(c.Ctx, e.Kind.Status(), shown)
 	}
-	q.Limit = defaultPage
+	q.Limit = endpoint.DefaultPage
 	for range searchPages {
-		page, err := s.ledgerPage(c.who.account, q)
+		page, err := s.accounts.LedgerPage(c.Who.Account, q)
 		if err != nil {
 			return err
 		}
-		next := viewLedger(page).NextCursor
-		shown.Entries, shown.Next, q.Cursor = consoleEntries(page), optional(next), page.NextCursor
+		next := accounts.ViewLedger(page).NextCursor
+		shown.Entries, shown.Next, q.Cursor = consoleEntries(page), endpoint.Optional(next), page.NextCursor
 		if len(shown.Entries) > 0 || next == nil {
 			break
 		}
@@ -71,22 +73,22 @@ func (s *Server) showLedger(c *call) error {
 }
 
 // showLedgerTable answers with the entries that fit a search in CSV, as ledger does.
-func (s *Server) showLedgerTable(c *call) error {
+func (s *Server) showLedgerTable(c *endpoint.Call) error {
 	_, q, err := searchOf(c)
 	if err != nil {
 		return err
 	}
-	return s.ledgerTable(c, q, maxTable)
+	return s.accounts.LedgerTable(c, q, accounts.MaxTable)
 }
 
 // searchOf reads what the address of a page searches the ledger for. The form is there also where the search can't be made.
-func searchOf(c *call) (*console.Form, *event.LedgerQuery, error) {
-	search, form := &ledgerSearch{}, console.SearchLedger(map[string]string{})
-	err := readFilters(c, form, search.fields())
+func searchOf(c *endpoint.Call) (*console.Form, *event.LedgerQuery, error) {
+	search, form := &accounts.LedgerSearch{}, console.SearchLedger(map[string]string{})
+	err := readFilters(c, form, search.Fields())
 	form = console.SearchLedger(form.Values) // what is written into a field for days may be none
 	if err != nil {
 		return form, nil, err
 	}
-	q, err := search.query()
+	q, err := search.Query()
 	return form, q, err
 }

@@ -8,48 +8,51 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 )
 
-// contents is a kind of content in the console: its words, its list, and its endpoints if it is of text.
-type contents struct {
+// kind is a kind of content in the console: its words, its list, and its endpoints if it is of text.
+type kind struct {
 	*console.Kind
-	list *listing
-	text *textKind // nil for files
+	list *developer.Listing
+	text *developer.TextKind // nil for files
 }
 
-func (s *Server) pasteContents() *contents {
-	k := pasteKind()
-	return &contents{console.Pastes(), s.textList(k), k}
+func (s *Server) pasteContents() *kind {
+	k := developer.PasteKind()
+	return &kind{console.Pastes(), s.developer.TextList(k), k}
 }
 
-func (s *Server) quickContents() *contents {
-	k := quickKind()
-	return &contents{console.QuickPastes(), s.textList(k), k}
+func (s *Server) quickContents() *kind {
+	k := developer.QuickKind()
+	return &kind{console.QuickPastes(), s.developer.TextList(k), k}
 }
 
-func (s *Server) fileContents() *contents { return &contents{console.Files(), s.fileList(), nil} }
+func (s *Server) fileContents() *kind { return &kind{console.Files(), s.developer.FileList(), nil} }
 
 // contentPage is inConsole for a page of a kind of content. The headers of a metered answer are for programs: a page says in words
 // what it costs.
-func (s *Server) contentPage(k *contents, handle func(*call, *contents) error) func(*call) error {
-	return s.inSession(func(c *call) error {
+func (s *Server) contentPage(k *kind, handle func(*endpoint.Call, *kind) error) func(*endpoint.Call) error {
+	return s.inSession(func(c *endpoint.Call) error {
 		err := handle(c, k)
 		if err != nil || c.Response().StatusCode() != fiber.StatusCreated {
 			header := &c.Response().Header
 			header.DisableNormalizing() // their names were set as they are
-			for _, name := range []string{headerRateLimit, headerRateLimitPolicy, headerChargeSource, headerCreditsCost, headerCreditsBalance} {
+			for _, name := range []string{endpoint.HeaderRateLimit, endpoint.HeaderRateLimitPolicy, endpoint.HeaderChargeSource, endpoint.HeaderCreditsCost, endpoint.HeaderCreditsBalance} {
 				header.Del(name)
 			}
 			header.EnableNormalizing()
 		}
 		return err
-	}, func(c *call, err error) error {
-		content := c.route.body != noBody && c.route.body != form
+	}, func(c *endpoint.Call, err error) error {
+		content := c.Row.Body != endpoint.NoBody && c.Row.Body != endpoint.Form
 		switch {
 		case fault.KindOf(err) != fault.SessionRequired || !content:
 		case !pages.WantsHTML(c.Ctx): // the script that uploads files tells its reader
@@ -62,15 +65,15 @@ func (s *Server) contentPage(k *contents, handle func(*call, *contents) error) f
 }
 
 // showContents shows a list, as list answers it.
-func (s *Server) showContents(c *call, k *contents) error {
-	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind), Done: c.done()}
+func (s *Server) showContents(c *endpoint.Call, k *kind) error {
+	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind), Done: doneQuery(c)}
 	err := s.findContents(c, k, shown)
 	status := fiber.StatusOK
-	if e := asFault(err); err != nil {
+	if e := endpoint.AsFault(err); err != nil {
 		if e.Kind.Status() != fiber.StatusBadRequest {
 			return err
 		}
-		s.fail(c.Context(), c.Route().Path, err)
+		s.Fail(c.Context(), c.Route().Path, err)
 		refuse(shown.Filter, e)
 		shown.List, status = nil, e.Kind.Status()
 	}
@@ -78,25 +81,25 @@ func (s *Server) showContents(c *call, k *contents) error {
 }
 
 // findContents reads the query and asks for the page of the list.
-func (s *Server) findContents(c *call, k *contents, shown *console.Contents) error {
-	q := &event.ListRequest{Account: uint64(c.who.account), Limit: console.ContentPage}
+func (s *Server) findContents(c *endpoint.Call, k *kind, shown *console.Contents) error {
+	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: console.ContentPage}
 	var cursor string
-	if err := readFilters(c, shown.Filter, listFields(q, &cursor)); err != nil {
+	if err := readFilters(c, shown.Filter, developer.ListFields(q, &cursor)); err != nil {
 		return err
 	}
-	if err := s.continueList(q, k.list, &c.who, cursor); err != nil {
+	if err := s.developer.ContinueList(q, k.list, &c.Who, cursor); err != nil {
 		return err
 	}
-	page, err := s.bus.List(s.ctx, k.list.domain, q)
+	page, err := s.bus.List(s.ctx, k.list.Domain, q)
 	if err != nil {
 		return err
 	}
-	shown.List, shown.Next, shown.Later = page.Documents, s.nextCursor(k.list, &c.who, q, page), cursor != ""
+	shown.List, shown.Next, shown.Later = page.Documents, s.developer.NextCursor(k.list, &c.Who, q, page), cursor != ""
 	return nil
 }
 
 // showContentsWith shows a list, of files with the form of an upload that was refused; nil: a new one.
-func (s *Server) showContentsWith(c *call, status int, shown *console.Contents, upload *console.Form) (err error) {
+func (s *Server) showContentsWith(c *endpoint.Call, status int, shown *console.Contents, upload *console.Form) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
@@ -112,8 +115,8 @@ func (s *Server) showContentsWith(c *call, status int, shown *console.Contents, 
 }
 
 // meterOf is what so many requests are counted as, and the keys that they may be made with.
-func (s *Server) meterOf(c *call, key plan.QuotaKey, count int) (*console.Meter, error) {
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+func (s *Server) meterOf(c *endpoint.Call, key plan.QuotaKey, count int) (*console.Meter, error) {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +126,7 @@ func (s *Server) meterOf(c *call, key plan.QuotaKey, count int) (*console.Meter,
 	if i := slices.IndexFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == key }); i >= 0 {
 		m.Known, m.Left, m.Limit = true, u.Usage[i].Remaining, u.Usage[i].Limit
 	}
-	book, err := s.prices()
+	book, err := s.Prices()
 	if err != nil && book == nil {
 		m.Known = false
 		return m, nil
@@ -147,12 +150,12 @@ func (s *Server) chargeable(u *event.UsageAnswer, key plan.QuotaKey) []console.K
 
 // charge has the call made with one of the account's own keys: that of the id, or the first that may make it. Content is counted
 // for a key wherever it is made, so that the limits of a key, its usage and the log of requests have all of it.
-func (s *Server) charge(c *call, id string) error {
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+func (s *Server) charge(c *endpoint.Call, id string) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return err
 	}
-	keys := s.chargeable(u, c.route.key)
+	keys := s.chargeable(u, c.Row.Key)
 	if id != "" {
 		keys = slices.DeleteFunc(keys, func(k console.Key) bool { return k.ID != id })
 	}
@@ -161,22 +164,22 @@ func (s *Server) charge(c *call, id string) error {
 	}
 	k := keys[0]
 	if k.Fingerprint == 0 {
-		return unavailable(errOldRules)
+		return endpoint.Unavailable(accounts.ErrOldRules)
 	}
-	c.who.key.Account, c.who.key.Number, c.who.key.Version = c.who.account, k.Number, k.Version
-	c.who.fingerprint = k.Fingerprint
+	c.Who.Key.Account, c.Who.Key.Number, c.Who.Key.Version = c.Who.Account, k.Number, k.Version
+	c.Who.Fingerprint = k.Fingerprint
 	return nil
 }
 
 // uploadFromPage stores a file, as uploadFile does. A script of the page gets the answer of the API.
-func (s *Server) uploadFromPage(c *call, k *contents) error {
-	form, u := console.UploadFile(c.who.account.String(), ""), s.newUpload(c)
+func (s *Server) uploadFromPage(c *endpoint.Call, k *kind) error {
+	form, u := console.UploadFile(c.Who.Account.String(), ""), s.developer.NewUpload(c)
 	var account, key string
-	u.also = input.Fields{
+	u.Also = input.Fields{
 		"account": input.To(&account, input.StringField), "once": input.To(&form.Once, input.StringField), console.KeyField: input.To(&key, input.StringField),
 	}
-	err := u.open()
-	if err == nil && account != "" && account != c.who.account.String() {
+	err := u.Open()
+	if err == nil && account != "" && account != c.Who.Account.String() {
 		err = otherAccount()
 	}
 	if err == nil {
@@ -185,20 +188,20 @@ func (s *Server) uploadFromPage(c *call, k *contents) error {
 	if err == nil {
 		err = s.charge(c, key)
 	}
-	var done *written
+	var done *developer.Written
 	if err == nil {
-		done, err = u.write()
+		done, err = u.Write()
 	}
 	switch {
 	case !pages.WantsHTML(c.Ctx) && err == nil:
-		return u.answer(done)
+		return u.Answer(done)
 	case err == nil:
 		return redirect(c.Ctx, console.Done(k.Path, "uploaded"))
 	case !pages.WantsHTML(c.Ctx):
 		return err
 	}
-	s.fail(c.Context(), c.Route().Path, err)
-	e := asFault(err)
+	s.Fail(c.Context(), c.Route().Path, err)
+	e := endpoint.AsFault(err)
 	form.Once, form.Values[console.KeyField] = onceAfter(form.Once, e.Kind), key
 	refuse(form, e)
 	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind)}

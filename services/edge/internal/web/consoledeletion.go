@@ -11,6 +11,8 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/httpin/headers"
@@ -21,30 +23,30 @@ import (
 const mostDeleted = 100
 
 // askToDelete shows what was selected, and what deleting it is counted as.
-func (s *Server) askToDelete(c *call, k *contents) error {
+func (s *Server) askToDelete(c *endpoint.Call, k *kind) error {
 	var refs []string
 	for _, ref := range c.Context().QueryArgs().PeekMulti("ref") {
 		if id := string(ref); !slices.Contains(refs, id) && len(refs) < mostDeleted {
 			refs = append(refs, id)
 		}
 	}
-	return s.showDeletion(c, k, fiber.StatusOK, console.DeleteContent(k.Kind, c.who.account.String(), rand.Text(), refs))
+	return s.showDeletion(c, k, fiber.StatusOK, console.DeleteContent(k.Kind, c.Who.Account.String(), rand.Text(), refs))
 }
 
 // showDeletion shows those of a form's items that are still there.
-func (s *Server) showDeletion(c *call, k *contents, status int, form *console.Form) (err error) {
+func (s *Server) showDeletion(c *endpoint.Call, k *kind, status int, form *console.Form) (err error) {
 	shown := &console.Removal{Kind: k.Kind, Form: form}
 	var refs []string
 	for _, ref := range refsOf(form) {
 		if !event.ValidItemID(ref) {
 			continue
 		}
-		doc, err := s.readDocument(s.bus.StartRead(k.list.domain, &event.Read{Item: ref, Requester: uint64(c.who.account), WithoutContent: true}))
+		doc, err := s.developer.ReadDocument(s.bus.StartRead(k.list.Domain, &event.Read{Item: ref, Requester: uint64(c.Who.Account), WithoutContent: true}))
 		switch {
 		case fault.KindOf(err) == fault.NotFound:
 		case err != nil:
 			return err
-		case owns(doc, uint64(c.who.account)):
+		case developer.Owns(doc, uint64(c.Who.Account)):
 			shown.List, refs = append(shown.List, doc), append(refs, ref)
 		}
 	}
@@ -64,8 +66,8 @@ func refsOf(form *console.Form) []string {
 }
 
 // deleteFromPage deletes what a form names, each as deleteItem does. What is gone already is no failure.
-func (s *Server) deleteFromPage(c *call, k *contents) error {
-	form := console.DeleteContent(k.Kind, c.who.account.String(), "", nil)
+func (s *Server) deleteFromPage(c *endpoint.Call, k *kind) error {
+	form := console.DeleteContent(k.Kind, c.Who.Account.String(), "", nil)
 	return s.submit(c, form, submission{
 		unlimited: true,
 		do: func() error {
@@ -88,14 +90,14 @@ func (s *Server) deleteFromPage(c *call, k *contents) error {
 }
 
 // deleteOne deletes an item by a request of its own, which the log of requests shows.
-func (s *Server) deleteOne(c *call, k *contents, ref, once string) error {
+func (s *Server) deleteOne(c *endpoint.Call, k *kind, ref, once string) error {
 	id := event.NewRequestID()
 	httpin.SetRequestID(c.Ctx, id.String())
-	one := &call{Ctx: c.Ctx, route: c.route, who: c.who, hash: bodyHash(c.Ctx, []byte(ref))}
+	one := &endpoint.Call{Ctx: c.Ctx, Row: c.Row, Who: c.Who, Hash: endpoint.BodyHash(c.Ctx, []byte(ref))}
 	if once != "" {
-		one.idem = onceID(c.who.account, c.Method(), k.Of(ref), once)
+		one.Idem = onceID(c.Who.Account, c.Method(), k.Of(ref), once)
 	}
-	_, err := s.remove(one, k.list.domain, ref, headers.Conditions{})
+	_, err := s.developer.Remove(one, k.list.Domain, ref, headers.Conditions{})
 	if fault.KindOf(err) == fault.NotFound {
 		return nil
 	}

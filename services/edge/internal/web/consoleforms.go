@@ -11,6 +11,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
@@ -19,14 +20,14 @@ import (
 
 // inConsole is a handler of the console for who has a session. Others sign in first, and come back to the page that they
 // asked for.
-func (s *Server) inConsole(handle func(*call) error) func(*call) error {
+func (s *Server) inConsole(handle func(*endpoint.Call) error) func(*endpoint.Call) error {
 	return s.inSession(handle, s.signInFirst)
 }
 
 // inSession is a handler for who has a session. otherwise answers where reading it fails.
-func (s *Server) inSession(handle func(*call) error, otherwise func(*call, error) error) func(*call) error {
-	return func(c *call) error {
-		if err := s.readSession(c); err != nil {
+func (s *Server) inSession(handle func(*endpoint.Call) error, otherwise func(*endpoint.Call, error) error) func(*endpoint.Call) error {
+	return func(c *endpoint.Call) error {
+		if err := s.ReadSession(c); err != nil {
 			return otherwise(c, err)
 		}
 		return handle(c)
@@ -34,9 +35,9 @@ func (s *Server) inSession(handle func(*call) error, otherwise func(*call, error
 }
 
 // holder is whose page it is.
-func (s *Server) holder(c *call) (console.Holder, error) {
-	email, err := s.emailOf(c.who.account)
-	return console.Holder{Account: c.who.account.String(), Email: email}, err
+func (s *Server) holder(c *endpoint.Call) (console.Holder, error) {
+	email, err := s.accounts.EmailOf(c.Who.Account)
+	return console.Holder{Account: c.Who.Account.String(), Email: email}, err
 }
 
 // submission is what a form of the console does once it is read.
@@ -52,7 +53,7 @@ type submission struct {
 }
 
 // submit takes a form that was sent. One that is refused is shown again, with the error beside its field.
-func (s *Server) submit(c *call, f *console.Form, sub submission) error {
+func (s *Server) submit(c *endpoint.Call, f *console.Form, sub submission) error {
 	other, err := s.readConsoleForm(c, f)
 	if err != nil { // a browser sends no such form
 		return err
@@ -61,13 +62,13 @@ func (s *Server) submit(c *call, f *console.Form, sub submission) error {
 		err = otherAccount()
 	}
 	if err == nil && sub.body != nil {
-		if c.json, err = json.Marshal(sub.body(f)); err != nil {
+		if c.Fields, err = json.Marshal(sub.body(f)); err != nil {
 			return fmt.Errorf("encode form: %w", err)
 		}
-		c.hash = bodyHash(c.Ctx, c.json)
+		c.Hash = endpoint.BodyHash(c.Ctx, c.Fields)
 	}
 	if err == nil && !sub.unlimited {
-		err = s.admitChange(c.who.account)
+		err = s.AdmitChange(c.Who.Account)
 	}
 	if err == nil {
 		err = sub.do()
@@ -78,8 +79,8 @@ func (s *Server) submit(c *call, f *console.Form, sub submission) error {
 	case fault.KindOf(err) == fault.SessionRequired:
 		return s.signInFirst(c, err)
 	}
-	s.fail(c.Context(), c.Route().Path, err)
-	e := asFault(err)
+	s.Fail(c.Context(), c.Route().Path, err)
+	e := endpoint.AsFault(err)
 	f.Once = onceAfter(f.Once, e.Kind)
 	refuse(f, e)
 	return sub.show(e.Kind.Status())
@@ -95,7 +96,7 @@ func otherAccount() error {
 }
 
 // readConsoleForm reads what was written into a form. other tells that its page was made for another account.
-func (s *Server) readConsoleForm(c *call, f *console.Form) (other bool, err error) {
+func (s *Server) readConsoleForm(c *endpoint.Call, f *console.Form) (other bool, err error) {
 	f.Values = make(map[string]string)
 	var account string
 	fields := input.Fields{
@@ -107,13 +108,13 @@ func (s *Server) readConsoleForm(c *call, f *console.Form) (other bool, err erro
 			return err
 		}
 	}
-	if err := input.ParseForm(c.form, fields); err != nil {
+	if err := input.ParseForm(c.Form, fields); err != nil {
 		return false, err
 	}
 	if f.Account == "" {
 		f.Account = account
 	}
-	return account != "" && account != c.who.account.String(), s.readOnce(c, f.Once)
+	return account != "" && account != c.Who.Account.String(), s.readOnce(c, f.Once)
 }
 
 // onceAfter is the Once of a form that is shown again. It stays where what was asked for may have been done, so that sending it
@@ -137,7 +138,7 @@ func sentence(text string) string {
 
 // readFilters reads the filters in the address of a page, and gives those that are set to the fields of their names, with the
 // cursor. A browser sends fields that nobody has filled in, too. The form has all that was written, also where one can't be taken.
-func readFilters(c *call, form *console.Form, fields input.Fields) error {
+func readFilters(c *endpoint.Call, form *console.Form, fields input.Fields) error {
 	set := func(name string) string {
 		return strings.ToValidUTF8(strings.TrimSpace(strings.Clone(c.Query(name))), "\uFFFD")
 	}
@@ -182,18 +183,18 @@ func confirmed(f *console.Form, text string) error {
 
 // readOnce takes what a form has for an Idempotency-Key. The page drew it, so that the id says nothing of the form's fields:
 // it goes to a journal that is kept for ever.
-func (s *Server) readOnce(c *call, once string) error {
+func (s *Server) readOnce(c *endpoint.Call, once string) error {
 	if once == "" {
 		return nil
 	}
-	if len(once) > maxOnceBytes {
+	if len(once) > endpoint.MaxOnceBytes {
 		return httperr.InvalidField("once", "must be what the page has")
 	}
-	scope := c.who.payer()
+	scope := c.Who.Payer()
 	if scope == 0 {
-		scope = s.network(c.Ctx)
+		scope = s.Network(c.Ctx)
 	}
-	c.idem = onceID(scope, c.Method(), c.Path(), once)
+	c.Idem = onceID(scope, c.Method(), c.Path(), once)
 	return nil
 }
 

@@ -5,10 +5,11 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-func (s *Server) showAdminHealth(c *call) error {
+func (s *Server) showAdminHealth(c *endpoint.Call) error {
 	shown, err := s.healthShown(c)
 	if err != nil {
 		return err
@@ -17,7 +18,7 @@ func (s *Server) showAdminHealth(c *call) error {
 }
 
 // showHealthTable answers with the part of the page that moves.
-func (s *Server) showHealthTable(c *call) error {
+func (s *Server) showHealthTable(c *endpoint.Call) error {
 	shown, err := s.healthShown(c)
 	if err != nil {
 		return err
@@ -25,7 +26,7 @@ func (s *Server) showHealthTable(c *call) error {
 	return s.console.HealthTable(c.Ctx, shown)
 }
 
-func (s *Server) healthShown(c *call) (*console.AdminHealth, error) {
+func (s *Server) healthShown(c *endpoint.Call) (*console.AdminHealth, error) {
 	services, err := s.bus.Health(s.ctx)
 	if err != nil {
 		return nil, err

@@ -12,14 +12,16 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 )
 
-func (s *Server) showKeys(c *call) error { return s.showKeysWith(c, fiber.StatusOK, nil, nil) }
+func (s *Server) showKeys(c *endpoint.Call) error { return s.showKeysWith(c, fiber.StatusOK, nil, nil) }
 
 // showKeysWith shows the keys with a form that was refused; nil: a new one.
-func (s *Server) showKeysWith(c *call, status int, create, capping *console.Form) error {
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+func (s *Server) showKeysWith(c *endpoint.Call, status int, create, capping *console.Form) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return err
 	}
@@ -27,7 +29,7 @@ func (s *Server) showKeysWith(c *call, status int, create, capping *console.Form
 	if err != nil {
 		return err
 	}
-	shown := &console.Keys{Holder: holder, List: s.consoleKeys(u), Cap: u.Cap, Create: create, Capping: capping, Done: c.done()}
+	shown := &console.Keys{Holder: holder, List: s.consoleKeys(u), Cap: u.Cap, Create: create, Capping: capping, Done: doneQuery(c)}
 	if create == nil {
 		shown.Create = console.CreateKey(holder.Account, rand.Text())
 	}
@@ -41,7 +43,7 @@ func (s *Server) showKeysWith(c *call, status int, create, capping *console.Form
 }
 
 func (s *Server) consoleKeys(u *event.UsageAnswer) []console.Key {
-	now := s.now().UnixMilli()
+	now := s.Now().UnixMilli()
 	out := make([]console.Key, 0, len(u.Keys))
 	for _, k := range u.Keys {
 		out = append(out, console.Key{ApiKey: k, ID: apikey.ID(k.Number), Now: now})
@@ -50,24 +52,24 @@ func (s *Server) consoleKeys(u *event.UsageAnswer) []console.Key {
 }
 
 // ownKey is the key that the path names.
-func (s *Server) ownKey(c *call) (console.Key, error) {
-	number, err := pathKey(c)
+func (s *Server) ownKey(c *endpoint.Call) (console.Key, error) {
+	number, err := accounts.PathKey(c)
 	if err != nil {
 		return console.Key{}, err
 	}
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return console.Key{}, err
 	}
 	keys := s.consoleKeys(u)
 	i := slices.IndexFunc(keys, func(k console.Key) bool { return k.Number == number })
 	if i < 0 {
-		return console.Key{}, notFound()
+		return console.Key{}, endpoint.NotFound()
 	}
 	return keys[i], nil
 }
 
-func (s *Server) showKey(c *call) error {
+func (s *Server) showKey(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
 		return err
@@ -76,7 +78,7 @@ func (s *Server) showKey(c *call) error {
 }
 
 // showKeyWith shows a key with the form that was refused; those that are nil are new ones.
-func (s *Server) showKeyWith(c *call, status int, shown *console.OneKey) (err error) {
+func (s *Server) showKeyWith(c *endpoint.Call, status int, shown *console.OneKey) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
@@ -90,17 +92,17 @@ func (s *Server) showKeyWith(c *call, status int, shown *console.OneKey) (err er
 	if shown.Revoke == nil {
 		shown.Revoke = console.RevokeKey(account, rand.Text(), shown.Key)
 	}
-	shown.Done = c.done()
+	shown.Done = doneQuery(c)
 	return s.console.OneKey(c.Ctx, status, shown)
 }
 
 // createKeyFromPage makes a further key, as createKey does, and shows it this once.
-func (s *Server) createKeyFromPage(c *call) error {
-	form := console.CreateKey(c.who.account.String(), "")
+func (s *Server) createKeyFromPage(c *endpoint.Call) error {
+	form := console.CreateKey(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any { return keyRulesOf(f) },
 		do: func() error {
-			made, err := s.furtherKey(c)
+			made, err := s.accounts.FurtherKey(c)
 			if err != nil {
 				return err
 			}
@@ -111,16 +113,16 @@ func (s *Server) createKeyFromPage(c *call) error {
 }
 
 // changeKeyFromPage changes a key, as updateKey does.
-func (s *Server) changeKeyFromPage(c *call) error {
+func (s *Server) changeKeyFromPage(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
 		return err
 	}
-	form := console.ChangeKey(c.who.account.String(), "", key)
+	form := console.ChangeKey(c.Who.Account.String(), "", key)
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any { return keyRulesOf(f) },
 		do: func() error {
-			if _, err := s.changedKey(c); err != nil {
+			if _, err := s.accounts.ChangedKey(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(key.Path(), "changed"))
@@ -130,12 +132,12 @@ func (s *Server) changeKeyFromPage(c *call) error {
 }
 
 // rotateKeyFromPage replaces a key, as rotateKey does. A key that is to end at once is named first.
-func (s *Server) rotateKeyFromPage(c *call) error {
+func (s *Server) rotateKeyFromPage(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
 		return err
 	}
-	form := console.RotateKey(c.who.account.String(), "", key)
+	form := console.RotateKey(c.Who.Account.String(), "", key)
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any { return map[string]any{"overlap": f.Values["overlap"]} },
 		do: func() error {
@@ -144,11 +146,11 @@ func (s *Server) rotateKeyFromPage(c *call) error {
 					return err
 				}
 			}
-			made, endsMs, err := s.replacedKey(c)
+			made, endsMs, err := s.accounts.ReplacedKey(c)
 			if err != nil {
 				return err
 			}
-			if endsMs <= s.now().UnixMilli() {
+			if endsMs <= s.Now().UnixMilli() {
 				endsMs = 0
 			}
 			return s.showNewKey(c, &console.NewKey{APIKey: made.APIKey, OldEndsMs: endsMs}, made.Key.Scopes)
@@ -158,18 +160,18 @@ func (s *Server) rotateKeyFromPage(c *call) error {
 }
 
 // revokeKeyFromPage ends a key that its reader has named, as revokeKey does.
-func (s *Server) revokeKeyFromPage(c *call) error {
+func (s *Server) revokeKeyFromPage(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
 		return err
 	}
-	form := console.RevokeKey(c.who.account.String(), "", key)
+	form := console.RevokeKey(c.Who.Account.String(), "", key)
 	return s.submit(c, form, submission{
 		do: func() error {
 			if err := confirmed(form, key.Label()); err != nil {
 				return err
 			}
-			if _, err := s.revokedKey(c); err != nil {
+			if _, err := s.accounts.RevokedKey(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.KeysPath, "revoked"))
@@ -179,12 +181,12 @@ func (s *Server) revokeKeyFromPage(c *call) error {
 }
 
 // capSpendingFromPage sets the cap of the account, as setSpendingCap does.
-func (s *Server) capSpendingFromPage(c *call) error {
-	form := console.CapSpending(c.who.account.String(), "", nil)
+func (s *Server) capSpendingFromPage(c *endpoint.Call) error {
+	form := console.CapSpending(c.Who.Account.String(), "", nil)
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any { return capOf(f, "") },
 		do: func() error {
-			if _, err := s.cappedSpending(c); err != nil {
+			if _, err := s.accounts.CappedSpending(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.KeysPath, "cap"))
@@ -240,15 +242,15 @@ func capOf(f *console.Form, before string) map[string]any {
 
 // showNewKey shows a key that was just made. scopes are those of the key; none: all. It is shown whatever else can't be: nobody
 // can show it again.
-func (s *Server) showNewKey(c *call, shown *console.NewKey, scopes []string) error {
-	shown.URL, shown.Once = s.url(""), rand.Text()
+func (s *Server) showNewKey(c *endpoint.Call, shown *console.NewKey, scopes []string) error {
+	shown.URL, shown.Once = s.URL(""), rand.Text()
 	shown.CanPaste = len(scopes) == 0 || slices.Contains(scopes, plan.LiteCreate.String())
 	shown.Holder, _ = s.holder(c) // without an email where it is not known
-	if u, err := s.usageOf(c, c.who.account, &event.UsageQuery{}); err == nil {
+	if u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{}); err == nil {
 		if i := slices.IndexFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == plan.LiteCreate }); i >= 0 {
 			shown.Known, shown.Left, shown.Limit = true, u.Usage[i].Remaining, u.Usage[i].Limit
 		}
-		book, err := s.prices()
+		book, err := s.Prices()
 		if err == nil && shown.Welcome {
 			shown.Offers = console.OffersOf(book, plan.Tier(u.Tier), s.cfg.UpgradeURL)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -29,17 +30,17 @@ type mark = func(event.AccountID) ([]byte, error)
 
 // showEvents tells a page, as server-sent events, when it has something new to show. An event has no data: the page asks
 // for what it shows, with its session. So a page that listens in vain learns nothing.
-func (s *Server) showEvents(c *call, of mark) error {
-	account, session := c.who.account, apikey.HashToken(s.sessionToken(c.Ctx))
-	if c.Method() != fiber.MethodHead && !s.pageListeners.begin(account) {
-		return waitFor(fault.New(fault.RateLimited, "More than %d pages of the account listen. Close one.", listenersOfAccount), listenersOfAccount, checkEvery, s.now())
+func (s *Server) showEvents(c *endpoint.Call, of mark) error {
+	account, session := c.Who.Account, apikey.HashToken(s.SessionToken(c.Ctx))
+	if c.Method() != fiber.MethodHead && !s.pageListeners.Begin(account) {
+		return endpoint.WaitFor(fault.New(fault.RateLimited, "More than %d pages of the account listen. Close one.", listenersOfAccount), listenersOfAccount, checkEvery, s.Now())
 	}
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set("X-Accel-Buffering", "no") // nginx would hold the events back
 	s.http.Stream(c.Ctx, func(to *httpin.Stream) {
-		defer s.pageListeners.end(account)
+		defer s.pageListeners.End(account)
 		s.tellChanges(to, account, session, of)
 	})
 	return nil
@@ -81,7 +82,7 @@ func (s *Server) sessionIsOpen(session []byte) bool {
 
 // changeMark is another one whenever the overview has something new to show, and the same as long as time alone goes on.
 func (s *Server) changeMark(account event.AccountID) ([]byte, error) {
-	u, err := s.usageOf(nil, account, &event.UsageQuery{})
+	u, err := s.UsageOf(nil, account, &event.UsageQuery{})
 	if err != nil {
 		return nil, err
 	}

@@ -8,17 +8,20 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 )
 
 // done is the notice that the address of a page names.
-func (c *call) done() string { return strings.Clone(c.Query("done")) }
+func doneQuery(c *endpoint.Call) string { return strings.Clone(c.Query("done")) }
 
 // showOverview shows the month of the account.
-func (s *Server) showOverview(c *call) error { return s.showOverviewWith(c, fiber.StatusOK, nil) }
+func (s *Server) showOverview(c *endpoint.Call) error {
+	return s.showOverviewWith(c, fiber.StatusOK, nil)
+}
 
 // showOverviewWith shows it with a form that was refused; nil: a new one.
-func (s *Server) showOverviewWith(c *call, status int, key *console.Form) error {
+func (s *Server) showOverviewWith(c *endpoint.Call, status int, key *console.Form) error {
 	shown, err := s.overview(c)
 	if err != nil {
 		return err
@@ -26,7 +29,7 @@ func (s *Server) showOverviewWith(c *call, status int, key *console.Form) error 
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
-	shown.Done, shown.Key = c.done(), key
+	shown.Done, shown.Key = doneQuery(c), key
 	if key == nil && shown.Usage.KeyVersion == 0 {
 		shown.Key = console.FirstKey(shown.Holder.Account, rand.Text())
 	}
@@ -34,7 +37,7 @@ func (s *Server) showOverviewWith(c *call, status int, key *console.Form) error 
 }
 
 // showUsage answers with the part of the overview that moves. Its page is told where the session has ended.
-func (s *Server) showUsage(c *call) error {
+func (s *Server) showUsage(c *endpoint.Call) error {
 	shown, err := s.overview(c)
 	if err != nil {
 		return err
@@ -43,14 +46,14 @@ func (s *Server) showUsage(c *call) error {
 }
 
 // overview asks for what the overview shows: what dev-usage, the list of keys and the usage by day answer.
-func (s *Server) overview(c *call) (*console.Overview, error) {
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+func (s *Server) overview(c *endpoint.Call) (*console.Overview, error) {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
-	first, last := min(console.BurnFrom(now).UnixMilli(), u.PeriodStartMs)/day.Milliseconds(), now.UnixMilli()/day.Milliseconds()
-	days, err := s.daysOf(c.who.account, first, last)
+	now := s.Now()
+	first, last := min(console.BurnFrom(now).UnixMilli(), u.PeriodStartMs)/endpoint.Day.Milliseconds(), now.UnixMilli()/endpoint.Day.Milliseconds()
+	days, err := s.accounts.DaysOf(c.Who.Account, first, last)
 	if err != nil {
 		return nil, err
 	}
@@ -59,14 +62,14 @@ func (s *Server) overview(c *call) (*console.Overview, error) {
 
 // makeKeyFromPage makes the first API key of an account, as regenerateKey does, and shows it this once. An account that has
 // one by now keeps it.
-func (s *Server) makeKeyFromPage(c *call) error {
-	form := console.FirstKey(c.who.account.String(), "")
+func (s *Server) makeKeyFromPage(c *endpoint.Call) error {
+	form := console.FirstKey(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
 			if err := s.hasNoOtherKey(c); err != nil {
 				return err
 			}
-			made, err := s.makeKey(c, c.who.account)
+			made, err := s.accounts.MakeKey(c, c.Who.Account)
 			if err != nil {
 				return err
 			}
@@ -77,14 +80,14 @@ func (s *Server) makeKeyFromPage(c *call) error {
 }
 
 // hasNoOtherKey is an error where the account has a default key that another call than this one has made.
-func (s *Server) hasNoOtherKey(c *call) error {
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{})
+func (s *Server) hasNoOtherKey(c *endpoint.Call) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{})
 	if err != nil || u.KeyVersion == 0 {
 		return err
 	}
-	key := s.newKey(c, c.who.account)
+	key := s.accounts.NewKey(c, c.Who.Account)
 	key.Version = u.KeyVersion
-	same, err := s.currentKey(key)
+	same, err := s.accounts.CurrentKey(key)
 	if err == nil && !same {
 		err = fault.New(fault.InvalidField, "The account has an API key already. It is on the page of the API keys, where it can be replaced.")
 	}

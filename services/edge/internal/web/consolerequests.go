@@ -9,15 +9,17 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/pages"
 )
 
 // showRequests shows the log of recent requests, as recentRequests lists it.
-func (s *Server) showRequests(c *call) error {
+func (s *Server) showRequests(c *endpoint.Call) error {
 	shown, err := s.requestLog(c)
 	if err != nil {
 		return err
@@ -33,7 +35,7 @@ func (s *Server) showRequests(c *call) error {
 }
 
 // showRequestList answers with the part of the log that moves.
-func (s *Server) showRequestList(c *call) error {
+func (s *Server) showRequestList(c *endpoint.Call) error {
 	shown, err := s.requestLog(c)
 	if err != nil {
 		return err
@@ -45,8 +47,8 @@ func (s *Server) showRequestList(c *call) error {
 }
 
 // requestLog is a page of the log. Filters that can't be taken are noted in its form, and the page then has no requests.
-func (s *Server) requestLog(c *call) (*console.Requests, error) {
-	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+func (s *Server) requestLog(c *endpoint.Call) (*console.Requests, error) {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return nil, err
 	}
@@ -55,42 +57,42 @@ func (s *Server) requestLog(c *call) (*console.Requests, error) {
 		keys = append(keys, [2]string{k.ID, k.Label()})
 	}
 	var names []string
-	for _, d := range decisions() {
-		names = append(names, decisionName(d))
+	for _, d := range accounts.Decisions() {
+		names = append(names, accounts.DecisionName(d))
 	}
 	shown := &console.Requests{Filter: console.RequestFilters(keys, names), Cursor: strings.Clone(c.Query("cursor"))}
-	q := &recentFilter{}
-	q.Limit = defaultPage
-	err = readFilters(c, shown.Filter, q.fields())
+	q := &accounts.RecentFilter{}
+	q.Limit = endpoint.DefaultPage
+	err = readFilters(c, shown.Filter, q.Fields())
 	if err == nil {
-		err = q.check()
+		err = q.Check()
 	}
 	if err != nil {
-		e := asFault(err)
+		e := endpoint.AsFault(err)
 		if e.Kind != fault.InvalidField {
 			return nil, err
 		}
 		refuse(shown.Filter, e)
 		return shown, nil
 	}
-	page, err := s.recentPage(c.who.account, &q.RecentQuery)
+	page, err := s.accounts.RecentPage(c.Who.Account, &q.RecentQuery)
 	if err != nil {
 		return nil, err
 	}
-	view := viewRecent(page)
+	view := accounts.ViewRecent(page)
 	for n, r := range view.Requests {
 		shown.List = append(shown.List, console.Request{
 			ID: r.RequestID, TimeMs: page.Requests[n].TimeMs, QuotaKey: r.QuotaKey, Key: r.Key, Decision: r.Decision,
-			Status: optional(r.Status), Source: r.ChargeSource, Cost: r.Cost,
+			Status: endpoint.Optional(r.Status), Source: r.ChargeSource, Cost: r.Cost,
 		})
 	}
-	shown.Next = optional(view.NextCursor)
+	shown.Next = endpoint.Optional(view.NextCursor)
 	return shown, nil
 }
 
 // requestMark is another one whenever the newest page of the log has something new to show.
 func (s *Server) requestMark(account event.AccountID) ([]byte, error) {
-	page, err := s.recentPage(account, &event.RecentQuery{Limit: defaultPage})
+	page, err := s.accounts.RecentPage(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +105,8 @@ func (s *Server) requestMark(account event.AccountID) ([]byte, error) {
 }
 
 // showRequest shows how a request was decided, as explain answers. With a run it is folded again for that, too.
-func (s *Server) showRequest(c *call) error {
-	id, err := explainedID(c)
+func (s *Server) showRequest(c *endpoint.Call) error {
+	id, err := accounts.ExplainedID(c)
 	if err != nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func (s *Server) showRequest(c *call) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.explainOwn(c, bus.Question{Request: id})
+	e, err := s.accounts.ExplainOwn(c, bus.Question{Request: id})
 	if err != nil {
 		return err
 	}
@@ -121,31 +123,31 @@ func (s *Server) showRequest(c *call) error {
 		return err
 	}
 	if e.Answer != nil && run != (event.RequestID{}) {
-		shown.Fold = s.foldOf(c, &console.Fold{Path: shown.Path()}, bus.Question{Request: id, Run: run}, s.explainOwn)
+		shown.Fold = s.foldOf(c, &console.Fold{Path: shown.Path()}, bus.Question{Request: id, Run: run}, s.accounts.ExplainOwn)
 	}
 	return s.console.Explained(c.Ctx, shown)
 }
 
 // foldRequest answers with the journal folded again for a request.
-func (s *Server) foldRequest(c *call) error {
+func (s *Server) foldRequest(c *endpoint.Call) error {
 	q, err := foldQuestion(c)
 	if err != nil {
 		return err
 	}
 	f := &console.Fold{Path: console.RequestsPath + "/" + q.Request.String()}
-	switch err := s.readSession(c); {
+	switch err := s.ReadSession(c); {
 	case fault.KindOf(err) == fault.SessionRequired: // the script of the page shows what it gets
 		f.SignedOut = true
 		return s.console.Folded(c.Ctx, f)
 	case err != nil:
 		return err
 	}
-	return s.console.Folded(c.Ctx, s.foldOf(c, f, q, s.explainOwn))
+	return s.console.Folded(c.Ctx, s.foldOf(c, f, q, s.accounts.ExplainOwn))
 }
 
 // foldQuestion is what the address of a fold asks. It begins a fold where it names none.
-func foldQuestion(c *call) (q bus.Question, err error) {
-	if q.Request, err = explainedID(c); err != nil {
+func foldQuestion(c *endpoint.Call) (q bus.Question, err error) {
+	if q.Request, err = accounts.ExplainedID(c); err != nil {
 		return q, err
 	}
 	if q.Run, err = foldRun(c); err == nil && q.Run == (event.RequestID{}) {
@@ -158,7 +160,7 @@ func foldQuestion(c *call) (q bus.Question, err error) {
 const newRun = "new"
 
 // foldRun is the fold that the address of a page names: one that is under way, or a new one. It is zero where it names none.
-func foldRun(c *call) (event.RequestID, error) {
+func foldRun(c *endpoint.Call) (event.RequestID, error) {
 	switch text := c.Query("run"); text {
 	case "":
 		return event.RequestID{}, nil
@@ -178,26 +180,26 @@ func explanationOf(e *event.ExplainAnswer) *console.Explanation {
 	if e == nil {
 		return nil
 	}
-	view := viewExplained(e)
-	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: optional(view.Key)}
+	view := accounts.ViewExplained(e)
+	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: endpoint.Optional(view.Key)}
 }
 
 // explainer asks how a request was decided that the caller may see.
-type explainer = func(*call, bus.Question) (*bus.Explanation, error)
+type explainer = func(*endpoint.Call, bus.Question) (*bus.Explanation, error)
 
 // foldOf has the journal folded again for a request, and sets what comes out beside what billing has recorded. It notes in f why
 // that is not possible at the moment.
-func (s *Server) foldOf(c *call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
+func (s *Server) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
 	f.Run = q.Run.String()
 	if err := s.foldAgain(c, f, q, explain); err != nil {
-		e := asFault(err)
-		s.logFailure(c.Context(), c.Route().Path, e)
+		e := endpoint.AsFault(err)
+		s.LogFailure(c.Context(), c.Route().Path, e)
 		f.Problem = e.Message
 	}
 	return f
 }
 
-func (s *Server) foldAgain(c *call, f *console.Fold, q bus.Question, explain explainer) error {
+func (s *Server) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) error {
 	found, err := explain(c, q)
 	if err != nil {
 		return err
@@ -230,19 +232,19 @@ func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequ
 	const open = "open"
 	f.Folded, f.Open, f.Forgotten = e.Folded, e.Settlement == open || recorded.GetStatus() == open, recorded == nil
 	if recorded != nil {
-		log := viewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{recorded}}).Requests[0]
-		again := viewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{{
+		log := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{recorded}}).Requests[0]
+		again := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{{
 			Key: e.Key, Decision: e.GetVerdict().GetDecision(), Held: e.GetVerdict().GetHeld(), Charge: e.Charge, CostMicros: e.CostMicros,
 			Remaining: e.GetVerdict().GetRemaining(), Status: e.Settlement,
 		}}}).Requests[0]
 		f.Compare("Decision", console.Words(log.Decision), console.Words(again.Decision))
 		f.Compare("API key", log.Key, again.Key)
 		f.Compare("Left after it", figureLeft(log.Remaining), figureLeft(again.Remaining))
-		f.Compare("Settlement", console.SettlementText(optional(log.Status)), console.SettlementText(optional(again.Status)))
+		f.Compare("Settlement", console.SettlementText(endpoint.Optional(log.Status)), console.SettlementText(endpoint.Optional(again.Status)))
 		f.Compare("Paid by", log.ChargeSource, again.ChargeSource)
 		f.Compare("Credits", log.Cost, again.Cost)
 	}
-	f.Compare("Credits in the ledger", plan.Micros(paid).String(), credits(e.CostMicros))
+	f.Compare("Credits in the ledger", plan.Micros(paid).String(), endpoint.Credits(e.CostMicros))
 }
 
 // figureLeft is a number of requests that were left.
@@ -255,7 +257,7 @@ func figureLeft(n int64) string {
 
 // paidFor is what the account's ledger has for a request, in micro-credits. What came back is not in it.
 func (s *Server) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
-	page, err := s.ledgerPage(account, &event.LedgerQuery{Limit: maxPage, RequestId: id[:]})
+	page, err := s.accounts.LedgerPage(account, &event.LedgerQuery{Limit: endpoint.MaxPage, RequestId: id[:]})
 	if err != nil {
 		return 0, err
 	}
@@ -267,9 +269,9 @@ func (s *Server) paidFor(account event.AccountID, id event.RequestID) (paid int6
 
 // recordOf is what the log of recent requests has of a request that was decided at a time; nil where it has left the log.
 func (s *Server) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
-	q := &event.RecentQuery{Limit: maxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
+	q := &event.RecentQuery{Limit: endpoint.MaxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
 	for {
-		page, err := s.recentPage(account, q)
+		page, err := s.accounts.RecentPage(account, q)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,8 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -19,38 +21,38 @@ import (
 )
 
 // readContentForm reads a form with the content of a text.
-func (s *Server) readContentForm(c *call) (err error) {
+func (s *Server) readContentForm(c *endpoint.Call) (err error) {
 	if name, charset, _ := headers.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !headers.UTF8(charset) {
 		return httperr.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 	}
-	limit := c.route.body.limit()
-	if c.form, err = s.readContent(c, jsonBytes(limit), limit); err != nil {
+	limit := c.Row.Body.Limit()
+	if c.Form, err = s.developer.ReadContent(c, developer.JSONBytes(limit), limit); err != nil {
 		return err
 	}
-	return s.http.Reserve(c.Ctx, int64(2*len(c.form))) // its fields, and what the API would be sent for them
+	return s.http.Reserve(c.Ctx, int64(2*len(c.Form))) // its fields, and what the API would be sent for them
 }
 
 // keepText gives a text back that was sent without a session: its reader has signed out since the form was opened, and what they have
 // written may be nowhere else. It is sent again, as it is, once they have signed in.
-func (s *Server) keepText(c *call, k *contents, why error) error {
+func (s *Server) keepText(c *endpoint.Call, k *kind, why error) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
-	kept := console.KeptText(k.Kind, c.param("ref"))
+	kept := console.KeptText(k.Kind, c.Param("ref"))
 	if _, err := s.readConsoleForm(c, kept); err != nil {
 		return err
 	}
-	s.fail(c.Context(), c.Route().Path, why)
+	s.Fail(c.Context(), c.Route().Path, why)
 	content := ofTextarea(kept.Values["content"])
 	kept.Values["content"] = content
-	return s.rendered(len(content), func() error { return s.console.KeptText(c.Ctx, asFault(why).Kind.Status(), k.Kind, kept) })
+	return s.rendered(len(content), func() error { return s.console.KeptText(c.Ctx, endpoint.AsFault(why).Kind.Status(), k.Kind, kept) })
 }
 
-func (s *Server) showNewText(c *call, k *contents) error {
-	return s.showNewTextWith(c, k, fiber.StatusOK, &console.OneText{Form: console.CreateText(k.Kind, c.who.account.String(), rand.Text())})
+func (s *Server) showNewText(c *endpoint.Call, k *kind) error {
+	return s.showNewTextWith(c, k, fiber.StatusOK, &console.OneText{Form: console.CreateText(k.Kind, c.Who.Account.String(), rand.Text())})
 }
 
-func (s *Server) showNewTextWith(c *call, k *contents, status int, shown *console.OneText) (err error) {
+func (s *Server) showNewTextWith(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
 	shown.Kind = k.Kind
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -62,11 +64,11 @@ func (s *Server) showNewTextWith(c *call, k *contents, status int, shown *consol
 }
 
 // createTextFromPage makes a text, as createText does.
-func (s *Server) createTextFromPage(c *call, k *contents) error {
+func (s *Server) createTextFromPage(c *endpoint.Call, k *kind) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
-	form := console.CreateText(k.Kind, c.who.account.String(), "")
+	form := console.CreateText(k.Kind, c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		unlimited: true,
 		body:      func(f *console.Form) any { return textOfForm(f, false) },
@@ -74,16 +76,16 @@ func (s *Server) createTextFromPage(c *call, k *contents) error {
 			if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 				return err
 			}
-			n := s.newCreation(c, k.text)
-			if err := n.draft.parse(&n.rules, c.json); err != nil {
+			n := s.developer.NewCreation(c, k.text)
+			if err := n.Draft.Parse(&n.Rules, c.Fields); err != nil {
 				return err
 			}
-			n.received(c.hash)
-			done, err := s.create(n)
+			n.Received(c.Hash)
+			done, err := s.developer.Create(n)
 			if err != nil {
 				return err
 			}
-			return redirect(c.Ctx, console.Done(k.Of(done.outcome.Item), "created"))
+			return redirect(c.Ctx, console.Done(k.Of(done.Outcome.Item), "created"))
 		},
 		show: func(status int) error {
 			return s.showNewTextWith(c, k, status, &console.OneText{Form: form})
@@ -136,23 +138,25 @@ func textSum(text string) string {
 }
 
 // showOwnText shows a text with the form to change it, to its owner.
-func (s *Server) showOwnText(c *call, k *contents) error { return s.showOwnTextWith(c, k, nil) }
+func (s *Server) showOwnText(c *endpoint.Call, k *kind) error {
+	return s.showOwnTextWith(c, k, nil)
+}
 
 // openOwnText is showOwnText for a text with a password.
-func (s *Server) openOwnText(c *call, k *contents) error {
-	password, err := parseReveal(c.form)
+func (s *Server) openOwnText(c *endpoint.Call, k *kind) error {
+	password, err := parseReveal(c.Form)
 	if err != nil {
 		return err
 	}
 	return s.showOwnTextWith(c, k, &password)
 }
 
-func (s *Server) showOwnTextWith(c *call, k *contents, password *string) error {
-	doc, err := s.ownText(k.text, &event.Read{Item: c.param("ref"), Requester: uint64(c.who.account)})
+func (s *Server) showOwnTextWith(c *endpoint.Call, k *kind, password *string) error {
+	doc, err := s.ownText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
 	if err != nil {
 		return err
 	}
-	shown := &console.OneText{Document: doc, Form: console.UpdateText(k.Kind, c.who.account.String(), rand.Text(), doc), Done: c.done()}
+	shown := &console.OneText{Document: doc, Form: console.UpdateText(k.Kind, c.Who.Account.String(), rand.Text(), doc), Done: doneQuery(c)}
 	status := fiber.StatusOK
 	if shown.Locked = len(doc.PasswordHash) > 0; shown.Locked && password != nil {
 		switch err := s.admitPassword(c, doc, *password); {
@@ -181,7 +185,7 @@ func (s *Server) showOwnTextWith(c *call, k *contents, password *string) error {
 }
 
 // showChange shows the form of a text.
-func (s *Server) showChange(c *call, k *contents, status int, shown *console.OneText) (err error) {
+func (s *Server) showChange(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
 	shown.Kind = k.Kind
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -194,18 +198,18 @@ func (s *Server) showChange(c *call, k *contents, status int, shown *console.One
 
 // changeTextFromPage changes a text, as updateText does with If-Match: what another has written meanwhile is not lost, and neither
 // is what was written here.
-func (s *Server) changeTextFromPage(c *call, k *contents) error {
+func (s *Server) changeTextFromPage(c *endpoint.Call, k *kind) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
-	account := c.who.account
-	doc, err := s.ownText(k.text, &event.Read{Item: c.param("ref"), Requester: uint64(account), WithoutContent: true})
+	account := c.Who.Account
+	doc, err := s.ownText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account), WithoutContent: true})
 	gone := fault.KindOf(err) == fault.NotFound
 	if err != nil && !gone {
 		return err
 	}
 	if gone {
-		doc = &event.Document{Id: c.param("ref")}
+		doc = &event.Document{Id: c.Param("ref")}
 	}
 	form := console.UpdateText(k.Kind, account.String(), "", doc)
 	return s.submit(c, form, submission{
@@ -213,7 +217,7 @@ func (s *Server) changeTextFromPage(c *call, k *contents) error {
 		body:      func(f *console.Form) any { return textOfForm(f, true) },
 		do: func() error {
 			if gone {
-				return notFound()
+				return endpoint.NotFound()
 			}
 			return s.changeText(c, k, form)
 		},
@@ -221,7 +225,7 @@ func (s *Server) changeTextFromPage(c *call, k *contents) error {
 	})
 }
 
-func (s *Server) changeText(c *call, k *contents, form *console.Form) error {
+func (s *Server) changeText(c *endpoint.Call, k *kind, form *console.Form) error {
 	version, err := strconv.ParseUint(form.Values[console.VersionField], 10, 63)
 	if err != nil || version == 0 {
 		return httperr.InvalidField(console.VersionField, "must be what the page has")
@@ -229,24 +233,24 @@ func (s *Server) changeText(c *call, k *contents, form *console.Form) error {
 	if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 		return err
 	}
-	u := s.newUpdate(c, k.text)
-	u.draft.IfMatch = []uint64{version}
-	if err := u.draft.parse(&u.rules, c.json); err != nil {
+	u := s.developer.NewUpdate(c, k.text)
+	u.Draft.IfMatch = []uint64{version}
+	if err := u.Draft.Parse(&u.Rules, c.Fields); err != nil {
 		return err
 	}
-	u.received(c.hash)
-	done, err := s.update(u)
+	u.Received(c.Hash)
+	done, err := s.developer.Update(u)
 	if err != nil {
 		return err
 	}
-	return redirect(c.Ctx, console.Done(k.Of(done.outcome.Item), "saved"))
+	return redirect(c.Ctx, console.Done(k.Of(done.Outcome.Item), "saved"))
 }
 
 // showRefusedChange shows what was written again. Where the text has changed meanwhile, it shows the difference, and takes the
 // text as the next version of that. Where it is gone, it takes it as a new one.
-func (s *Server) showRefusedChange(c *call, k *contents, status int, form *console.Form) error {
-	account := c.who.account
-	doc, err := s.ownText(k.text, &event.Read{Item: c.param("ref"), Requester: uint64(account)})
+func (s *Server) showRefusedChange(c *endpoint.Call, k *kind, status int, form *console.Form) error {
+	account := c.Who.Account
+	doc, err := s.ownText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
 	if fault.KindOf(err) == fault.NotFound {
 		anew := console.CreateText(k.Kind, account.String(), rand.Text())
 		for _, name := range []string{"content", "title", "language", "visibility", "tags", "burnAfterRead"} {
@@ -280,7 +284,7 @@ func (s *Server) showRefusedChange(c *call, k *contents, status int, form *conso
 }
 
 // compareDraft shows what a draft changes in the newer version. One with a password is not shown without it.
-func (s *Server) compareDraft(c *call, conflict *console.Conflict, content string) error {
+func (s *Server) compareDraft(c *endpoint.Call, conflict *console.Conflict, content string) error {
 	doc := conflict.Newer
 	if len(doc.PasswordHash) > 0 {
 		return nil

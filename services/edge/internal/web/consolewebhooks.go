@@ -8,23 +8,27 @@ import (
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-func (s *Server) showWebhooksPage(c *call) error { return s.showWebhooksWith(c, fiber.StatusOK, nil) }
+func (s *Server) showWebhooksPage(c *endpoint.Call) error {
+	return s.showWebhooksWith(c, fiber.StatusOK, nil)
+}
 
 // showWebhooksWith shows the webhooks with a form that was refused; nil: a new one.
-func (s *Server) showWebhooksWith(c *call, status int, create *console.Form) error {
+func (s *Server) showWebhooksWith(c *endpoint.Call, status int, create *console.Form) error {
 	holder, err := s.holder(c)
 	if err != nil {
 		return err
 	}
-	list, err := s.webhooksOf(c)
+	list, err := s.accounts.WebhooksOf(c)
 	if err != nil {
 		return err
 	}
-	shown := &console.Webhooks{Holder: holder, Most: maxWebhooks, Create: create, Done: c.done()}
+	shown := &console.Webhooks{Holder: holder, Most: accounts.MaxWebhooks, Create: create, Done: doneQuery(c)}
 	for _, w := range list {
 		shown.List = append(shown.List, consoleWebhook(w))
 	}
@@ -34,17 +38,17 @@ func (s *Server) showWebhooksWith(c *call, status int, create *console.Form) err
 	return s.console.Webhooks(c.Ctx, status, shown)
 }
 
-func consoleWebhook(w webhook) console.Webhook {
-	return console.Webhook{WebhookRules: w.rules, URL: w.url}
+func consoleWebhook(w accounts.Webhook) console.Webhook {
+	return console.Webhook{WebhookRules: w.Rules, URL: w.URL}
 }
 
 // createWebhookFromPage makes a webhook, as createWebhook does, and shows its secret this once.
-func (s *Server) createWebhookFromPage(c *call) error {
-	form := console.CreateWebhook(c.who.account.String(), "")
+func (s *Server) createWebhookFromPage(c *endpoint.Call) error {
+	form := console.CreateWebhook(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		body: webhookBody,
 		do: func() error {
-			w, secret, err := s.createdWebhook(c)
+			w, secret, err := s.accounts.CreatedWebhook(c)
 			if err != nil {
 				return err
 			}
@@ -55,7 +59,7 @@ func (s *Server) createWebhookFromPage(c *call) error {
 }
 
 // showSecret shows a secret that was just made, whatever else can't be: nobody can show it again.
-func (s *Server) showSecret(c *call, shown *console.NewSecret) error {
+func (s *Server) showSecret(c *endpoint.Call, shown *console.NewSecret) error {
 	shown.Holder, _ = s.holder(c) // without an email where it is not known
 	return s.console.NewSecret(c.Ctx, shown)
 }
@@ -82,8 +86,8 @@ func webhookBody(f *console.Form) any {
 	return out
 }
 
-func (s *Server) showWebhookPage(c *call) error {
-	w, err := s.webhookOf(c)
+func (s *Server) showWebhookPage(c *endpoint.Call) error {
+	w, err := s.accounts.WebhookOf(c)
 	if err != nil {
 		return err
 	}
@@ -91,17 +95,17 @@ func (s *Server) showWebhookPage(c *call) error {
 }
 
 // showWebhookWith shows a webhook with the form that was refused; those that are nil are new ones.
-func (s *Server) showWebhookWith(c *call, status int, shown *console.OneWebhook) (err error) {
+func (s *Server) showWebhookWith(c *endpoint.Call, status int, shown *console.OneWebhook) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
 	q := &event.ListDeliveries{Limit: console.ShownDeliveries}
 	if shown.Cursor = strings.Clone(c.Query("cursor")); shown.Cursor != "" {
-		if q.Before, err = positionField("cursor", input.Value{Kind: input.Query, Text: []byte(shown.Cursor)}); err != nil {
+		if q.Before, err = accounts.PositionField("cursor", input.Value{Kind: input.Query, Text: []byte(shown.Cursor)}); err != nil {
 			return err
 		}
 	}
-	list, next, err := s.deliveriesOf(c, shown.Webhook.Webhook, q)
+	list, next, err := s.accounts.DeliveriesOf(c, shown.Webhook.Webhook, q)
 	if err != nil {
 		return err
 	}
@@ -123,16 +127,16 @@ func (s *Server) showWebhookWith(c *call, status int, shown *console.OneWebhook)
 	if shown.Delete == nil {
 		shown.Delete = console.DeleteWebhook(account, rand.Text(), shown.Webhook)
 	}
-	shown.Next, shown.Done = next, c.done()
+	shown.Next, shown.Done = next, doneQuery(c)
 	return s.console.OneWebhook(c.Ctx, status, shown)
 }
 
 // changeWebhookFromPage changes a webhook, as changeWebhook does.
-func (s *Server) changeWebhookFromPage(c *call) error {
+func (s *Server) changeWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ChangeWebhook(account, "", w)
 		return &console.OneWebhook{Webhook: w, Change: form}, form, submission{body: webhookBody, do: func() error {
-			if _, err := s.changedWebhook(c); err != nil {
+			if _, err := s.accounts.ChangedWebhook(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(w.Path(), "webhook"))
@@ -141,11 +145,11 @@ func (s *Server) changeWebhookFromPage(c *call) error {
 }
 
 // rotateSecretFromPage makes a new secret, as rotateWebhookSecret does, and shows it this once.
-func (s *Server) rotateSecretFromPage(c *call) error {
+func (s *Server) rotateSecretFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.RotateSecret)
 		return &console.OneWebhook{Webhook: w, Rotate: form}, form, submission{do: func() error {
-			a, err := s.rotatedSecret(c)
+			a, err := s.accounts.RotatedSecret(c)
 			if err != nil {
 				return err
 			}
@@ -155,11 +159,11 @@ func (s *Server) rotateSecretFromPage(c *call) error {
 }
 
 // testWebhookFromPage has a test sent, as testWebhook does.
-func (s *Server) testWebhookFromPage(c *call) error {
+func (s *Server) testWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.TestWebhook)
 		return &console.OneWebhook{Webhook: w, Test: form}, form, submission{do: func() error {
-			if _, err := s.testedWebhook(c); err != nil {
+			if _, err := s.accounts.TestedWebhook(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(w.Path(), "tested"))
@@ -168,13 +172,13 @@ func (s *Server) testWebhookFromPage(c *call) error {
 }
 
 // replayDeliveryFromPage has a delivery sent again, as replayDelivery does.
-func (s *Server) replayDeliveryFromPage(c *call) error {
+func (s *Server) replayDeliveryFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, "deliveries")
 		shown := &console.OneWebhook{Webhook: w}
 		return shown, form, submission{
 			do: func() error {
-				if _, err := s.replayedDelivery(c); err != nil {
+				if _, err := s.accounts.ReplayedDelivery(c); err != nil {
 					return err
 				}
 				return redirect(c.Ctx, console.Done(w.Path(), "replayed"))
@@ -188,14 +192,14 @@ func (s *Server) replayDeliveryFromPage(c *call) error {
 }
 
 // deleteWebhookFromPage deletes a webhook whose id its reader has typed, as deleteWebhook does.
-func (s *Server) deleteWebhookFromPage(c *call) error {
+func (s *Server) deleteWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.DeleteWebhook(account, "", w)
 		return &console.OneWebhook{Webhook: w, Delete: form}, form, submission{do: func() error {
 			if err := confirmed(form, w.ID()); err != nil {
 				return err
 			}
-			if _, err := s.deletedWebhook(c); err != nil {
+			if _, err := s.accounts.DeletedWebhook(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.WebhooksPath, "unhooked"))
@@ -204,12 +208,12 @@ func (s *Server) deleteWebhookFromPage(c *call) error {
 }
 
 // onWebhook takes a form of the page of a webhook. Where it is refused, the page is shown with it.
-func (s *Server) onWebhook(c *call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
-	w, err := s.webhookOf(c)
+func (s *Server) onWebhook(c *endpoint.Call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
+	w, err := s.accounts.WebhookOf(c)
 	if err != nil {
 		return err
 	}
-	shown, form, sub := act(c.who.account.String(), consoleWebhook(w))
+	shown, form, sub := act(c.Who.Account.String(), consoleWebhook(w))
 	if sub.show == nil {
 		sub.show = func(status int) error { return s.showWebhookWith(c, status, shown) }
 	}

@@ -14,8 +14,10 @@ import (
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/rpc"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 // holder answers for the services, of an account with so many items of each kind. It counts what it is asked for, and how many
@@ -84,7 +86,7 @@ func (h *holder) query(_ context.Context, payload []byte) ([]byte, error) {
 		a.Answer = &event.QueryAnswer_UsageDays{UsageDays: &event.UsageDaysAnswer{SinceMs: 1}}
 	case *event.Query_Webhooks:
 		hooks := &event.WebhooksAnswer{}
-		for n := range min(h.items, maxWebhooks) {
+		for n := range min(h.items, accounts.MaxWebhooks) {
 			hooks.Webhooks = append(hooks.Webhooks, &event.WebhookRules{Webhook: uint64(n + 1), Events: 1, CreatedMs: 1})
 		}
 		a.Answer = &event.QueryAnswer_Webhooks{Webhooks: hooks}
@@ -110,7 +112,7 @@ func (h *holder) user(_ context.Context, payload []byte) ([]byte, error) {
 		a.Status = event.UserStatus_USER_NOT_FOUND
 	case *event.UserRequest_Webhook:
 		a.Webhook = &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK}
-		for n := range min(h.items, maxWebhooks) {
+		for n := range min(h.items, accounts.MaxWebhooks) {
 			a.Webhook.Addresses = append(a.Webhook.Addresses, &event.WebhookAddress{Webhook: uint64(n + 1), Url: "https://example.com/"})
 		}
 	}
@@ -159,8 +161,8 @@ func TestAPageAsksAsMuchForAThousandItemsAsForTen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, addr := startServer(t, Config{}, func(s *Server) { s.bus = b })
-	cookie := sessionCookie + "=" + s.secret.SignSession(make([]byte, sessionIDBytes))
+	s, addr := startServerOn(t, b, Config{}, func(*Server) {})
+	cookie := "quire_session=" + s.secret.SignSession(make([]byte, 32))
 	for _, path := range []string{
 		console.Path, console.UsagePath, console.KeysPath, console.KeysPath + "/k1", console.RequestsPath, console.RequestListPath, console.BillingPath,
 		console.LedgerPath, console.LedgerPath + "?q=x", console.WebhooksPath, console.PastesPath, console.QuickPath, console.FilesPath,
@@ -168,9 +170,9 @@ func TestAPageAsksAsMuchForAThousandItemsAsForTen(t *testing.T) {
 	} {
 		ask := func(items int) (asked map[string]int, given int) {
 			h.items = items
-			got := exchange(t, addr, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\nCookie: %s\r\n\r\n", path, cookie), 1)[0]
-			if got.status != http.StatusOK || len(got.body) > mostBytes {
-				t.Fatalf("%s: %d, %d bytes, %.300s", path, got.status, len(got.body), got.body)
+			got := endpointtest.Exchange(t, addr, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\nCookie: %s\r\n\r\n", path, cookie), 1)[0]
+			if got.Status != http.StatusOK || len(got.Body) > mostBytes {
+				t.Fatalf("%s: %d, %d bytes, %.300s", path, got.Status, len(got.Body), got.Body)
 			}
 			return h.since()
 		}

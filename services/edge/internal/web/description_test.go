@@ -6,8 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,54 +14,12 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"quire.dev/docs"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/fault"
 )
 
-// load reads one of the two descriptions. The second refers to the first.
-func load(t *testing.T, name string) *openapi3.T {
-	t.Helper()
-	files := map[string][]byte{"openapi.yaml": docs.API(), "openapi-pages.yaml": docs.Pages()}
-	loader := openapi3.NewLoader()
-	loader.ReadFromURIFunc = func(_ *openapi3.Loader, at *url.URL) ([]byte, error) {
-		if data := files[path.Base(at.Path)]; data != nil {
-			return data, nil
-		}
-		return nil, fmt.Errorf("no file %s", at)
-	}
-	spec, err := loader.LoadFromDataWithPath(files[name], &url.URL{Path: "/" + name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spec
-}
-
-func loadAPI(t *testing.T) *openapi3.T { return load(t, "openapi.yaml") }
-
-func loadPages(t *testing.T) *openapi3.T { return load(t, "openapi-pages.yaml") }
-
-// descriptions are both, by their names.
-func descriptions(t *testing.T) map[string]*openapi3.T {
-	t.Helper()
-	return map[string]*openapi3.T{"openapi.yaml": loadAPI(t), "openapi-pages.yaml": loadPages(t)}
-}
-
-// knownValues are the values that an open string has today.
-func knownValues(t *testing.T, schema *openapi3.Schema) []string {
-	t.Helper()
-	list, _ := schema.Extensions["x-extensible-enum"].([]any)
-	out := make([]string, 0, len(list))
-	for _, v := range list {
-		out = append(out, v.(string))
-	}
-	if len(out) == 0 || len(schema.Enum) > 0 {
-		t.Errorf("not an open string with known values: %v", schema)
-	}
-	return out
-}
-
 func TestTheDescriptionsAreValid(t *testing.T) {
-	for name, spec := range descriptions(t) {
+	for name, spec := range endpointtest.Descriptions(t) {
 		if !strings.HasPrefix(spec.OpenAPI, "3.1.") {
 			t.Errorf("%s is OpenAPI %s", name, spec.OpenAPI)
 		}
@@ -76,14 +32,14 @@ func TestTheDescriptionsAreValid(t *testing.T) {
 // TestEveryCodeIsDescribed holds the errors of the program and of the description to each other.
 func TestEveryCodeIsDescribed(t *testing.T) {
 	kinds := faultKinds(t)
-	known := knownValues(t, loadAPI(t).Components.Schemas["Error"].Value.Properties["code"].Value)
+	known := endpointtest.KnownValues(t, endpointtest.API(t).Components.Schemas["Error"].Value.Properties["code"].Value)
 	for _, kind := range kinds {
 		if !slices.Contains(known, string(kind)) {
 			t.Errorf("%s is not described", kind)
 		}
 	}
 	described := make(map[string]bool)
-	for name, spec := range descriptions(t) {
+	for name, spec := range endpointtest.Descriptions(t) {
 		for where, op := range operations(spec) {
 			for status, response := range op.Responses.Map() {
 				for code, example := range errorExamples(response.Value) {
@@ -177,7 +133,7 @@ func checkErrorExample(t *testing.T, what, status, code string, example *openapi
 
 // TestEverythingIsDescribed walks both descriptions. Whoever reads one field finds out its unit and its limit there.
 func TestEverythingIsDescribed(t *testing.T) {
-	for name, spec := range descriptions(t) {
+	for name, spec := range endpointtest.Descriptions(t) {
 		w := &walk{t: t, name: name}
 		if spec.Info.License == nil || spec.Info.License.Identifier != "Apache-2.0" || len(spec.Servers) == 0 {
 			t.Errorf("%s: the licence or the servers are missing", name)
@@ -312,7 +268,7 @@ func TestAnswersAreOpen(t *testing.T) {
 			open(t, what, one.Value)
 		}
 	}
-	for _, spec := range descriptions(t) {
+	for _, spec := range endpointtest.Descriptions(t) {
 		for where, op := range operations(spec) {
 			for status, r := range op.Responses.Map() {
 				for media, m := range r.Value.Content {
@@ -325,7 +281,7 @@ func TestAnswersAreOpen(t *testing.T) {
 
 // TestComponentNamesAreUnique holds names over all kinds: generators make a type of each.
 func TestComponentNamesAreUnique(t *testing.T) {
-	for file, spec := range descriptions(t) {
+	for file, spec := range endpointtest.Descriptions(t) {
 		kinds := make(map[string]string)
 		c := spec.Components
 		for kind, names := range map[string][]string{

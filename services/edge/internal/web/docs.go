@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/reference"
@@ -48,20 +49,20 @@ func documentationPage(p *reference.Page) *pages.Page {
 }
 
 // documentation answers with a page of it.
-func (s *Server) documentation(c *call) error {
+func (s *Server) documentation(c *endpoint.Call) error {
 	d, err := s.docs()
 	if err != nil {
 		return err
 	}
 	kept, ok := d.kept[c.Path()]
 	if !ok {
-		return notFound()
+		return endpoint.NotFound()
 	}
 	return kept.Answer(c.Ctx)
 }
 
 // searchDocumentation answers with the page of what was found. It works without a script.
-func (s *Server) searchDocumentation(c *call) error {
+func (s *Server) searchDocumentation(c *endpoint.Call) error {
 	var query string
 	if err := input.QueryFields(c.Ctx, input.Fields{"q": input.To(&query, input.StringField)}.Set); err != nil {
 		return err
@@ -79,6 +80,6 @@ func (s *Server) searchDocumentation(c *call) error {
 	return s.pages.Render(c.Ctx, p)
 }
 
-func (s *Server) openapi(c *call) error { return s.pages.OpenAPI(c.Ctx) }
+func (s *Server) openapi(c *endpoint.Call) error { return s.pages.OpenAPI(c.Ctx) }
 
-func (s *Server) pagesOpenAPI(c *call) error { return s.pages.PagesOpenAPI(c.Ctx) }
+func (s *Server) pagesOpenAPI(c *endpoint.Call) error { return s.pages.PagesOpenAPI(c.Ctx) }

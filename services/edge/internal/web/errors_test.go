@@ -2,176 +2,48 @@ package web
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
-
-// TestFailuresAreAnsweredInTheAPIsShape: docs/api.md, Shape of every answer.
-func TestFailuresAreAnsweredInTheAPIsShape(t *testing.T) {
-	for _, tc := range []struct {
-		err           error
-		status        int
-		code          string
-		retry, logged bool
-	}{
-		{notFound(), 404, "not_found", false, false},
-		{fmt.Errorf("read: %w", httperr.Malformed("no")), 400, "malformed", false, false},
-		{unavailable(errors.New("the disk")), 503, "unavailable", true, true},
-		{fault.New(fault.OutcomeUnknown, "who knows"), 504, "outcome_unknown", true, false},
-		{errors.New("a secret"), 500, "internal", false, true},
-	} {
-		var log bytes.Buffer
-		s := serverFor(Config{}, &log)
-		var ctx fasthttp.RequestCtx
-		ctx.Response.Header.Set("X-Request-Id", "the id")
-		s.fail(&ctx, "/x/:id", tc.err)
-		var body struct {
-			Success                       *bool
-			Reason, Code, RequestID, Docs string
-		}
-		if err := json.Unmarshal(ctx.Response.Body(), &body); err != nil {
-			t.Fatalf("%s: %v", ctx.Response.Body(), err)
-		}
-		if ctx.Response.StatusCode() != tc.status || body.Code != tc.code || body.Reason == "" || body.Success == nil || *body.Success {
-			t.Errorf("%v: %d %s", tc.err, ctx.Response.StatusCode(), ctx.Response.Body())
-		}
-		if body.RequestID != "the id" || body.Docs != "http://quire.example/docs/errors#"+tc.code {
-			t.Errorf("%v: %s", tc.err, ctx.Response.Body())
-		}
-		if strings.Contains(body.Reason, "secret") || strings.Contains(body.Reason, "disk") {
-			t.Errorf("%v shows its cause: %s", tc.err, body.Reason)
-		}
-		if retry := len(ctx.Response.Header.Peek("Retry-After")) > 0; retry != tc.retry {
-			t.Errorf("%v: Retry-After is there: %v", tc.err, retry)
-		}
-		if logged := log.Len() > 0; logged != tc.logged {
-			t.Errorf("%v: logged %q", tc.err, log.String())
-		}
-	}
-}
-
-// serverFor is a server that answers failures, and does nothing else.
-func serverFor(cfg Config, log io.Writer) *Server {
-	s := &Server{cfg: cfg, log: slog.New(slog.NewTextHandler(log, nil))}
-	s.publicURL.Store(new("http://quire.example"))
-	return s
-}
-
-func TestFailuresSayMoreWhereItApplies(t *testing.T) {
-	limited := func(kind fault.Kind, limit int64) *fault.Error {
-		e := fault.New(kind, "no")
-		e.QuotaKey, e.Limit = "pastes.get", &limit
-		return e
-	}
-	reset := limited(fault.QuotaExhausted, 3000)
-	reset.ResetMs = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
-	for _, tc := range []struct {
-		err        error
-		upgradeURL string // of the configuration
-		want       string // the members between requestId and docs
-	}{
-		{notFound(), "", ``},
-		{httperr.UnknownField("titel", "tags", "title"), "", `"field":"titel","suggestion":"did you mean ` + "`title`" + `?",`},
-		{httperr.InvalidField("title", "is wrong"), "", `"field":"title",`},
-		{contentTooLarge(quickText.limit()), "", `"field":"content","limit":262144,`},
-		{limited(fault.PlanUpgradeRequired, 0), "", `"quotaKey":"pastes.get","limit":0,"upgradeUrl":"http://quire.example/console",`},
-		{reset, "https://shop.example/plans", `"quotaKey":"pastes.get","limit":3000,"resetAt":"2026-12-01T00:00:00.000Z","upgradeUrl":"https://shop.example/plans",`},
-		{limited(fault.AnonymousLimit, 10), "https://shop.example/plans", `"quotaKey":"pastes.get","limit":10,`},
-	} {
-		var ctx fasthttp.RequestCtx
-		ctx.Response.Header.Set("X-Request-Id", "the id")
-		serverFor(Config{UpgradeURL: tc.upgradeURL}, io.Discard).fail(&ctx, "", tc.err)
-		_, got, _ := strings.Cut(string(ctx.Response.Body()), `"requestId":"the id",`)
-		got, docs, _ := strings.Cut(got, `"docs":`)
-		if got != tc.want || docs == "" {
-			t.Errorf("%v: %s, want %s", tc.err, ctx.Response.Body(), tc.want)
-		}
-	}
-}
-
-// TestFailuresForATerminalAreText: the mark of the route outlives its handler, since a panic is answered without it.
-func TestFailuresForATerminalAreText(t *testing.T) {
-	for _, tc := range []struct {
-		accept string
-		json   bool
-	}{
-		{"", false},
-		{"*/*", false},
-		{"text/plain, application/json;q=0.5", false},
-		{"application/json", true},
-		{"application/json; charset=utf-8, text/plain;q=0.9", true},
-	} {
-		var ctx fasthttp.RequestCtx
-		ctx.Request.Header.Set("Accept", tc.accept)
-		ctx.SetUserValue(failsAsText{}, true)
-		serverFor(Config{}, io.Discard).fail(&ctx, "", notFound())
-		isJSON := bytes.HasPrefix(ctx.Response.Body(), []byte(`{"success":false`))
-		if isJSON != tc.json || !isJSON && string(ctx.Response.Body()) != "error: "+notFound().Message+"\n" {
-			t.Errorf("Accept %q: %q", tc.accept, ctx.Response.Body())
-		}
-		if typed := string(ctx.Response.Header.ContentType()); strings.HasPrefix(typed, "application/json") != tc.json {
-			t.Errorf("Accept %q: %s", tc.accept, typed)
-		}
-	}
-}
-
-func TestErrorsOfHTTPInAreFaults(t *testing.T) {
-	for code, status := range map[string]int{
-		httperr.CodeMalformed: 400, httperr.CodeUnknownField: 400, httperr.CodeInvalidField: 400, httperr.CodeNotFound: 404,
-		httperr.CodeMethodNotAllowed: 405, httperr.CodeRequestTimeout: 408, httperr.CodeVersionMismatch: 412, httperr.CodeTooLarge: 413,
-		httperr.CodeUnsupportedMediaType: 415, httperr.CodeRangeNotSatisfiable: 416, httperr.CodeHeadersTooLarge: 431,
-		httperr.CodeInternal: 500, httperr.CodeUnavailable: 503,
-	} {
-		err := fmt.Errorf("wrapped: %w", &httperr.Error{Status: status, Code: code})
-		if kind := fault.KindOf(err); string(kind) != code || kind.Status() != status {
-			t.Errorf("%s is %s, %d", code, kind, kind.Status())
-		}
-	}
-}
 
 // TestFailuresWithoutAHandlerAreAnsweredAlike: of a panic, of a header that never ends, and of a connection too many.
 func TestFailuresWithoutAHandlerAreAnsweredAlike(t *testing.T) {
 	cfg := Config{PublicURL: "http://quire.example", In: httpin.Config{HeaderTimeout: 100 * time.Millisecond}}
 	_, addr := startServer(t, cfg, func(s *Server) {
 		s.http.Handle("GET", "/panic", func(*fiber.Ctx) error { panic("on purpose") })
-		s.http.Handle("GET", "/terminal/panic", s.serve(&route{method: "GET", path: "/terminal/panic", who: anybody, rules: terminal, handle: func(*call) error {
+		s.http.Handle("GET", "/terminal/panic", s.Handler(&endpoint.Row{Method: "GET", Path: "/terminal/panic", Who: endpoint.Anybody, Rules: endpoint.Terminal, Handle: func(*endpoint.Call) error {
 			panic("on purpose")
 		}}))
 	})
-	check := func(a rawAnswer, kind fault.Kind) {
+	check := func(a endpointtest.Answer, kind fault.Kind) {
 		t.Helper()
 		var body struct{ Reason, Code, RequestID, Docs string }
-		if err := json.Unmarshal([]byte(a.body), &body); err != nil {
-			t.Fatalf("%q: %v", a.body, err)
+		if err := json.Unmarshal([]byte(a.Body), &body); err != nil {
+			t.Fatalf("%q: %v", a.Body, err)
 		}
-		if a.status != kind.Status() || body.Code != string(kind) || body.Reason == "" || body.Docs != "http://quire.example/docs/errors#"+body.Code {
-			t.Errorf("%d %s, want %s", a.status, a.body, kind)
+		if a.Status != kind.Status() || body.Code != string(kind) || body.Reason == "" || body.Docs != "http://quire.example/docs/errors#"+body.Code {
+			t.Errorf("%d %s, want %s", a.Status, a.Body, kind)
 		}
-		if id := a.header.Get("X-Request-Id"); body.RequestID != id || len(id) != 36 {
-			t.Errorf("X-Request-Id is %q in %s", id, a.body)
+		if id := a.Header.Get("X-Request-Id"); body.RequestID != id || len(id) != 36 {
+			t.Errorf("X-Request-Id is %q in %s", id, a.Body)
 		}
 	}
-	check(exchange(t, addr, "GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Internal)
-	check(exchange(t, addr, "GET /panic HTT", 1)[0], fault.RequestTimeout)
-	a := exchange(t, addr, "GET /terminal/panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
-	if a.status != 500 || a.body != "error: "+httperr.InternalMessage+"\n" || a.header.Get("X-Request-Id") == "" {
-		t.Errorf("%d %q", a.status, a.body)
+	check(endpointtest.Exchange(t, addr, "GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Internal)
+	check(endpointtest.Exchange(t, addr, "GET /panic HTT", 1)[0], fault.RequestTimeout)
+	a := endpointtest.Exchange(t, addr, "GET /terminal/panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+	if a.Status != 500 || a.Body != "error: "+httperr.InternalMessage+"\n" || a.Header.Get("X-Request-Id") == "" {
+		t.Errorf("%d %q", a.Status, a.Body)
 	}
 	cfg.In.MaxConns = 1
 	_, addr = startServer(t, cfg, func(*Server) {})
@@ -186,5 +58,5 @@ func TestFailuresWithoutAHandlerAreAnsweredAlike(t *testing.T) {
 	if _, err := http.ReadResponse(bufio.NewReader(held), nil); err != nil {
 		t.Fatal(err)
 	}
-	check(exchange(t, addr, "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Unavailable)
+	check(endpointtest.Exchange(t, addr, "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Unavailable)
 }

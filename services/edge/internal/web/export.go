@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/input"
@@ -23,7 +24,7 @@ const (
 )
 
 type exportAnswer struct {
-	success
+	endpoint.Success
 	Export exportView `json:"export"`
 }
 
@@ -39,48 +40,48 @@ type exportView struct {
 }
 
 // startExport begins an archive of everything that the account owns, or tells of the one that is being made.
-func (s *Server) startExport(c *call) error {
+func (s *Server) startExport(c *endpoint.Call) error {
 	e, err := s.begunExport(c)
 	if err != nil {
 		return err
 	}
 	c.Set(fiber.HeaderLocation, exportPath)
-	return s.json(c.Ctx, fiber.StatusAccepted, s.viewExport(e))
+	return s.JSON(c.Ctx, fiber.StatusAccepted, s.viewExport(e))
 }
 
 // begunExport is the archive that the call has begun, or the one that is being made.
-func (s *Server) begunExport(c *call) (*event.Export, error) {
-	id := c.who.account.String() + "-" + rand.Text()
-	if len(c.idem) > 0 {
-		id = c.who.account.String() + "-" + hex.EncodeToString(c.idem)
+func (s *Server) begunExport(c *endpoint.Call) (*event.Export, error) {
+	id := c.Who.Account.String() + "-" + rand.Text()
+	if len(c.Idem) > 0 {
+		id = c.Who.Account.String() + "-" + hex.EncodeToString(c.Idem)
 	}
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_StartExport{
-		StartExport: &event.StartExport{Account: uint64(c.who.account), Id: id},
+		StartExport: &event.StartExport{Account: uint64(c.Who.Account), Id: id},
 	}})
 	switch {
 	case err != nil:
 		return nil, err
 	case a.Status == event.UserStatus_USER_LIMITED:
-		now := s.now()
+		now := s.Now()
 		wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
-		return nil, waitFor(fault.New(fault.RateLimited, "An account may begin %d exports a day. Try again later.", a.Limit), a.Limit, int(wait), now)
+		return nil, endpoint.WaitFor(fault.New(fault.RateLimited, "An account may begin %d exports a day. Try again later.", a.Limit), a.Limit, int(wait), now)
 	case a.Status == event.UserStatus_USER_EXISTS && slices.ContainsFunc(a.Export.GetBegun(), func(b *event.BegunExport) bool { return b.Id == id }):
-		c.Set(headerReplayed, "true") // with the state of the last export, as any later call would be answered
+		c.Set(endpoint.HeaderReplayed, "true") // with the state of the last export, as any later call would be answered
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return nil, sessionRequired()
+		return nil, endpoint.SessionRequired()
 	}
 	if a.Export == nil {
-		return nil, unavailable(errUserAnswer)
+		return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
 	return a.Export, nil
 }
 
-func (s *Server) showExport(c *call) error {
-	e, err := s.exportOf(c.who.account)
+func (s *Server) showExport(c *endpoint.Call) error {
+	e, err := s.exportOf(c.Who.Account)
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, s.viewExport(e))
+	return s.JSON(c.Ctx, fiber.StatusOK, s.viewExport(e))
 }
 
 // exportOf is the last export of an account. One that has expired is not found.
@@ -90,19 +91,19 @@ func (s *Server) exportOf(account event.AccountID) (*event.Export, error) {
 	case err != nil:
 		return nil, err
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return nil, notFound()
+		return nil, endpoint.NotFound()
 	case a.Export == nil:
-		return nil, unavailable(errUserAnswer)
-	case a.Export.ExpiresMs != 0 && a.Export.ExpiresMs <= s.now().UnixMilli():
-		return nil, notFound()
+		return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
+	case a.Export.ExpiresMs != 0 && a.Export.ExpiresMs <= s.Now().UnixMilli():
+		return nil, endpoint.NotFound()
 	}
 	return a.Export, nil
 }
 
 func (s *Server) viewExport(e *event.Export) exportAnswer {
-	out := exportAnswer{success: succeeded(), Export: exportView{
+	out := exportAnswer{Success: endpoint.Succeeded(), Export: exportView{
 		Status: strings.ToLower(strings.TrimPrefix(e.State.String(), "EXPORT_")), Done: e.Done, Total: e.Total,
-		CreatedAt: formatTime(e.CreatedMs), EndedAt: optionalTime(e.EndedMs), ExpiresAt: optionalTime(e.ExpiresMs),
+		CreatedAt: endpoint.FormatTime(e.CreatedMs), EndedAt: endpoint.OptionalTime(e.EndedMs), ExpiresAt: endpoint.OptionalTime(e.ExpiresMs),
 	}}
 	if e.State == event.ExportState_EXPORT_READY {
 		out.Export.SizeBytes, out.Export.URL = &e.SizeBytes, new(s.exportURL(e))
@@ -113,15 +114,15 @@ func (s *Server) viewExport(e *event.Export) exportAnswer {
 // exportURL is a link to the archive that needs no session.
 func (s *Server) exportURL(e *event.Export) string {
 	at := exportDownloadPath(e.Id)
-	expires := s.now().Add(exportLinkTime).Unix()
+	expires := s.Now().Add(exportLinkTime).Unix()
 	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(at, expires)}}
-	return s.url(at) + "?" + q.Encode()
+	return s.URL(at) + "?" + q.Encode()
 }
 
 func exportDownloadPath(id string) string { return "/exports/" + id }
 
 // downloadExport serves a signed link.
-func (s *Server) downloadExport(c *call) error {
+func (s *Server) downloadExport(c *endpoint.Call) error {
 	var expiresText, signature string
 	err := input.QueryFields(c.Ctx, input.Fields{
 		"expires":   input.To(&expiresText, input.StringField),
@@ -134,24 +135,24 @@ func (s *Server) downloadExport(c *call) error {
 	if err != nil {
 		return err
 	}
-	id := c.param("id")
+	id := c.Param("id")
 	expires, err := strconv.ParseInt(expiresText, 10, 64)
-	if err != nil || expires <= s.now().Unix() || !s.secret.CheckLink(exportDownloadPath(id), expires, signature) {
+	if err != nil || expires <= s.Now().Unix() || !s.secret.CheckLink(exportDownloadPath(id), expires, signature) {
 		return fault.New(fault.NotFound, "This link is not valid or has expired. Get a new url from GET %s.", exportPath)
 	}
 	text, _, _ := strings.Cut(id, "-")
 	account, err := event.ParseAccountID(text)
 	if err != nil {
-		return notFound()
+		return endpoint.NotFound()
 	}
 	e, err := s.exportOf(account)
 	if err != nil {
 		return err
 	}
 	if e.Id != id || e.State != event.ExportState_EXPORT_READY {
-		return notFound()
+		return endpoint.NotFound()
 	}
-	return s.sendFile(c, &event.Document{
+	return s.developer.SendFile(c, &event.Document{
 		Title: "quire-" + time.UnixMilli(e.CreatedMs).UTC().Format(time.DateOnly) + ".zip", ContentType: "application/zip", CreatedMs: e.EndedMs,
 		Content: &event.Content{Blob: exportKey(e.Id, e.Attempts), SizeBytes: e.SizeBytes, Sha256: e.Sha256},
 	}, conditions)

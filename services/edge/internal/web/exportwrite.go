@@ -15,7 +15,9 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/fault"
 )
 
@@ -76,25 +78,25 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 		return err
 	}
 	u := a.GetUsage()
-	email, err := x.s.emailOf(x.account)
+	email, err := x.s.accounts.EmailOf(x.account)
 	if err == nil {
-		err = x.writeJSON(out, "account.json", viewUsage(u, email))
+		err = x.writeJSON(out, "account.json", accounts.ViewUsage(u, email))
 	}
 	if err == nil {
-		err = x.writeJSON(out, "keys.json", viewKeys(u))
+		err = x.writeJSON(out, "keys.json", accounts.ViewKeys(u))
 	}
 	if err != nil {
 		return err
 	}
 	month := time.UnixMilli(u.GetCreatedMs()).UTC()
-	for month = time.Date(month.Year(), month.Month(), 1, 0, 0, 0, 0, time.UTC); !month.After(x.s.now()); month = month.AddDate(0, 1, 0) {
+	for month = time.Date(month.Year(), month.Month(), 1, 0, 0, 0, 0, time.UTC); !month.After(x.s.Now()); month = month.AddDate(0, 1, 0) {
 		period := month.Format("2006-01")
 		a, err := x.query(ctx, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
 		if fault.KindOf(err) == fault.NotFound {
 			continue
 		}
 		if err == nil {
-			err = x.writeJSON(out, "statements/"+period+".json", viewStatement(a.GetStatement(), month))
+			err = x.writeJSON(out, "statements/"+period+".json", accounts.ViewStatement(a.GetStatement(), month))
 		}
 		if err != nil {
 			return err
@@ -105,14 +107,14 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 
 // writeUsage writes the usage of all days that are kept, by quota key and API key.
 func (x *exporter) writeUsage(ctx context.Context, out *zip.Writer) error {
-	today := dayNumber(x.s.now())
+	today := accounts.DayNumber(x.s.Now())
 	a, err := x.query(ctx, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
-		FromDay: uint32(today - mostDays + 1), ToDay: uint32(today),
+		FromDay: uint32(today - accounts.MostDays + 1), ToDay: uint32(today),
 	}}})
 	if err != nil {
 		return err
 	}
-	return x.writeJSON(out, "usage.json", viewDays(a.GetUsageDays(), daysBy{quotaKey: true, key: true}))
+	return x.writeJSON(out, "usage.json", accounts.ViewDays(a.GetUsageDays(), accounts.DaysBy{QuotaKey: true, Key: true}))
 }
 
 // query asks billing about the account.
@@ -120,12 +122,12 @@ func (x *exporter) query(ctx context.Context, q *event.Query) (*event.QueryAnswe
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return x.s.query(x.account, q)
+	return x.s.Query(x.account, q)
 }
 
 // writeLedger writes the entries as a JSON array, the newest first.
 func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
-	w, err := x.create(out, "ledger.json", x.s.now())
+	w, err := x.create(out, "ledger.json", x.s.Now())
 	if err != nil {
 		return err
 	}
@@ -136,7 +138,7 @@ func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
 			return err
 		}
 		page := a.GetLedger()
-		for _, entry := range viewLedger(page).Entries {
+		for _, entry := range accounts.ViewLedger(page).Entries {
 			data, err := json.Marshal(entry)
 			if err == nil {
 				_, err = fmt.Fprintf(w, "%s\n%s", before, data)
@@ -159,13 +161,13 @@ func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
 func (x *exporter) writeTexts(ctx context.Context, out *zip.Writer) error {
 	for _, texts := range []struct {
 		folder string
-		kind   *textKind
-	}{{"pastes", pasteKind()}, {"quick-pastes", quickKind()}} {
+		kind   *developer.TextKind
+	}{{"pastes", developer.PasteKind()}, {"quick-pastes", developer.QuickKind()}} {
 		k := texts.kind
-		err := x.each(ctx, k.domain, func(doc *event.Document) error {
+		err := x.each(ctx, k.Domain, func(doc *event.Document) error {
 			x.done.Add(1)
 			at := texts.folder + "/" + doc.Id
-			if err := x.writeRaw(out, at+"/paste.json", doc, x.s.listedText(nil, k, doc)); err != nil {
+			if err := x.writeRaw(out, at+"/paste.json", doc, x.s.developer.ListedText(nil, k, doc)); err != nil {
 				return err
 			}
 			return x.writeVersions(ctx, out, k, at, doc.Id)
@@ -177,19 +179,19 @@ func (x *exporter) writeTexts(ctx context.Context, out *zip.Writer) error {
 	return nil
 }
 
-func (x *exporter) writeVersions(ctx context.Context, out *zip.Writer, k *textKind, at, id string) error {
+func (x *exporter) writeVersions(ctx context.Context, out *zip.Writer, k *developer.TextKind, at, id string) error {
 	for read := (&event.Read{Item: id, Requester: uint64(x.account), ListVersions: exportPage}); ; {
-		found, err := x.s.bus.StartRead(k.domain, read).Wait(ctx)
+		found, err := x.s.bus.StartRead(k.Domain, read).Wait(ctx)
 		if err != nil {
 			return err
 		}
 		for _, v := range found.Versions {
 			version := &event.Read{Item: id, Requester: uint64(x.account), Version: v.Version}
 			name := func(*event.Document) string { return fmt.Sprintf("%s/versions/%d.txt", at, v.Version) }
-			if err := x.writeRaw(out, fmt.Sprintf("%s/versions/%d.json", at, v.Version), v, listedVersion(nil, v)); err != nil {
+			if err := x.writeRaw(out, fmt.Sprintf("%s/versions/%d.json", at, v.Version), v, developer.ListedVersion(nil, v)); err != nil {
 				return err
 			}
-			if err := x.writeContent(ctx, out, x.s.bus.StartRead(k.domain, version), name); err != nil {
+			if err := x.writeContent(ctx, out, x.s.bus.StartRead(k.Domain, version), name); err != nil {
 				return err
 			}
 			read = &event.Read{Item: id, Requester: read.Requester, ListVersions: exportPage, BelowVersion: v.Version}
@@ -205,7 +207,7 @@ func (x *exporter) writeFiles(ctx context.Context, out *zip.Writer) error {
 	return x.each(ctx, event.File, func(doc *event.Document) error {
 		x.done.Add(1)
 		at := "files/" + doc.Id
-		if err := x.writeRaw(out, at+"/file.json", doc, x.s.fileList().item(nil, doc)); err != nil {
+		if err := x.writeRaw(out, at+"/file.json", doc, x.s.developer.FileList().Item(nil, doc)); err != nil {
 			return err
 		}
 		read := &event.Read{Item: doc.Id, Requester: uint64(x.account)}
@@ -234,7 +236,7 @@ func (x *exporter) writeContent(ctx context.Context, out *zip.Writer, pending *b
 	if err != nil || found.Document == nil {
 		return err
 	}
-	content, err := x.s.openContent(ctx, found.Document.GetContent(), 0, -1)
+	content, err := x.s.contents.Open(ctx, found.Document.GetContent(), 0, -1)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil
 	}
@@ -254,7 +256,7 @@ func (x *exporter) writeJSON(out *zip.Writer, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	w, err := x.create(out, name, x.s.now())
+	w, err := x.create(out, name, x.s.Now())
 	if err == nil {
 		_, err = w.Write(append(data, '\n'))
 	}

@@ -1,14 +1,10 @@
 package web
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"testing"
-	"time"
 
 	admins "quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
@@ -52,39 +48,3 @@ func startServerOn(t testing.TB, b *bus.Bus, cfg Config, setup func(*Server)) (*
 }
 
 func theToken() admins.Tokens { return admins.Tokens{{Name: admins.DefaultName, Secret: "the token"}} }
-
-type rawAnswer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// exchange sends raw bytes and reads n answers.
-func exchange(t *testing.T, addr, raw string, n int) []rawAnswer {
-	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Write([]byte(raw)); err != nil {
-		t.Fatal(err)
-	}
-	r := bufio.NewReader(c)
-	var out []rawAnswer
-	for range n {
-		res, err := http.ReadResponse(r, nil)
-		if err != nil {
-			t.Fatalf("answer %d: %v", len(out)+1, err)
-		}
-		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, rawAnswer{res.StatusCode, res.Header, string(b)})
-	}
-	return out
-}

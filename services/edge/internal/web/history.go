@@ -5,6 +5,9 @@ import (
 	"strconv"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/pages"
@@ -12,40 +15,40 @@ import (
 )
 
 // ownText reads a text, or a version of it, for its owner. To others there is no history: 404.
-func (s *Server) ownText(k *textKind, read *event.Read) (*event.Document, error) {
+func (s *Server) ownText(k *developer.TextKind, read *event.Read) (*event.Document, error) {
 	if read.Requester == 0 {
-		return nil, notFound()
+		return nil, endpoint.NotFound()
 	}
-	doc, err := s.visible(k.domain, read)
-	if err == nil && !owns(doc, read.Requester) {
-		err = notFound()
+	doc, err := s.visible(k.Domain, read)
+	if err == nil && !developer.Owns(doc, read.Requester) {
+		err = endpoint.NotFound()
 	}
 	return doc, err
 }
 
 // showVersions shows a text's owner the list of its versions, newest first.
-func (s *Server) showVersions(c *call, k *textKind) error {
-	account, err := s.sessionAccount(c.Ctx)
+func (s *Server) showVersions(c *endpoint.Call, k *developer.TextKind) error {
+	account, err := s.SessionAccount(c.Ctx)
 	if err != nil {
 		return err
 	}
-	read := &event.Read{Item: c.param("ref"), Requester: uint64(account), ListVersions: defaultPage}
+	read := &event.Read{Item: c.Param("ref"), Requester: uint64(account), ListVersions: endpoint.DefaultPage}
 	if below := c.Query("below"); below != "" {
 		if read.BelowVersion, err = strconv.ParseUint(below, 10, 63); err != nil {
-			return notFound()
+			return endpoint.NotFound()
 		}
 	}
 	if account == 0 || !event.ValidItemID(read.Item) {
-		return notFound()
+		return endpoint.NotFound()
 	}
-	found, err := s.foundVersions(s.bus.StartRead(k.domain, read))
+	found, err := s.developer.FoundVersions(s.bus.StartRead(k.Domain, read))
 	if fault.KindOf(err) == fault.NotOwner {
-		return notFound()
+		return endpoint.NotFound()
 	}
 	if err != nil {
 		return err
 	}
-	page := k.page + read.Item
+	page := k.Page + read.Item
 	shown := &pages.Versions{Page: page, List: found.Versions, Newest: read.BelowVersion == 0}
 	if found.More {
 		shown.Earlier = page + "/versions?below=" + strconv.FormatUint(found.Versions[len(found.Versions)-1].Version, 10)
@@ -61,12 +64,12 @@ type comparing struct {
 	split    bool
 }
 
-func (s *Server) comparing(c *call) (*comparing, error) {
-	account, err := s.sessionAccount(c.Ctx)
+func (s *Server) comparing(c *endpoint.Call) (*comparing, error) {
+	account, err := s.SessionAccount(c.Ctx)
 	if err != nil {
 		return nil, err
 	}
-	v := &comparing{item: c.param("ref"), account: uint64(account), split: c.Query("view") == viewSplit}
+	v := &comparing{item: c.Param("ref"), account: uint64(account), split: c.Query("view") == viewSplit}
 	for name, number := range map[string]*uint64{"from": &v.from, "to": &v.to} {
 		if text := c.Query(name); text != "" {
 			if *number, err = strconv.ParseUint(text, 10, 63); err != nil {
@@ -84,13 +87,13 @@ const (
 )
 
 // address is the path and query of the changes in a view.
-func (v *comparing) address(k *textKind, view string) string {
+func (v *comparing) address(k *developer.TextKind, view string) string {
 	q := url.Values{"from": {strconv.FormatUint(v.from, 10)}, "to": {strconv.FormatUint(v.to, 10)}, "view": {view}}
-	return k.page + v.item + "/diff?" + q.Encode()
+	return k.Page + v.item + "/diff?" + q.Encode()
 }
 
 // compared reads the two versions, and fills in the numbers of those that were not named.
-func (s *Server) compared(c *call, k *textKind) (v *comparing, from, to *event.Document, err error) {
+func (s *Server) compared(c *endpoint.Call, k *developer.TextKind) (v *comparing, from, to *event.Document, err error) {
 	if v, err = s.comparing(c); err != nil {
 		return nil, nil, nil, err
 	}
@@ -106,7 +109,7 @@ func (s *Server) compared(c *call, k *textKind) (v *comparing, from, to *event.D
 }
 
 // showDiff shows a text's owner the changes from one version to another.
-func (s *Server) showDiff(c *call, k *textKind) error {
+func (s *Server) showDiff(c *endpoint.Call, k *developer.TextKind) error {
 	v, from, to, err := s.compared(c, k)
 	if err != nil {
 		return err
@@ -129,8 +132,8 @@ func (v *comparing) view() string {
 }
 
 // revealDiff is showDiff for a text with a password.
-func (s *Server) revealDiff(c *call, k *textKind) error {
-	password, err := parseReveal(c.form)
+func (s *Server) revealDiff(c *endpoint.Call, k *developer.TextKind) error {
+	password, err := parseReveal(c.Form)
 	if err != nil {
 		return err
 	}
@@ -148,8 +151,8 @@ func (s *Server) revealDiff(c *call, k *textKind) error {
 }
 
 // compare shows the changes. Texts that are too large for that are only named.
-func (s *Server) compare(c *call, k *textKind, v *comparing, from, to *event.Document, tabs []pages.Link) error {
-	shown := &pages.Changes{Page: k.page + v.item, From: from, To: to, Split: v.split, Tabs: tabs}
+func (s *Server) compare(c *endpoint.Call, k *developer.TextKind, v *comparing, from, to *event.Document, tabs []pages.Link) error {
+	shown := &pages.Changes{Page: k.Page + v.item, From: from, To: to, Split: v.split, Tabs: tabs}
 	sizes := max(from.GetContent().GetSizeBytes(), to.GetContent().GetSizeBytes())
 	if sizes > render.DiffBytes {
 		shown.TooLarge = true
@@ -175,6 +178,6 @@ func (s *Server) compare(c *call, k *textKind, v *comparing, from, to *event.Doc
 }
 
 func (s *Server) wholeContent(content *event.Content) (string, error) {
-	text, err := s.loadContent(s.ctx, content)
-	return string(text), deletedSince(err)
+	text, err := s.contents.Load(s.ctx, content)
+	return string(text), contents.DeletedSince(err)
 }

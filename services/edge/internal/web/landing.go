@@ -2,76 +2,36 @@ package web
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"golang.org/x/sync/singleflight"
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 )
 
-// pricesAge is how long a price book is shown before billing is asked again.
-const pricesAge = 30 * time.Second
-
-// priceCache is the price book for pages. What a request costs is billing's to say, each time.
-type priceCache struct {
-	asking singleflight.Group
-	last   atomic.Pointer[pricesAt]
-}
-
-type pricesAt struct {
-	book *event.PriceBook
-	at   time.Time
-}
-
-// prices is the price book in force, or the last that is known and an error.
-func (s *Server) prices() (*event.PriceBook, error) {
-	known := s.priceBook.last.Load()
-	if known != nil && s.now().Sub(known.at).Abs() < pricesAge {
-		return known.book, nil
-	}
-	found, err, _ := s.priceBook.asking.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
-		defer cancel()
-		book, err := s.bus.Prices(ctx)
-		if err == nil {
-			s.priceBook.last.Store(&pricesAt{book, s.now()})
-		}
-		return book, err
-	})
-	if err != nil {
-		if known != nil {
-			return known.book, err
-		}
-		return nil, err
-	}
-	return found.(*event.PriceBook), nil
-}
-
 // landing shows the first page with an empty form.
-func (s *Server) landing(c *call) error {
+func (s *Server) landing(c *endpoint.Call) error {
 	return s.showLanding(c, fiber.StatusOK, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
 }
 
 // showLanding shows the first page. It is of use without what billing knows. A form that was refused keeps its Once: the
 // paste may exist where the answer says that it is not known, and sending the same again must not make another.
-func (s *Server) showLanding(c *call, status int, draft pages.Draft) error {
-	book, err := s.prices()
-	shown := &pages.Landing{URL: s.url(""), Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
+func (s *Server) showLanding(c *endpoint.Call, status int, draft pages.Draft) error {
+	book, err := s.Prices()
+	shown := &pages.Landing{URL: s.URL(""), Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
 	shown.Draft.Once = cmp.Or(draft.Once, rand.Text())
 	if err == nil { // else each reader would wait for billing again
-		shown.Allowance = s.allowance(c)
+		shown.Allowance = s.Allowance(c)
 	}
 	if s.ops != nil {
 		shown.Checks = "/readyz"
@@ -81,7 +41,7 @@ func (s *Server) showLanding(c *call, status int, draft pages.Draft) error {
 
 // createFromPage makes a quick paste of the landing page's form. A form that is refused is shown again, with what was
 // written and why it can't be taken.
-func (s *Server) createFromPage(c *call) error {
+func (s *Server) createFromPage(c *endpoint.Call) error {
 	body, err := s.readPasteForm(c)
 	if err != nil {
 		return err
@@ -91,12 +51,12 @@ func (s *Server) createFromPage(c *call) error {
 		return err
 	}
 	if form.APIKey != "" { // a page that shows a new key sends it along
-		if err := s.useKey(c, form.APIKey); err != nil {
+		if err := s.UseKey(c, form.APIKey); err != nil {
 			return err
 		}
 	}
-	n := s.newCreation(c, quickKind())
-	done, err := s.createOfForm(n, form, bodyHash(c.Ctx, body))
+	n := s.developer.NewCreation(c, developer.QuickKind())
+	done, err := s.createOfForm(n, form, endpoint.BodyHash(c.Ctx, body))
 	if err != nil {
 		if !pages.WantsHTML(c.Ctx) {
 			return err
@@ -105,16 +65,16 @@ func (s *Server) createFromPage(c *call) error {
 	}
 	shown := &pages.Created{
 		Document: &event.Document{
-			Id: done.outcome.Item, ExpiresMs: done.outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
+			Id: done.Outcome.Item, ExpiresMs: done.Outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
 		},
-		Protected: n.draft.password != nil && *n.draft.password != "", URL: s.url(""),
-		Path: quickKind().page + done.outcome.Item, Remaining: plan.Unlimited,
+		Protected: n.Draft.Password != nil && *n.Draft.Password != "", URL: s.URL(""),
+		Path: developer.QuickKind().Page + done.Outcome.Item, Remaining: plan.Unlimited,
 	}
-	if !c.who.anonymous {
-		shown.Account, shown.Remaining = true, done.remaining
+	if !c.Who.Anonymous {
+		shown.Account, shown.Remaining = true, done.Remaining
 	} else {
-		shown.Remaining = done.remaining
-		shown.ManageToken = s.manageToken(quickKind().domain, done)
+		shown.Remaining = done.Remaining
+		shown.ManageToken = s.developer.ManageToken(developer.QuickKind().Domain, done)
 	}
 	c.Set(fiber.HeaderLocation, shown.Path)
 	return s.pages.Created(c.Ctx, shown)
@@ -122,30 +82,28 @@ func (s *Server) createFromPage(c *call) error {
 
 // createOfForm creates what the form says. A form that is sent again, as a browser does when its reader goes back and
 // forth, gets the first answer again.
-func (s *Server) createOfForm(n *creation, form *pages.Draft, hash uint64) (*written, error) {
-	if err := n.draft.fill(&n.rules, form); err != nil {
+func (s *Server) createOfForm(n *developer.Creation, form *pages.Draft, hash uint64) (*developer.Written, error) {
+	if err := n.Draft.Fill(&n.Rules, form); err != nil {
 		return nil, err
 	}
-	c := n.call
-	if form.Once != "" && c.idem == nil {
+	c := n.Call
+	if form.Once != "" && c.Idem == nil {
 		key := form.Once + " " + strconv.FormatUint(hash, 16)
-		id := event.NewIdempotencyID(c.who.payer().Bytes(), c.Method(), c.Path(), key)
-		c.idem = id[:]
+		id := event.NewIdempotencyID(c.Who.Payer().Bytes(), c.Method(), c.Path(), key)
+		c.Idem = id[:]
 	}
-	n.received(hash)
-	return s.create(n)
+	n.Received(hash)
+	return s.developer.Create(n)
 }
 
 // readPasteForm reads the body. A form writes a line end in six bytes, and other characters in three for each of theirs.
-func (s *Server) readPasteForm(c *call) ([]byte, error) {
+func (s *Server) readPasteForm(c *endpoint.Call) ([]byte, error) {
 	if name, charset, _ := headers.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !headers.UTF8(charset) {
 		return nil, httperr.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 	}
-	limit := c.route.body.limit()
-	return s.readContent(c, jsonBytes(limit), limit)
+	limit := c.Row.Body.Limit()
+	return s.developer.ReadContent(c, developer.JSONBytes(limit), limit)
 }
-
-const maxOnceBytes = 64
 
 func parsePasteForm(body []byte) (*pages.Draft, error) {
 	out := &pages.Draft{}
@@ -160,7 +118,7 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 	if err := input.ParseForm(body, fields); err != nil {
 		return nil, err
 	}
-	if len(out.Once) > maxOnceBytes {
+	if len(out.Once) > endpoint.MaxOnceBytes {
 		return nil, httperr.InvalidField("once", "must be what the page has")
 	}
 	// A browser writes each line end of a text as CR LF.
@@ -169,35 +127,10 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 	return out, nil
 }
 
-// fill sets the draft's fields from a form. An empty one is left out, as a browser can't leave it out.
-func (d *draft) fill(r *draftRules, form *pages.Draft) error {
-	for _, field := range []struct{ name, value string }{
-		{"title", form.Title},
-		{"language", form.Language},
-		{"visibility", form.Visibility},
-		{"expiresIn", form.ExpiresIn},
-		{"password", form.Password},
-	} {
-		if field.value == "" {
-			continue
-		}
-		if err := d.set(r, field.name, input.Value{Kind: input.Query, Text: []byte(field.value)}); err != nil {
-			return err
-		}
-	}
-	if form.BurnAfterRead {
-		d.BurnAfterRead = new(true)
-	}
-	if err := d.set(r, "content", input.Value{Kind: input.String, Text: []byte(form.Content)}); err != nil {
-		return err
-	}
-	return d.check(r)
-}
-
 // refusePasteForm shows the form again. The error stands beside its field.
-func (s *Server) refusePasteForm(c *call, form *pages.Draft, err error) error {
-	s.fail(c.Context(), c.Route().Path, err)
-	e := asFault(err)
+func (s *Server) refusePasteForm(c *endpoint.Call, form *pages.Draft, err error) error {
+	s.Fail(c.Context(), c.Route().Path, err)
+	e := endpoint.AsFault(err)
 	name, known := fieldLabels()[e.Field]
 	message := e.Message
 	if known {

@@ -8,6 +8,9 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/pages"
@@ -16,16 +19,16 @@ import (
 
 func TestTheLandingPageIsOfUseWithoutBilling(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
-	a := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
-	if a.status != 200 {
-		t.Fatalf("%d %s", a.status, a.body)
+	a := endpointtest.Exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
+	if a.Status != 200 {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	for _, text := range []string{
 		`action="/paste/create"`, "curl -T main.go http://" + addr, "No account needed.",
 		"Limits and prices are temporarily unavailable.", "Some systems are down.",
 	} {
-		if !strings.Contains(a.body, text) {
-			t.Errorf("%q is not in\n%s", text, a.body)
+		if !strings.Contains(a.Body, text) {
+			t.Errorf("%q is not in\n%s", text, a.Body)
 		}
 	}
 }
@@ -34,11 +37,11 @@ func TestTheLandingPageIsOfUseWithoutBilling(t *testing.T) {
 func TestAFormThatMayHaveBeenTakenIsShownWithItsOnce(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(s *Server) {
 		s.http.Handle("GET", "/refused/paste", func(c *fiber.Ctx) error {
-			return s.refusePasteForm(&call{Ctx: c}, &pages.Draft{Once: c.Query("once")}, fault.New(fault.Kind(c.Query("kind")), "No."))
+			return s.refusePasteForm(&endpoint.Call{Ctx: c}, &pages.Draft{Once: c.Query("once")}, fault.New(fault.Kind(c.Query("kind")), "No."))
 		})
 		s.http.Handle("GET", "/refused/sign-up", func(c *fiber.Ctx) error {
 			form := &console.Sign{Once: c.Query("once")}
-			return s.refuseSign(&call{Ctx: c}, form, s.console.SignUp, fault.New(fault.Kind(c.Query("kind")), "No."))
+			return s.refuseSign(&endpoint.Call{Ctx: c}, form, s.console.SignUp, fault.New(fault.Kind(c.Query("kind")), "No."))
 		})
 	})
 	for _, test := range []struct {
@@ -55,10 +58,10 @@ func TestAFormThatMayHaveBeenTakenIsShownWithItsOnce(t *testing.T) {
 		{"sign-up", "ABC", fault.IdempotencyMismatch, false}, // another address or password needs another key
 		{"sign-up", "ABC", fault.EmailTaken, false},
 	} {
-		a := exchange(t, addr, "GET /refused/"+test.path+"?once="+test.once+"&kind="+string(test.kind)+" HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
-		once := regexp.MustCompile(`name="once" value="([^"]+)"`).FindStringSubmatch(a.body)
-		if a.status != test.kind.Status() || once == nil || (once[1] == "ABC") != test.kept {
-			t.Errorf("%s %q %s: %d with %q", test.path, test.once, test.kind, a.status, once)
+		a := endpointtest.Exchange(t, addr, "GET /refused/"+test.path+"?once="+test.once+"&kind="+string(test.kind)+" HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+		once := regexp.MustCompile(`name="once" value="([^"]+)"`).FindStringSubmatch(a.Body)
+		if a.Status != test.kind.Status() || once == nil || (once[1] == "ABC") != test.kept {
+			t.Errorf("%s %q %s: %d with %q", test.path, test.once, test.kind, a.Status, once)
 		}
 	}
 }
@@ -71,13 +74,13 @@ func TestAFormIsReadAsABrowserWritesIt(t *testing.T) {
 	for body, want := range map[string]string{
 		"content=%zz": httperr.CodeMalformed, "content=a;b": httperr.CodeMalformed, "content=%ff": httperr.CodeMalformed,
 		"content=a&content=b": httperr.CodeInvalidField, "expires=1": httperr.CodeUnknownField, "tags=a": httperr.CodeUnknownField,
-		"once=" + strings.Repeat("x", maxOnceBytes+1): httperr.CodeInvalidField,
+		"once=" + strings.Repeat("x", endpoint.MaxOnceBytes+1): httperr.CodeInvalidField,
 	} {
-		if _, err := parsePasteForm([]byte(body)); err == nil || string(asFault(err).Kind) != want {
+		if _, err := parsePasteForm([]byte(body)); err == nil || string(endpoint.AsFault(err).Kind) != want {
 			t.Errorf("%.40s: %v, want %s", body, err, want)
 		}
 	}
-	if _, err := parsePasteForm([]byte("once=" + strings.Repeat("x", maxOnceBytes))); err != nil {
+	if _, err := parsePasteForm([]byte("once=" + strings.Repeat("x", endpoint.MaxOnceBytes))); err != nil {
 		t.Error(err)
 	}
 }
@@ -93,7 +96,7 @@ func TestThePasswordFormHasAPasswordAlone(t *testing.T) {
 		"password=%ff": httperr.CodeMalformed, "password=%zz": httperr.CodeMalformed, "password=a&password=b": httperr.CodeInvalidField,
 		"passwort=a": httperr.CodeUnknownField,
 	} {
-		if _, err := parseReveal([]byte(body)); err == nil || string(asFault(err).Kind) != want {
+		if _, err := parseReveal([]byte(body)); err == nil || string(endpoint.AsFault(err).Kind) != want {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}
@@ -103,7 +106,7 @@ func TestThePasswordFormHasAPasswordAlone(t *testing.T) {
 func TestEveryLanguageOfTheFormIsOne(t *testing.T) {
 	known := render.New(render.Config{}).Languages()
 	for _, o := range (&pages.Draft{}).Languages() {
-		if !validLanguage(o.Value) {
+		if !developer.ValidLanguage(o.Value) {
 			t.Errorf("%s is refused", o.Value)
 		}
 		if o.Value != "plaintext" && known.Name(o.Value) == "" {

@@ -2,11 +2,15 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
@@ -21,13 +25,13 @@ const (
 )
 
 // showFile shows a file: a picture, a PDF or a text, and of all others the facts.
-func (s *Server) showFile(c *call) error {
-	doc, err := s.visible(event.File, &event.Read{Item: c.param("id")})
+func (s *Server) showFile(c *endpoint.Call) error {
+	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
 		return err
 	}
 	path := "/f/" + doc.Id
-	shown := &pages.File{Document: doc, Raw: s.contentURL(path + "/raw")}
+	shown := &pages.File{Document: doc, Raw: s.ContentURL(path + "/raw")}
 	size := doc.GetContent().GetSizeBytes()
 	begin, err := s.beginning(doc)
 	if err != nil {
@@ -35,11 +39,11 @@ func (s *Server) showFile(c *call) error {
 	}
 	switch kind := previewType(doc.ContentType, begin); {
 	case kind == typePDF:
-		shown.Frame = s.contentURL(path + "/view")
+		shown.Frame = s.ContentURL(path + "/view")
 		shown.Embeds = []string{s.contentOrigin()}
 	case kind != "":
 		shown.Image = shown.Raw
-		if s.cfg.ContentURL != "" {
+		if s.ContentURL("") != "" {
 			shown.Embeds = []string{s.contentOrigin()}
 		}
 	case isText(begin) && size <= previewTextBytes:
@@ -52,27 +56,24 @@ func (s *Server) showFile(c *call) error {
 
 // contentOrigin is where raw content comes from, for a policy.
 func (s *Server) contentOrigin() string {
-	if s.cfg.ContentURL != "" {
-		return s.cfg.ContentURL
-	}
-	return "'self'"
+	return cmp.Or(s.ContentURL(""), "'self'")
 }
 
 func (s *Server) beginning(doc *event.Document) ([]byte, error) {
-	begin, err := s.loadBeginning(s.ctx, doc.GetContent(), min(sniffBytes, int64(doc.GetContent().GetSizeBytes())))
-	return begin, deletedSince(err)
+	begin, err := s.contents.LoadBeginning(s.ctx, doc.GetContent(), min(developer.SniffBytes, int64(doc.GetContent().GetSizeBytes())))
+	return begin, contents.DeletedSince(err)
 }
 
 // showTextFile shows the text of a file, in the language that its name says.
-func (s *Server) showTextFile(c *call, shown *pages.File) error {
+func (s *Server) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	content := shown.Document.GetContent()
 	size := int64(content.GetSizeBytes())
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
 		return err
 	}
-	text, err := s.loadBeginning(s.ctx, content, size)
+	text, err := s.contents.LoadBeginning(s.ctx, content, size)
 	if err != nil {
-		return deletedSince(err)
+		return contents.DeletedSince(err)
 	}
 	return s.rendered(len(text), func() error {
 		if len(text) > 0 && isText(text) && utf8.Valid(text) {
@@ -106,16 +107,16 @@ func previewType(named string, begin []byte) string {
 
 // isText tells whether the beginning of a file is a text in UTF-8.
 func isText(begin []byte) bool {
-	return len(begin) > 0 && !bytes.ContainsRune(begin, 0) && utf8.Valid(begin[:wholeRunes(begin)])
+	return len(begin) > 0 && !bytes.ContainsRune(begin, 0) && utf8.Valid(begin[:contents.WholeRunes(begin)])
 }
 
 // viewFile answers with a PDF for the frame on its page. Any other file is a download only.
-func (s *Server) viewFile(c *call) error {
+func (s *Server) viewFile(c *endpoint.Call) error {
 	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(event.File, &event.Read{Item: c.param("id")})
+	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
 		return err
 	}
@@ -124,10 +125,10 @@ func (s *Server) viewFile(c *call) error {
 		return err
 	}
 	if previewType(doc.ContentType, begin) != typePDF {
-		return notFound()
+		return endpoint.NotFound()
 	}
 	pages.SetRobots(c.Ctx, doc)
-	if err := s.sendFile(c, doc, conditions); err != nil {
+	if err := s.developer.SendFile(c, doc, conditions); err != nil {
 		return err
 	}
 	pages.ProtectFrame(c.Ctx, doc, s.PublicURL())

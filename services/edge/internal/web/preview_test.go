@@ -10,6 +10,10 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -38,7 +42,7 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 	doc := &event.Document{Title: "main.go", Language: "go", Content: &event.Content{SizeBytes: uint64(len(text)), Sha256: sum[:], Blob: "blob"}}
 	reads := make(chan struct{}, 10)
 	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.blobs = watchedStore{store, func(ctx context.Context) {
+		s.contents = contents.New(s.ctx, watchedStore{store, func(ctx context.Context) {
 			if _, ends := ctx.Deadline(); !ends {
 				t.Error("nothing ends a read of the store")
 			}
@@ -48,22 +52,22 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 				t.Error("the page holds memory to render in while it reads the store")
 			}
 			reads <- struct{}{}
-		}}
-		k := quickKind()
-		for _, r := range []route{
-			{path: "/try/file", rules: page, handle: func(c *call) error { return s.showTextFile(c, &pages.File{Document: doc}) }},
-			{path: "/try/text", rules: page, handle: func(c *call) error {
+		}}, 1, s.log)
+		k := developer.QuickKind()
+		for _, r := range []endpoint.Row{
+			{Path: "/try/file", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.showTextFile(c, &pages.File{Document: doc}) }},
+			{Path: "/try/text", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error {
 				return s.showContent(c, k, doc, &viewing{read: &event.Read{}}, "/")
 			}},
-			{path: "/try/diff", rules: page, handle: func(c *call) error { return s.compare(c, k, &comparing{}, doc, doc, nil) }},
+			{Path: "/try/diff", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.compare(c, k, &comparing{}, doc, doc, nil) }},
 		} {
-			s.http.Handle("GET", r.path, s.serve(&r))
+			s.http.Handle("GET", r.Path, s.Handler(&r))
 		}
 	})
 	for path, want := range map[string]int{"file": 1, "text": 1, "diff": 2} {
-		a := exchange(t, addr, "GET /try/"+path+" HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
-		if a.status != 200 || len(reads) != want {
-			t.Errorf("%s: %d after %d reads: %.300s", path, a.status, len(reads), a.body)
+		a := endpointtest.Exchange(t, addr, "GET /try/"+path+" HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
+		if a.Status != 200 || len(reads) != want {
+			t.Errorf("%s: %d after %d reads: %.300s", path, a.Status, len(reads), a.Body)
 		}
 		for range len(reads) {
 			<-reads

@@ -1,330 +1,223 @@
 package web
 
 import (
+	"slices"
+
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/console"
-	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 )
-
-// route is one endpoint. Its checks run in call.go, before its handler.
-type route struct {
-	method string // GET answers HEAD too
-	path   string
-	who    credential
-	key    plan.QuotaKey // that the call is counted under
-	body   body
-	rules  rules
-	handle func(*call) error
-}
 
 // routes is every endpoint. docs/openapi.yaml describes those of the API and docs/openapi-pages.yaml the others. A test holds
 // them to the table.
-func (s *Server) routes() []route {
-	paste, quick := pasteKind(), quickKind()
-	pastes, quickPastes, files := s.pasteContents(), s.quickContents(), s.fileContents()
-	return []route{
+func (s *Server) routes() []endpoint.Row {
+	return slices.Concat(s.developer.Rows(), s.accounts.Rows(), s.exportRows(), s.adminRows(), s.readerRows(), s.consoleRows(), s.otherRows())
+}
+
+// exportRows are the endpoints of exports.
+func (s *Server) exportRows() []endpoint.Row {
+	row := endpoint.NewRow
+	return []endpoint.Row{
 		// method, path, who may call, counted under, body, rules, handler
-		{"POST", "/api/dev/pastes/create", apiKey, plan.PastesCreate, pasteText, idempotent | ownQuery, with(paste, s.createText)},
-		{"GET", "/api/dev/pastes/get/:ref", apiKey, plan.PastesGet, noBody, repeatable | ownQuery, with(paste, s.getText)},
-		{"PUT", "/api/dev/pastes/update/:ref", apiKey, plan.PastesUpdate, pasteJSON, idempotent, with(paste, s.updateText)},
-		{"DELETE", "/api/dev/pastes/delete/:ref", apiKey, plan.PastesDelete, noBody, idempotent, with(paste, s.deleteText)},
-		{"GET", "/api/dev/pastes/list", apiKey, unmetered, noBody, ownQuery, with(s.textList(paste), s.list)},
-		{"GET", "/api/dev/pastes/versions/:ref", apiKey, unmetered, noBody, ownQuery, with(paste, s.listVersions)},
-
-		{"POST", "/api/dev/paste-lite/create", keyOrKeyless, plan.LiteCreate, quickText, idempotent | ownQuery, with(quick, s.createText)},
-		{"GET", "/api/dev/paste-lite/get/:ref", apiKey, plan.LiteGet, noBody, repeatable | ownQuery, with(quick, s.getText)},
-		{"PUT", "/api/dev/paste-lite/update/:ref", keyOrToken, plan.LiteUpdate, quickJSON, idempotent, with(quick, s.updateText)},
-		{"DELETE", "/api/dev/paste-lite/delete/:ref", keyOrToken, plan.LiteDelete, noBody, idempotent, with(quick, s.deleteText)},
-		{"GET", "/api/dev/paste-lite/versions/:ref", apiKey, unmetered, noBody, ownQuery, with(quick, s.listVersions)},
-		{"GET", "/api/dev/paste-lite/list", apiKey, plan.LiteList, noBody, ownQuery, with(s.textList(quick), s.list)},
-
-		{"POST", "/api/dev/files/upload", apiKey, plan.FilesUpload, file, idempotent | ownQuery, s.uploadFile},
-		{"GET", "/api/dev/files/get/:id", apiKey, plan.FilesGet, noBody, repeatable | ownQuery, s.getFile},
-		{"DELETE", "/api/dev/files/delete/:id", apiKey, plan.FilesDelete, noBody, idempotent, s.deleteFile},
-		{"GET", "/api/dev/files/list", apiKey, plan.FilesList, noBody, ownQuery, with(s.fileList(), s.list)},
-
-		{"POST", "/api/users/register", anybody, unmetered, fields, idempotent, s.registerUser},
-		{"POST", "/api/users/login", anybody, unmetered, fields, idempotent, s.login},
-		{"POST", "/api/users/logout", sessionOrNone, unmetered, empty, idempotent, s.logout},
-		{"GET", "/api/users/user", keyOrSession, unmetered, noBody, 0, s.profile},
-		{"DELETE", "/api/users/user", session, unmetered, fields, idempotent | command, s.deleteAccount},
-		{"GET", "/api/users/user/dev-usage", keyOrSession, unmetered, noBody, 0, s.devUsage},
-		{"POST", "/api/users/user/dev-key/regenerate", session, unmetered, empty, idempotent | command, s.regenerateKey},
-		{"GET", "/api/users/user/keys", session, unmetered, noBody, 0, s.listKeys},
-		{"POST", "/api/users/user/keys", session, unmetered, fields, idempotent | command, s.createKey},
-		{"PUT", "/api/users/user/keys/:id", session, unmetered, fields, idempotent | command, s.updateKey},
-		{"POST", "/api/users/user/keys/:id/rotate", session, unmetered, fields, idempotent | command, s.rotateKey},
-		{"DELETE", "/api/users/user/keys/:id", session, unmetered, noBody, idempotent | command, s.revokeKey},
-		{"PUT", "/api/users/user/spending-cap", session, unmetered, fields, idempotent | command, s.setSpendingCap},
-		{"PUT", "/api/users/user/password", session, unmetered, fields, idempotent | command, s.changePassword},
-		{"POST", "/api/users/user/export", session, unmetered, empty, idempotent, s.startExport},
-		{"GET", "/api/users/user/export", session, unmetered, noBody, 0, s.showExport},
-		{"PUT", "/api/users/user/email", session, unmetered, fields, idempotent | command, s.changeEmail},
-		{"GET", "/api/users/user/sessions", session, unmetered, noBody, 0, s.listSessions},
-		{"DELETE", "/api/users/user/sessions", session, unmetered, noBody, idempotent | command, s.endSessions},
-		{"DELETE", "/api/users/user/sessions/:id", session, unmetered, noBody, idempotent | command, s.endSession},
-		{"GET", "/api/users/user/credits", keyOrSession, unmetered, noBody, ownQuery, s.ledger},
-		{"GET", "/api/users/user/usage", keyOrSession, unmetered, noBody, ownQuery, s.usageDays},
-		{"GET", "/api/users/user/statements/:period", keyOrSession, unmetered, noBody, 0, s.statement},
-		{"GET", "/api/users/user/requests", keyOrSession, unmetered, noBody, ownQuery, s.recentRequests},
-		{"GET", "/api/users/user/requests/:requestId", keyOrSession, unmetered, noBody, 0, s.explain},
-
-		{"GET", "/api/users/user/webhooks", session, unmetered, noBody, 0, s.listWebhooks},
-		{"POST", "/api/users/user/webhooks", session, unmetered, fields, idempotent | command, s.createWebhook},
-		{"GET", "/api/users/user/webhooks/:id", session, unmetered, noBody, 0, s.showWebhook},
-		{"PUT", "/api/users/user/webhooks/:id", session, unmetered, fields, idempotent | command, s.changeWebhook},
-		{"DELETE", "/api/users/user/webhooks/:id", session, unmetered, noBody, idempotent | command, s.deleteWebhook},
-		{"POST", "/api/users/user/webhooks/:id/rotate-secret", session, unmetered, empty, idempotent | command, s.rotateWebhookSecret},
-		{"POST", "/api/users/user/webhooks/:id/test", session, unmetered, empty, idempotent | command, s.testWebhook},
-		{"GET", "/api/users/user/webhooks/:id/deliveries", session, unmetered, noBody, ownQuery, s.listDeliveries},
-		{"POST", "/api/users/user/webhooks/:id/deliveries/:delivery/replay", session, unmetered, empty, idempotent, s.replayDelivery},
-		{"GET", "/api/users/user/events", keyOrSession, unmetered, noBody, ownQuery, s.listEvents},
-
-		{"POST", "/api/admin/accounts", admin, unmetered, fields, idempotent, s.createAccount},
-		{"GET", "/api/admin/accounts", admin, unmetered, noBody, ownQuery, s.listAccounts},
-		{"GET", "/api/admin/accounts/:id", admin, unmetered, noBody, 0, s.showAccount},
-		{"GET", "/api/admin/accounts/:id/keys", admin, unmetered, noBody, 0, s.showKeysOf},
-		{"PUT", "/api/admin/accounts/:id/tier", admin, unmetered, fields, idempotent, s.setTier},
-		{"POST", "/api/admin/accounts/:id/credits", admin, unmetered, fields, idempotent, s.grantCredits},
-		{"POST", "/api/admin/accounts/:id/key/regenerate", admin, unmetered, empty, idempotent, s.regenerateKeyOf},
-		{"POST", "/api/admin/accounts/:id/suspend", admin, unmetered, fields, idempotent, s.suspendAccount},
-		{"POST", "/api/admin/accounts/:id/resume", admin, unmetered, fields, idempotent, s.resumeAccount},
-		{"POST", "/api/admin/accounts/:id/password", admin, unmetered, fields, idempotent, s.setPassword},
-		{"GET", "/api/admin/log", admin, unmetered, noBody, ownQuery, s.adminLog},
-		{"GET", "/api/admin/requests/:requestId", admin, unmetered, noBody, 0, s.explainAny},
-		{"POST", "/api/admin/audit", admin, unmetered, empty, 0, s.audit},
-		{"GET", "/api/admin/audits/:id", admin, unmetered, noBody, 0, s.showAudit},
-
-		{"GET", "/p/:ref", anybody, unmetered, noBody, asked, with(paste, s.showText)},
-		{"POST", "/p/:ref", anybody, unmetered, form, asked, with(paste, s.revealText)},
-		{"GET", "/p/:ref/versions", anybody, unmetered, noBody, asked, with(paste, s.showVersions)},
-		{"GET", "/p/:ref/diff", anybody, unmetered, noBody, asked, with(paste, s.showDiff)},
-		{"POST", "/p/:ref/diff", anybody, unmetered, form, asked, with(paste, s.revealDiff)},
-		{"GET", "/p/:ref/raw", anybody, unmetered, noBody, views | content, with(paste, s.rawText)},
-		{"GET", "/p/:ref/download", anybody, unmetered, noBody, views | content, with(paste, s.downloadText)},
-		{"GET", "/q/:ref", anybody, unmetered, noBody, asked, with(quick, s.showText)},
-		{"POST", "/q/:ref", anybody, unmetered, form, asked, with(quick, s.revealText)},
-		{"GET", "/q/:ref/versions", anybody, unmetered, noBody, asked, with(quick, s.showVersions)},
-		{"GET", "/q/:ref/diff", anybody, unmetered, noBody, asked, with(quick, s.showDiff)},
-		{"POST", "/q/:ref/diff", anybody, unmetered, form, asked, with(quick, s.revealDiff)},
-		{"GET", "/q/:ref/raw", anybody, unmetered, noBody, views | content, with(quick, s.rawText)},
-		{"GET", "/q/:ref/download", anybody, unmetered, noBody, views | content, with(quick, s.downloadText)},
-		{"GET", "/f/:id", anybody, unmetered, noBody, page, s.showFile},
-		{"GET", "/f/:id/raw", anybody, unmetered, noBody, views | content, s.rawFile},
-		{"GET", "/f/:id/view", anybody, unmetered, noBody, views | content, s.viewFile},
-		{"GET", "/f/:id/download", anybody, unmetered, noBody, limited | ownQuery | content, s.downloadFile},
-		{"GET", "/exports/:id", anybody, unmetered, noBody, limited | ownQuery, s.downloadExport},
-		{"POST", "/paste/create", keyOrKeyless, plan.LiteCreate, quickText, idempotent | html, s.createFromPage},
-		{"GET", console.Path, sessionOrNone, unmetered, noBody, page, s.inConsole(s.showOverview)},
-		{"GET", console.UsagePath, session, unmetered, noBody, views, s.showUsage},
-		{"GET", console.EventsPath, session, unmetered, noBody, views, with(s.changeMark, s.showEvents)},
-		{"GET", console.SignUpPath, sessionOrNone, unmetered, noBody, page, s.showSignUp},
-		{"POST", console.SignUpPath, anybody, unmetered, form, page, s.signUpFromPage},
-		{"GET", console.SignInPath, sessionOrNone, unmetered, noBody, page, s.showSignIn},
-		{"POST", console.SignInPath, anybody, unmetered, form, page, s.signInFromPage},
-		{"POST", console.SignOutPath, sessionOrNone, unmetered, form, page, s.signOutFromPage},
-		{"POST", console.KeyPath, sessionOrNone, unmetered, form, page, s.inConsole(s.makeKeyFromPage)},
-		{"GET", console.KeysPath, sessionOrNone, unmetered, noBody, page, s.inConsole(s.showKeys)},
-		{"POST", console.KeysPath, sessionOrNone, unmetered, form, page, s.inConsole(s.createKeyFromPage)},
-		{"GET", console.KeysPath + "/:id", sessionOrNone, unmetered, noBody, page, s.inConsole(s.showKey)},
-		{"POST", console.KeysPath + "/:id", sessionOrNone, unmetered, form, page, s.inConsole(s.changeKeyFromPage)},
-		{"POST", console.KeysPath + "/:id/rotate", sessionOrNone, unmetered, form, page, s.inConsole(s.rotateKeyFromPage)},
-		{"POST", console.KeysPath + "/:id/revoke", sessionOrNone, unmetered, form, page, s.inConsole(s.revokeKeyFromPage)},
-		{"POST", console.SpendingCapPath, sessionOrNone, unmetered, form, page, s.inConsole(s.capSpendingFromPage)},
-		{"GET", console.RequestsPath, sessionOrNone, unmetered, noBody, asked, s.inConsole(s.showRequests)},
-		{"GET", console.RequestListPath, session, unmetered, noBody, limited | ownQuery, s.showRequestList},
-		{"GET", console.RequestEventsPath, session, unmetered, noBody, views, with(s.requestMark, s.showEvents)},
-		{"GET", console.RequestsPath + "/:requestId", sessionOrNone, unmetered, noBody, asked, s.inConsole(s.showRequest)},
-		{"GET", console.RequestsPath + "/:requestId/fold", sessionOrNone, unmetered, noBody, asked, s.foldRequest},
-		{"GET", console.AccountPath, sessionOrNone, unmetered, noBody, page, s.inConsole(s.showAccountPage)},
-		{"POST", console.EmailPath, sessionOrNone, unmetered, form, page, s.inConsole(s.changeEmailFromPage)},
-		{"POST", console.PasswordPath, sessionOrNone, unmetered, form, page, s.inConsole(s.changePasswordFromPage)},
-		{"POST", console.SessionsPath, sessionOrNone, unmetered, form, page, s.inConsole(s.endSessionsFromPage)},
-		{"POST", console.SessionsPath + "/:id", sessionOrNone, unmetered, form, page, s.inConsole(s.endSessionFromPage)},
-		{"GET", console.ExportPath, sessionOrNone, unmetered, noBody, page, s.inConsole(s.showExportPage)},
-		{"POST", console.ExportPath, sessionOrNone, unmetered, form, page, s.inConsole(s.startExportFromPage)},
-		{"POST", console.DeletePath, sessionOrNone, unmetered, form, page, s.inConsole(s.deleteAccountFromPage)},
-		{"GET", console.BillingPath, sessionOrNone, unmetered, noBody, page, s.inConsole(s.showBilling)},
-		{"GET", console.LedgerPath, sessionOrNone, unmetered, noBody, asked, s.inConsole(s.showLedger)},
-		{"GET", console.LedgerTablePath, sessionOrNone, unmetered, noBody, asked, s.inConsole(s.showLedgerTable)},
-		{"GET", console.WebhooksPath, sessionOrNone, unmetered, noBody, page, s.inConsole(s.showWebhooksPage)},
-		{"POST", console.WebhooksPath, sessionOrNone, unmetered, form, page, s.inConsole(s.createWebhookFromPage)},
-		{"GET", console.WebhooksPath + "/:id", sessionOrNone, unmetered, noBody, asked, s.inConsole(s.showWebhookPage)},
-		{"POST", console.WebhooksPath + "/:id", sessionOrNone, unmetered, form, page, s.inConsole(s.changeWebhookFromPage)},
-		{"POST", console.WebhooksPath + "/:id/" + console.RotateSecret, sessionOrNone, unmetered, form, page, s.inConsole(s.rotateSecretFromPage)},
-		{"POST", console.WebhooksPath + "/:id/" + console.TestWebhook, sessionOrNone, unmetered, form, page, s.inConsole(s.testWebhookFromPage)},
-		{"POST", console.WebhooksPath + "/:id/" + console.Deletion, sessionOrNone, unmetered, form, page, s.inConsole(s.deleteWebhookFromPage)},
-		{"POST", console.WebhooksPath + "/:id/deliveries/:delivery/replay", sessionOrNone, unmetered, form, page, s.inConsole(s.replayDeliveryFromPage)},
-		{"GET", console.PastesPath, sessionOrNone, unmetered, noBody, asked, s.contentPage(pastes, s.showContents)},
-		{"POST", console.PastesPath, sessionOrNone, plan.PastesCreate, pasteText, page, s.contentPage(pastes, s.createTextFromPage)},
-		{"GET", console.PastesPath + "/new", sessionOrNone, unmetered, noBody, page, s.contentPage(pastes, s.showNewText)},
-		{"GET", console.PastesPath + "/delete", sessionOrNone, unmetered, noBody, asked, s.contentPage(pastes, s.askToDelete)},
-		{"POST", console.PastesPath + "/delete", sessionOrNone, plan.PastesDelete, form, page, s.contentPage(pastes, s.deleteFromPage)},
-		{"GET", console.PastesPath + "/:ref", sessionOrNone, unmetered, noBody, page, s.contentPage(pastes, s.showOwnText)},
-		{"POST", console.PastesPath + "/:ref", sessionOrNone, plan.PastesUpdate, pasteText, page, s.contentPage(pastes, s.changeTextFromPage)},
-		{"POST", console.PastesPath + "/:ref/open", sessionOrNone, unmetered, form, page, s.contentPage(pastes, s.openOwnText)},
-		{"GET", console.QuickPath, sessionOrNone, unmetered, noBody, asked, s.contentPage(quickPastes, s.showContents)},
-		{"POST", console.QuickPath, sessionOrNone, plan.LiteCreate, quickText, page, s.contentPage(quickPastes, s.createTextFromPage)},
-		{"GET", console.QuickPath + "/new", sessionOrNone, unmetered, noBody, page, s.contentPage(quickPastes, s.showNewText)},
-		{"GET", console.QuickPath + "/delete", sessionOrNone, unmetered, noBody, asked, s.contentPage(quickPastes, s.askToDelete)},
-		{"POST", console.QuickPath + "/delete", sessionOrNone, plan.LiteDelete, form, page, s.contentPage(quickPastes, s.deleteFromPage)},
-		{"GET", console.QuickPath + "/:ref", sessionOrNone, unmetered, noBody, page, s.contentPage(quickPastes, s.showOwnText)},
-		{"POST", console.QuickPath + "/:ref", sessionOrNone, plan.LiteUpdate, quickText, page, s.contentPage(quickPastes, s.changeTextFromPage)},
-		{"POST", console.QuickPath + "/:ref/open", sessionOrNone, unmetered, form, page, s.contentPage(quickPastes, s.openOwnText)},
-		{"GET", console.FilesPath, sessionOrNone, unmetered, noBody, asked, s.contentPage(files, s.showContents)},
-		{"POST", console.FilesPath, sessionOrNone, plan.FilesUpload, file, page, s.contentPage(files, s.uploadFromPage)},
-		{"GET", console.FilesPath + "/delete", sessionOrNone, unmetered, noBody, asked, s.contentPage(files, s.askToDelete)},
-		{"POST", console.FilesPath + "/delete", sessionOrNone, plan.FilesDelete, form, page, s.contentPage(files, s.deleteFromPage)},
-		{"GET", console.StatementPath + "/:period", sessionOrNone, unmetered, noBody, page, s.inConsole(s.showStatement)},
-		{"GET", console.AdminSignInPath, adminPage, unmetered, noBody, page, s.showAdminSignIn},
-		{"POST", console.AdminSignInPath, adminPage, unmetered, form, page, s.signInAdmin},
-		{"POST", console.AdminSignOutPath, adminPage, unmetered, form, page, s.signOutAdmin},
-		{"GET", console.AdminPath, adminPage, unmetered, noBody, asked, s.forAdmins(s.showAdminAccounts)},
-		{"GET", console.AdminAccountPath + "/:id", adminPage, unmetered, noBody, page, s.forAdmins(s.showAdminAccount)},
-		{"POST", console.AdminAccountPath + "/:id/tier", adminPage, unmetered, form, page, s.forAdmins(s.adminTier())},
-		{"POST", console.AdminAccountPath + "/:id/credits", adminPage, unmetered, form, page, s.forAdmins(s.adminCredits())},
-		{"POST", console.AdminAccountPath + "/:id/suspend", adminPage, unmetered, form, page, s.forAdmins(s.adminSuspend())},
-		{"POST", console.AdminAccountPath + "/:id/resume", adminPage, unmetered, form, page, s.forAdmins(s.adminResume())},
-		{"POST", console.AdminAccountPath + "/:id/key", adminPage, unmetered, form, page, s.forAdmins(s.adminKey)},
-		{"GET", console.AdminRequestsPath, adminPage, unmetered, noBody, asked, s.forAdmins(s.findAdminRequest)},
-		{"GET", console.AdminRequestsPath + "/:requestId", adminPage, unmetered, noBody, asked, s.forAdmins(s.showAdminRequest)},
-		{"GET", console.AdminRequestsPath + "/:requestId/fold", adminPage, unmetered, noBody, asked, s.forAdmins(s.foldAdminRequest)},
-		{"GET", console.AdminAuditsPath, adminPage, unmetered, noBody, page, s.forAdmins(s.showAdminAudits)},
-		{"POST", console.AdminAuditsPath, adminPage, unmetered, form, page, s.forAdmins(s.beginAdminAudit)},
-		{"GET", console.AdminAuditsPath + "/:id", adminPage, unmetered, noBody, page, s.forAdmins(s.showAdminAudit)},
-		{"GET", console.AdminAuditsPath + "/:id/progress", adminPage, unmetered, noBody, page, s.forAdmins(s.showAuditProgress)},
-		{"GET", console.AdminLogPath, adminPage, unmetered, noBody, asked, s.forAdmins(s.showAdminLog)},
-		{"GET", console.AdminPricesPath, adminPage, unmetered, noBody, page, s.forAdmins(s.showAdminPrices)},
-		{"GET", console.AdminHealthPath, adminPage, unmetered, noBody, asked, s.forAdmins(s.showAdminHealth)},
-		{"GET", console.AdminHealthTable, adminPage, unmetered, noBody, asked, s.forAdmins(s.showHealthTable)},
-		{"GET", assetPath, anybody, unmetered, noBody, anyQuery | unlimited, s.asset},
-		{"GET", "/docs", anybody, unmetered, noBody, page, s.documentation},
-		{"GET", "/docs/api/:tag", anybody, unmetered, noBody, page, s.documentation},
-		{"GET", "/docs/guides/:name", anybody, unmetered, noBody, page, s.documentation},
-		{"GET", "/docs/errors", anybody, unmetered, noBody, page, s.documentation},
-		{"GET", "/docs/search", anybody, unmetered, noBody, limited | html | ownQuery, s.searchDocumentation},
-		{"GET", "/docs/openapi.yaml", anybody, unmetered, noBody, anyQuery, s.openapi},
-		{"GET", "/docs/openapi-pages.yaml", anybody, unmetered, noBody, anyQuery, s.pagesOpenAPI},
-		{"GET", "/llms.txt", anybody, unmetered, noBody, views, s.documentation},
-		{"GET", "/llms-full.txt", anybody, unmetered, noBody, views, s.documentation},
-
-		{"GET", "/", anybody, unmetered, noBody, page | terminal, s.home},
-		{"POST", "/", keyOrKeyless, plan.LiteCreate, quickBytes, idempotent | ownQuery | terminal, s.createFromTerminal},
-		{"PUT", "/", keyOrKeyless, plan.LiteCreate, quickBytes, idempotent | ownQuery | terminal, s.createFromTerminal},
-		{"PUT", "/:name", keyOrKeyless, plan.LiteCreate, quickBytes, idempotent | ownQuery | terminal | otherwise, s.createFromTerminal},
-
-		{"GET", "/livez", operators, unmetered, noBody, anyQuery | unlimited, s.operate},
-		{"GET", "/readyz", operators, unmetered, noBody, anyQuery | unlimited, s.operate},
-		{"GET", "/metrics", operators, unmetered, noBody, anyQuery | unlimited, s.operate},
+		row("POST", "/api/users/user/export", endpoint.Session, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.startExport),
+		row("GET", "/api/users/user/export", endpoint.Session, endpoint.Unmetered, endpoint.NoBody, 0, s.showExport),
+		row("GET", "/exports/:id", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.OwnQuery, s.downloadExport),
 	}
 }
 
-// credential says who may call, and by which proof.
-type credential uint8
-
-const (
-	_             credential = iota
-	anybody                  // a write must come from the same origin
-	apiKey                   // 401 without one
-	keyOrKeyless             // without a key the call is its source's
-	keyOrToken               // without a key the call needs a management token; it is not metered
-	session                  // a write must come from the same origin
-	keyOrSession             // likewise, with a session
-	sessionOrNone            // as anybody; the handler looks for the session
-	admin                    // the paths exist only where there is an admin token
-	adminPage                // as anybody, and the paths exist as those of admin; the handler looks for the session of an admin
-	operators                // anybody; the paths exist only where operators have no listener of their own
-)
-
-// takesKey tells whether an API key that is sent is the caller's.
-func (c credential) takesKey() bool {
-	return c == apiKey || c == keyOrKeyless || c == keyOrToken || c == keyOrSession
-}
-
-const unmetered = plan.KeyUnspecified
-
-// body says in which form the body of a request is, and how large it may be.
-type body uint8
-
-const (
-	noBody     body = iota // not looked at
-	empty                  // nothing, or an empty JSON object
-	fields                 // a JSON object: call.json
-	form                   // a form, or nothing: call.form
-	pasteJSON              // a JSON object with the content of a paste, which the handler reads
-	quickJSON              // likewise, of a quick paste
-	pasteText              // JSON or plain text, which the handler reads
-	quickText              // likewise
-	quickBytes             // the content of a quick paste, or a form with it, which the handler reads
-	file                   // bytes, which the handler reads
-)
-
-func (b body) limit() httpin.Limit {
-	switch b {
-	case pasteJSON, pasteText:
-		return httpin.Limit{Bytes: 4 << 20, Name: "4 MiB"}
-	case quickJSON, quickText, quickBytes:
-		return httpin.Limit{Bytes: 256 << 10, Name: "256 KiB"}
-	case file:
-		return httpin.Limit{Bytes: maxFileBytes, Name: "50 MB"}
+// adminRows are the API of admins.
+func (s *Server) adminRows() []endpoint.Row {
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
+		row("POST", "/api/admin/accounts", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.createAccount),
+		row("GET", "/api/admin/accounts", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.listAccounts),
+		row("GET", "/api/admin/accounts/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAccount),
+		row("GET", "/api/admin/accounts/:id/keys", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showKeysOf),
+		row("PUT", "/api/admin/accounts/:id/tier", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.setTier),
+		row("POST", "/api/admin/accounts/:id/credits", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.grantCredits),
+		row("POST", "/api/admin/accounts/:id/key/regenerate", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.regenerateKeyOf),
+		row("POST", "/api/admin/accounts/:id/suspend", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.suspendAccount),
+		row("POST", "/api/admin/accounts/:id/resume", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.resumeAccount),
+		row("POST", "/api/admin/accounts/:id/password", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.setPassword),
+		row("GET", "/api/admin/log", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.adminLog),
+		row("GET", "/api/admin/requests/:requestId", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.explainAny),
+		row("POST", "/api/admin/audit", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, 0, s.audit),
+		row("GET", "/api/admin/audits/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAudit),
 	}
-	return httpin.Limit{Bytes: 16 << 10, Name: "16 KiB"}
 }
 
-// rules are for the other checks.
-type rules uint16
+// readerRows are the pages for readers.
+func (s *Server) readerRows() []endpoint.Row {
+	paste, quick := developer.PasteKind(), developer.QuickKind()
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
+		row("GET", "/p/:ref", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(paste, s.showText)),
+		row("POST", "/p/:ref", endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Asked, endpoint.With(paste, s.revealText)),
+		row("GET", "/p/:ref/versions", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(paste, s.showVersions)),
+		row("GET", "/p/:ref/diff", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(paste, s.showDiff)),
+		row("POST", "/p/:ref/diff", endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Asked, endpoint.With(paste, s.revealDiff)),
+		row("GET", "/p/:ref/raw", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, endpoint.With(paste, s.rawText)),
+		row("GET", "/p/:ref/download", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, endpoint.With(paste, s.downloadText)),
 
-const (
-	idempotent rules = 1 << iota // takes an Idempotency-Key: call.idem
-	repeatable                   // takes one too: a read that is charged once under it
-	ownQuery                     // the handler reads the query; without this or anyQuery a parameter is 400
-	anyQuery                     // query parameters are ignored
-	limited                      // a source may call so often a minute
-	html                         // failures are pages where a browser asks
-	terminal                     // failures are text unless JSON is asked for
-	content                      // exists on the host of Config.ContentURL too; no other row does
-	command                      // changes the account of the session: admitChange limits how often
-	otherwise                    // the path is of one segment, and no other row has it in any method
-	unlimited                    // QUIRE_UNMETERED_RATE does not hold, as it does for the other calls that no quota counts
+		row("GET", "/q/:ref", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(quick, s.showText)),
+		row("POST", "/q/:ref", endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Asked, endpoint.With(quick, s.revealText)),
+		row("GET", "/q/:ref/versions", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(quick, s.showVersions)),
+		row("GET", "/q/:ref/diff", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, endpoint.With(quick, s.showDiff)),
+		row("POST", "/q/:ref/diff", endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Asked, endpoint.With(quick, s.revealDiff)),
+		row("GET", "/q/:ref/raw", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, endpoint.With(quick, s.rawText)),
+		row("GET", "/q/:ref/download", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, endpoint.With(quick, s.downloadText)),
 
-	views = limited | anyQuery
-	page  = views | html
-	asked = limited | html | ownQuery // a page whose handler reads the query, and ignores what it does not know
-)
+		row("GET", "/f/:id", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showFile),
+		row("GET", "/f/:id/raw", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, s.rawFile),
+		row("GET", "/f/:id/view", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, s.viewFile),
 
-func (r rules) has(rule rules) bool { return r&rule != 0 }
+		row("POST", "/paste/create", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickText, endpoint.Idempotent|endpoint.HTML, s.createFromPage),
+		row("GET", "/", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page|endpoint.Terminal, s.home),
+	}
+}
 
-// with is a handler that gets v.
-func with[T any](v T, h func(*call, T) error) func(*call) error {
-	return func(c *call) error { return h(c, v) }
+// consoleRows are the console.
+func (s *Server) consoleRows() []endpoint.Row {
+	pastes, quickPastes, files := s.pasteContents(), s.quickContents(), s.fileContents()
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
+		row("GET", console.Path, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showOverview)),
+		row("GET", console.UsagePath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.showUsage),
+		row("GET", console.EventsPath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, endpoint.With(s.changeMark, s.showEvents)),
+		row("GET", console.SignUpPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showSignUp),
+		row("POST", console.SignUpPath, endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signUpFromPage),
+		row("GET", console.SignInPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showSignIn),
+		row("POST", console.SignInPath, endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signInFromPage),
+		row("POST", console.SignOutPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signOutFromPage),
+		row("POST", console.KeyPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.makeKeyFromPage)),
+		row("GET", console.KeysPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showKeys)),
+		row("POST", console.KeysPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.createKeyFromPage)),
+		row("GET", console.KeysPath+"/:id", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showKey)),
+		row("POST", console.KeysPath+"/:id", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.changeKeyFromPage)),
+		row("POST", console.KeysPath+"/:id/rotate", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.rotateKeyFromPage)),
+		row("POST", console.KeysPath+"/:id/revoke", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.revokeKeyFromPage)),
+		row("POST", console.SpendingCapPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.capSpendingFromPage)),
+		row("GET", console.RequestsPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.inConsole(s.showRequests)),
+		row("GET", console.RequestListPath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.OwnQuery, s.showRequestList),
+		row("GET", console.RequestEventsPath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, endpoint.With(s.requestMark, s.showEvents)),
+		row("GET", console.RequestsPath+"/:requestId", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.inConsole(s.showRequest)),
+		row("GET", console.RequestsPath+"/:requestId/fold", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.foldRequest),
+		row("GET", console.AccountPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showAccountPage)),
+		row("POST", console.EmailPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.changeEmailFromPage)),
+		row("POST", console.PasswordPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.changePasswordFromPage)),
+		row("POST", console.SessionsPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.endSessionsFromPage)),
+		row("POST", console.SessionsPath+"/:id", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.endSessionFromPage)),
+		row("GET", console.ExportPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showExportPage)),
+		row("POST", console.ExportPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.startExportFromPage)),
+		row("POST", console.DeletePath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.deleteAccountFromPage)),
+		row("GET", console.BillingPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showBilling)),
+		row("GET", console.LedgerPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.inConsole(s.showLedger)),
+		row("GET", console.LedgerTablePath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.inConsole(s.showLedgerTable)),
+		row("GET", console.WebhooksPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showWebhooksPage)),
+		row("POST", console.WebhooksPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.createWebhookFromPage)),
+		row("GET", console.WebhooksPath+"/:id", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.inConsole(s.showWebhookPage)),
+		row("POST", console.WebhooksPath+"/:id", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.changeWebhookFromPage)),
+		row("POST", console.WebhooksPath+"/:id/"+console.RotateSecret, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.rotateSecretFromPage)),
+		row("POST", console.WebhooksPath+"/:id/"+console.TestWebhook, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.testWebhookFromPage)),
+		row("POST", console.WebhooksPath+"/:id/"+console.Deletion, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.deleteWebhookFromPage)),
+		row("POST", console.WebhooksPath+"/:id/deliveries/:delivery/replay", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.replayDeliveryFromPage)),
+
+		row("GET", console.PastesPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(pastes, s.showContents)),
+		row("POST", console.PastesPath, endpoint.SessionOrNone, plan.PastesCreate, endpoint.PasteText, endpoint.Page, s.contentPage(pastes, s.createTextFromPage)),
+		row("GET", console.PastesPath+"/new", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.contentPage(pastes, s.showNewText)),
+		row("GET", console.PastesPath+"/delete", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(pastes, s.askToDelete)),
+		row("POST", console.PastesPath+"/delete", endpoint.SessionOrNone, plan.PastesDelete, endpoint.Form, endpoint.Page, s.contentPage(pastes, s.deleteFromPage)),
+		row("GET", console.PastesPath+"/:ref", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.contentPage(pastes, s.showOwnText)),
+		row("POST", console.PastesPath+"/:ref", endpoint.SessionOrNone, plan.PastesUpdate, endpoint.PasteText, endpoint.Page, s.contentPage(pastes, s.changeTextFromPage)),
+		row("POST", console.PastesPath+"/:ref/open", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.contentPage(pastes, s.openOwnText)),
+		row("GET", console.QuickPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(quickPastes, s.showContents)),
+		row("POST", console.QuickPath, endpoint.SessionOrNone, plan.LiteCreate, endpoint.QuickText, endpoint.Page, s.contentPage(quickPastes, s.createTextFromPage)),
+		row("GET", console.QuickPath+"/new", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.contentPage(quickPastes, s.showNewText)),
+		row("GET", console.QuickPath+"/delete", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(quickPastes, s.askToDelete)),
+		row("POST", console.QuickPath+"/delete", endpoint.SessionOrNone, plan.LiteDelete, endpoint.Form, endpoint.Page, s.contentPage(quickPastes, s.deleteFromPage)),
+		row("GET", console.QuickPath+"/:ref", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.contentPage(quickPastes, s.showOwnText)),
+		row("POST", console.QuickPath+"/:ref", endpoint.SessionOrNone, plan.LiteUpdate, endpoint.QuickText, endpoint.Page, s.contentPage(quickPastes, s.changeTextFromPage)),
+		row("POST", console.QuickPath+"/:ref/open", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.contentPage(quickPastes, s.openOwnText)),
+		row("GET", console.FilesPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(files, s.showContents)),
+		row("POST", console.FilesPath, endpoint.SessionOrNone, plan.FilesUpload, endpoint.File, endpoint.Page, s.contentPage(files, s.uploadFromPage)),
+		row("GET", console.FilesPath+"/delete", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(files, s.askToDelete)),
+		row("POST", console.FilesPath+"/delete", endpoint.SessionOrNone, plan.FilesDelete, endpoint.Form, endpoint.Page, s.contentPage(files, s.deleteFromPage)),
+		row("GET", console.StatementPath+"/:period", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showStatement)),
+
+		row("GET", console.AdminSignInPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showAdminSignIn),
+		row("POST", console.AdminSignInPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signInAdmin),
+		row("POST", console.AdminSignOutPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signOutAdmin),
+		row("GET", console.AdminPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.showAdminAccounts)),
+		row("GET", console.AdminAccountPath+"/:id", endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAdminAccount)),
+		row("POST", console.AdminAccountPath+"/:id/tier", endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.forAdmins(s.adminTier())),
+		row("POST", console.AdminAccountPath+"/:id/credits", endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.forAdmins(s.adminCredits())),
+		row("POST", console.AdminAccountPath+"/:id/suspend", endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.forAdmins(s.adminSuspend())),
+		row("POST", console.AdminAccountPath+"/:id/resume", endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.forAdmins(s.adminResume())),
+		row("POST", console.AdminAccountPath+"/:id/key", endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.forAdmins(s.adminKey)),
+		row("GET", console.AdminRequestsPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.findAdminRequest)),
+		row("GET", console.AdminRequestsPath+"/:requestId", endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.showAdminRequest)),
+		row("GET", console.AdminRequestsPath+"/:requestId/fold", endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.foldAdminRequest)),
+		row("GET", console.AdminAuditsPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAdminAudits)),
+		row("POST", console.AdminAuditsPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.forAdmins(s.beginAdminAudit)),
+		row("GET", console.AdminAuditsPath+"/:id", endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAdminAudit)),
+		row("GET", console.AdminAuditsPath+"/:id/progress", endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAuditProgress)),
+		row("GET", console.AdminLogPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.showAdminLog)),
+		row("GET", console.AdminPricesPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAdminPrices)),
+		row("GET", console.AdminHealthPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.showAdminHealth)),
+		row("GET", console.AdminHealthTable, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.showHealthTable)),
+	}
+}
+
+// otherRows are the assets, the documentation and the probes.
+func (s *Server) otherRows() []endpoint.Row {
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
+		row("GET", assetPath, endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery|endpoint.Unlimited, s.asset),
+
+		row("GET", "/docs", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.documentation),
+		row("GET", "/docs/api/:tag", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.documentation),
+		row("GET", "/docs/guides/:name", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.documentation),
+		row("GET", "/docs/errors", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.documentation),
+		row("GET", "/docs/search", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.HTML|endpoint.OwnQuery, s.searchDocumentation),
+		row("GET", "/docs/openapi.yaml", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, s.openapi),
+		row("GET", "/docs/openapi-pages.yaml", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, s.pagesOpenAPI),
+		row("GET", "/llms.txt", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.documentation),
+		row("GET", "/llms-full.txt", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.documentation),
+
+		row("GET", "/livez", endpoint.Operators, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery|endpoint.Unlimited, s.operate),
+		row("GET", "/readyz", endpoint.Operators, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery|endpoint.Unlimited, s.operate),
+		row("GET", "/metrics", endpoint.Operators, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery|endpoint.Unlimited, s.operate),
+	}
 }
 
 // assetPath has what pages load, those for admins too.
 const assetPath = "/assets/:name"
 
-// forAdmins tells whether the path exists only where admins are served.
-func (r *route) forAdmins() bool { return r.who == admin || r.who == adminPage }
-
 // register adds the routes that exist with this configuration.
 func (s *Server) register() {
 	routes := s.routes()
-	var last []route
+	var last []endpoint.Row
 	for _, r := range routes {
-		if r.forAdmins() && len(s.cfg.AdminTokens) == 0 || s.cfg.AdminOnly && !r.forAdmins() && r.path != assetPath || r.who == operators && s.ops == nil {
+		if r.ForAdmins() && len(s.cfg.AdminTokens) == 0 || s.cfg.AdminOnly && !r.ForAdmins() && r.Path != assetPath || r.Who == endpoint.Operators && s.ops == nil {
 			continue
 		}
-		if r.rules.has(otherwise) {
+		if r.Rules.Has(endpoint.Otherwise) {
 			last = append(last, r)
 			continue
 		}
-		s.http.Handle(r.method, r.path, s.serve(&r))
+		s.http.Handle(r.Method, r.Path, s.Handler(&r))
 	}
 	if s.cfg.AdminOnly {
 		return
 	}
-	s.handlePreflights(routes)
+	s.HandlePreflights(routes)
 	for _, r := range last {
-		s.http.HandleName(r.method, s.serve(&r))
+		s.http.HandleName(r.Method, s.Handler(&r))
 	}
 	s.http.HandleMissing(s.missingPage)
 }

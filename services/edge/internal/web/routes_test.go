@@ -10,13 +10,15 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/fault"
 )
 
 // TestTheTableOfRoutesIsTheDescription holds the table and the two descriptions to each other.
 func TestTheTableOfRoutesIsTheDescription(t *testing.T) {
-	described := operations(loadAPI(t))
-	for name, op := range operations(loadPages(t)) {
+	described := operations(endpointtest.API(t))
+	for name, op := range operations(endpointtest.PagesAPI(t)) {
 		if described[name] != nil {
 			t.Errorf("%s is in both descriptions", name)
 		}
@@ -24,28 +26,28 @@ func TestTheTableOfRoutesIsTheDescription(t *testing.T) {
 	}
 	param := regexp.MustCompile(`:(\w+)`)
 	for _, r := range (&Server{}).routes() {
-		name := r.method + " " + param.ReplaceAllString(r.path, "{$1}")
+		name := r.Method + " " + param.ReplaceAllString(r.Path, "{$1}")
 		op := described[name]
 		if op == nil {
 			t.Errorf("%s is not described, or comes twice", name)
 			continue
 		}
 		delete(described, name)
-		if got, want := securityOf(op), schemesOf(t, r.who); !slices.Equal(got, want) {
+		if got, want := securityOf(op), schemesOf(t, r.Who); !slices.Equal(got, want) {
 			t.Errorf("%s: security is described as %q, the table has %q", name, got, want)
 		}
 		key := ""
-		if r.key != unmetered {
-			key = r.key.String()
+		if r.Key != endpoint.Unmetered {
+			key = r.Key.String()
 		}
 		if got, _ := op.Extensions["x-quota-key"].(string); got != key {
 			t.Errorf("%s: x-quota-key is %q, the table has %q", name, got, key)
 		}
-		if got := op.Parameters.GetByInAndName("header", headerIdempotencyKey) != nil; got != r.rules.has(idempotent|repeatable) {
+		if got := op.Parameters.GetByInAndName("header", "Idempotency-Key") != nil; got != r.Rules.Has(endpoint.Idempotent|endpoint.Repeatable) {
 			t.Errorf("%s: it is described that it takes an Idempotency-Key: %v", name, got)
 		}
 		query := slices.ContainsFunc(op.Parameters, func(p *openapi3.ParameterRef) bool { return p.Value.In == "query" })
-		if query != r.rules.has(ownQuery) {
+		if query != r.Rules.Has(endpoint.OwnQuery) {
 			t.Errorf("%s: it is described that it takes query parameters: %v", name, query)
 		}
 		if got, want := acceptedTypes(op), typesOf(r); !slices.Equal(got, want) {
@@ -67,24 +69,24 @@ func acceptedTypes(op *openapi3.Operation) []string {
 }
 
 // typesOf are the media types that a row takes, sorted.
-func typesOf(r route) []string {
-	switch r.body {
-	case fields, pasteJSON, quickJSON:
+func typesOf(r endpoint.Row) []string {
+	switch r.Body {
+	case endpoint.Fields, endpoint.PasteJSON, endpoint.QuickJSON:
 		return []string{"application/json"}
-	case pasteText, quickText:
-		if r.rules.has(html) {
+	case endpoint.PasteText, endpoint.QuickText:
+		if r.Rules.Has(endpoint.HTML) {
 			return []string{"application/x-www-form-urlencoded"}
 		}
 		return []string{"application/json", "application/x-www-form-urlencoded", "text/plain"}
-	case form:
+	case endpoint.Form:
 		return []string{"application/x-www-form-urlencoded"}
-	case quickBytes:
-		if r.method == "PUT" {
+	case endpoint.QuickBytes:
+		if r.Method == "PUT" {
 			return []string{"*/*"}
 		}
 		return []string{"*/*", "application/x-www-form-urlencoded", "multipart/form-data"}
-	case file:
-		if r.rules.has(html) {
+	case endpoint.File:
+		if r.Rules.Has(endpoint.HTML) {
 			return []string{"multipart/form-data"}
 		}
 		return []string{"*/*", "application/octet-stream", "multipart/form-data"}
@@ -92,14 +94,14 @@ func typesOf(r route) []string {
 	return nil
 }
 
-// checkFailures holds the described errors to those that a row's checks give: their codes, and the types in which they come.
-func checkFailures(t *testing.T, name string, r route, op *openapi3.Operation) {
+// CheckFailures holds the described errors to those that a row's checks give: their codes, and the types in which they come.
+func checkFailures(t *testing.T, name string, r endpoint.Row, op *openapi3.Operation) {
 	t.Helper()
 	types := []string{"application/json"}
-	if r.rules.has(html) {
+	if r.Rules.Has(endpoint.HTML) {
 		types = append(types, "text/html")
 	}
-	if r.rules.has(terminal) {
+	if r.Rules.Has(endpoint.Terminal) {
 		types = append(types, "text/plain")
 	}
 	described := make(map[fault.Kind]bool)
@@ -146,7 +148,7 @@ func derivable(kind fault.Kind) bool {
 
 // derivedKinds are the errors that the checks in front of a row's handler give, and those of the conditions, ranges and
 // cursors that it takes.
-func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
+func derivedKinds(r endpoint.Row, op *openapi3.Operation) []fault.Kind {
 	kinds := []fault.Kind{
 		fault.Malformed, fault.UnknownField, fault.InvalidField, fault.MethodNotAllowed, fault.RequestTimeout,
 		fault.HeadersTooLarge, fault.Internal, fault.Unavailable,
@@ -157,26 +159,26 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 		}
 	}
 	takes := func(in, name string) bool { return op.Parameters.GetByInAndName(in, name) != nil }
-	who := func(some ...credential) bool { return slices.Contains(some, r.who) }
-	write, listed := r.method != "GET", r.key == plan.LiteList || r.key == plan.FilesList
-	metered := r.key != unmetered && !listed
+	who := func(some ...endpoint.Credential) bool { return slices.Contains(some, r.Who) }
+	write, listed := r.Method != "GET", r.Key == plan.LiteList || r.Key == plan.FilesList
+	metered := r.Key != endpoint.Unmetered && !listed
 
-	add(who(apiKey, keyOrSession), fault.APIKeyRequired)
-	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.InvalidAPIKey)
-	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.AccountSuspended, fault.KeyScope)
-	add(who(keyOrToken), fault.ManageTokenRequired)
-	add(who(session, keyOrSession) || metered && who(sessionOrNone) && r.body != form, fault.SessionRequired) // a form keeps a text
-	add(who(admin) || write && strings.HasSuffix(r.path, "/admin/sign-in"), fault.AdminTokenRequired)
-	add(write && who(anybody, sessionOrNone, adminPage, session, keyOrSession, keyOrKeyless), fault.CrossOrigin)
+	add(who(endpoint.APIKey, endpoint.KeyOrSession), fault.APIKeyRequired)
+	add(who(endpoint.APIKey, endpoint.KeyOrSession, endpoint.KeyOrKeyless, endpoint.KeyOrToken), fault.InvalidAPIKey)
+	add(who(endpoint.APIKey, endpoint.KeyOrSession, endpoint.KeyOrKeyless, endpoint.KeyOrToken), fault.AccountSuspended, fault.KeyScope)
+	add(who(endpoint.KeyOrToken), fault.ManageTokenRequired)
+	add(who(endpoint.Session, endpoint.KeyOrSession) || metered && who(endpoint.SessionOrNone) && r.Body != endpoint.Form, fault.SessionRequired) // a form keeps a text
+	add(who(endpoint.Admin) || write && strings.HasSuffix(r.Path, "/admin/sign-in"), fault.AdminTokenRequired)
+	add(write && who(endpoint.Anybody, endpoint.SessionOrNone, endpoint.AdminPage, endpoint.Session, endpoint.KeyOrSession, endpoint.KeyOrKeyless), fault.CrossOrigin)
 	add(takes("query", "cursor"), fault.InvalidCursor)
-	add(takes("header", "If-Match") || metered && r.rules.has(html) && strings.HasSuffix(r.path, "/:ref"), fault.VersionMismatch) // a form has the version
+	add(takes("header", "If-Match") || metered && r.Rules.Has(endpoint.HTML) && strings.HasSuffix(r.Path, "/:ref"), fault.VersionMismatch) // a form has the version
 	add(takes("header", "Range"), fault.RangeNotSatisfiable)
-	add(r.body != noBody, fault.TooLarge, fault.UnsupportedMediaType)
-	add(r.rules.has(idempotent) && metered, fault.IdempotencyInFlight)
+	add(r.Body != endpoint.NoBody, fault.TooLarge, fault.UnsupportedMediaType)
+	add(r.Rules.Has(endpoint.Idempotent) && metered, fault.IdempotencyInFlight)
 	add(metered, fault.AccountSuspended, fault.KeyScope) // of the key that a session's call is counted for, too
 	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired, fault.KeyQuotaExhausted, fault.SpendingCapReached)
-	add(metered && who(keyOrKeyless), fault.AnonymousLimit)
-	add(!listed && !r.rules.has(unlimited), fault.RateLimited) // of calls that no quota counts: 304s and repeated answers too
+	add(metered && who(endpoint.KeyOrKeyless), fault.AnonymousLimit)
+	add(!listed && !r.Rules.Has(endpoint.Unlimited), fault.RateLimited) // of calls that no quota counts: 304s and repeated answers too
 	return kinds
 }
 
@@ -198,26 +200,26 @@ func securityOf(op *openapi3.Operation) []string {
 	return ways
 }
 
-func schemesOf(t *testing.T, who credential) []string {
+func schemesOf(t *testing.T, who endpoint.Credential) []string {
 	t.Helper()
 	switch who {
-	case anybody, operators:
+	case endpoint.Anybody, endpoint.Operators:
 		return []string{""}
-	case apiKey:
+	case endpoint.APIKey:
 		return []string{"ApiKey", "BearerKey"}
-	case keyOrKeyless:
+	case endpoint.KeyOrKeyless:
 		return []string{"", "ApiKey", "BearerKey"}
-	case keyOrToken:
+	case endpoint.KeyOrToken:
 		return []string{"ApiKey", "BearerKey", "ManageToken"}
-	case session:
+	case endpoint.Session:
 		return []string{"Session"}
-	case keyOrSession:
+	case endpoint.KeyOrSession:
 		return []string{"ApiKey", "BearerKey", "Session"}
-	case sessionOrNone:
+	case endpoint.SessionOrNone:
 		return []string{"", "Session"}
-	case adminPage:
+	case endpoint.AdminPage:
 		return []string{"", "AdminSession"}
-	case admin:
+	case endpoint.Admin:
 		return []string{"AdminToken"}
 	}
 	t.Fatalf("credential %d has no scheme", who)
@@ -231,29 +233,29 @@ func TestEveryRowAsksForItsCredential(t *testing.T) {
 	for _, r := range s.routes() {
 		var want fault.Kind
 		header := ""
-		switch r.who {
-		case apiKey, keyOrSession:
+		switch r.Who {
+		case endpoint.APIKey, endpoint.KeyOrSession:
 			want = fault.APIKeyRequired
-		case keyOrToken:
+		case endpoint.KeyOrToken:
 			want = fault.ManageTokenRequired
-		case session:
+		case endpoint.Session:
 			want = fault.SessionRequired
-		case admin:
+		case endpoint.Admin:
 			want = fault.AdminTokenRequired
-		case keyOrKeyless:
+		case endpoint.KeyOrKeyless:
 			want, header = fault.InvalidAPIKey, "X-Api-Key: wrong\r\n"
-		case anybody, sessionOrNone, adminPage:
-			if r.method == "GET" {
+		case endpoint.Anybody, endpoint.SessionOrNone, endpoint.AdminPage:
+			if r.Method == "GET" {
 				continue
 			}
 			want, header = fault.CrossOrigin, "Origin: https://evil.example\r\n"
-		case operators:
+		case endpoint.Operators:
 			continue
 		}
-		path := strings.NewReplacer(":", "").Replace(r.path)
-		a := exchange(t, addr, r.method+" "+path+"?nonsense=1 HTTP/1.1\r\nHost: a\r\n"+header+"Accept: application/json\r\nContent-Length: 0\r\n\r\n", 1)[0]
-		if a.status != want.Status() || !strings.Contains(a.body, `"`+string(want)+`"`) {
-			t.Errorf("%s %s: %d %s, want %s", r.method, r.path, a.status, a.body, want)
+		path := strings.NewReplacer(":", "").Replace(r.Path)
+		a := endpointtest.Exchange(t, addr, r.Method+" "+path+"?nonsense=1 HTTP/1.1\r\nHost: a\r\n"+header+"Accept: application/json\r\nContent-Length: 0\r\n\r\n", 1)[0]
+		if a.Status != want.Status() || !strings.Contains(a.Body, `"`+string(want)+`"`) {
+			t.Errorf("%s %s: %d %s, want %s", r.Method, r.Path, a.Status, a.Body, want)
 		}
 	}
 }
@@ -261,9 +263,9 @@ func TestEveryRowAsksForItsCredential(t *testing.T) {
 func TestRowsWithoutAQueryRefuseOne(t *testing.T) {
 	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
 	for path, status := range map[string]int{"/api/admin/accounts/nobody": 404, "/api/admin/accounts/nobody?x=1": 400, "/docs?x=1": 200} {
-		a := exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token\r\n\r\n", 1)[0]
-		if a.status != status {
-			t.Errorf("%s: %d %.200s, want %d", path, a.status, a.body, status)
+		a := endpointtest.Exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token\r\n\r\n", 1)[0]
+		if a.Status != status {
+			t.Errorf("%s: %d %.200s, want %d", path, a.Status, a.Body, status)
 		}
 	}
 }
@@ -272,8 +274,8 @@ func TestRowsWithoutAQueryRefuseOne(t *testing.T) {
 func TestProbesAndAssetsAloneHaveNoRate(t *testing.T) {
 	var got []string
 	for _, r := range (&Server{}).routes() {
-		if r.rules.has(unlimited) {
-			got = append(got, r.path)
+		if r.Rules.Has(endpoint.Unlimited) {
+			got = append(got, r.Path)
 		}
 	}
 	if want := []string{assetPath, "/livez", "/readyz", "/metrics"}; !slices.Equal(got, want) {

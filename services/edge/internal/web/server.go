@@ -6,12 +6,9 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -20,11 +17,15 @@ import (
 	admins "quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
-	"quire.dev/pkg/event"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -46,9 +47,6 @@ type Config struct {
 
 func (cfg *Config) setDefaults() {
 	cfg.PasswordHashes = cmp.Or(cfg.PasswordHashes, 2)
-	cfg.AdmissionAge = cmp.Or(cfg.AdmissionAge, defaultAdmissionAge)
-	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
-	cfg.ContentURL = strings.TrimSuffix(cfg.ContentURL, "/")
 }
 
 // Deps are the parts that the server works with. All are required but Metrics, Health and Ops.
@@ -64,67 +62,54 @@ type Deps struct {
 
 // Server answers HTTP requests. Its fields do not change once Serve runs.
 type Server struct {
+	*endpoint.Base
 	cfg       Config
 	bus       *bus.Bus
 	blobs     blob.Store
-	whole     *wholeBlobs
-	putBytes  int64 // of a file that blobs holds in memory while it is put
+	contents  *contents.Store
+	developer *developer.API
+	accounts  *accounts.Accounts
 	secret    *apikey.Secret
 	log       *slog.Logger
 	http      *httpin.Server
 	ops       fasthttp.RequestHandler
 	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
 	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
-	limits
-	listeners *listeners // that wait for events of their account
 
-	signInHashes, registrationHashes, documentHashes *hasher
-
-	metrics       *metrics
 	pages         *pages.Pages
 	render        *render.Renderer
 	forgetful     *render.Renderer // render, without its cache
 	console       *console.Console
-	pageListeners *listeners
+	pageListeners *limit.Listeners
 	docs          func() (*documentation, error) // made when first asked for
 	health        *telemetry.Health
-	priceBook     priceCache
-	publicURL     atomic.Pointer[string]
-
-	contentHost string // of Config.ContentURL
 }
 
 // New prepares a server; it does nothing before Serve.
 func New(cfg Config, deps Deps) *Server {
 	cfg.setDefaults()
+	shown := pages.New()
+	base := endpoint.New(endpoint.Config{
+		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: cfg.AdminTokens,
+		UnmeteredRate: cfg.UnmeteredRate, In: cfg.In,
+	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics})
 	s := &Server{
-		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
+		Base: base, cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
+		http: base.HTTP(), ctx: base.HTTP().Context(),
 		rendering: semaphore.NewWeighted(renderBudget),
-		limits:    newLimits(deps.Secret.Network, cfg.UnmeteredRate),
+		contents:  contents.New(base.HTTP().Context(), deps.Blobs, cfg.Partitions, deps.Logger),
 
-		signInHashes: newHasher(cfg.PasswordHashes), registrationHashes: newHasher(cfg.PasswordHashes), documentHashes: newHasher(cfg.PasswordHashes),
-
-		metrics: newMetrics(deps.Metrics),
-		pages:   pages.New(),
-		render:  render.New(cfg.Render),
-		whole:   newWholeBlobs(deps.Blobs),
+		pages:  shown,
+		render: render.New(cfg.Render),
 	}
-	if b, ok := deps.Blobs.(blob.Buffering); ok {
-		s.putBytes = b.PutBytes()
-	}
+	s.accounts = accounts.New(base, accounts.Config{Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes}, accounts.Deps{Bus: deps.Bus, Secret: deps.Secret, Logger: deps.Logger})
+	s.developer = developer.New(base, developer.Config{
+		Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes, AdmissionAge: cfg.AdmissionAge,
+	}, developer.Deps{Bus: deps.Bus, Blobs: deps.Blobs, Contents: s.contents, Secret: deps.Secret, Render: s.render})
 	s.forgetful = s.render.Uncached()
 	s.console = console.New(s.pages)
-	s.listeners, s.pageListeners = newListeners(maxListeners, math.MaxInt), newListeners(listenersOfAccount, listenersOfEdge)
-	s.publicURL.Store(&s.cfg.PublicURL)
-	s.contentHost = hostOf(s.cfg.ContentURL)
+	s.pageListeners = limit.NewListeners(listenersOfAccount, listenersOfEdge)
 	s.docs = sync.OnceValues(s.newDocumentation)
-	in := cfg.In
-	in.Logger, in.Answered = deps.Logger, s.metrics.observe
-	in.Fail, in.Failing = s.fail, s.failing
-	in.Single = singleHeaders()
-	in.NewRequestID = func() string { return event.NewRequestID().String() }
-	s.http = httpin.New(in)
-	s.ctx = s.http.Context()
 	s.register()
 	return s
 }
@@ -138,18 +123,15 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.cfg.AdminOnly {
 		return s.http.Serve(ctx, ln) // it limits no views and no creations: the bus tells the server of the API what it hears
 	}
-	s.bus.HearSources(s.mergeCounts)
+	s.bus.HearSources(s.MergeCounts)
 	notifying, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer stop()
-	background.Go(func() { s.notifyEdges(notifying) })
+	background.Go(func() { s.NotifyEdges(notifying) })
 	background.Go(func() { s.makeExports(notifying) })
 	return s.http.Serve(ctx, ln)
 }
-
-// SetPublicURL is for use before Serve, where Config.PublicURL is empty.
-func (s *Server) SetPublicURL(url string) { s.publicURL.Store(&url) }
 
 // URLOf is how a client on this machine reaches a listener.
 func URLOf(a net.Addr) string { return "http://" + hostFor(a) }
@@ -161,12 +143,3 @@ func hostFor(a net.Addr) string {
 	}
 	return a.String()
 }
-
-// now is the edge's clock.
-func (s *Server) now() time.Time { return s.bus.Now() }
-
-// PublicURL is where clients find the edge. It is final once Serve has begun.
-func (s *Server) PublicURL() string { return *s.publicURL.Load() }
-
-// url is an absolute address under the public one.
-func (s *Server) url(path string) string { return *s.publicURL.Load() + path }

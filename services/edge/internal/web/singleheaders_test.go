@@ -7,33 +7,36 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 // TestAHeaderThatIsReadIsSentOnce: a proxy in front might read the other one. It holds on every path, and for every spelling.
 func TestAHeaderThatIsReadIsSentOnce(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
-	for _, name := range singleHeaders() {
+	for _, name := range endpoint.SingleHeaders() {
 		for _, path := range []string{"/", "/docs", "/nowhere", "/api/dev/pastes/list"} {
 			raw := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\n%s: a\r\n%s: a\r\n\r\n", path, name, strings.ToLower(name))
-			a := exchange(t, addr, raw, 1)[0]
+			a := endpointtest.Exchange(t, addr, raw, 1)[0]
 			var failure struct{ Code, Field, RequestID string }
-			if err := json.Unmarshal([]byte(a.body), &failure); err != nil {
-				t.Fatalf("%s: %q: %v", name, a.body, err)
+			if err := json.Unmarshal([]byte(a.Body), &failure); err != nil {
+				t.Fatalf("%s: %q: %v", name, a.Body, err)
 			}
-			if a.status != 400 || failure.Code != "malformed" || failure.Field != name || failure.RequestID == "" {
-				t.Errorf("%s at %s: %d %s", name, path, a.status, a.body)
+			if a.Status != 400 || failure.Code != "malformed" || failure.Field != name || failure.RequestID == "" {
+				t.Errorf("%s at %s: %d %s", name, path, a.Status, a.Body)
 			}
 		}
-		if a := exchange(t, addr, "GET /llms.txt HTTP/1.1\r\nHost: a\r\n"+name+":\r\n\r\n", 1)[0]; strings.Contains(a.body, "more than one") {
-			t.Errorf("one %s: %s", name, a.body)
+		if a := endpointtest.Exchange(t, addr, "GET /llms.txt HTTP/1.1\r\nHost: a\r\n"+name+":\r\n\r\n", 1)[0]; strings.Contains(a.Body, "more than one") {
+			t.Errorf("one %s: %s", name, a.Body)
 		}
 	}
 	for _, lists := range []string{
 		"Accept: text/html\r\nAccept: */*", "Cookie: a=b\r\nCookie: c=d", "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2",
 		"If-None-Match: \"a\"\r\nIf-None-Match: \"b\"", "Connection: a\r\nConnection: b", "X-Other: a\r\nX-Other: b",
 	} {
-		if a := exchange(t, addr, "GET /llms.txt HTTP/1.1\r\nHost: a\r\n"+lists+"\r\n\r\n", 1)[0]; a.status != 200 {
-			t.Errorf("%q: %d %s", lists, a.status, a.body)
+		if a := endpointtest.Exchange(t, addr, "GET /llms.txt HTTP/1.1\r\nHost: a\r\n"+lists+"\r\n\r\n", 1)[0]; a.Status != 200 {
+			t.Errorf("%q: %d %s", lists, a.Status, a.Body)
 		}
 	}
 }
@@ -49,14 +52,14 @@ func TestAFailureOfAnOperatorsPathHasARequestID(t *testing.T) {
 				ctx.SetStatusCode(503)
 				ctx.SetBodyString(body)
 			}
-			s.http.Handle("GET", "/readyz", s.serve(&route{method: "GET", path: "/readyz", who: operators, rules: anyQuery, handle: s.operate}))
+			s.http.Handle("GET", "/readyz", s.Handler(&endpoint.Row{Method: "GET", Path: "/readyz", Who: endpoint.Operators, Rules: endpoint.AnyQuery, Handle: s.operate}))
 		})
-		a := exchange(t, addr, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
-		if id := a.header.Get("X-Request-Id"); a.status < 500 || id == "" || !strings.Contains(a.body, fmt.Sprintf(want, id, addr)) {
-			t.Errorf("%d %s", a.status, a.body)
+		a := endpointtest.Exchange(t, addr, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+		if id := a.Header.Get("X-Request-Id"); a.Status < 500 || id == "" || !strings.Contains(a.Body, fmt.Sprintf(want, id, addr)) {
+			t.Errorf("%d %s", a.Status, a.Body)
 		}
-		if a := exchange(t, addr, "GET /readyz#x HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]; a.status != 400 || !strings.Contains(a.body, `"requestId":"`) {
-			t.Errorf("%d %s", a.status, a.body)
+		if a := endpointtest.Exchange(t, addr, "GET /readyz#x HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]; a.Status != 400 || !strings.Contains(a.Body, `"requestId":"`) {
+			t.Errorf("%d %s", a.Status, a.Body)
 		}
 	}
 }

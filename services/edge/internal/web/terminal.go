@@ -1,245 +1,24 @@
 package web
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"io"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/httpin/headers"
-	"quire.dev/services/edge/internal/httpin/httperr"
-	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
 
-// createFromTerminal makes a quick paste of what curl sends, and answers with the address of its page:
-// docs/api.md, From a terminal.
-func (s *Server) createFromTerminal(c *call) error {
-	k := quickKind()
-	n := s.newCreation(c, k)
-	if err := n.openFromTerminal(); err != nil {
-		return err
-	}
-	done, err := s.create(n)
-	if err != nil {
-		return err
-	}
-	address := s.url(k.page + done.outcome.Item)
-	c.Set(fiber.HeaderLocation, address)
-	c.Set(headerQuotaRemaining, fmt.Sprint(done.remaining))
-	if c.who.anonymous {
-		c.Set(headerManageToken, s.manageToken(k.domain, done))
-	}
-	return sendLines(c.Ctx, fiber.StatusCreated, address+"\n")
-}
-
-// sendLines answers with text for a terminal.
-func sendLines(c *fiber.Ctx, status int, text string) error {
-	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
-	c.Set(fiber.HeaderCacheControl, "no-store")
-	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Status(status)
-	c.Response().SetBodyString(text)
-	return nil
-}
-
-// openFromTerminal checks the header and the query of a new quick paste: the bytes of the body, or of a part of the form that
-// curl -F sends. The query has the fields. Without a title or a language the name of the file gives them.
-func (n *creation) openFromTerminal() error {
-	c := n.call
-	if err := n.draft.setQuery(c, &n.rules); err != nil {
-		return err
-	}
-	media, charset, params := headers.MediaType(c.Ctx)
-	switch {
-	case media == fiber.MIMEMultipartForm && c.route.method == fiber.MethodPost:
-		return n.openTerminalForm(params["boundary"])
-	case media == fiber.MIMEMultipartForm: // the bytes of its envelope are not what anybody means to keep
-		return httperr.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
-	case !headers.UTF8(charset):
-		return n.s.notText()
-	}
-	name, err := nameOfPath(c.Path())
-	n.receiveText(func(t *textWriting) error {
-		body, err := t.readBody()
-		if err != nil {
-			return err
-		}
-		t.hash, t.draft.text = bodyHash(t.call.Ctx, body), body
-		return t.finishFromTerminal(name)
-	})
-	return err
-}
-
-// finishFromTerminal checks the content of a draft, and names it.
-func (t *textWriting) finishFromTerminal(name string) error {
-	d := &t.draft
-	switch {
-	case !utf8.Valid(d.text):
-		return t.s.notText()
-	case len(d.text) == 0:
-		d.text = nil // which check refuses
-	default:
-		if err := checkContent(d.text, t.rules.content); err != nil {
-			return err
-		}
-	}
-	if err := t.s.nameDraft(d, name); err != nil {
-		return err
-	}
-	return d.check(&t.rules)
-}
-
-// notText is the answer to content that is no text. Files may be of any kind.
-func (s *Server) notText() error {
-	return httperr.UnsupportedMediaType("The content is not UTF-8 text. Files of any kind are taken, with an API key, by " +
-		s.url("/api/dev/files/upload") + ".")
-}
-
-// nameOfPath is the name that a path of one segment stands for.
-func nameOfPath(path string) (string, error) {
-	name, err := url.PathUnescape(strings.TrimPrefix(path, "/"))
-	if err != nil || !utf8.ValidString(name) {
-		return "", httperr.InvalidField("name", "must be UTF-8, with % as %25")
-	}
-	return name, nil
-}
-
-// nameDraft gives the draft the title and language of a file's name, where the client gave none. curl calls what it reads
-// from a pipe "-". A name that can't be a title is refused also where there is another title.
-func (s *Server) nameDraft(d *draft, name string) error {
-	if name == "" || name == "-" {
-		return nil
-	}
-	title, err := input.LineField("name", input.Value{Kind: input.Query, Text: []byte(name)}, titleChars)
-	if err != nil {
-		return err
-	}
-	if d.Title == nil {
-		d.Title = &title
-	}
-	if d.Language == nil {
-		d.Language = new(s.languageOf(title[strings.LastIndexByte(title, '/')+1:]))
-	}
-	return nil
-}
-
-// openTerminalForm is the body with a form. Its hash does not depend on how the form is written: curl draws the text between the
-// parts anew each time.
-func (n *creation) openTerminalForm(boundary string) error {
-	if err := input.CheckBoundary(boundary); err != nil {
-		return err
-	}
-	n.bodyBytes = n.rules.content.Bytes + multipartOverhead
-	n.read = func(t *textWriting) error {
-		body, err := t.readBody()
-		if err != nil {
-			return err
-		}
-		form, err := input.NewForm(bytes.NewReader(body), boundary)
-		if err != nil {
-			return err
-		}
-		name, hash, err := readTerminalForm(t.call, &t.rules, &t.draft, form)
-		if err != nil {
-			return err
-		}
-		t.hash = hash
-		return t.finishFromTerminal(name)
-	}
-	return nil
-}
-
-// readTerminalForm takes the content of the first part that is a file or is named f. Other parts are fields of the paste
-// where they have the name of one, and are ignored otherwise.
-func readTerminalForm(c *call, r *draftRules, d *draft, form *input.Form) (name string, hash uint64, err error) {
-	said := [][]byte{nil, nil, canonicalQuery(c.Ctx)} // content, name, query, fields
-	found := false
-	var given []string // fields
-	for {
-		part, field, file, err := form.Next()
-		if input.FormEnded(err) {
-			if !found {
-				return "", 0, httperr.Malformed("No part of the form is a file or is named f: send curl -F 'f=<-' or curl -F f=@name.")
-			}
-			said[0], said[1] = d.text, []byte(name)
-			return name, event.BodyHash(said...), nil
-		}
-		if err != nil {
-			return "", 0, formFailure(err)
-		}
-		text, err := io.ReadAll(part)
-		if err != nil {
-			return "", 0, formFailure(err)
-		}
-		switch {
-		case !found && (file != "" || field == "f"):
-			found, d.text, name = true, text, file
-		case file == "":
-			if slices.Contains(given, field) && field != "tags" {
-				return "", 0, givenOnce(field)
-			}
-			taken, err := d.setPart(c, r, field, text)
-			if err != nil {
-				return "", 0, err
-			}
-			if taken {
-				given = append(given, field)
-				said = append(said, []byte(field), text)
-			}
-		}
-	}
-}
-
-// setPart takes a field that is a part of a form. It is false for a part that is no field.
-func (d *draft) setPart(c *call, r *draftRules, name string, text []byte) (taken bool, err error) {
-	if !slices.Contains(draftFields()[1:], name) { // the content is another part
-		return false, nil
-	}
-	if c.Context().QueryArgs().Has(name) {
-		return true, givenOnce(name)
-	}
-	if len(text) > partFieldBytes || !utf8.Valid(text) {
-		return true, httperr.InvalidField(name, "must be short text in UTF-8")
-	}
-	return true, d.set(r, name, input.Value{Kind: input.Query, Text: text})
-}
-
-func givenOnce(field string) error { return httperr.InvalidField(field, "must be given once") }
-
 // home is the landing page, and for a terminal what it can do here.
-func (s *Server) home(c *call) error {
+func (s *Server) home(c *endpoint.Call) error {
 	c.Vary(fiber.HeaderAccept)
 	if pages.WantsHTML(c.Ctx) {
 		return s.landing(c)
 	}
-	return sendLines(c.Ctx, fiber.StatusOK, usageText(s.url(""), s.allowance(c)))
-}
-
-// allowance is what the caller may still create without a key, nil where billing can't be asked: the usage text is of
-// use without it.
-func (s *Server) allowance(c *call) *event.AllowanceAnswer {
-	ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
-	defer cancel()
-	a, err := s.allowanceOf(ctx, s.network(c.Ctx))
-	if err != nil || a == nil {
-		return nil
-	}
-	others, err := s.othersUse(ctx, c)
-	if err != nil {
-		return nil
-	}
-	a.Remaining -= min(a.Remaining, others.used)
-	a.ResetSeconds = sooner(a.ResetSeconds, others.resetSeconds)
-	return a
+	return developer.SendLines(c.Ctx, fiber.StatusOK, usageText(s.URL(""), s.Allowance(c)))
 }
 
 // usageText has at most 24 lines, the height of a terminal.

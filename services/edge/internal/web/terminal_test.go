@@ -1,82 +1,20 @@
 package web
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/chroma/v2/lexers"
-
-	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
-func TestTheNameOfAFileSaysItsLanguage(t *testing.T) {
-	s := New(Config{}, Deps{Logger: slog.New(slog.DiscardHandler)})
-	for name, want := range map[string]string{
-		"main.go": "go", "a.py": "python", "a.rs": "rust", "a.js": "javascript", "a.ts": "typescript", "a.c": "c", "a.h": "c",
-		"a.cpp": "c++", "a.cs": "c#", "a.fs": "fsharp", "a.java": "java", "a.rb": "ruby", "a.sh": "bash", "a.sql": "sql",
-		"a.md": "markdown", "README.md": "markdown", "a.json": "json", "a.yaml": "yaml", "a.yml": "yaml", "a.toml": "toml",
-		"a.html": "html", "a.css": "css", "a.xml": "xml", "a.csv": "csv", "a.diff": "diff", "a.m": "objective-c",
-		"Makefile": "makefile", "Dockerfile": "docker", "Dockerfile.dev": "docker", ".bashrc": "bash", "a.tar.go": "go",
-		"go.mod": "go", "go.work": "go", "go.sum": "plaintext", "Cargo.lock": "toml", "x.mod": "ampl",
-		"A.GO": "go", "a.txt": "plaintext", "a": "plaintext", "a.": "plaintext", "go": "plaintext", "": "plaintext", "....": "plaintext",
-	} {
-		if got := s.languageOf(name); got != want {
-			t.Errorf("%q is %s, want %s", name, got, want)
-		}
-	}
-}
-
-// TestEveryLanguageOfANameIsKnown: a document may have the language, and the highlighter knows it.
-func TestEveryLanguageOfANameIsKnown(t *testing.T) {
-	s := New(Config{}, Deps{Logger: slog.New(slog.DiscardHandler)})
-	names := 0
-	for _, lexer := range lexers.GlobalLexerRegistry.Lexers {
-		for _, glob := range lexer.Config().Filenames {
-			name := strings.Replace(glob, "*", "x", 1)
-			if strings.ContainsAny(name, "*?[") {
-				continue
-			}
-			names++
-			language := s.languageOf(name)
-			if !validLanguage(language) || len(language) > languageChars || lexers.Get(language) == nil {
-				t.Errorf("%s: %q is no language of a document", name, language)
-			}
-			if language == fold.DefaultLanguage && filepath.Ext(name) != ".txt" {
-				t.Errorf("the language of %s is not known", name)
-			}
-		}
-	}
-	if names < 300 {
-		t.Errorf("only %d names", names)
-	}
-}
-
-func TestANameIsNoLongerThanATitle(t *testing.T) {
-	s, addr := startServer(t, Config{}, func(*Server) {})
-	for _, given := range []*string{nil, new("a title")} {
-		for chars, fits := range map[int]bool{titleChars: true, titleChars + 1: false} {
-			d := &draft{}
-			d.Title = given
-			err := s.nameDraft(d, strings.Repeat("ü", chars-3)+".go")
-			if !fits {
-				if e, ok := errors.AsType[*httperr.Error](err); !ok || e.Field != "name" {
-					t.Errorf("%d characters: %v", chars, err)
-				}
-			} else if err != nil || *d.Language != "go" || given != nil && *d.Title != "a title" {
-				t.Errorf("%d characters: %v, %+v", chars, err, d)
-			}
-		}
-	}
+func TestANameOfAFormIsNoLongerThanATitle(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(*Server) {})
 	body := "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"" + strings.Repeat(".A", 30_000) + "\"\r\n\r\nx\r\n--b--\r\n"
-	a := exchange(t, addr, postedForm("/?title=x", body), 1)[0]
-	if a.status != 400 || !strings.Contains(a.body, `"field":"name"`) {
-		t.Errorf("%d %.500s", a.status, a.body)
+	a := endpointtest.Exchange(t, addr, postedForm("/?title=x", body), 1)[0]
+	if a.Status != 400 || !strings.Contains(a.Body, `"field":"name"`) {
+		t.Errorf("%d %.500s", a.Status, a.Body)
 	}
 }
 
@@ -92,10 +30,10 @@ func TestAFieldOfAFormIsGivenOnce(t *testing.T) {
 		part := "--b\r\nContent-Disposition: form-data; name=\"" + field + "\"\r\n\r\ngo\r\n"
 		// The last field is wrong, so that nothing is made where the others are right.
 		wrong := "--b\r\nContent-Disposition: form-data; name=\"visibility\"\r\n\r\nx\r\n"
-		a := exchange(t, addr, postedForm("/", part+part+wrong+"--b--\r\n"), 1)[0]
-		refused := strings.Contains(a.body, field+" must be given once")
-		if a.status != 400 || refused != twice || !refused && !strings.Contains(a.body, `"field":"visibility"`) {
-			t.Errorf("%s: %d %s", field, a.status, a.body)
+		a := endpointtest.Exchange(t, addr, postedForm("/", part+part+wrong+"--b--\r\n"), 1)[0]
+		refused := strings.Contains(a.Body, field+" must be given once")
+		if a.Status != 400 || refused != twice || !refused && !strings.Contains(a.Body, `"field":"visibility"`) {
+			t.Errorf("%s: %d %s", field, a.Status, a.Body)
 		}
 	}
 }
@@ -132,8 +70,8 @@ func TestTheUsageTextFitsATerminal(t *testing.T) {
 // TestTheUsageTextComesWithoutBilling: nobody answers on the bus.
 func TestTheUsageTextComesWithoutBilling(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
-	a := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
-	if a.status != 200 || !strings.Contains(a.body, "curl -T") || !strings.Contains(a.body, "not known at the moment") {
-		t.Errorf("%d %s", a.status, a.body)
+	a := endpointtest.Exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+	if a.Status != 200 || !strings.Contains(a.Body, "curl -T") || !strings.Contains(a.Body, "not known at the moment") {
+		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/httpin/headers"
@@ -26,24 +29,15 @@ import (
 // pageBytes is how much of a text its page shows. The page links to the raw text for the rest.
 const pageBytes = 512 << 10
 
-// failurePage answers as fail does, with a page in place of JSON.
-func (s *Server) failurePage(c *fiber.Ctx, err error) error {
-	s.fail(c.Context(), c.Route().Path, err)
-	e := asFault(err)
-	return s.pages.Failure(c, pages.Failure{
-		Status: e.Kind.Status(), Reason: e.Message, Code: string(e.Kind), RequestID: httpin.RequestID(c),
-	})
-}
-
 // missingPage answers where no route has the path: with a page where a browser asks outside of the API.
 func (s *Server) missingPage(c *fiber.Ctx, err error) error {
-	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) || s.onContentHost(c) {
+	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) || s.OnContentHost(c) {
 		return err
 	}
-	if err := s.admitView(s.http.Source(c)); err != nil {
+	if err := s.AdmitView(s.http.Source(c)); err != nil {
 		return err
 	}
-	return s.failurePage(c, err)
+	return s.FailurePage(c, err)
 }
 
 // visible reads a document that the reader may see: a public or unlisted one, or their own. All others are 404.
@@ -52,17 +46,15 @@ func (s *Server) visible(d event.Domain, read *event.Read) (*event.Document, err
 	if event.ValidItemID(read.Item) {
 		pending = s.bus.StartRead(d, read)
 	}
-	doc, err := s.readDocument(pending)
+	doc, err := s.developer.ReadDocument(pending)
 	if err != nil {
 		return nil, err
 	}
-	if v := event.Visibility(doc.Visibility); v != event.Public && v != event.Unlisted && !owns(doc, read.Requester) {
-		return nil, notFound()
+	if v := event.Visibility(doc.Visibility); v != event.Public && v != event.Unlisted && !developer.Owns(doc, read.Requester) {
+		return nil, endpoint.NotFound()
 	}
 	return doc, nil
 }
-
-func owns(doc *event.Document, account uint64) bool { return account != 0 && doc.Owner == account }
 
 // viewing is what a page of a text is asked for.
 type viewing struct {
@@ -72,32 +64,32 @@ type viewing struct {
 
 // viewing reads the query of a page. Parameters that others add to links are ignored. Earlier versions are for the owner,
 // whose session is asked for here: docs/api.md, Pages for people.
-func (s *Server) viewing(c *call) (*viewing, error) {
-	account, err := s.sessionAccount(c.Ctx)
-	v := &viewing{read: &event.Read{Item: c.param("ref"), Requester: uint64(account)}, view: strings.Clone(c.Query("view"))}
+func (s *Server) viewing(c *endpoint.Call) (*viewing, error) {
+	account, err := s.SessionAccount(c.Ctx)
+	v := &viewing{read: &event.Read{Item: c.Param("ref"), Requester: uint64(account)}, view: strings.Clone(c.Query("view"))}
 	if number := c.Query("version"); number != "" && err == nil {
 		if v.read.Version, err = strconv.ParseUint(number, 10, 63); err != nil || v.read.Version == 0 {
-			return nil, notFound()
+			return nil, endpoint.NotFound()
 		}
 	}
 	return v, err
 }
 
 // address is the path and query of the page that was asked for, without its view.
-func (v *viewing) address(k *textKind) string {
-	path := k.page + v.read.Item
+func (v *viewing) address(k *developer.TextKind) string {
+	path := k.Page + v.read.Item
 	if v.read.Version != 0 {
 		path += "?version=" + strconv.FormatUint(v.read.Version, 10)
 	}
 	return path
 }
 
-func (s *Server) showText(c *call, k *textKind) error {
+func (s *Server) showText(c *endpoint.Call, k *developer.TextKind) error {
 	v, err := s.viewing(c)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(k.domain, v.read)
+	doc, err := s.visible(k.Domain, v.read)
 	if err != nil {
 		return err
 	}
@@ -108,11 +100,13 @@ func (s *Server) showText(c *call, k *textKind) error {
 }
 
 // burns tells whether this reader's first read of a document is the last.
-func burns(doc *event.Document, account uint64) bool { return doc.BurnAfterRead && !owns(doc, account) }
+func burns(doc *event.Document, account uint64) bool {
+	return doc.BurnAfterRead && !developer.Owns(doc, account)
+}
 
 // revealText shows a text that asks for a password or a click. No other page burns.
-func (s *Server) revealText(c *call, k *textKind) error {
-	password, err := parseReveal(c.form)
+func (s *Server) revealText(c *endpoint.Call, k *developer.TextKind) error {
+	password, err := parseReveal(c.Form)
 	if err != nil {
 		return err
 	}
@@ -120,8 +114,8 @@ func (s *Server) revealText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	for range readTries {
-		doc, err := s.visible(k.domain, v.read)
+	for range developer.ReadTries {
+		doc, err := s.visible(k.Domain, v.read)
 		if err != nil {
 			return err
 		}
@@ -134,7 +128,7 @@ func (s *Server) revealText(c *call, k *textKind) error {
 		if !burns(doc, v.read.Requester) {
 			return s.showContent(c, k, doc, v, "")
 		}
-		content, err := s.burn(c, k.domain, doc, 0)
+		content, err := s.developer.Burn(c, k.Domain, doc, 0)
 		if err == nil {
 			return s.renderText(c, string(content), &pages.Text{Document: doc, Burned: true}, v, "")
 		}
@@ -142,7 +136,7 @@ func (s *Server) revealText(c *call, k *textKind) error {
 			return err
 		}
 	}
-	return unavailable(errReadRace)
+	return endpoint.Unavailable(developer.ErrReadRace)
 }
 
 // parseReveal reads the form of pages.Ask.
@@ -151,34 +145,34 @@ func parseReveal(body []byte) (password string, err error) {
 	return password, err
 }
 
-// admitPassword is requirePassword with a limit for a source that guesses.
-func (s *Server) admitPassword(c *call, doc *event.Document, password string) error {
+// admitPassword is RequirePassword with a limit for a source that guesses.
+func (s *Server) admitPassword(c *endpoint.Call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
-	if err := s.checkFailures(s.http.Source(c.Ctx)); err != nil {
+	if err := s.CheckFailures(s.http.Source(c.Ctx)); err != nil {
 		return err
 	}
-	err := s.requirePassword(c, doc, password)
+	err := s.developer.RequirePassword(c, doc, password)
 	if fault.KindOf(err) == fault.WrongPassword && password != "" {
-		return s.sourceFailed(c.Ctx, err)
+		return s.SourceFailed(c.Ctx, err)
 	}
 	return err
 }
 
 // showContent shows the beginning of a text. Most texts are not longer. address is that of the same page in another view;
 // it is empty for the answer of a form.
-func (s *Server) showContent(c *call, k *textKind, doc *event.Document, v *viewing, address string) error {
+func (s *Server) showContent(c *endpoint.Call, k *developer.TextKind, doc *event.Document, v *viewing, address string) error {
 	content, truncated, err := s.excerpt(c, doc.GetContent())
 	if err != nil {
 		return err
 	}
-	path, old := k.page+doc.Id, v.read.Version
-	shown := &pages.Text{Document: doc, Version: old, Truncated: truncated, URL: s.url(path)}
+	path, old := k.Page+doc.Id, v.read.Version
+	shown := &pages.Text{Document: doc, Version: old, Truncated: truncated, URL: s.URL(path)}
 	if len(doc.PasswordHash) == 0 && old == 0 && !doc.BurnAfterRead && event.Visibility(doc.Visibility) != event.Private {
-		shown.Raw, shown.Download = s.contentURL(path+"/raw"), s.contentURL(path+"/download")
+		shown.Raw, shown.Download = s.ContentURL(path+"/raw"), s.ContentURL(path+"/download")
 	}
-	if owns(doc, v.read.Requester) {
+	if developer.Owns(doc, v.read.Requester) {
 		shown.More = []pages.Link{{Name: "Versions", Path: path + "/versions"}}
 		if old != 0 {
 			shown.More = append(shown.More, pages.Link{Name: "Current version", Path: path})
@@ -198,7 +192,7 @@ func (s *Server) rendered(size int, render func() error) error {
 	ctx, cancel := context.WithTimeout(s.ctx, renderWait)
 	defer cancel()
 	if err := s.rendering.Acquire(ctx, weight); err != nil {
-		return unavailable(fmt.Errorf("wait for memory to render in: %w", err))
+		return endpoint.Unavailable(fmt.Errorf("wait for memory to render in: %w", err))
 	}
 	defer s.rendering.Release(weight)
 	return render()
@@ -217,7 +211,7 @@ func (s *Server) renderer(docs ...*event.Document) *render.Renderer {
 
 // renderText shows a text: highlighted, or what it describes where it is Markdown or separated values. The answer of a form
 // can't be asked for again in another view, so that it has both.
-func (s *Server) renderText(c *call, content string, shown *pages.Text, v *viewing, address string) error {
+func (s *Server) renderText(c *endpoint.Call, content string, shown *pages.Text, v *viewing, address string) error {
 	renderer := s.renderer(shown.Document)
 	shown.LanguageName = renderer.Languages().Name(shown.Document.Language)
 	return s.rendered(len(content), func() error {
@@ -284,7 +278,7 @@ func (s *Server) renderView(renderer *render.Renderer, content string, shown *pa
 }
 
 // excerpt is the first pageBytes of a content, of whole characters.
-func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncated bool, err error) {
+func (s *Server) excerpt(c *endpoint.Call, content *event.Content) (text []byte, truncated bool, err error) {
 	size := min(int64(content.GetSizeBytes()), pageBytes)
 	if content.GetBlob() == "" {
 		return content.GetInline(), false, nil
@@ -294,27 +288,27 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 	}
 	truncated = int64(content.GetSizeBytes()) > size
 	if truncated { // the beginning has no hash of its own
-		if err := s.whole.check(s.ctx, content, c.hungUp); err != nil {
-			return nil, false, deletedSince(err)
+		if err := s.contents.Check(content, c.HungUp); err != nil {
+			return nil, false, contents.DeletedSince(err)
 		}
 	}
-	if text, err = s.loadBeginning(s.ctx, content, size); err != nil {
-		return nil, false, deletedSince(err)
+	if text, err = s.contents.LoadBeginning(s.ctx, content, size); err != nil {
+		return nil, false, contents.DeletedSince(err)
 	}
 	if !truncated {
 		return text, false, nil
 	}
-	return text[:wholeRunes(text)], true, nil
+	return text[:contents.WholeRunes(text)], true, nil
 }
 
 // downloadText is rawText as a file that the browser saves.
-func (s *Server) downloadText(c *call, k *textKind) error {
-	c.download = true
+func (s *Server) downloadText(c *endpoint.Call, k *developer.TextKind) error {
+	c.Download = true
 	return s.rawText(c, k)
 }
 
 // rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
-func (s *Server) rawText(c *call, k *textKind) error {
+func (s *Server) rawText(c *endpoint.Call, k *developer.TextKind) error {
 	if c.Context().QueryArgs().Has("version") { // another text than the one that is asked for would be worse
 		return httperr.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
 	}
@@ -322,17 +316,17 @@ func (s *Server) rawText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(k.domain, &event.Read{Item: c.param("ref")})
+	doc, err := s.visible(k.Domain, &event.Read{Item: c.Param("ref")})
 	if err != nil {
 		return err
 	}
 	if doc.BurnAfterRead {
-		return fault.New(fault.ConfirmationRequired, "The paste burns after reading: open %s to read it, or use the API.", s.url(k.page+doc.Id))
+		return fault.New(fault.ConfirmationRequired, "The paste burns after reading: open %s to read it, or use the API.", s.URL(k.Page+doc.Id))
 	}
-	if err := s.admitPassword(c, doc, strings.Clone(c.Get(headerPassword))); err != nil {
+	if err := s.admitPassword(c, doc, strings.Clone(c.Get(endpoint.HeaderPassword))); err != nil {
 		return err
 	}
-	v := validatorsOf(k.domain, doc)
+	v := developer.ValidatorsOf(k.Domain, doc)
 	known, err := conditions.Check(v)
 	if err != nil {
 		return err
@@ -342,36 +336,36 @@ func (s *Server) rawText(c *call, k *textKind) error {
 		return headers.NotModified(c.Ctx, v.ETag)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
-	if c.download {
+	if c.Download {
 		c.Set(fiber.HeaderContentDisposition, headers.ContentDisposition(s.fileName(doc)))
 	}
-	return s.sendContent(c, doc, v)
+	return s.developer.SendContent(c, doc, v)
 }
 
-func (s *Server) rawFile(c *call) error {
+func (s *Server) rawFile(c *endpoint.Call) error {
 	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(event.File, &event.Read{Item: c.param("id")})
+	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
 		return err
 	}
 	pages.SetRobots(c.Ctx, doc)
-	return s.sendFile(c, doc, conditions)
+	return s.developer.SendFile(c, doc, conditions)
 }
 
 // asset answers with a file that pages load.
-func (s *Server) asset(c *call) error {
+func (s *Server) asset(c *endpoint.Call) error {
 	found, err := s.pages.Asset(c.Ctx, c.Params("name"))
 	if err == nil && !found {
-		err = notFound()
+		err = endpoint.NotFound()
 	}
 	return err
 }
 
 // operate answers /livez, /readyz and /metrics. A failure of theirs gets what every failure has.
-func (s *Server) operate(c *call) error {
+func (s *Server) operate(c *endpoint.Call) error {
 	s.ops(c.Context())
 	if c.Response().StatusCode() < fiber.StatusBadRequest {
 		return nil
@@ -380,7 +374,7 @@ func (s *Server) operate(c *call) error {
 	if err := json.Unmarshal(c.Response().Body(), &failure); err != nil || failure.Code == "" {
 		return fault.New(fault.Internal, httperr.InternalMessage).Because(errors.New(string(c.Response().Body())))
 	}
-	failure.RequestID, failure.Docs = httpin.RequestID(c.Ctx), s.url("/docs/errors#"+failure.Code)
+	failure.RequestID, failure.Docs = httpin.RequestID(c.Ctx), s.URL("/docs/errors#"+failure.Code)
 	body, err := json.Marshal(failure)
 	if err != nil {
 		return err

@@ -3,16 +3,20 @@ package web
 import (
 	"strings"
 	"testing"
+
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 func TestFailuresOfPagesAreHTMLForBrowsersAndJSONForPrograms(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(s *Server) {
-		for _, r := range []route{
-			{path: "/try/missing", rules: page, handle: func(*call) error { return notFound() }},
-			{path: "/try/busy", rules: page, handle: func(*call) error { return unavailable(errReadRace) }},
-			{path: "/try/raw", rules: views, handle: func(*call) error { return notFound() }},
+		for _, r := range []endpoint.Row{
+			{Path: "/try/missing", Rules: endpoint.Page, Handle: func(*endpoint.Call) error { return endpoint.NotFound() }},
+			{Path: "/try/busy", Rules: endpoint.Page, Handle: func(*endpoint.Call) error { return endpoint.Unavailable(developer.ErrReadRace) }},
+			{Path: "/try/raw", Rules: endpoint.Views, Handle: func(*endpoint.Call) error { return endpoint.NotFound() }},
 		} {
-			s.http.Handle("GET", r.path, s.serve(&r))
+			s.http.Handle("GET", r.Path, s.Handler(&r))
 		}
 	})
 	const browser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n"
@@ -28,15 +32,15 @@ func TestFailuresOfPagesAreHTMLForBrowsersAndJSONForPrograms(t *testing.T) {
 		{"busy", "", 503, false},
 		{"raw", browser, 404, false},
 	} {
-		a := exchange(t, addr, "GET /try/"+tc.path+" HTTP/1.1\r\nHost: a\r\n"+tc.accept+"\r\n", 1)[0]
-		html := strings.HasPrefix(a.header.Get("Content-Type"), "text/html")
-		if a.status != tc.status || html != tc.html || html != strings.HasPrefix(a.body, "<!doctype html>") {
-			t.Errorf("%s with %q: %d %s %.200s", tc.path, tc.accept, a.status, a.header.Get("Content-Type"), a.body)
+		a := endpointtest.Exchange(t, addr, "GET /try/"+tc.path+" HTTP/1.1\r\nHost: a\r\n"+tc.accept+"\r\n", 1)[0]
+		html := strings.HasPrefix(a.Header.Get("Content-Type"), "text/html")
+		if a.Status != tc.status || html != tc.html || html != strings.HasPrefix(a.Body, "<!doctype html>") {
+			t.Errorf("%s with %q: %d %s %.200s", tc.path, tc.accept, a.Status, a.Header.Get("Content-Type"), a.Body)
 		}
-		if (a.header.Get("Retry-After") != "") != (tc.status == 503) {
-			t.Errorf("%s: Retry-After %q", tc.path, a.header.Get("Retry-After"))
+		if (a.Header.Get("Retry-After") != "") != (tc.status == 503) {
+			t.Errorf("%s: Retry-After %q", tc.path, a.Header.Get("Retry-After"))
 		}
-		if html && !strings.Contains(a.body, a.header.Get("X-Request-Id")) {
+		if html && !strings.Contains(a.Body, a.Header.Get("X-Request-Id")) {
 			t.Errorf("%s does not name its request", tc.path)
 		}
 	}

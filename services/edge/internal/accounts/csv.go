@@ -1,0 +1,51 @@
+package accounts
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/httpin/headers"
+)
+
+const (
+	mediaCSV       = "text/csv"
+	contentTypeCSV = mediaCSV + "; charset=utf-8"
+)
+
+// wantsCSV tells whether the call asks for values separated by commas.
+func wantsCSV(c *endpoint.Call) bool {
+	return headers.Prefers(c.Context(), mediaCSV, fiber.MIMEApplicationJSON)
+}
+
+// sendCSV answers with a header line and records in CSV (RFC 4180), as a file of that name.
+func sendCSV(c *endpoint.Call, name string, header []string, records [][]string) error {
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	w.UseCRLF = true
+	if err := w.Write(header); err != nil {
+		return err
+	}
+	if err := w.WriteAll(records); err != nil {
+		return err
+	}
+	r := c.Response()
+	r.SetStatusCode(fiber.StatusOK)
+	r.Header.SetContentType(contentTypeCSV)
+	r.Header.Set(fiber.HeaderCacheControl, "no-store")
+	r.Header.Set(fiber.HeaderContentDisposition, `attachment; filename="`+name+`"`)
+	r.SetBodyRaw(out.Bytes())
+	return nil
+}
+
+// cell is a person's text as a spreadsheet may be given it. Text that a spreadsheet would take for a formula gets an
+// apostrophe in front (docs/api.md, Usage and bills).
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

@@ -1,0 +1,91 @@
+package accounts
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+)
+
+type deletionView struct {
+	endpoint.Success
+	Account AccountView `json:"account"`
+}
+
+// deleteAccount has the account of the session deleted in 14 days, unless its holder signs in before. Its keys are refused and its
+// sessions end. The user is marked first, so that the job that erases accounts finds it wherever this stops: what counts is
+// whether the journal was told.
+func (s *Accounts) deleteAccount(c *endpoint.Call) error {
+	user, o, err := s.DeletedAccount(c)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, deletionView{Success: endpoint.Succeeded(), Account: ViewOutcome(user, o)})
+}
+
+// DeletedAccount has the account deleted by the password that the body has.
+func (s *Accounts) DeletedAccount(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
+	current, err := readWithPassword(c.Fields, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	user, err := s.ownUser(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.checkCurrentPassword(c, user, current); err != nil {
+		return nil, nil, err
+	}
+	if err := s.noteDeletion(user, event.Deletion_DELETION_ASKED, 0); err != nil {
+		return nil, nil, err
+	}
+	// Without an idempotency id: to ask again is no other request, also after a deletion was taken back.
+	o, err := s.Command(c, &event.Command{
+		Account: user.Account, Action: &event.Command_DeleteAccount{DeleteAccount: &event.DeleteAccount{}},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.noteDeletion(user, event.Deletion_DELETION_SET, o.DeletesMs); err != nil {
+		return nil, nil, err
+	}
+	s.SetSessionCookie(c.Ctx, "", 0)
+	return user, o, nil
+}
+
+func (s *Accounts) noteDeletion(user *event.User, deletion event.Deletion, deletesMs int64) error {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetDeletion{
+		SetDeletion: &event.SetDeletion{Account: user.Account, Deletion: deletion, DeletesMs: deletesMs},
+	}})
+	changed := deletion == event.Deletion_DELETION_NONE && a.GetStatus() == event.UserStatus_USER_CHANGED // another call has noted more
+	if err == nil && a.Status != event.UserStatus_USER_OK && !changed {
+		err = endpoint.Unavailable(endpoint.ErrUserAnswer)
+	}
+	return err
+}
+
+// keepAccount takes a deletion back whose user signs in. What counts is the journal, and the note of the user may lack what that
+// says. An account that was erased can't be signed in to.
+func (s *Accounts) keepAccount(c *endpoint.Call, user *event.User, u *event.UsageAnswer) error {
+	switch {
+	case u.GetErasedMs() != 0:
+		return invalidCredentials()
+	case user.Deletion == event.Deletion_DELETION_NONE && u.GetDeletesMs() == 0:
+		return nil
+	}
+	_, err := s.Command(c, &event.Command{
+		Account: user.Account, Action: &event.Command_KeepAccount{KeepAccount: &event.KeepAccount{}},
+	})
+	if fault.KindOf(err) == fault.NotFound {
+		return invalidCredentials()
+	}
+	if err != nil {
+		return err
+	}
+	c.Kept = true
+	if u != nil {
+		u.DeletesMs = 0
+	}
+	return s.noteDeletion(user, event.Deletion_DELETION_NONE, user.DeletionMs)
+}

@@ -1,0 +1,86 @@
+package accounts
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+// changeEmail gives the account of the session another address. Its sessions stay.
+func (s *Accounts) changeEmail(c *endpoint.Call) error {
+	if err := s.NewEmail(c); err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+}
+
+// NewEmail sets the email that the body has.
+func (s *Accounts) NewEmail(c *endpoint.Call) error {
+	var email string
+	current, err := readWithPassword(c.Fields, input.Fields{"email": input.To(&email, EmailField)})
+	if err == nil && email == "" {
+		err = httperr.InvalidField("email", "is required")
+	}
+	if err != nil {
+		return err
+	}
+	user, err := s.ownUser(c)
+	if err != nil {
+		return err
+	}
+	change := emailChange(c.Idem, email)
+	for earlier := range slices.Chunk(user.EmailChange, emailChangeBytes) {
+		if len(change) == 0 || !bytes.HasPrefix(earlier, c.Idem) {
+			continue
+		}
+		if !bytes.Equal(earlier, change) {
+			return endpoint.IdempotencyMismatch()
+		}
+		c.Set(endpoint.HeaderReplayed, "true")
+		return nil
+	}
+	if err := s.checkCurrentPassword(c, user, current); err != nil {
+		return err
+	}
+	return s.storeEmail(c, &event.SetEmail{Account: user.Account, Email: email, IfHash: user.PasswordHash, Change: change})
+}
+
+// emailChangeBytes are an idempotency id and a hash: SetEmail.change.
+const emailChangeBytes = 16 + 8
+
+// emailChange is what a call with an Idempotency-Key is known by that is sent again, also after later changes; nil without a key.
+func emailChange(idem []byte, email string) []byte {
+	if len(idem) == 0 {
+		return nil
+	}
+	return binary.BigEndian.AppendUint64(slices.Clone(idem), event.BodyHash([]byte(event.EmailID(email))))
+}
+
+// storeEmail tells no more of other accounts than a registration does, and counts as one that fails.
+func (s *Accounts) storeEmail(c *endpoint.Call, set *event.SetEmail) error {
+	if err := s.CheckFailures(s.http.Source(c.Ctx)); err != nil {
+		return err
+	}
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetEmail{SetEmail: set}})
+	switch {
+	case err != nil:
+		return err
+	case a.Status == event.UserStatus_USER_OK:
+		return nil
+	case a.Status == event.UserStatus_USER_EXISTS:
+		return s.SourceFailed(c.Ctx, EmailTaken())
+	case a.Status == event.UserStatus_USER_CHANGED:
+		return endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+	case a.Status == event.UserStatus_USER_NOT_FOUND:
+		return endpoint.SessionRequired()
+	}
+	return endpoint.Unavailable(endpoint.ErrUserAnswer)
+}

@@ -1,0 +1,164 @@
+package accounts
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+)
+
+type explanationView struct {
+	endpoint.Success
+	Request explainedView `json:"request"`
+}
+
+type explainedView struct {
+	ID           string         `json:"id"`
+	Explanation  string         `json:"explanation"`
+	Account      *string        `json:"account"` // null: keyless
+	Anonymous    bool           `json:"anonymous"`
+	Key          *string        `json:"key"` // null: keyless
+	QuotaKey     string         `json:"quotaKey"`
+	Time         string         `json:"time"`
+	Decision     string         `json:"decision"`
+	ChargeSource string         `json:"chargeSource"`
+	Settlement   *string        `json:"settlement"` // null: refused, nothing to settle
+	Tier         *string        `json:"tier"`
+	Limit        int64          `json:"limit"`
+	UsedBefore   uint64         `json:"usedBefore"`
+	UsedAfter    uint64         `json:"usedAfter"`
+	Price        string         `json:"price"`
+	PricesSince  string         `json:"pricesSince"`
+	Cost         string         `json:"cost"`
+	BalanceAfter *string        `json:"balanceAfter"` // null: credits did not pay
+	Grants       []grantUseView `json:"grants"`
+	Journal      positionView   `json:"journal"`
+	SettledAt    *positionView  `json:"settledAt"`
+}
+
+type grantUseView struct {
+	Grant  string `json:"grant"`
+	Amount string `json:"amount"`
+	Reason string `json:"reason"`
+}
+
+// positionView is a place in a journal; index is the position within its message.
+type positionView struct {
+	Stream   string  `json:"stream"`
+	Sequence uint64  `json:"sequence"`
+	Index    *uint32 `json:"index,omitempty"`
+}
+
+// explain says how a request of the account's own was decided.
+func (s *Accounts) explain(c *endpoint.Call) error {
+	id, err := ExplainedID(c)
+	if err != nil {
+		return err
+	}
+	if err := s.CheckHolder(c); err != nil {
+		return err
+	}
+	e, err := s.ExplainOwn(c, bus.Question{Request: id})
+	if err != nil {
+		return err
+	}
+	return s.Explained(c, e)
+}
+
+// ExplainOwn asks how a request of the account that calls was decided.
+func (s *Accounts) ExplainOwn(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
+	e, err := s.bus.Explain(s.ctx, c.Who.Account, q)
+	if err == nil && e.Answer != nil && (e.Answer.Anonymous || e.Answer.Account != uint64(c.Who.Account)) {
+		err = endpoint.NotFound()
+	}
+	return e, err
+}
+
+type progressView struct {
+	endpoint.Success
+	Done  uint64 `json:"done"`
+	Total uint64 `json:"total"`
+}
+
+// Explained answers with the explanation, or with how far billing is. Then the same call leads to it later.
+func (s *Accounts) Explained(c *endpoint.Call, e *bus.Explanation) error {
+	if e.Answer != nil {
+		return s.JSON(c.Ctx, fiber.StatusOK, explanationView{Success: endpoint.Succeeded(), Request: ViewExplained(e.Answer)})
+	}
+	c.Location(c.Path())
+	c.Set(fiber.HeaderRetryAfter, "1")
+	return s.JSON(c.Ctx, fiber.StatusAccepted, progressView{Success: endpoint.Succeeded(), Done: e.Done, Total: e.Total})
+}
+
+// ExplainedID is the id in the path; 404 for text that is no request id.
+func ExplainedID(c *endpoint.Call) (event.RequestID, error) {
+	id, err := event.ParseRequestID(strings.ToLower(c.Params("requestId")))
+	if err != nil {
+		return event.RequestID{}, endpoint.NotFound()
+	}
+	return id, nil
+}
+
+func ViewExplained(e *event.ExplainAnswer) explainedView {
+	v := e.GetVerdict()
+	out := explainedView{
+		Anonymous: e.Anonymous, QuotaKey: plan.QuotaKey(e.QuotaKey).String(), Time: endpoint.FormatTime(e.TimeMs),
+		Decision: DecisionName(v), ChargeSource: chargeName(e.Charge, v.GetLimit()), Settlement: endpoint.OptionalText(e.Settlement),
+		Limit: v.GetLimit(), UsedBefore: e.UsedBefore, UsedAfter: e.UsedAfter,
+		Price: endpoint.Credits(e.PriceMicros), Cost: endpoint.Credits(e.CostMicros), PricesSince: endpoint.FormatTime(e.BookMs), Explanation: inWords(e),
+		Grants:  make([]grantUseView, 0, len(e.Grants)),
+		Journal: positionView{Stream: e.Stream, Sequence: e.Sequence, Index: &e.Index},
+	}
+	if id := endpoint.RequestIDText(e.RequestId); id != nil {
+		out.ID = *id
+	}
+	if !e.Anonymous {
+		out.Account, out.Key = new(event.AccountID(e.Account).String()), new(apikey.ID(e.Key))
+	}
+	if v.GetTier() != 0 {
+		out.Tier = new(plan.Tier(v.GetTier()).String())
+	}
+	if e.Charge == event.ChargeSource_CHARGE_CREDITS && v.GetCharge() == e.Charge {
+		out.BalanceAfter = new(endpoint.Credits(v.GetBalanceMicros()))
+	}
+	for _, g := range e.Grants {
+		out.Grants = append(out.Grants, grantUseView{
+			Grant: strconv.FormatUint(g.Grant, 10), Amount: endpoint.Credits(g.AmountMicros), Reason: g.Reason,
+		})
+	}
+	if e.SettlementSequence != 0 {
+		out.SettledAt = &positionView{Stream: e.Stream, Sequence: e.SettlementSequence}
+	}
+	return out
+}
+
+// DecisionName is the code that the decision has in the API.
+func DecisionName(v *event.Verdict) string {
+	switch d := v.GetDecision(); {
+	case d == event.Decision_INVALID_KEY:
+		return string(fault.InvalidAPIKey)
+	case d == event.Decision_IDEMPOTENCY_OTHER:
+		return string(fault.IdempotencyMismatch)
+	case v.GetHeld() && d != event.Decision_ANONYMOUS_LIMIT:
+		return string(fault.QuotaHeld)
+	default:
+		return strings.ToLower(d.String())
+	}
+}
+
+func chargeName(charge event.ChargeSource, limit int64) string {
+	switch {
+	case charge == event.ChargeSource_CHARGE_CREDITS:
+		return "credits"
+	case charge == event.ChargeSource_CHARGE_QUOTA && limit != plan.Unlimited:
+		return "quota"
+	}
+	return "none"
+}

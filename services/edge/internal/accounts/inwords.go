@@ -1,0 +1,192 @@
+package accounts
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// inWords explains to an account holder how a request was decided, how it ended and what it cost.
+func inWords(e *event.ExplainAnswer) string {
+	w := &wording{ExplainAnswer: e, v: e.GetVerdict(), key: plan.QuotaKey(e.QuotaKey).String()}
+	if w.v.GetDecision() == event.Decision_ADMITTED {
+		w.counted()
+		w.ended()
+	} else {
+		w.say("Refused: %s.", w.refusal())
+		w.say("It was not counted and cost nothing.")
+	}
+	if !e.Anonymous {
+		w.say("Limits and prices are those of the price book of %s.", dayOf(e.BookMs))
+		w.say("It was made with %s.", keyInWords(e.Key))
+	}
+	if w.v.GetDecision() == event.Decision_ADMITTED {
+		w.say("The counter was %s before it and %s after it.", figure(e.UsedBefore), figure(e.UsedAfter))
+	}
+	place := fmt.Sprintf("The journal %s has it in message %d at place %d", e.Stream, e.Sequence, e.Index)
+	if e.SettlementSequence != 0 {
+		place += fmt.Sprintf(", and its end in message %d", e.SettlementSequence)
+	}
+	w.say("%s.", place)
+	return strings.Join(w.sentences, " ")
+}
+
+// wording gathers the sentences of an explanation.
+type wording struct {
+	*event.ExplainAnswer
+	v         *event.Verdict
+	key       string // the quota key
+	sentences []string
+}
+
+func (w *wording) say(format string, args ...any) {
+	w.sentences = append(w.sentences, fmt.Sprintf(format, args...))
+}
+
+// counted says as which request of its month an admitted one was counted.
+func (w *wording) counted() {
+	month := time.UnixMilli(w.TimeMs).UTC().Format("January 2006")
+	switch {
+	case w.Anonymous:
+		w.say("Quick paste %s of %s that this network may make without a key in %s.",
+			figure(w.UsedAfter), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
+	case w.v.Limit == plan.Unlimited:
+		w.say("Request %s of %s in %s, which has no limit on the %s plan.", figure(w.UsedAfter), w.key, month, tierTitle(w.v.Tier))
+	default:
+		w.say("Request %s of %s of %s in %s.", figure(w.UsedAfter), figure(w.v.Limit), w.key, month)
+	}
+}
+
+// ended says how an admitted request ended, and what it cost in the end.
+func (w *wording) ended() {
+	switch w.Settlement {
+	case "open":
+		w.say("It is under way: the journal does not have its end yet.")
+	case "void":
+		w.say("It failed or was not carried out, so it was given back: it is not counted any more and cost nothing.")
+		return
+	case "waived":
+		w.say("It was given back, because nobody had confirmed within two minutes that it was carried out. It was confirmed later, " +
+			"when neither the quota nor the credits covered it. So it is not charged.")
+		return
+	case "served_unsettled":
+		w.say("Nobody confirmed its end within two minutes, so it counts as served.")
+	}
+	if w.ChargedLate {
+		w.say("It was given back, because nobody had confirmed within two minutes that it was carried out. It was confirmed later, " +
+			"and counted then.")
+	}
+	w.paid()
+}
+
+func (w *wording) paid() {
+	switch {
+	case w.ReturnedSequence != 0:
+		w.say("The quota was used up, and credits paid for it. Then another request failed and was given back, which made room in the "+
+			"quota (message %d): the credits came back, and it is free.", w.ReturnedSequence)
+	case w.Charge == event.ChargeSource_CHARGE_CREDITS:
+		w.say("The quota was used up, so it cost %s credits, paid from %s.", endpoint.Credits(w.CostMicros), w.grants())
+		if w.v.GetCharge() == w.Charge {
+			w.say("After it %s credits were left.", endpoint.Credits(w.v.GetBalanceMicros()))
+		}
+	case w.Charge == event.ChargeSource_CHARGE_QUOTA && !w.Anonymous:
+		w.say("It was within the quota and cost nothing.")
+	default:
+		w.say("It cost nothing.")
+	}
+}
+
+// grants names the grants that paid, and how much each paid where there are several.
+func (w *wording) grants() string {
+	if len(w.Grants) == 1 {
+		return fmt.Sprintf("grant “%s”", w.Grants[0].Reason)
+	}
+	parts := make([]string, 0, len(w.Grants))
+	for _, g := range w.Grants {
+		parts = append(parts, fmt.Sprintf("grant “%s” (%s)", g.Reason, endpoint.Credits(g.AmountMicros)))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// refusal says why a request was refused.
+func (w *wording) refusal() string {
+	limit := fmt.Sprintf("%s of %s requests of %s", figure(w.UsedBefore), figure(w.v.GetLimit()), w.key)
+	const held = ", and calls under way held what was left"
+	switch w.v.GetDecision() {
+	case event.Decision_QUOTA_EXHAUSTED:
+		month := time.UnixMilli(w.TimeMs).UTC().Format("January 2006")
+		switch {
+		case w.v.Held:
+			return limit + " in " + month + " were counted" + held
+		case w.PriceMicros == 0:
+			return fmt.Sprintf("%s in %s were used, and the %s plan sells no more of them", limit, month, tierTitle(w.v.Tier))
+		}
+		return fmt.Sprintf("%s in %s were used, and the balance was below the price of one more, %s credits", limit, month, endpoint.Credits(w.PriceMicros))
+	case event.Decision_PLAN_UPGRADE_REQUIRED:
+		return fmt.Sprintf("%s is not available on the %s plan", w.key, tierTitle(w.v.Tier))
+	case event.Decision_ANONYMOUS_LIMIT:
+		return fmt.Sprintf("this network had made %s of %s quick pastes without a key in %s", figure(w.UsedBefore), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
+	case event.Decision_INVALID_KEY:
+		return "the API key was not valid"
+	case event.Decision_ACCOUNT_SUSPENDED:
+		return "the account was suspended"
+	case event.Decision_TOO_MANY_FAILURES:
+		return "more than 100 calls had failed within a minute"
+	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
+		return "another call with the same Idempotency-Key was under way"
+	case event.Decision_IDEMPOTENCY_SERVED:
+		return "another call with the same Idempotency-Key had been served, whose answer stands for this one"
+	case event.Decision_IDEMPOTENCY_OTHER:
+		return "the Idempotency-Key stood for another path or query"
+	case event.Decision_KEY_SCOPE:
+		return fmt.Sprintf("%s is not among the key's scopes", w.key)
+	case event.Decision_KEY_QUOTA_EXHAUSTED:
+		if w.v.Held {
+			return fmt.Sprintf("the key has a limit of its own, %s requests of %s a month", figure(w.v.KeyLimit), w.key) + held
+		}
+		return fmt.Sprintf("the key has a limit of its own, %s requests of %s a month, which was reached", figure(w.v.KeyLimit), w.key)
+	case event.Decision_SPENDING_CAP_REACHED:
+		whose := "account"
+		if w.v.KeyCap {
+			whose = "key"
+		}
+		passed := fmt.Sprintf("the price of one more, %s credits, would have passed the %s's spending cap of %s credits %s",
+			endpoint.Credits(w.PriceMicros), whose, endpoint.Credits(w.v.Cap.GetAmountMicros()), capPeriod(w.v.Cap.GetPeriod()))
+		if w.v.Held {
+			passed += held
+		}
+		return passed
+	case event.Decision_DECISION_UNSPECIFIED, event.Decision_ADMITTED:
+	}
+	return "the decision was " + DecisionName(w.v)
+}
+
+func capPeriod(p event.CapPeriod) string {
+	switch p {
+	case event.CapPeriod_CAP_DAY:
+		return "a day"
+	case event.CapPeriod_CAP_MONTH:
+		return "a month"
+	case event.CapPeriod_CAP_TOTAL, event.CapPeriod_CAP_NONE:
+	}
+	return "in total"
+}
+
+func figure[N int64 | uint64](n N) string { return pages.Number(int64(n)) }
+
+func tierTitle(tier uint32) string { return plan.Tier(tier).Title() }
+
+func dayOf(millis int64) string { return time.UnixMilli(millis).UTC().Format("2 January 2006") }
+
+func keyInWords(number uint32) string {
+	if number == 0 {
+		return "the default key"
+	}
+	return "key " + apikey.ID(number)
+}

@@ -1,0 +1,505 @@
+package accounts
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+// docs/api.md, Limits.
+const (
+	maxKeys       = 20
+	keyNameChars  = 100
+	maxKeyQuota   = 1_000_000_000 // requests a month
+	maxKeyOverlap = 7 * endpoint.Day
+)
+
+// PathKey is the number of the key in the path, 404 for text that names none.
+func PathKey(c *endpoint.Call) (uint32, error) {
+	number, ok := apikey.ParseID(c.Params("id"))
+	if !ok {
+		return 0, endpoint.NotFound()
+	}
+	return number, nil
+}
+
+// apiKeyView is a key as its owner sees it.
+type apiKeyView struct {
+	ID          string                  `json:"id"`
+	Name        string                  `json:"name"`
+	Prefix      string                  `json:"prefix"`
+	Scopes      []string                `json:"scopes"` // null: all
+	CreatedAt   string                  `json:"createdAt"`
+	LastUsedAt  *string                 `json:"lastUsedAt"`
+	ExpiresAt   *string                 `json:"expiresAt"`
+	RevokedAt   *string                 `json:"revokedAt"`
+	ReplacedBy  *string                 `json:"replacedBy"`
+	Quotas      map[string]uint32       `json:"quotas"`
+	SpendingCap *capView                `json:"spendingCap"`
+	Usage       map[string]keyCountView `json:"usage"`
+}
+
+type capView struct {
+	Amount  string  `json:"amount"`
+	Period  string  `json:"period"`
+	Spent   string  `json:"spent"`
+	ResetAt *string `json:"resetAt"` // null: of a total
+}
+
+type keyCountView struct {
+	Used         uint64 `json:"used"`
+	Overage      uint64 `json:"overage"`
+	CreditsSpent string `json:"creditsSpent"`
+}
+
+func viewAPIKey(k *event.ApiKey) apiKeyView {
+	out := apiKeyView{
+		ID: apikey.ID(k.Number), Name: k.Name, Prefix: k.Prefix, CreatedAt: endpoint.FormatTime(k.CreatedMs),
+		LastUsedAt: endpoint.OptionalTime(k.LastUsedMs), ExpiresAt: endpoint.OptionalTime(k.ExpiresMs), RevokedAt: endpoint.OptionalTime(k.RevokedMs),
+		Quotas: make(map[string]uint32, len(k.Quotas)), SpendingCap: viewCap(k.Cap), Usage: make(map[string]keyCountView, len(k.Usage)),
+	}
+	for _, scope := range k.Scopes {
+		out.Scopes = append(out.Scopes, plan.QuotaKey(scope).String())
+	}
+	if k.Replaced {
+		out.ReplacedBy = new(apikey.ID(k.ReplacedBy))
+	}
+	for _, q := range k.Quotas {
+		out.Quotas[plan.QuotaKey(q.QuotaKey).String()] = q.Limit
+	}
+	for _, u := range k.Usage {
+		out.Usage[plan.QuotaKey(u.QuotaKey).String()] = keyCountView{
+			Used: u.Used, Overage: u.Overage, CreditsSpent: endpoint.Credits(u.SpentMicros),
+		}
+	}
+	return out
+}
+
+func viewCap(c *event.CapStatus) *capView {
+	if c == nil {
+		return nil
+	}
+	return &capView{
+		Amount: endpoint.Credits(c.Cap.GetAmountMicros()), Period: endpoint.CapPeriodName(c.Cap.GetPeriod()), Spent: endpoint.Credits(c.SpentMicros),
+		ResetAt: endpoint.OptionalTime(c.ResetMs),
+	}
+}
+
+type keysView struct {
+	endpoint.Success
+	Keys        []apiKeyView `json:"keys"`
+	SpendingCap *capView     `json:"spendingCap"`
+}
+
+// listKeys answers with the keys of the account, the default key first, and with its spending cap.
+func (s *Accounts) listKeys(c *endpoint.Call) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewKeys(u))
+}
+
+func ViewKeys(u *event.UsageAnswer) keysView {
+	out := keysView{Success: endpoint.Succeeded(), Keys: make([]apiKeyView, 0, len(u.Keys)), SpendingCap: viewCap(u.Cap)}
+	for _, k := range u.Keys {
+		out.Keys = append(out.Keys, viewAPIKey(k))
+	}
+	return out
+}
+
+type madeKeyView struct {
+	endpoint.Success
+	APIKey          string     `json:"apiKey"`
+	Key             apiKeyView `json:"key"`
+	OldKeyExpiresAt string     `json:"oldKeyExpiresAt,omitempty"`
+}
+
+// createKey makes a further key. Its text is shown this once, and again under the same Idempotency-Key.
+func (s *Accounts) createKey(c *endpoint.Call) error {
+	made, err := s.FurtherKey(c)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusCreated, made)
+}
+
+// FurtherKey makes the key that the body describes.
+func (s *Accounts) FurtherKey(c *endpoint.Call) (*madeKeyView, error) {
+	rules, err := readKeyRules(c.Fields, s.Now(), true)
+	if err != nil {
+		return nil, err
+	}
+	key := s.NewKey(c, c.Who.Account)
+	rotation := s.Rotation(key)
+	made, _, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
+		Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, Rules: rules,
+	}}})
+	return made, err
+}
+
+// ownCommand is a command about the account of the session.
+func (s *Accounts) ownCommand(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
+	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(c.Who.Account), c.Idem, c.Hash
+	return s.Command(c, cmd)
+}
+
+// makeFurtherKey has billing carry out a command that makes a key.
+func (s *Accounts) makeFurtherKey(c *endpoint.Call, key apikey.Key, cmd *event.Command) (*madeKeyView, *event.CommandOutcome, error) {
+	o, err := s.ownCommand(c, cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.Key == nil {
+		return nil, nil, endpoint.Unavailable(endpoint.ErrUnknownOutcome)
+	}
+	key.Number, o.KeyVersion = o.Key.Number, o.Key.Version
+	if key, err = s.MadeKey(c, key, o); err != nil {
+		return nil, nil, err
+	}
+	out := &madeKeyView{Success: endpoint.Succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key)}
+	if o.OldKeyExpiresMs != 0 {
+		out.OldKeyExpiresAt = endpoint.FormatTime(o.OldKeyExpiresMs)
+	}
+	return out, o, nil
+}
+
+type keyChangedView struct {
+	endpoint.Success
+	Key apiKeyView `json:"key"`
+}
+
+// updateKey changes what the body names of a key.
+func (s *Accounts) updateKey(c *endpoint.Call) error { return s.answerKey(c, s.ChangedKey) }
+
+func (s *Accounts) ChangedKey(c *endpoint.Call) (*event.ApiKey, error) {
+	rules, err := readKeyRules(c.Fields, s.Now(), false)
+	if err != nil {
+		return nil, err
+	}
+	number, err := PathKey(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.changeKey(c, &event.Command{Action: &event.Command_UpdateKey{UpdateKey: &event.UpdateKey{Key: number, Rules: rules}}})
+}
+
+// revokeKey ends a key. The outcome comes from the fold that admits requests, so that no request with the key is admitted after it.
+func (s *Accounts) revokeKey(c *endpoint.Call) error { return s.answerKey(c, s.RevokedKey) }
+
+func (s *Accounts) RevokedKey(c *endpoint.Call) (*event.ApiKey, error) {
+	number, err := PathKey(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.changeKey(c, &event.Command{Action: &event.Command_RevokeKey{RevokeKey: &event.RevokeKey{Key: number}}})
+}
+
+func (s *Accounts) changeKey(c *endpoint.Call, cmd *event.Command) (*event.ApiKey, error) {
+	o, err := s.ownCommand(c, cmd)
+	if err != nil {
+		return nil, err
+	}
+	if o.Key == nil {
+		return nil, endpoint.Unavailable(endpoint.ErrUnknownOutcome)
+	}
+	return o.Key, nil
+}
+
+// answerKey answers with the key that a change has left.
+func (s *Accounts) answerKey(c *endpoint.Call, change func(*endpoint.Call) (*event.ApiKey, error)) error {
+	key, err := change(c)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, keyChangedView{Success: endpoint.Succeeded(), Key: viewAPIKey(key)})
+}
+
+// rotateKey makes a new key in place of one that stays valid for a while.
+func (s *Accounts) rotateKey(c *endpoint.Call) error {
+	made, _, err := s.ReplacedKey(c)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, made)
+}
+
+// ReplacedKey makes a key in place of the one that the path names, which is valid until endsMs.
+func (s *Accounts) ReplacedKey(c *endpoint.Call) (made *madeKeyView, endsMs int64, err error) {
+	overlap := time.Duration(-1)
+	if err := input.ParseObject(c.Fields, input.Fields{"overlap": input.To(&overlap, overlapField)}.Set); err != nil {
+		return nil, 0, err
+	}
+	if overlap < 0 {
+		return nil, 0, httperr.InvalidField("overlap", `is required: for how long the old key stays valid, like "24h", or "0s"`)
+	}
+	number, err := PathKey(c)
+	if err != nil {
+		return nil, 0, err
+	}
+	key := s.NewKey(c, c.Who.Account)
+	rotation := s.Rotation(key)
+	made, o, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
+		Key: number, Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, OverlapMs: overlap.Milliseconds(),
+	}}})
+	if err != nil {
+		return nil, 0, err
+	}
+	return made, o.OldKeyExpiresMs, nil
+}
+
+// overlapField reads a whole number with one of s, m, h, d, from 0s to 7d.
+func overlapField(name string, v input.Value) (time.Duration, error) {
+	text, err := input.StringField(name, v)
+	if err != nil {
+		return 0, err
+	}
+	unit := time.Duration(0)
+	if text != "" {
+		switch text[len(text)-1] {
+		case 's':
+			unit = time.Second
+		case 'm', 'h', 'd':
+			unit, _ = endpoint.LifetimeUnit(text[len(text)-1])
+		}
+	}
+	var n uint64
+	if unit != 0 {
+		n, err = strconv.ParseUint(text[:len(text)-1], 10, 31)
+	}
+	if unit == 0 || err != nil || time.Duration(n) > maxKeyOverlap/unit {
+		return 0, httperr.InvalidField(name, `must be a whole number with one of s, m, h, d, from "0s" to "7d"`)
+	}
+	return time.Duration(n) * unit, nil
+}
+
+type spendingCapView struct {
+	endpoint.Success
+	SpendingCap *capView `json:"spendingCap"`
+}
+
+// setSpendingCap sets the cap of the account, or takes it away.
+func (s *Accounts) setSpendingCap(c *endpoint.Call) error {
+	set, err := s.CappedSpending(c)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, spendingCapView{Success: endpoint.Succeeded(), SpendingCap: viewCap(set)})
+}
+
+// CappedSpending sets the cap that the body has.
+func (s *Accounts) CappedSpending(c *endpoint.Call) (*event.CapStatus, error) {
+	limit := &capInput{}
+	if err := input.ParseObject(c.Fields, limit.fields("").Set); err != nil {
+		return nil, err
+	}
+	set, err := limit.read("")
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: set}}})
+	if err != nil {
+		return nil, err
+	}
+	return o.Cap, nil
+}
+
+// capInput is {amount, period} as the client wrote it.
+type capInput struct {
+	amount     *uint64 // nil: null
+	sentAmount bool
+	period     event.CapPeriod
+}
+
+func (in *capInput) fields(within string) input.Fields {
+	return input.Fields{
+		"amount": func(_ string, v input.Value) (err error) {
+			in.sentAmount = true
+			if v.Kind != input.Null {
+				in.amount, err = capAmountField(within+"amount", v)
+			}
+			return err
+		},
+		"period": func(_ string, v input.Value) error {
+			text, err := input.StringField(within+"period", v)
+			if err != nil {
+				return err
+			}
+			periods := []event.CapPeriod{event.CapPeriod_CAP_DAY, event.CapPeriod_CAP_MONTH, event.CapPeriod_CAP_TOTAL}
+			in.period, err = option(within+"period", text, periods, endpoint.CapPeriodName)
+			return err
+		},
+	}
+}
+
+// read is the cap, without an amount none.
+func (in *capInput) read(within string) (*event.SpendingCap, error) {
+	switch {
+	case !in.sentAmount:
+		return nil, httperr.InvalidField(within+"amount", "is required: credits like \"5.000000\", or null for no cap")
+	case in.amount == nil:
+		return &event.SpendingCap{}, nil
+	case in.period == event.CapPeriod_CAP_NONE:
+		return nil, httperr.InvalidField(within+"period", "is required: day, month or total")
+	}
+	return &event.SpendingCap{Period: in.period, AmountMicros: *in.amount}, nil
+}
+
+// capAmountField reads an amount of credits from 0 on.
+func capAmountField(name string, v input.Value) (*uint64, error) {
+	if v.Kind != input.String && v.Kind != input.Number {
+		return nil, httperr.InvalidField(name, "must be a decimal string like \"5.000000\", or null")
+	}
+	amount, err := plan.ParseCredits(string(v.Text))
+	if err != nil || amount < 0 || amount > maxGrant {
+		return nil, httperr.InvalidField(name, "must be from 0 to 1000000000, with at most six decimal places")
+	}
+	return new(uint64(amount)), nil
+}
+
+// readKeyRules reads what a key is made with, or what is to be changed of it.
+func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, error) {
+	r := &event.KeyRules{}
+	any, lifetime, instant := false, false, false
+	unset := func(sent *bool) { // a new key has no expiry that null could take away
+		if !create {
+			*sent, r.ExpiresMs = true, new(int64)
+		}
+	}
+	fields := input.Fields{
+		"name": func(name string, v input.Value) (err error) {
+			var text string
+			text, err = input.LineField(name, v, keyNameChars)
+			if err == nil && strings.TrimSpace(text) == "" {
+				err = httperr.InvalidField(name, fmt.Sprintf("must have 1 to %d characters", keyNameChars))
+			}
+			r.Name = &text
+			return err
+		},
+		"scopes": input.To(&r.Scopes, keyScopesField),
+		"expiresIn": func(name string, v input.Value) error {
+			if v.Kind == input.Null {
+				unset(&lifetime)
+				return nil
+			}
+			lifetime = true
+			d, err := endpoint.LifetimeField(name, v, endpoint.MaxLifetime)
+			if d == 0 {
+				r.ExpiresMs = new(int64)
+			} else {
+				r.ExpiresInMs = new(d.Milliseconds())
+			}
+			return err
+		},
+		"expiresAt": func(name string, v input.Value) error {
+			if v.Kind == input.Null {
+				unset(&instant)
+				return nil
+			}
+			instant = true
+			t, err := endpoint.InstantField(name, v, now, endpoint.MaxLifetime)
+			r.ExpiresMs = new(t.UnixMilli())
+			return err
+		},
+		"quotas":      input.To(&r.Quotas, keyQuotasField),
+		"spendingCap": input.To(&r.Cap, keyCapField),
+	}
+	err := input.ParseObject(body, func(name string, v input.Value) error {
+		any = true
+		return fields.Set(name, v)
+	})
+	switch {
+	case err != nil:
+	case lifetime && instant:
+		err = httperr.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the key expires")
+	case create && r.Name == nil:
+		err = httperr.InvalidField("name", "is required")
+	case !create && !any:
+		err = httperr.Malformed("The body must be a JSON object with at least one field to change: name, scopes, expiresIn, expiresAt, quotas, spendingCap.")
+	}
+	return r, err
+}
+
+// keyScopesField reads a list of quota keys; null is all.
+func keyScopesField(name string, v input.Value) (*event.KeyScopes, error) {
+	out := &event.KeyScopes{}
+	if v.Kind == input.Null {
+		return out, nil
+	}
+	if v.Kind != input.Array || len(v.Items) == 0 {
+		return nil, httperr.InvalidField(name, "must be a list of quota keys with at least one, or null for all")
+	}
+	for _, item := range v.Items {
+		if item.Kind != input.String {
+			return nil, httperr.InvalidField(name, "must be made of strings")
+		}
+		key, err := quotaKeyField(name, item)
+		if err != nil {
+			return nil, err
+		}
+		out.QuotaKeys = append(out.QuotaKeys, key)
+	}
+	slices.Sort(out.QuotaKeys)
+	out.QuotaKeys = slices.Compact(out.QuotaKeys)
+	return out, nil
+}
+
+// keyQuotasField reads limits by quota key; null is none.
+func keyQuotasField(name string, v input.Value) (*event.KeyQuotas, error) {
+	out := &event.KeyQuotas{}
+	if v.Kind == input.Null {
+		return out, nil
+	}
+	if v.Kind != input.Object {
+		return nil, httperr.InvalidField(name, "must be an object with a number of requests a month for each quota key, or null")
+	}
+	for _, m := range v.Members {
+		key, err := quotaKeyField(name, input.Value{Kind: input.String, Text: []byte(m.Name)})
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.ParseUint(string(m.Value.Text), 10, 32)
+		if err != nil || m.Value.Kind != input.Number || n > maxKeyQuota {
+			return nil, httperr.InvalidField(name+"."+m.Name, "must be a whole number from 0 to "+strconv.Itoa(maxKeyQuota))
+		}
+		out.Limits = append(out.Limits, &event.KeyQuota{QuotaKey: key, Limit: uint32(n)})
+	}
+	slices.SortFunc(out.Limits, func(a, b *event.KeyQuota) int { return int(a.QuotaKey) - int(b.QuotaKey) })
+	return out, nil
+}
+
+// keyCapField reads {amount, period}; null is none.
+func keyCapField(name string, v input.Value) (*event.SpendingCap, error) {
+	if v.Kind == input.Null {
+		return &event.SpendingCap{}, nil
+	}
+	if v.Kind != input.Object {
+		return nil, httperr.InvalidField(name, "must be an object with amount and period, or null")
+	}
+	in := &capInput{}
+	fields := in.fields(name + ".")
+	for _, m := range v.Members {
+		if err := fields.Set(m.Name, m.Value); err != nil {
+			return nil, err
+		}
+	}
+	return in.read(name + ".")
+}
+
+func tooManyKeys() error {
+	e := fault.New(fault.TooManyKeys, "The account has %d live API keys. Revoke one first.", maxKeys)
+	e.Limit = new(int64(maxKeys))
+	return e
+}

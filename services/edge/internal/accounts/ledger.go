@@ -1,0 +1,224 @@
+package accounts
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+const (
+	MaxTable     = 10_000 // entries of a ledger as a table
+	tablePage    = 1000   // of them that billing is asked for at a time
+	tablePages   = 50     // that one call asks for: a search may have many pages with few entries
+	requestChars = 36
+)
+
+type ledgerView struct {
+	endpoint.Success
+	Entries    []entryView `json:"entries"`
+	NextCursor *string     `json:"nextCursor"`
+	HasMore    bool        `json:"hasMore"`
+}
+
+type entryView struct {
+	ID        string  `json:"id"`
+	Time      string  `json:"time"`
+	Type      string  `json:"type"`
+	QuotaKey  *string `json:"quotaKey"`
+	Amount    string  `json:"amount"`
+	Balance   string  `json:"balance"`
+	RequestID *string `json:"requestId"`
+	Reason    *string `json:"reason"`
+}
+
+// LedgerSearch is what a caller asks of the ledger.
+type LedgerSearch struct {
+	asked event.LedgerQuery
+	to    *moment // nil: until now
+}
+
+// Fields are the parameters of a search.
+func (l *LedgerSearch) Fields() input.Fields {
+	q := &l.asked
+	return input.Fields{
+		"cursor":   input.To(&q.Cursor, endpoint.OpaqueCursor),
+		"type":     input.To(&q.Type, ledgerTypeField),
+		"quotaKey": input.To(&q.QuotaKey, quotaKeyField),
+		"from": func(name string, v input.Value) error {
+			at, err := momentField(name, v)
+			q.FromMs = at.start
+			return err
+		},
+		"to": func(name string, v input.Value) error {
+			at, err := momentField(name, v)
+			l.to = &at
+			return err
+		},
+		"requestId": input.To(&q.RequestId, requestIDField),
+		"q":         input.To(&q.Reason, input.Line(ReasonChars)),
+	}
+}
+
+// Query is the search, once its fields are read.
+func (l *LedgerSearch) Query() (*event.LedgerQuery, error) {
+	if l.to != nil {
+		if l.asked.ToMs = l.to.end; l.asked.ToMs <= l.asked.FromMs {
+			return nil, httperr.InvalidField("from", "must be before to")
+		}
+	}
+	return &l.asked, nil
+}
+
+// ledger answers with a page of the ledger in JSON, or with a table of up to MaxTable entries.
+func (s *Accounts) ledger(c *endpoint.Call) error {
+	table := wantsCSV(c)
+	most, limit := uint64(endpoint.MaxPage), uint64(endpoint.DefaultPage)
+	if table {
+		most, limit = MaxTable, MaxTable
+	}
+	search := &LedgerSearch{}
+	fields := search.Fields()
+	fields["limit"] = input.To(&limit, input.CountField(most))
+	if err := input.QueryFields(c.Ctx, fields.Set); err != nil {
+		return err
+	}
+	q, err := search.Query()
+	if err != nil {
+		return err
+	}
+	if err := s.CheckHolder(c); err != nil {
+		return err
+	}
+	if table {
+		return s.LedgerTable(c, q, int(limit))
+	}
+	q.Limit = uint32(limit)
+	page, err := s.LedgerPage(c.Who.Account, q)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewLedger(page))
+}
+
+func (s *Accounts) LedgerPage(account event.AccountID, q *event.LedgerQuery) (*event.LedgerAnswer, error) {
+	a, err := s.Query(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
+	if err != nil {
+		return nil, err
+	}
+	if a.GetLedger() == nil {
+		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
+	}
+	return a.GetLedger(), nil
+}
+
+// LedgerTable answers in CSV. Where there are more entries, the Link header leads to the rest.
+func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int) error {
+	var records [][]string
+	for asked := 1; ; asked++ {
+		q.Limit = uint32(min(limit-len(records), tablePage))
+		page, err := s.LedgerPage(c.Who.Account, q)
+		if err != nil {
+			return err
+		}
+		for _, e := range ViewLedger(page).Entries {
+			records = append(records, []string{
+				e.ID, e.Time, e.Type, endpoint.Optional(e.QuotaKey), e.Amount, e.Balance, endpoint.Optional(e.RequestID), cell(endpoint.Optional(e.Reason)),
+			})
+		}
+		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
+			break
+		}
+		if len(records) == limit || asked == tablePages {
+			c.Set(fiber.HeaderLink, "<"+s.nextTable(c, q.Cursor)+`>; rel="next"`)
+			break
+		}
+	}
+	return sendCSV(c, "ledger.csv", []string{"id", "time", "type", "quotaKey", "amount", "balance", "requestId", "reason"}, records)
+}
+
+// nextTable is the path and query of the same call that goes on behind a cursor.
+func (s *Accounts) nextTable(c *endpoint.Call, cursor []byte) string {
+	args := fasthttp.AcquireArgs()
+	defer fasthttp.ReleaseArgs(args)
+	c.Context().QueryArgs().CopyTo(args)
+	args.Set("cursor", endpoint.FormatOpaque(cursor))
+	return c.Path() + "?" + args.String()
+}
+
+func ledgerTypeField(name string, v input.Value) (event.LedgerType, error) {
+	types := []event.LedgerType{
+		event.LedgerType_LEDGER_GRANT, event.LedgerType_LEDGER_ADJUSTMENT, event.LedgerType_LEDGER_CHARGE, event.LedgerType_LEDGER_EXPIRY,
+	}
+	return option(name, string(v.Text), types, ledgerType)
+}
+
+// quotaKeyField reads the name of a quota key.
+func quotaKeyField(name string, v input.Value) (uint32, error) {
+	key, err := option(name, string(v.Text), plan.QuotaKeys(), plan.QuotaKey.String)
+	return uint32(key), err
+}
+
+// option is the one of the options that has this name in the API.
+func option[T any](field, name string, options []T, nameOf func(T) string) (found T, err error) {
+	var names []string
+	for _, o := range options {
+		if nameOf(o) == name {
+			return o, nil
+		}
+		names = append(names, nameOf(o))
+	}
+	return found, httperr.NotAnOption(field, name, names...)
+}
+
+func requestIDField(name string, v input.Value) ([]byte, error) {
+	id, err := event.ParseRequestID(strings.ToLower(string(v.Text)))
+	if err != nil || len(v.Text) != requestChars {
+		return nil, httperr.InvalidField(name, "must be the X-Request-Id of an answer")
+	}
+	return id[:], nil
+}
+
+// moment is a day or a time that a client gave, in Unix milliseconds: its beginning, and the first moment behind it. A time has no
+// length.
+type moment struct{ start, end int64 }
+
+// momentField reads a day like 2026-11-21, or a time.
+func momentField(name string, v input.Value) (moment, error) {
+	if day, err := dateField(name, v); err == nil {
+		return moment{day.UnixMilli(), day.AddDate(0, 0, 1).UnixMilli()}, nil
+	}
+	at, err := input.ParseTime(string(v.Text))
+	if err == nil && at.Before(time.Unix(0, 0)) {
+		err = errors.New("the year must be 1970 or later")
+	}
+	if err != nil {
+		return moment{}, httperr.InvalidField(name, "must be a day like 2026-11-21, or a time like 2026-11-21T12:00:00Z: "+err.Error())
+	}
+	return moment{at.UnixMilli(), at.UnixMilli()}, nil
+}
+
+func ViewLedger(l *event.LedgerAnswer) ledgerView {
+	out := ledgerView{Success: endpoint.Succeeded(), Entries: make([]entryView, 0, len(l.Entries))}
+	for _, e := range l.Entries {
+		out.Entries = append(out.Entries, entryView{
+			ID: e.Id, Time: endpoint.FormatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
+			Amount: plan.Micros(e.AmountMicros).String(), Balance: endpoint.Credits(e.BalanceMicros),
+			RequestID: endpoint.RequestIDText(e.RequestId), Reason: endpoint.OptionalText(e.Reason),
+		})
+	}
+	out.NextCursor, out.HasMore = endpoint.NextCursor(l.NextCursor)
+	return out
+}
+
+func ledgerType(t event.LedgerType) string {
+	return strings.ToLower(strings.TrimPrefix(t.String(), "LEDGER_"))
+}

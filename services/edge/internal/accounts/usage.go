@@ -1,0 +1,137 @@
+package accounts
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+)
+
+// ViewOutcome is the account after a command.
+func ViewOutcome(user *event.User, o *event.CommandOutcome) AccountView {
+	return viewDeletion(viewSuspended(ViewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)), o.SuspendedMs), o.DeletesMs, 0)
+}
+
+// usageView is dev-usage, which an admin sees too.
+type usageView struct {
+	endpoint.Success
+	Account AccountView             `json:"account"`
+	Period  periodView              `json:"period"`
+	Usage   map[string]keyUsageView `json:"usage"` // every quota key
+	Credits creditsView             `json:"credits"`
+	Storage storageView             `json:"storage"`
+	Key     *keyView                `json:"key"` // null: the account has none yet
+}
+
+type AccountView struct {
+	ID    string `json:"id"`
+	Email string `json:"email"`
+	Tier  string `json:"tier"`
+
+	SuspendedAt      string `json:"suspendedAt,omitempty"`      // left out unless it is suspended
+	SuspensionReason string `json:"suspensionReason,omitempty"` // shown to admins only
+	DeletesAt        string `json:"deletesAt,omitempty"`        // left out unless it is to be deleted
+	DeletedAt        string `json:"deletedAt,omitempty"`        // likewise, unless it is
+}
+
+type periodView struct {
+	Start string `json:"start"`
+	End   string `json:"end"`
+}
+
+type keyUsageView struct {
+	Used         uint64 `json:"used"`
+	Limit        int64  `json:"limit"`
+	Remaining    int64  `json:"remaining"`
+	Overage      uint64 `json:"overage"`
+	CreditsSpent string `json:"creditsSpent"`
+}
+
+type creditsView struct {
+	Balance         string `json:"balance"`
+	SpentThisPeriod string `json:"spentThisPeriod"`
+}
+
+type storageView struct {
+	UsedBytes    uint64 `json:"usedBytes"`
+	FreeBytes    uint64 `json:"freeBytes"`
+	AverageBytes uint64 `json:"averageBytes"`
+	OverageUSD   string `json:"overageUsd"`
+}
+
+type keyView struct {
+	Prefix    string `json:"prefix"`
+	Version   uint32 `json:"version"`
+	CreatedAt string `json:"createdAt"`
+}
+
+// ViewUsage is billing's answer as the API shows it.
+func ViewUsage(u *event.UsageAnswer, email string) usageView {
+	out := usageView{
+		Success: endpoint.Succeeded(),
+		Account: viewDeletion(viewSuspended(ViewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
+		Period:  periodView{Start: endpoint.FormatTime(u.PeriodStartMs), End: endpoint.FormatTime(u.PeriodEndMs)},
+		Usage:   make(map[string]keyUsageView, plan.KeyCount),
+		Credits: creditsView{Balance: endpoint.Credits(u.BalanceMicros), SpentThisPeriod: endpoint.Credits(u.SpentMicros)},
+		Storage: storageView{
+			UsedBytes: u.StorageUsedBytes, FreeBytes: u.StorageFreeBytes, AverageBytes: u.StorageAverageBytes,
+			OverageUSD: endpoint.Dollars(u.StorageOverageCents),
+		},
+		Key: viewKey(u),
+	}
+	for _, k := range u.Usage {
+		out.Usage[plan.QuotaKey(k.QuotaKey).String()] = keyUsageView{
+			Used: k.Used, Limit: k.Limit, Remaining: k.Remaining, Overage: k.Overage, CreditsSpent: endpoint.Credits(k.SpentMicros),
+		}
+	}
+	return out
+}
+
+func ViewAccount(id event.AccountID, email string, tier plan.Tier) AccountView {
+	return AccountView{ID: id.String(), Email: email, Tier: tier.String()}
+}
+
+// viewSuspended is the account with the time since when it is suspended, unless that is 0.
+func viewSuspended(a AccountView, sinceMs int64) AccountView {
+	if sinceMs != 0 {
+		a.SuspendedAt = endpoint.FormatTime(sinceMs)
+	}
+	return a
+}
+
+// viewDeletion is the account with the times of its deletion, unless they are 0.
+func viewDeletion(a AccountView, deletesMs, erasedMs int64) AccountView {
+	if deletesMs != 0 {
+		a.DeletesAt = endpoint.FormatTime(deletesMs)
+	}
+	if erasedMs != 0 {
+		a.DeletedAt = endpoint.FormatTime(erasedMs)
+	}
+	return a
+}
+
+func viewKey(u *event.UsageAnswer) *keyView {
+	if u.KeyVersion == 0 {
+		return nil
+	}
+	return &keyView{Prefix: u.KeyPrefix, Version: u.KeyVersion, CreatedAt: endpoint.FormatTime(u.KeyCreatedMs)}
+}
+
+// ownUsage is the usage and email of the account that calls.
+func (s *Accounts) ownUsage(c *endpoint.Call) (*event.UsageAnswer, string, error) {
+	u, err := s.CallerUsage(c)
+	if err != nil {
+		return nil, "", err
+	}
+	email, err := s.EmailOf(c.Who.Account)
+	return u, email, err
+}
+
+func (s *Accounts) devUsage(c *endpoint.Call) error {
+	u, email, err := s.ownUsage(c)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewUsage(u, email))
+}

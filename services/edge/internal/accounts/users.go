@@ -1,0 +1,510 @@
+package accounts
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/password"
+)
+
+const (
+	AccountPasswordMin = 8 // characters
+	accountPasswordMax = 128
+)
+
+// profileView is the account of the caller.
+type profileView struct {
+	endpoint.Success
+	Account profileAccount `json:"account"`
+	Key     *keyView       `json:"key"`
+
+	DeletionUndone bool `json:"deletionUndone,omitempty"` // this call has taken a deletion back
+}
+
+type profileAccount struct {
+	AccountView
+	CreatedAt string `json:"createdAt"`
+}
+
+func viewProfile(u *event.UsageAnswer, email string) profileView {
+	return profileView{
+		Success: endpoint.Succeeded(),
+		Account: profileAccount{
+			AccountView: viewDeletion(viewSuspended(ViewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
+			CreatedAt:   endpoint.FormatTime(u.CreatedMs),
+		},
+		Key: viewKey(u),
+	}
+}
+
+type Credentials struct{ Email, Password string }
+
+// readCredentials reads the body of a registration or a login. Any password may be tried at a login: one that was never
+// allowed is just a wrong one.
+func readCredentials(body []byte, shortest int) (Credentials, error) {
+	var out Credentials
+	err := input.ParseObject(body, input.Fields{
+		"email":    input.To(&out.Email, EmailField),
+		"password": input.To(&out.Password, AccountPasswordField(shortest)),
+	}.Set)
+	switch {
+	case err != nil:
+		return out, err
+	case out.Email == "":
+		return out, httperr.InvalidField("email", "is required")
+	case out.Password == "":
+		return out, httperr.InvalidField("password", "is required")
+	}
+	return out, nil
+}
+
+// EmailField checks the form of an address. No mail is sent to it.
+func EmailField(name string, v input.Value) (string, error) {
+	email, err := input.StringField(name, v)
+	if err != nil {
+		return "", err
+	}
+	if max(len(email), len(event.EmailID(email))) > event.MaxEmailBytes {
+		return "", httperr.OverLimit(name, event.MaxEmailBytes, "must have at most "+strconv.Itoa(event.MaxEmailBytes)+" bytes")
+	}
+	if !event.ValidEmail(email) {
+		return "", httperr.InvalidField(name, "must be an email address")
+	}
+	return email, nil
+}
+
+func AccountPasswordField(shortest int) func(string, input.Value) (string, error) {
+	return func(name string, v input.Value) (string, error) {
+		password, err := input.StringField(name, v)
+		if n := utf8.RuneCountInString(password); err == nil && (n < shortest || n > accountPasswordMax) {
+			err = httperr.OverLimit(name, accountPasswordMax, fmt.Sprintf("must have %d to %d characters", AccountPasswordMin, accountPasswordMax))
+		}
+		return password, err
+	}
+}
+
+func invalidCredentials() error {
+	return fault.New(fault.InvalidCredentials, "Invalid email or password")
+}
+
+func EmailTaken() error {
+	return endpoint.FailedAt("email", fault.EmailTaken, "There is an account with this email already.")
+}
+
+// registerUser makes a Free account. The user is stored first, then the account is made. Where something stops in
+// between, the same registration or a login finishes it.
+func (s *Accounts) registerUser(c *endpoint.Call) error {
+	sent, err := readCredentials(c.Fields, AccountPasswordMin)
+	if err != nil {
+		return err
+	}
+	u, email, err := s.SignUp(c, sent)
+	if err != nil {
+		return err
+	}
+	view := viewProfile(u, email)
+	view.DeletionUndone = c.Kept
+	return s.JSON(c.Ctx, fiber.StatusCreated, view)
+}
+
+// SignUp makes a Free account and opens a session of it. Of the usage it says what a new account has.
+func (s *Accounts) SignUp(c *endpoint.Call, sent Credentials) (u *event.UsageAnswer, email string, err error) {
+	err = s.Counted(c.Ctx, fault.EmailTaken, func() error {
+		u, email, err = s.makeUser(c, sent)
+		return err
+	})
+	return u, email, err
+}
+
+func (s *Accounts) makeUser(c *endpoint.Call, sent Credentials) (u *event.UsageAnswer, email string, err error) {
+	proposed, err := s.ProposeAccount(c.Idem, sent.Email)
+	if err != nil {
+		return nil, "", err
+	}
+	user, err := s.addUser(c, sent, proposed)
+	if err != nil {
+		return nil, "", err
+	}
+	create := &event.Command{
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: RegistrationHash(user, plan.Free),
+		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
+	}
+	o, err := s.Command(c, create)
+	for _, id := range c.OtherIdems { // while the secret is replaced: an edge with another one may have made the account
+		if fault.KindOf(err) != fault.EmailTaken {
+			break
+		}
+		create.IdempotencyId = id
+		o, err = s.Command(c, create)
+	}
+	if err == nil {
+		err = s.keepAccount(c, user, nil) // the registration was sent again, and opens a session too
+	}
+	if err == nil {
+		err = s.OpenSession(c.Ctx, user)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return &event.UsageAnswer{Account: user.Account, Tier: o.Tier, CreatedMs: o.TimeMs}, user.Email, nil
+}
+
+// StoreUser stores a user, or returns the one that has the email.
+func (s *Accounts) StoreUser(r *event.RegisterUser) (*event.User, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Register{Register: r}})
+	if err != nil {
+		return nil, err
+	}
+	if a.Status == event.UserStatus_USER_LIMITED {
+		return nil, s.registrationLimit(a)
+	}
+	if a.User.GetAccount() == 0 || a.Status != event.UserStatus_USER_OK && a.Status != event.UserStatus_USER_EXISTS {
+		return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
+	}
+	return a.User, nil
+}
+
+// addUser stores a user, or returns the one of the same email and password.
+func (s *Accounts) addUser(c *endpoint.Call, sent Credentials, proposed event.AccountID) (*event.User, error) {
+	hash, err := s.registrationHashes.Hash(s.ctx, sent.Password)
+	if err != nil {
+		return nil, err
+	}
+	source, others := s.registrationSource(c)
+	user, err := s.StoreUser(&event.RegisterUser{
+		Email: sent.Email, Account: uint64(proposed), PasswordHash: string(hash), Source: source, OtherSources: others,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if user.PasswordHash == string(hash) {
+		return user, nil // stored just now: hashes are salted
+	}
+	same := false
+	if user.PasswordHash != "" {
+		// This opens a session as a login does, and is limited as one.
+		if same, err = s.tryPassword(c, s.registrationHashes, user, sent); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case same:
+		return user, nil
+	case user.Account == uint64(proposed): // only under the same Idempotency-Key, see ProposeAccount
+		return nil, endpoint.IdempotencyMismatch()
+	}
+	return nil, EmailTaken()
+}
+
+// registrationSource is the keyed hash of the network that a registration comes from: an IPv4 /24 or an IPv6 /48. Whoever has
+// one address has the others of it, or can get them. others are its hashes under the other secrets that are accepted.
+func (s *Accounts) registrationSource(c *endpoint.Call) (source uint64, others []uint64) {
+	network := neighbourhoodBytes(s.http.Source(c.Ctx))
+	for _, id := range s.secret.OtherNetworks(network) {
+		others = append(others, uint64(id))
+	}
+	return uint64(s.secret.Network(network)), others
+}
+
+// neighbourhoodBytes are those of a source's address that it shares with its neighbourhood; none where it has no address.
+func neighbourhoodBytes(source netip.Addr) []byte {
+	network := httpin.Neighbourhood(source)
+	return network.Addr().AsSlice()[:max(0, network.Bits()/8)]
+}
+
+func (s *Accounts) registrationLimit(a *event.UserAnswer) error {
+	now := s.Now()
+	wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
+	e := fault.New(fault.RegistrationLimit, "Limit of %d new accounts a day for one network reached. Try again tomorrow.", a.Limit)
+	e.Limit, e.RetryAfter, e.ResetMs = &a.Limit, int(wait), a.ResetMs
+	return e
+}
+
+// ProposeAccount draws the account that a registration makes. Under an Idempotency-Key it is always the same one for an
+// email, and of the same partition for all emails, since the fold of that partition remembers the key. An account that was made
+// so and is erased is none of them: nobody may get its id.
+func (s *Accounts) ProposeAccount(idem []byte, email string) (event.AccountID, error) {
+	if len(idem) == 0 {
+		return event.NewAccountID(), nil
+	}
+	for id := range s.accountsFor(idem, email) {
+		switch u, err := s.Usage(id); {
+		case fault.KindOf(err) == fault.NotFound, err == nil && u.ErasedMs == 0:
+			return id, nil
+		case err != nil:
+			return 0, err
+		}
+	}
+	return 0, endpoint.Unavailable(errProposals)
+}
+
+var errProposals = errors.New("each account that an Idempotency-Key may make was erased")
+
+// mostProposals is how many accounts one Idempotency-Key may make of an email, one after the other.
+const mostProposals = 16
+
+// accountsFor are the accounts that an Idempotency-Key may make, always in the same order.
+func (s *Accounts) accountsFor(idem []byte, email string) iter.Seq[event.AccountID] {
+	want := event.Partition(idem, s.partitions)
+	seed := append([]byte(event.EmailID(email)), idem...)
+	return func(yield func(event.AccountID) bool) {
+		proposals := 0
+		for i := uint32(0); proposals < mostProposals; i++ {
+			id := s.secret.NewAccountID(binary.BigEndian.AppendUint32(slices.Clone(seed), i))
+			if event.AccountPartition(id, s.partitions) != want {
+				continue
+			}
+			if proposals++; !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// RegistrationHash is the hash that registrations under one Idempotency-Key are compared by. It goes to a journal that is
+// kept for ever, so that it must not be made of the email or the password. The account stands for the email.
+func RegistrationHash(user *event.User, tier plan.Tier) uint64 {
+	return event.BodyHash(event.AccountID(user.Account).Bytes(), []byte(tier.String()))
+}
+
+// Command has billing execute an account command, and turns its refusals into errors.
+func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
+	id := c.ID()
+	cmd.RequestId = id[:]
+	if c.Admin != "" {
+		cmd.Admin = &event.AdminAction{Token: c.Admin}
+	}
+	o, err := s.bus.Command(s.ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	if o.Replayed {
+		c.Set(endpoint.HeaderReplayed, "true")
+	}
+	switch o.Status {
+	case event.CommandStatus_COMMAND_OK:
+		return o, nil
+	case event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND:
+		return nil, endpoint.NotFound()
+	case event.CommandStatus_COMMAND_ACCOUNT_EXISTS:
+		return nil, EmailTaken()
+	case event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS:
+		return nil, endpoint.FailedAt("amount", fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
+	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
+		return nil, endpoint.IdempotencyMismatch()
+	case event.CommandStatus_COMMAND_KEY_NOT_FOUND:
+		return nil, fault.New(fault.NotFound, "Not found: the account has no such API key, or it has ended or was replaced.")
+	case event.CommandStatus_COMMAND_TOO_MANY_KEYS:
+		return nil, tooManyKeys()
+	case event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND:
+		return nil, endpoint.NotFound()
+	case event.CommandStatus_COMMAND_TOO_MANY_WEBHOOKS:
+		return nil, tooManyWebhooks()
+	case event.CommandStatus_COMMAND_WEBHOOK_INVALID:
+		return nil, balanceRequired() // all else was checked before
+	case event.CommandStatus_COMMAND_INVALID:
+		switch cmd.Action.(type) {
+		case *event.Command_Note:
+			return o, nil // it is stored, by instances of billing of which some don't know notes yet
+		case *event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
+			*event.Command_SetSpendingCap:
+			return nil, endpoint.Unavailable(ErrOldRules) // what they name was checked before
+		case *event.Command_Suspend, *event.Command_Resume, *event.Command_DeleteAccount, *event.Command_KeepAccount,
+			*event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
+			return nil, endpoint.Unavailable(ErrOldRules)
+		}
+		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")
+	}
+	return nil, endpoint.ErrUnknownOutcome
+}
+
+var ErrOldRules = errors.New("some instances of billing are of a version that does not know this command")
+
+// login opens a session.
+func (s *Accounts) login(c *endpoint.Call) error {
+	sent, err := readCredentials(c.Fields, 1)
+	if err != nil {
+		return err
+	}
+	u, email, err := s.SignIn(c, sent)
+	if err != nil {
+		return err
+	}
+	view := viewProfile(u, email)
+	view.DeletionUndone = c.Kept
+	return s.JSON(c.Ctx, fiber.StatusOK, view)
+}
+
+// SignIn opens a session. It takes as long for an email that nobody has.
+func (s *Accounts) SignIn(c *endpoint.Call, sent Credentials) (u *event.UsageAnswer, email string, err error) {
+	var user *event.User
+	err = s.Counted(c.Ctx, fault.InvalidCredentials, func() error {
+		user, err = s.checkCredentials(c, sent)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	u, err = s.Usage(event.AccountID(user.Account))
+	if fault.KindOf(err) == fault.NotFound {
+		// The registration stopped half way. It is finished here.
+		u, err = s.finishRegistration(c, user)
+	}
+	if err == nil {
+		err = s.keepAccount(c, user, u)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.OpenSession(c.Ctx, user); err != nil {
+		return nil, "", err
+	}
+	return u, user.Email, nil
+}
+
+func (s *Accounts) checkCredentials(c *endpoint.Call, sent Credentials) (*event.User, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: sent.Email}}})
+	if err != nil {
+		return nil, err
+	}
+	user := a.User
+	if a.Status != event.UserStatus_USER_OK {
+		user = nil
+	}
+	right, err := s.tryPassword(c, s.signInHashes, user, sent)
+	if err == nil && !right {
+		err = invalidCredentials()
+	}
+	return user, err
+}
+
+// tryPassword tells whether the password is the user's. Its limits, its answer and its time are the same for an address that
+// nobody has, where user is nil, and for one whose user has no password.
+func (s *Accounts) tryPassword(c *endpoint.Call, hashes *password.Hasher, user *event.User, sent Credentials) (right bool, err error) {
+	try, err := s.GuessPassword(c, sent.Email)
+	if err != nil {
+		return false, err
+	}
+	if user.GetPasswordHash() == "" {
+		_, err = hashes.Hash(s.ctx, sent.Password) // the same work as a check
+	} else {
+		right, err = hashes.Check(s.ctx, []byte(user.PasswordHash), sent.Password)
+	}
+	switch {
+	case err != nil:
+		try.Undecided()
+	case right:
+		try.Right()
+	}
+	return right, err
+}
+
+func (s *Accounts) finishRegistration(c *endpoint.Call, user *event.User) (*event.UsageAnswer, error) {
+	_, err := s.Command(c, &event.Command{
+		Account: user.Account, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
+	})
+	if err != nil && fault.KindOf(err) != fault.EmailTaken { // taken: another login was faster
+		return nil, err
+	}
+	return s.Usage(event.AccountID(user.Account))
+}
+
+// logout closes the session where there is one.
+func (s *Accounts) logout(c *endpoint.Call) error {
+	if err := s.SignOut(c); err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+}
+
+func (s *Accounts) SignOut(c *endpoint.Call) error {
+	if token := s.SessionToken(c.Ctx); token != "" {
+		_, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CloseSession{
+			CloseSession: &event.CloseSession{SessionHash: apikey.HashToken(token)},
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	s.SetSessionCookie(c.Ctx, "", 0)
+	return nil
+}
+
+func (s *Accounts) profile(c *endpoint.Call) error {
+	u, email, err := s.ownUsage(c)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, viewProfile(u, email))
+}
+
+// EmailOf is the email of an account, "" where it has none.
+func (s *Accounts) EmailOf(account event.AccountID) (string, error) {
+	user, err := s.UserOf(account)
+	return user.GetEmail(), err
+}
+
+// UserOf is the user of an account, nil where there is none.
+func (s *Accounts) UserOf(account event.AccountID) (*event.User, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Account: uint64(account)}}})
+	if err != nil {
+		return nil, err
+	}
+	if a.Status != event.UserStatus_USER_OK {
+		return nil, nil
+	}
+	return a.User, nil
+}
+
+// NewKeyView is a key that was made, shown this once.
+type NewKeyView struct {
+	endpoint.Success
+	APIKey string  `json:"apiKey"`
+	Key    keyView `json:"key"`
+}
+
+// regenerateKey makes a new key the only one.
+func (s *Accounts) regenerateKey(c *endpoint.Call) error {
+	made, err := s.MakeKey(c, c.Who.Account)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, made)
+}
+
+// MakeKey makes a new key the account's only one. The outcome comes from the fold that admits requests, so that no request with the
+// old key is admitted after it.
+func (s *Accounts) MakeKey(c *endpoint.Call, account event.AccountID) (*NewKeyView, error) {
+	key := s.NewKey(c, account)
+	o, err := s.Command(c, &event.Command{
+		Account: uint64(account), IdempotencyId: c.Idem, BodyHash: c.Hash,
+		Action: &event.Command_RotateKey{RotateKey: s.Rotation(key)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if key, err = s.MadeKey(c, key, o); err != nil {
+		return nil, err
+	}
+	text := s.secret.Format(key)
+	return &NewKeyView{
+		Success: endpoint.Succeeded(), APIKey: text,
+		Key: keyView{Prefix: apikey.Prefix(text), Version: o.KeyVersion, CreatedAt: endpoint.FormatTime(o.KeyCreatedMs)},
+	}, nil
+}

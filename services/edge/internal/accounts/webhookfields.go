@@ -1,0 +1,98 @@
+package accounts
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"quire.dev/pkg/alert"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+const maxThresholds = 10
+
+// webhookDraft is the body of a creation or a change. What is nil was not sent.
+type webhookDraft struct {
+	url   *string
+	rules *event.SetWebhook
+}
+
+func readWebhook(body []byte) (d webhookDraft, err error) {
+	d.rules = &event.SetWebhook{}
+	err = input.ParseObject(body, input.Fields{
+		"url": func(name string, v input.Value) error {
+			text, err := input.StringField(name, v)
+			d.url = &text
+			return err
+		},
+		"events": func(name string, v input.Value) error {
+			events, err := eventsField(name, v)
+			d.rules.Events = &events
+			return err
+		},
+		"thresholds":   input.To(&d.rules.Thresholds, thresholdsField),
+		"balanceBelow": input.To(&d.rules.BalanceBelowMicros, balanceBelowField),
+	}.Set)
+	return d, err
+}
+
+// eventsField reads the names of events as the bits of their types.
+func eventsField(name string, v input.Value) (bits uint32, err error) {
+	if v.Kind != input.Array || len(v.Items) == 0 {
+		return 0, httperr.InvalidField(name, "must be a list of one event or more")
+	}
+	var names []string
+	for _, t := range alert.Types() {
+		names = append(names, alert.TypeName(t))
+	}
+	for _, item := range v.Items {
+		i := slices.Index(names, string(item.Text))
+		if item.Kind != input.String || i < 0 {
+			return 0, httperr.NotAnOption(name, string(item.Text), names...)
+		}
+		bits |= alert.Bit(alert.Types()[i])
+	}
+	return bits, nil
+}
+
+// thresholdsField reads percents. Null stands for the default.
+func thresholdsField(name string, v input.Value) (*event.Percents, error) {
+	out := &event.Percents{}
+	if v.Kind == input.Null {
+		return out, nil
+	}
+	why := fmt.Sprintf("must be a list of 1 to %d whole numbers from 1 to 100", maxThresholds)
+	if v.Kind != input.Array || len(v.Items) == 0 {
+		return nil, httperr.InvalidField(name, why)
+	}
+	for _, item := range v.Items {
+		n, err := strconv.ParseUint(string(item.Text), 10, 32)
+		if item.Kind != input.Number || err != nil || n < 1 || n > 100 {
+			return nil, httperr.InvalidField(name, why)
+		}
+		out.Values = append(out.Values, uint32(n))
+	}
+	slices.Sort(out.Values)
+	if out.Values = slices.Compact(out.Values); len(out.Values) > maxThresholds {
+		return nil, httperr.OverLimit(name, maxThresholds, why)
+	}
+	return out, nil
+}
+
+// balanceBelowField reads an amount of credits. Null stands for none.
+func balanceBelowField(name string, v input.Value) (*uint64, error) {
+	if v.Kind == input.Null {
+		return new(uint64), nil
+	}
+	amount, err := AmountField(name, v)
+	if err == nil && amount < 0 {
+		err = httperr.InvalidField(name, "must be above zero")
+	}
+	return new(uint64(amount)), err
+}
+
+func balanceRequired() error {
+	return httperr.InvalidField("balanceBelow", "is required with the event balance.low")
+}

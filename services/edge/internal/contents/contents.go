@@ -1,0 +1,230 @@
+// Package contents stores what documents are made of, inline or as blobs, and reads it: a damaged blob never comes as a whole one.
+package contents
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"log/slog"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
+)
+
+// Store has the contents of documents. It is safe for concurrent use.
+type Store struct {
+	ctx        context.Context // of readers that outlive a call, and of deletions
+	blobs      blob.Store
+	partitions int // of every journal
+	log        *slog.Logger
+	whole      *wholeBlobs
+}
+
+// New is the contents that are inline and in blobs.
+func New(ctx context.Context, blobs blob.Store, partitions int, log *slog.Logger) *Store {
+	return &Store{ctx: ctx, blobs: blobs, partitions: partitions, log: log, whole: newWholeBlobs(blobs)}
+}
+
+const blobTimeout = 60 * time.Second
+
+// NewKey is a new key for the content of an item: <domain>/<partition>/<item>/<random>.
+func (s *Store) NewKey(d event.Domain, item string) string {
+	var b [8]byte
+	rand.Read(b[:])
+	return string(d) + "/" + strconv.Itoa(event.ItemPartition(item, s.partitions)) + "/" + item + "/" + hex.EncodeToString(b[:])
+}
+
+// Hashed is an event's content with room for its hash.
+type Hashed struct {
+	event.Content
+	sum [sha256.Size]byte
+}
+
+// Put makes an event's content of text, which belongs to out then: inline, or a blob where it is too large for that.
+func (s *Store) Put(ctx context.Context, d event.Domain, item string, text []byte, out *Hashed) error {
+	out.sum = sha256.Sum256(text)
+	out.SizeBytes, out.Sha256 = uint64(len(text)), out.sum[:]
+	if len(text) <= event.InlineContentBytes {
+		out.Inline = text
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
+	defer cancel()
+	key := s.NewKey(d, item)
+	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(text), int64(len(text))); err != nil {
+		s.Drop(key)
+		return endpoint.Unavailable(fmt.Errorf("store content: %w", err))
+	}
+	out.Blob = key
+	return nil
+}
+
+// Drop deletes a blob that no document names. Where that fails, the sweeper deletes it later.
+func (s *Store) Drop(key string) {
+	if key == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, blobTimeout)
+	defer cancel()
+	if err := s.blobs.Delete(ctx, key); err != nil {
+		s.log.Warn("could not delete an unused blob", "blob", key, "error", err)
+	}
+}
+
+// Open opens length bytes of a document's content from offset, or the rest where length is -1. The caller closes
+// it.
+func (s *Store) Open(ctx context.Context, content *event.Content, offset, length int64) (io.ReadCloser, error) {
+	if content.GetBlob() == "" {
+		rest := content.GetInline()[min(offset, int64(len(content.GetInline()))):]
+		if length >= 0 && length < int64(len(rest)) {
+			rest = rest[:length]
+		}
+		return io.NopCloser(bytes.NewReader(rest)), nil
+	}
+	r, _, err := s.blobs.Get(ctx, content.Blob, offset, length)
+	if err != nil {
+		return nil, endpoint.Unavailable(fmt.Errorf("open content: %w", err))
+	}
+	return checked(r, content, offset, length), nil
+}
+
+// checked has the bytes of a whole blob compared with their hash. A part has no hash.
+func checked(r io.ReadCloser, content *event.Content, offset, length int64) io.ReadCloser {
+	if size := int64(content.SizeBytes); offset == 0 && (length < 0 || length == size) {
+		return &checkedReader{ReadCloser: r, hash: sha256.New(), left: size, want: content.Sha256}
+	}
+	return r
+}
+
+// errDamaged comes in place of the end of a blob whose bytes are not those that were stored.
+var errDamaged = errors.New("the stored content is damaged")
+
+// checkedReader reads a whole blob. It holds back the end until the hash is right, so that a client sees a damaged blob as
+// an answer that was cut off, and never as a whole one.
+type checkedReader struct {
+	io.ReadCloser
+	hash hash.Hash
+	left int64 // bytes until the end
+	want []byte
+}
+
+func (c *checkedReader) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.hash.Write(p[:n])
+	c.left -= int64(n)
+	ended := c.left <= 0 || errors.Is(err, io.EOF)
+	if ended && (c.left != 0 || !bytes.Equal(c.hash.Sum(nil), c.want)) {
+		return 0, errDamaged
+	}
+	return n, err
+}
+
+// Load reads all of a content into memory.
+func (s *Store) Load(ctx context.Context, content *event.Content) ([]byte, error) {
+	if content.GetBlob() == "" {
+		return content.GetInline(), nil
+	}
+	return s.LoadBeginning(ctx, content, int64(content.SizeBytes))
+}
+
+// LoadBeginning reads the first size bytes of a content into memory.
+func (s *Store) LoadBeginning(ctx context.Context, content *event.Content, size int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
+	defer cancel()
+	r, err := s.Open(ctx, content, 0, size)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	out := make([]byte, size)
+	if _, err := io.ReadFull(r, out); err != nil {
+		return nil, endpoint.Unavailable(fmt.Errorf("read content: %w", err))
+	}
+	return out, nil
+}
+
+// DeletedSince is NotFound for a content that was deleted after its document was read, and err otherwise.
+func DeletedSince(err error) error {
+	if errors.Is(err, blob.ErrNotFound) {
+		return endpoint.NotFound()
+	}
+	return err
+}
+
+// escapingReader is a stream as the inside of a JSON string, between the JSON before and after it. It splits no UTF-8
+// sequence, and holds one chunk at a time.
+type escapingReader struct {
+	source  io.ReadCloser
+	pending []byte // ready to be read
+	after   []byte
+	raw     []byte // the chunk; its first carried bytes are the start of a sequence
+	carried int
+	left    int64 // bytes that must still come from source
+	ended   bool
+}
+
+const escapeChunk = 32 << 10
+
+func NewEscapingReader(before []byte, source io.ReadCloser, size int64, after []byte) *escapingReader {
+	return &escapingReader{source: source, pending: before, after: after, raw: make([]byte, escapeChunk), left: size}
+}
+
+func (e *escapingReader) Read(p []byte) (int, error) {
+	for len(e.pending) == 0 {
+		if e.ended {
+			return 0, io.EOF
+		}
+		if err := e.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, e.pending)
+	e.pending = e.pending[n:]
+	return n, nil
+}
+
+func (e *escapingReader) next() error {
+	n, err := e.source.Read(e.raw[e.carried:])
+	e.left -= int64(n)
+	have := e.raw[:e.carried+n]
+	switch {
+	case errors.Is(err, io.EOF) && e.left == 0:
+		e.ended = true
+		e.pending = append(endpoint.AppendEscaped(nil, have), e.after...)
+		return nil
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	case err != nil:
+		return err
+	}
+	whole := WholeRunes(have)
+	e.pending = endpoint.AppendEscaped(e.pending[:0], have[:whole])
+	e.carried = copy(e.raw, have[whole:])
+	return nil
+}
+
+// Close closes the source.
+func (e *escapingReader) Close() error { return e.source.Close() }
+
+// WholeRunes is the length of b without the beginning of a UTF-8 sequence at its end.
+func WholeRunes(b []byte) int {
+	for i := len(b) - 1; i >= 0 && i > len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if utf8.FullRune(b[i:]) {
+				break
+			}
+			return i
+		}
+	}
+	return len(b)
+}

@@ -1,0 +1,411 @@
+package developer
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// docs/api.md, Limits.
+const (
+	titleChars    = 200
+	languageChars = 50
+	passwordChars = 128
+	maxTags       = 10
+	tagChars      = 32
+)
+
+// draft is a create or an update as the client wrote it. store adds the content and the password.
+type draft struct {
+	event.Update
+	text     []byte // the content: a part of the body, nil where it is absent
+	around   int    // bytes that text keeps in memory, where it is a part of a JSON object
+	stored   contents.Hashed
+	never    int64   // an ExpiresMs for a text that does not expire
+	Password *string // "": none
+
+	any                             bool // there is a field
+	writesLifetime, writesExpiresAt bool
+}
+
+// draftRules are the rules for the fields of a draft.
+type draftRules struct {
+	now     time.Time
+	content httpin.Limit
+	keyless bool
+	update  bool // null resets to the default; in a create it is the default
+}
+
+func (r *draftRules) longest() time.Duration {
+	if r.keyless {
+		return endpoint.KeylessLifetime
+	}
+	return endpoint.MaxLifetime
+}
+
+// Parse reads the draft from a JSON object.
+func (d *draft) Parse(r *draftRules, data []byte) error {
+	if err := input.ParseObject(data, func(name string, v input.Value) error { return d.set(r, name, v) }); err != nil {
+		return err
+	}
+	d.around = cap(data)
+	return d.check(r)
+}
+
+// set takes one field, of a JSON object or of the query.
+func (d *draft) set(r *draftRules, name string, v input.Value) error {
+	d.any = true
+	null := v.Kind == input.Null
+	switch name {
+	case "content":
+		return d.setContent(r, v)
+	case "title":
+		return setText(&d.Title, name, v, "", titleChars)
+	case "language":
+		return d.setLanguage(name, v)
+	case "visibility":
+		return d.setVisibility(r, name, v)
+	case "expiresIn":
+		if null && !r.update {
+			return nil
+		}
+		d.writesLifetime = true
+		return d.setLifetime(r, name, v)
+	case "expiresAt":
+		if null && !r.update {
+			return nil
+		}
+		d.writesExpiresAt = true
+		if null {
+			return d.setLifetime(r, name, v)
+		}
+		t, err := endpoint.InstantField(name, v, r.now, r.longest())
+		d.ExpiresMs = new(t.UnixMilli())
+		return err
+	case "burnAfterRead":
+		burn, err := false, error(nil)
+		if !null {
+			burn, err = input.BoolField(name, v)
+		}
+		d.BurnAfterRead = &burn
+		return err
+	case "password":
+		return d.setPassword(name, v)
+	case "tags":
+		return d.setTags(name, v)
+	}
+	if v.Kind == input.Query {
+		return httperr.UnknownParameter(name, draftFields()[1:]...) // the content is the body
+	}
+	return httperr.UnknownField(name, draftFields()...)
+}
+
+// draftFields are the names of the fields, the content first.
+func draftFields() []string {
+	return []string{"content", "title", "language", "visibility", "expiresIn", "expiresAt", "burnAfterRead", "password", "tags"}
+}
+
+// check checks the fields against each other, once all are set.
+func (d *draft) check(r *draftRules) error {
+	if d.writesLifetime && d.writesExpiresAt {
+		return httperr.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the paste expires")
+	}
+	if r.update {
+		if !d.any {
+			return httperr.Malformed("The body must be a JSON object with at least one field to change: %s.", strings.Join(draftFields(), ", "))
+		}
+		return nil
+	}
+	if d.text == nil {
+		return contentRequired()
+	}
+	if !d.writesLifetime && !d.writesExpiresAt {
+		d.expireIn(defaultLifetime(r.keyless))
+	}
+	return nil
+}
+
+func (d *draft) setContent(r *draftRules, v input.Value) error {
+	if v.Kind != input.String {
+		return httperr.InvalidField("content", "must be a string")
+	}
+	if len(v.Text) == 0 && !r.update {
+		return contentRequired()
+	}
+	d.text = v.Text
+	return checkContent(v.Text, r.content)
+}
+
+// contentRequired is the answer to a creation without content. Programs compare its message, which has no full stop.
+func contentRequired() error {
+	return endpoint.FailedAt("content", fault.InvalidField, "content is required")
+}
+
+func checkContent(text []byte, limit httpin.Limit) error {
+	if len(text) == 0 {
+		return httperr.InvalidField("content", "must not be empty")
+	}
+	if int64(len(text)) > limit.Bytes {
+		return contentTooLarge(limit)
+	}
+	return nil
+}
+
+func contentTooLarge(limit httpin.Limit) error {
+	e := httperr.TooLarge(limit.Bytes, "content must be at most %s (%d bytes) of UTF-8.", limit.Name, limit.Bytes)
+	e.Field = "content"
+	return e
+}
+
+// setText takes a line; null is reset.
+func setText(to **string, name string, v input.Value, reset string, max int) error {
+	text, err := reset, error(nil)
+	if v.Kind != input.Null {
+		text, err = input.LineField(name, v, max)
+	}
+	*to = &text
+	return err
+}
+
+func (d *draft) setLanguage(name string, v input.Value) error {
+	if err := setText(&d.Language, name, v, fold.DefaultLanguage, languageChars); err != nil {
+		return err
+	}
+	switch {
+	case *d.Language == "":
+		return httperr.InvalidField(name, "must not be empty")
+	case !ValidLanguage(*d.Language):
+		return httperr.InvalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
+	}
+	return nil
+}
+
+// ValidLanguage tells whether s is made of what a language may have. Its length is not looked at.
+func ValidLanguage(s string) bool {
+	for i := range len(s) {
+		if !languageByte(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func languageByte(c byte) bool {
+	switch {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		return true
+	}
+	return c == '+' || c == '#' || c == '.' || c == '_' || c == '-'
+}
+
+func (d *draft) setVisibility(r *draftRules, name string, v input.Value) error {
+	to := fold.DefaultVisibility
+	if v.Kind != input.Null {
+		var err error
+		if to, err = visibilityField(name, v, r.keyless); err != nil {
+			return err
+		}
+	}
+	d.Visibility = new(uint32(to))
+	return nil
+}
+
+func visibilityField(name string, v input.Value, keyless bool) (event.Visibility, error) {
+	text, err := input.StringField(name, v)
+	if err != nil {
+		return 0, err
+	}
+	to, ok := event.ParseVisibility(text)
+	if !ok {
+		return 0, httperr.NotAnOption(name, text, "public", "unlisted", "private")
+	}
+	if keyless && to == event.Private {
+		return 0, httperr.InvalidField(name, "must not be private without an API key")
+	}
+	return to, nil
+}
+
+func (d *draft) setLifetime(r *draftRules, name string, v input.Value) error {
+	if v.Kind == input.Null {
+		d.expireIn(defaultLifetime(r.keyless))
+		return nil
+	}
+	to, err := endpoint.LifetimeField(name, v, r.longest())
+	d.expireIn(to)
+	return err
+}
+
+// expireIn sets the lifetime; 0: never.
+func (d *draft) expireIn(lifetime time.Duration) {
+	if lifetime == 0 {
+		d.ExpiresMs = &d.never
+		return
+	}
+	d.ExpiresInMs = new(lifetime.Milliseconds())
+}
+
+func defaultLifetime(keyless bool) time.Duration {
+	if keyless {
+		return endpoint.KeylessLifetime
+	}
+	return 0
+}
+
+func (d *draft) setPassword(name string, v input.Value) error {
+	d.Password = new(string)
+	if v.Kind == input.Null {
+		return nil
+	}
+	text, err := input.StringField(name, v)
+	if err != nil {
+		return err
+	}
+	if n := utf8.RuneCountInString(text); n < 1 || n > passwordChars {
+		return httperr.OverLimit(name, passwordChars, "must have 1 to "+strconv.Itoa(passwordChars)+" characters")
+	}
+	d.Password = &text
+	return nil
+}
+
+// setTags takes a list of strings, or in the query parameters of one or more with commas between.
+func (d *draft) setTags(name string, v input.Value) error {
+	if d.Tags == nil {
+		d.Tags = &event.Tags{}
+	}
+	switch v.Kind {
+	case input.Null:
+		return nil
+	case input.Query:
+		for tag := range strings.SplitSeq(string(v.Text), ",") {
+			if err := d.addTag(name, input.Value{Kind: input.String, Text: []byte(tag)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	case input.Array:
+		for _, item := range v.Items {
+			if err := d.addTag(name, item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return httperr.InvalidField(name, "must be a list of strings")
+}
+
+// addTag keeps the first of tags that are the same.
+func (d *draft) addTag(name string, v input.Value) error {
+	if v.Kind != input.String {
+		return httperr.InvalidField(name, "must be a list of strings")
+	}
+	tag := string(v.Text)
+	if n := utf8.RuneCountInString(tag); n < 1 || n > tagChars || input.HasControl(tag) {
+		return httperr.OverLimit(name, tagChars, "must each have 1 to "+strconv.Itoa(tagChars)+" characters and no control characters")
+	}
+	if slices.Contains(d.Tags.Values, tag) {
+		return nil
+	}
+	if len(d.Tags.Values) == maxTags {
+		return httperr.OverLimit(name, maxTags, "must be at most "+strconv.Itoa(maxTags)+" different tags")
+	}
+	d.Tags.Values = append(d.Tags.Values, tag)
+	return nil
+}
+
+// JSONBytes is how long a JSON body with content of that limit may be: each byte of the content may be written as \u00xx,
+// and there are the other fields.
+func JSONBytes(content httpin.Limit) int64 { return 6*content.Bytes + 64<<10 }
+
+// ReadContent reads a body of at most so many bytes. A longer one says what its content may have.
+func (s *API) ReadContent(c *endpoint.Call, bytes int64, content httpin.Limit) ([]byte, error) {
+	body, err := s.http.ReadBody(c.Ctx, httpin.Limit{Bytes: bytes})
+	return body, ofContent(err, content)
+}
+
+// ofContent has the error of a body that is too long say what its content may have.
+func ofContent(err error, content httpin.Limit) error {
+	if fault.KindOf(err) == fault.TooLarge {
+		return contentTooLarge(content)
+	}
+	return err
+}
+
+// setQuery takes the fields of a draft whose content is the body.
+func (d *draft) setQuery(c *endpoint.Call, r *draftRules) error {
+	return input.QueryFields(c.Ctx, func(name string, v input.Value) error {
+		if name == "content" {
+			e := httperr.UnknownParameter(name)
+			e.Message = "content must be the body: it is no query parameter."
+			return e
+		}
+		return d.set(r, name, v)
+	}, "tags")
+}
+
+// store hashes the draft's password and stores its content. Both wait until the request is admitted.
+func (d *draft) store(ctx context.Context, s *API, domain event.Domain, item string) (err error) {
+	if d.Password != nil {
+		d.PasswordHash = []byte{} // set and empty: none from now on
+		if *d.Password != "" {
+			if d.PasswordHash, err = s.documentHashes.Hash(ctx, *d.Password); err != nil {
+				return err
+			}
+		}
+	}
+	if d.text == nil {
+		return nil
+	}
+	if err := s.contents.Put(ctx, domain, item, d.ownText(), &d.stored); err != nil {
+		return err
+	}
+	d.Content = &d.stored.Content
+	return nil
+}
+
+// ownText is the content without a body around it that is longer: inline content waits in a batch that the bus may send
+// again, and only the content counts towards what may wait.
+func (d *draft) ownText() []byte {
+	if len(d.text) <= event.InlineContentBytes && max(d.around, cap(d.text)) > 2*len(d.text) {
+		return bytes.Clone(d.text)
+	}
+	return d.text
+}
+
+// Fill sets the draft's fields from a form. An empty one is left out, as a browser can't leave it out.
+func (d *draft) Fill(r *draftRules, form *pages.Draft) error {
+	for _, field := range []struct{ name, value string }{
+		{"title", form.Title},
+		{"language", form.Language},
+		{"visibility", form.Visibility},
+		{"expiresIn", form.ExpiresIn},
+		{"password", form.Password},
+	} {
+		if field.value == "" {
+			continue
+		}
+		if err := d.set(r, field.name, input.Value{Kind: input.Query, Text: []byte(field.value)}); err != nil {
+			return err
+		}
+	}
+	if form.BurnAfterRead {
+		d.BurnAfterRead = new(true)
+	}
+	if err := d.set(r, "content", input.Value{Kind: input.String, Text: []byte(form.Content)}); err != nil {
+		return err
+	}
+	return d.check(r)
+}

@@ -1,0 +1,187 @@
+package developer
+
+import (
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/pages"
+)
+
+const (
+	filesAPI     = "/api/dev/files"
+	linkLifetime = 15 * time.Minute // of a downloadUrl
+)
+
+func (s *API) getFile(c *endpoint.Call) error {
+	conditions, err := headers.ReadConditions(c.Ctx)
+	if err != nil {
+		return err
+	}
+	download, err := wantsBytes(c.Ctx)
+	if err != nil {
+		return err
+	}
+	id := c.Param("id")
+	if download {
+		if done, err := s.fileUnchanged(c, id, conditions); done || err != nil {
+			return err
+		}
+	}
+	read := func() *event.Read { return &event.Read{Item: id, Requester: uint64(c.Who.Account)} }
+	m, err := s.startReading(c, event.File, read)
+	if err != nil {
+		return err
+	}
+	var pending *bus.PendingRead
+	if event.ValidItemID(id) {
+		pending = s.bus.StartRead(event.File, read())
+	}
+	if err := m.WaitRead(); err != nil {
+		return err
+	}
+	doc, err := s.ReadDocument(pending)
+	if err != nil {
+		return m.Void(err)
+	}
+	if !download {
+		err := endpoint.Send(c.Ctx, fiber.StatusOK, s.fileMembers(endpoint.NewAnswer(768).Key("file"), doc).
+			Str("downloadUrl", s.downloadURL(doc.Id)).End().Remaining(m.Remaining()))
+		if err != nil {
+			return m.Void(err)
+		}
+		m.Served()
+		return nil
+	}
+	if err := s.SendFile(c, doc, conditions); err != nil {
+		return m.Void(err)
+	}
+	if c.Response().StatusCode() == fiber.StatusNotModified {
+		return m.Void(nil)
+	}
+	m.Served()
+	c.Set(endpoint.HeaderQuotaRemaining, strconv.FormatInt(m.Remaining(), 10))
+	return nil
+}
+
+// wantsBytes tells whether the file itself is asked for: ?download=1, or Accept prefers
+// application/octet-stream to JSON.
+func wantsBytes(c *fiber.Ctx) (bool, error) {
+	download := false
+	err := input.QueryFields(c, input.Fields{"download": func(name string, v input.Value) error {
+		switch string(v.Text) {
+		case "1", "true":
+			download = true
+		case "0", "false":
+		default:
+			return httperr.InvalidField(name, "must be 1 or 0")
+		}
+		return nil
+	}}.Set)
+	download = download || headers.Prefers(c.Context(), fiber.MIMEOctetStream, fiber.MIMEApplicationJSON)
+	return download, err
+}
+
+// fileTag is the entity tag of a file's bytes.
+func fileTag(doc *event.Document) string { return hex.EncodeToString(doc.GetContent().GetSha256()) }
+
+// ValidatorsOf are those of a document. A file never changes, and a text's version counts its changes.
+func ValidatorsOf(d event.Domain, doc *event.Document) headers.Validators {
+	if d == event.File {
+		return headers.Validators{ETag: fileTag(doc), ModifiedMs: doc.CreatedMs, Settled: true}
+	}
+	return headers.Validators{ETag: strconv.FormatUint(doc.Version, 10), ModifiedMs: doc.UpdatedMs, Settled: doc.Version == 1}
+}
+
+// SendFile answers with the file's bytes or the part that Range asks for, or with 304 where the client has them.
+func (s *API) SendFile(c *endpoint.Call, doc *event.Document, conditions headers.Conditions) error {
+	v := ValidatorsOf(event.File, doc)
+	known, err := conditions.Check(v)
+	switch {
+	case err != nil:
+		return err
+	case known:
+		return headers.NotModified(c.Ctx, v.ETag)
+	}
+	err = s.SendContent(c, doc, v)
+	if err == nil {
+		pages.ProtectFile(c.Ctx, doc)
+	}
+	return err
+}
+
+// SendContent answers with a document's content, or the part that Range asks for.
+func (s *API) SendContent(c *endpoint.Call, doc *event.Document, v headers.Validators) error {
+	err := headers.WriteRange(c.Ctx, &headers.Ranged{
+		Size: int64(doc.GetContent().GetSizeBytes()), Validators: v,
+		Open: func(offset, length int64) (io.ReadCloser, error) {
+			return s.contents.OpenBody(c, doc.GetContent(), offset, length, c.Get(fiber.HeaderRange) != "")
+		},
+	})
+	if errors.Is(err, blob.ErrNotFound) {
+		return endpoint.NotFound() // deleted since it was read
+	}
+	return err
+}
+
+// fileMembers are the members of a file that lists show as well.
+func (s *API) fileMembers(o endpoint.Object, doc *event.Document) endpoint.Object {
+	return fileFacts(append(o, '{').Str("id", doc.Id), doc).Str("visibility", event.Visibility(doc.Visibility).String()).
+		Time("createdAt", doc.CreatedMs).Time("expiresAt", doc.ExpiresMs).Str("url", s.URL("/f/"+doc.Id))
+}
+
+func fileFacts(o endpoint.Object, doc *event.Document) endpoint.Object {
+	return o.Str("name", doc.Title).Int("size", int64(doc.GetContent().GetSizeBytes())).Str("contentType", doc.ContentType).
+		Str("sha256", fileTag(doc))
+}
+
+// downloadURL is a signed link to the bytes of a file, good for linkLifetime. Whoever has it may read this file and no other,
+// since whoever asked for it might.
+func (s *API) downloadURL(id string) string {
+	expires := s.Now().Add(linkLifetime).Unix()
+	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(downloadPath(id), expires)}}
+	return s.ContentBase() + downloadPath(id) + "?" + q.Encode()
+}
+
+func downloadPath(id string) string { return "/f/" + id + "/download" }
+
+// downloadFile serves a signed link. It is not metered.
+func (s *API) downloadFile(c *endpoint.Call) error {
+	var expiresText, signature string
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"expires":   input.To(&expiresText, input.StringField),
+		"signature": input.To(&signature, input.StringField),
+	}.Set)
+	if err != nil {
+		return err
+	}
+	conditions, err := headers.ReadConditions(c.Ctx)
+	if err != nil {
+		return err
+	}
+	id := c.Param("id")
+	expires, err := strconv.ParseInt(expiresText, 10, 64)
+	if err != nil || !event.ValidItemID(id) || expires <= s.Now().Unix() || !s.secret.CheckLink(downloadPath(id), expires, signature) {
+		return fault.New(fault.NotFound, "This download link is not valid or has expired. Get a new downloadUrl from %s/get/:id.", filesAPI)
+	}
+	doc, err := s.ReadDocument(s.bus.StartRead(event.File, &event.Read{Item: id, ByLink: true}))
+	if err != nil {
+		return err
+	}
+	return s.SendFile(c, doc, conditions)
+}
+
+func (s *API) deleteFile(c *endpoint.Call) error { return s.deleteItem(c, event.File, "id") }

@@ -1,0 +1,182 @@
+package developer
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+// Listing is a kind of list.
+type Listing struct {
+	Domain event.Domain
+	field  string        // of the answer
+	scope  plan.QuotaKey // that a key with scopes needs for a list that is not metered
+	Item   func(o endpoint.Object, doc *event.Document) endpoint.Object
+}
+
+func (s *API) TextList(k *TextKind) *Listing {
+	return &Listing{Domain: k.Domain, field: "pastes", scope: k.read, Item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
+		return s.ListedText(o, k, doc)
+	}}
+}
+
+func (s *API) FileList() *Listing {
+	return &Listing{Domain: event.File, field: "files", Item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
+		return s.fileMembers(o, doc).End()
+	}}
+}
+
+// list answers with one page of the account's documents, newest first unless asked otherwise. Lists that have no quota key
+// are not metered.
+func (s *API) list(c *endpoint.Call, l *Listing) error {
+	q, err := s.listQuery(c, l)
+	if err != nil {
+		return err
+	}
+	if c.Row.Key == endpoint.Unmetered {
+		if err := s.checkUnmetered(c, l.scope); err != nil {
+			return err
+		}
+		return s.answerList(c, l, q)
+	}
+	m := s.Meter(c)
+	if err := m.Start().Wait(); err != nil {
+		return err
+	}
+	if err := s.answerList(c, l, q); err != nil {
+		return m.Void(err)
+	}
+	m.Served()
+	return nil
+}
+
+// answerList asks for the page and answers with it.
+func (s *API) answerList(c *endpoint.Call, l *Listing, q *event.ListRequest) error {
+	page, err := s.bus.List(s.ctx, l.Domain, q)
+	if err != nil {
+		return err
+	}
+	o := append(endpoint.NewAnswer(256+512*len(page.Documents)).Key(l.field), '[')
+	for i, doc := range page.Documents {
+		if i > 0 {
+			o = append(o, ',')
+		}
+		o = l.Item(o, doc)
+	}
+	return sendPage(c, o, s.NextCursor(l, &c.Who, q, page))
+}
+
+// sendPage ends the list in o and answers with it. next is the cursor of the next page, empty for the last one.
+func sendPage(c *endpoint.Call, o endpoint.Object, next string) error {
+	o = append(o, ']').Key("nextCursor")
+	if next != "" {
+		o = endpoint.AppendString(o, next)
+	} else {
+		o = append(o, "null"...)
+	}
+	return endpoint.Send(c.Ctx, fiber.StatusOK, o.Bool("hasMore", next != "").Remaining(plan.Unlimited))
+}
+
+// checkUnmetered has billing confirm the key of a call that it does not count. A key with scopes needs that one.
+func (s *API) checkUnmetered(c *endpoint.Call, scope plan.QuotaKey) error {
+	if err := s.CheckKey(c, scope); err != nil {
+		return err
+	}
+	c.Set(endpoint.HeaderChargeSource, "none")
+	return nil
+}
+
+// listQuery reads the parameters of a list.
+func (s *API) listQuery(c *endpoint.Call, l *Listing) (*event.ListRequest, error) {
+	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: endpoint.DefaultPage}
+	var cursor string
+	if err := input.QueryFields(c.Ctx, ListFields(q, &cursor).Set); err != nil {
+		return nil, err
+	}
+	return q, s.ContinueList(q, l, &c.Who, cursor)
+}
+
+// ListFields are the parameters of a list.
+func ListFields(q *event.ListRequest, cursor *string) input.Fields {
+	return input.Fields{
+		"limit":    input.To(&q.Limit, endpoint.PageLimit),
+		"cursor":   input.To(cursor, input.StringField),
+		"q":        input.To(&q.TitleContains, input.Line(nameChars)),
+		"tag":      input.To(&q.Tag, input.Line(tagChars)),
+		"language": input.To(&q.Language, input.Line(languageChars)),
+		"order": func(name string, v input.Value) error {
+			q.Ascending = string(v.Text) == "asc"
+			if !q.Ascending && string(v.Text) != "desc" {
+				return httperr.NotAnOption(name, string(v.Text), "desc", "asc")
+			}
+			return nil
+		},
+		"visibility": func(name string, v input.Value) error {
+			visibility, err := visibilityField(name, v, false)
+			q.Visibility = new(uint32(visibility))
+			return err
+		},
+	}
+}
+
+// ContinueList has a list go on where the cursor says; an empty one is its beginning.
+func (s *API) ContinueList(q *event.ListRequest, l *Listing, who *endpoint.Caller, cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	at, ok := s.parseCursor(cursorScope(l, who, q), cursor)
+	if !ok {
+		return endpoint.InvalidCursor()
+	}
+	q.AfterPosition, q.AfterId = at.listed, at.id
+	return nil
+}
+
+// NextCursor is the cursor of the page after this one; empty where this is the last.
+func (s *API) NextCursor(l *Listing, who *endpoint.Caller, q *event.ListRequest, page *event.ListAnswer) string {
+	if !page.More {
+		return ""
+	}
+	return s.formatCursor(cursorScope(l, who, q), position{page.ScannedPosition, page.ScannedId})
+}
+
+// position is where in a list a page ended.
+type position struct {
+	listed int64 // Document.ListPosition
+	id     string
+}
+
+// cursorScope is where a cursor is valid: the list, the account and the order. Filters may change.
+func cursorScope(l *Listing, who *endpoint.Caller, q *event.ListRequest) string {
+	order := " desc "
+	if q.Ascending {
+		order = " asc "
+	}
+	return "cursor 1 " + string(l.Domain) + order + who.Account.String() + " "
+}
+
+// formatCursor makes an opaque cursor: the position, and a MAC of it and its scope.
+func (s *API) formatCursor(scope string, at position) string {
+	raw := append(binary.BigEndian.AppendUint64(nil, uint64(at.listed)), at.id...)
+	return base64.RawURLEncoding.EncodeToString(raw) + "." + s.secret.SignLink(scope+at.id, at.listed)
+}
+
+// parseCursor reads a cursor that formatCursor made for the same scope.
+func (s *API) parseCursor(scope, text string) (position, bool) {
+	encoded, signature, ok := strings.Cut(text, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(encoded)
+	if !ok || err != nil || len(raw) < 8 || len(raw) > 8+64 || !utf8.Valid(raw[8:]) {
+		return position{}, false
+	}
+	at := position{int64(binary.BigEndian.Uint64(raw)), string(raw[8:])}
+	return at, s.secret.CheckLink(scope+at.id, at.listed, signature)
+}

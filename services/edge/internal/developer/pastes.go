@@ -1,0 +1,187 @@
+package developer
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/headers"
+)
+
+// TextKind has the differences of pastes and quick pastes, beside their routes.
+type TextKind struct {
+	Domain event.Domain
+	api    string // path of its endpoints
+	Page   string // path of its page for people
+	read   plan.QuotaKey
+}
+
+func PasteKind() *TextKind {
+	return &TextKind{Domain: event.Paste, api: "/api/dev/pastes", Page: "/p/", read: plan.PastesGet}
+}
+
+func QuickKind() *TextKind {
+	return &TextKind{Domain: event.Lite, api: "/api/dev/paste-lite", Page: "/q/", read: plan.LiteGet}
+}
+
+func (s *API) createText(c *endpoint.Call, k *TextKind) error {
+	n := s.NewCreation(c, k)
+	if err := n.open(); err != nil {
+		return err
+	}
+	done, err := s.Create(n)
+	if err != nil {
+		return err
+	}
+	s.SetLocation(c.Ctx, k.api, "/get/", done.Outcome.Item)
+	return endpoint.SendCopy(c.Ctx, fiber.StatusCreated, s.createdText(endpoint.AnswerIn(make([]byte, 0, 512)), k, &c.Who, done))
+}
+
+// ManageToken is the management token of a document that a keyless call has made. That of a call that was answered before
+// is the token of then: the edge that answered may sign with another secret.
+func (s *API) ManageToken(d event.Domain, made *Written) string {
+	item := made.Outcome.Item
+	if made.replayed && s.secret.Several() {
+		found, err := s.bus.StartRead(d, &event.Read{Item: item, WithoutContent: true}).Wait(s.ctx)
+		if err == nil && found.Document != nil {
+			return s.secret.StoredManageToken(item, found.Document.ManageTokenHash)
+		}
+	}
+	return s.secret.ManageToken(item)
+}
+
+// newItemID draws an id. It shares the partition of the idempotency id, so that the outcome is found again by that alone.
+func (s *API) newItemID(idem []byte) string {
+	id := event.NewItemID()
+	if len(idem) == 0 {
+		return id
+	}
+	want := event.Partition(idem, s.partitions)
+	for event.ItemPartition(id, s.partitions) != want {
+		id = event.NewItemID()
+	}
+	return id
+}
+
+// createdText adds what a creation has made to the answer.
+func (s *API) createdText(answer endpoint.Object, k *TextKind, who *endpoint.Caller, done *Written) endpoint.Object {
+	out := done.Outcome
+	o := s.pageURLs(answer.Str("id", out.Item), k, out.Item).Int("version", int64(out.Version)).
+		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs)
+	if who.Anonymous {
+		o = o.Str("manageToken", s.ManageToken(k.Domain, done))
+	}
+	return o.Remaining(done.Remaining)
+}
+
+func (s *API) pageURLs(o endpoint.Object, k *TextKind, id string) endpoint.Object {
+	return o.StrOf("url", s.PublicURL(), k.Page, id).StrOf("rawUrl", s.ContentBase(), k.Page, id, "/raw")
+}
+
+func (s *API) updateText(c *endpoint.Call, k *TextKind) error {
+	conditions, err := headers.ReadConditions(c.Ctx)
+	if err != nil {
+		return err
+	}
+	u := s.NewUpdate(c, k)
+	u.conditions = conditions
+	if u.Rules.keyless {
+		u.Draft.MaxLifetimeMs = endpoint.KeylessLifetime.Milliseconds()
+	}
+	u.receiveJSON()
+	done, err := s.Update(u)
+	if err != nil {
+		return err
+	}
+	out := done.Outcome
+	headers.SetETag(c.Ctx, strconv.FormatUint(out.Version, 10))
+	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 256)).Str("id", out.Item).Int("version", int64(out.Version)).
+		Time("updatedAt", out.UpdatedMs).Remaining(done.Remaining))
+}
+
+// changes says which item the writing is of: an id, or what a client gave for one.
+func (w *writing) changes(item string) {
+	w.item, w.gone, w.hash = item, !event.ValidItemID(item), w.Call.Hash
+}
+
+// change carries out an update or a delete. A call with a management token is limited by its source, since it is not
+// metered, and a token that was never made for the item does not reach the journal.
+func (s *API) change(w *writing) (*Written, error) {
+	c := w.Call
+	if !c.Who.Free() {
+		return s.write(w)
+	}
+	source := s.http.Source(c.Ctx)
+	if err := s.CheckFailures(source); err != nil {
+		return nil, err
+	}
+	err := s.checkToken(w)
+	var done *Written
+	if err == nil {
+		done, err = s.write(w)
+	}
+	if status := fault.KindOf(err).Status(); err != nil && status < fiber.StatusInternalServerError {
+		c.Set(endpoint.HeaderChargeSource, "none")
+		s.Failures.Add(source, s.Now())
+	}
+	return done, err
+}
+
+// checkToken refuses a token that is not the item's. It is 404 where the caller may not know of the item.
+func (s *API) checkToken(w *writing) error {
+	if w.gone {
+		return endpoint.NotFound()
+	}
+	if s.secret.CheckManageToken(w.item, w.Call.Who.Token) {
+		return nil
+	}
+	if _, err := s.ReadDocument(s.bus.StartRead(w.domain, &event.Read{Item: w.item, WithoutContent: true})); err != nil {
+		return err
+	}
+	return invalidManageToken()
+}
+
+func (s *API) deleteText(c *endpoint.Call, k *TextKind) error {
+	return s.deleteItem(c, k.Domain, "ref")
+}
+
+func (s *API) deleteItem(c *endpoint.Call, d event.Domain, param string) error {
+	conditions, err := headers.ReadConditions(c.Ctx)
+	if err != nil {
+		return err
+	}
+	done, err := s.Remove(c, d, c.Param(param), conditions)
+	if err != nil {
+		return err
+	}
+	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 128)).Str("id", done.Outcome.Item).Remaining(done.Remaining))
+}
+
+// deletion is the writing that deletes an item.
+type deletion struct {
+	writing
+	s *API
+}
+
+// Remove deletes an item where the conditions hold for it.
+func (s *API) Remove(c *endpoint.Call, d event.Domain, item string, conditions headers.Conditions) (*Written, error) {
+	del := &deletion{writing: writing{Call: c, domain: d, conditions: conditions}, s: s}
+	del.changes(item)
+	del.action = del
+	return s.change(&del.writing)
+}
+
+func (d *deletion) readHash() (uint64, error) { return d.hash, nil }
+
+func (d *deletion) prepare(_ context.Context, r *event.Request) error {
+	versions, err := d.s.allowedVersions(&d.writing)
+	r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: versions, ManageTokenHash: d.Call.Who.TokenHash()}}
+	return err
+}
+
+func (d *deletion) discard() {}

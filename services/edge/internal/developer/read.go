@@ -1,0 +1,306 @@
+package developer
+
+import (
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+// errNotModified ends a read whose answer the client already has.
+var errNotModified = errors.New("not modified")
+
+const ReadTries = 3
+
+func passwordNeeded() error {
+	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "The paste has a password: send it as %s.", endpoint.HeaderPassword)
+}
+
+func wrongPassword() error {
+	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "The password in %s is not the one of the paste.", endpoint.HeaderPassword)
+}
+
+// reading is one metered read of a text.
+type reading struct {
+	s          *API
+	c          *endpoint.Call
+	k          *TextKind
+	ref        string
+	version    uint64 // 0: current
+	conditions headers.Conditions
+	password   string
+
+	checked  uint64 // version of the document whose password was checked
+	mismatch error  // what came of it
+}
+
+func (s *API) getText(c *endpoint.Call, k *TextKind) (err error) {
+	r := &reading{s: s, c: c, k: k, ref: c.Param("ref"), password: strings.Clone(c.Get(endpoint.HeaderPassword))}
+	if r.conditions, err = headers.ReadConditions(c.Ctx); err != nil {
+		return err
+	}
+	if r.version, err = versionQuery(c.Ctx); err != nil {
+		return err
+	}
+	if done, err := r.unchanged(); done || err != nil {
+		return err
+	}
+	m, err := s.startReading(c, k.Domain, r.read)
+	if err != nil {
+		return err
+	}
+	var pending *bus.PendingRead
+	there := event.ValidItemID(r.ref)
+	if there && !m.Pending.Refused() {
+		pending = s.startRead(r)
+	}
+	if err := m.WaitRead(); err != nil {
+		return err
+	}
+	if there && pending == nil { // the refusal did not hold for this request
+		pending = s.startRead(r)
+	}
+	f, err := r.find(pending)
+	if errors.Is(err, errNotModified) {
+		if err := m.Void(nil); err != nil {
+			return err
+		}
+		return headers.NotModified(c.Ctx, strconv.FormatUint(f.doc.Version, 10))
+	}
+	if err != nil {
+		return m.Void(err)
+	}
+	if err := r.answer(&f, m.Remaining()); err != nil {
+		return m.Void(err)
+	}
+	m.Served()
+	return nil
+}
+
+func versionQuery(c *fiber.Ctx) (uint64, error) {
+	if len(c.Context().QueryArgs().QueryString()) == 0 {
+		return 0, nil
+	}
+	var version uint64
+	err := input.QueryFields(c, input.Fields{"version": input.To(&version, input.CountField(math.MaxInt64))}.Set)
+	return version, err
+}
+
+func (r *reading) read() *event.Read {
+	return &event.Read{Item: r.ref, Requester: uint64(r.c.Who.Account), Version: r.version}
+}
+
+func (s *API) startRead(r *reading) *bus.PendingRead { return s.bus.StartRead(r.k.Domain, r.read()) }
+
+// startReading asks for the admission of a read. With an Idempotency-Key it first looks which version there is.
+func (s *API) startReading(c *endpoint.Call, d event.Domain, read func() *event.Read) (*endpoint.Metered, error) {
+	m := s.Meter(c)
+	if c.Idem == nil {
+		return m.Start(), nil
+	}
+	version := uint64(0)
+	if of := read(); event.ValidItemID(of.Item) {
+		doc, err := s.ReadDocument(s.bus.StartRead(d, of))
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return nil, err
+		}
+		version = doc.GetVersion()
+	}
+	m.Repeatable(version)
+	return m.Start(), nil
+}
+
+// found is a document that may be shown, with its content.
+type found struct {
+	doc    *event.Document
+	inline []byte
+	stream io.ReadCloser // in place of inline, for a large content
+}
+
+// find waits for the read, checks the document's password, and burns the document where this is its last read.
+func (r *reading) find(pending *bus.PendingRead) (found, error) {
+	for range ReadTries {
+		doc, err := r.s.ReadDocument(pending)
+		if err != nil {
+			return found{}, err
+		}
+		if err := r.checkPassword(doc); err != nil {
+			return found{}, err
+		}
+		f := found{doc: doc, inline: doc.GetContent().GetInline()}
+		known, err := r.conditions.Check(ValidatorsOf(r.k.Domain, doc))
+		switch {
+		case err != nil:
+			return found{}, err
+		case known: // since unchanged looked at it; it shows nothing, so it burns nothing
+			return f, errNotModified
+		}
+		if !r.burns(doc) {
+			if err = r.open(&f); errors.Is(err, blob.ErrNotFound) {
+				pending = r.s.startRead(r) // changed since it was read
+				continue
+			}
+			return f, err
+		}
+		if r.c.Method() == fiber.MethodHead {
+			return f, nil // shows nothing, so it burns nothing
+		}
+		f.inline, err = r.s.Burn(r.c, r.k.Domain, doc, r.c.Who.Account)
+		if err == nil {
+			return f, nil
+		}
+		if fault.KindOf(err) != fault.VersionMismatch && !errors.Is(err, blob.ErrNotFound) {
+			return found{}, err
+		}
+		pending = r.s.startRead(r)
+	}
+	return found{}, endpoint.Unavailable(ErrReadRace)
+}
+
+var ErrReadRace = errors.New("the document changed each time it was read")
+
+// checkPassword is RequirePassword, once for each version.
+func (r *reading) checkPassword(doc *event.Document) error {
+	if r.checked != doc.Version {
+		r.checked, r.mismatch = doc.Version, r.s.RequirePassword(r.c, doc, r.password)
+	}
+	return r.mismatch
+}
+
+func (r *reading) open(f *found) (err error) {
+	if f.doc.GetContent().GetBlob() != "" {
+		f.stream, err = r.s.contents.Open(r.s.ctx, f.doc.Content, 0, -1)
+	}
+	return err
+}
+
+// ReadDocument waits for a read. It is 404 where the requester may not know of the document. pending is nil for a ref
+// that can't exist.
+func (s *API) ReadDocument(pending *bus.PendingRead) (*event.Document, error) {
+	if pending == nil {
+		return nil, endpoint.NotFound()
+	}
+	found, err := pending.Wait(s.ctx)
+	if err == nil && found.Document == nil {
+		err = endpoint.NotFound()
+	}
+	return found.Document, err
+}
+
+// RequirePassword checks the document's password. The owner needs it too. Wrong ones count for the document, from wherever
+// they come.
+func (s *API) RequirePassword(c *endpoint.Call, doc *event.Document, password string) error {
+	if len(doc.PasswordHash) == 0 {
+		return nil
+	}
+	if password == "" {
+		return passwordNeeded()
+	}
+	now := s.Now()
+	try, wait := s.Guesses.Begin(doc.Id, s.http.Source(c.Ctx), now)
+	if wait > 0 {
+		return endpoint.TooManyFailures(wait, now)
+	}
+	if len(password) > 4*passwordChars {
+		return wrongPassword()
+	}
+	ok, err := s.documentHashes.Check(s.ctx, doc.PasswordHash, password)
+	switch {
+	case err != nil:
+		try.Undecided()
+		return err
+	case !ok:
+		return wrongPassword()
+	}
+	try.Right()
+	return nil
+}
+
+// Burn makes this read the document's last and returns its content. Of several that try, one gets it. A blob is read
+// first, since it is deleted with the burn. fault.VersionMismatch says that the document has changed since doc was read.
+func (s *API) Burn(c *endpoint.Call, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
+	if doc.GetContent().GetBlob() != "" {
+		if err := s.http.Reserve(c.Ctx, int64(doc.Content.SizeBytes)); err != nil {
+			return nil, err
+		}
+	}
+	content, err := s.contents.Load(s.ctx, doc.GetContent())
+	if err != nil {
+		return nil, err
+	}
+	id := c.ID()
+	o, err := s.bus.Write(s.ctx, d, &bus.Write{Request: event.Request{
+		RequestId: id[:], Item: doc.Id, Account: uint64(account),
+		Action: &event.Request_Burn{Burn: &event.Burn{Version: doc.Version}},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if err := outcomeError(o.Status); err != nil {
+		return nil, err
+	}
+	switch burned := o.GetDocument().GetContent(); {
+	case len(burned.GetInline()) > 0:
+		return burned.Inline, nil // nobody has seen inline content before the burn
+	case content == nil && burned.GetBlob() != "":
+		return s.contents.Load(s.ctx, burned)
+	}
+	return content, nil
+}
+
+// answer sends the document.
+func (r *reading) answer(f *found, remaining int64) error {
+	doc := f.doc
+	headers.SetETag(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
+	head := append(endpoint.NewAnswer(640+len(f.inline)+len(f.inline)/8).Key("paste"), '{').Str("id", doc.Id).Str("title", doc.Title).Key("content")
+	head = append(head, '"')
+	if f.stream == nil {
+		return endpoint.Send(r.c.Ctx, fiber.StatusOK, r.s.afterContent(endpoint.AppendEscaped(head, f.inline), r.k, doc, remaining))
+	}
+	if err := endpoint.Send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
+		return err
+	}
+	stream := contents.NewEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, remaining))
+	r.c.Context().Response.SetBodyStream(stream, -1)
+	return nil
+}
+
+// afterContent is the answer from the quote that ends the content.
+func (s *API) afterContent(o endpoint.Object, k *TextKind, doc *event.Document, remaining int64) endpoint.Object {
+	return s.textFacts(append(o, '"').Str("language", doc.Language), k, doc).End().Remaining(remaining)
+}
+
+// textFacts are the members of a text that lists show as well, from visibility on.
+func (s *API) textFacts(o endpoint.Object, k *TextKind, doc *event.Document) endpoint.Object {
+	o = o.Str("visibility", event.Visibility(doc.Visibility).String()).Int("size", int64(doc.GetContent().GetSizeBytes())).
+		Int("version", int64(doc.Version)).Key("tags")
+	o = append(o, '[')
+	for i, tag := range doc.Tags {
+		if i > 0 {
+			o = append(o, ',')
+		}
+		o = endpoint.AppendString(o, tag)
+	}
+	o = append(o, ']').Bool("burnAfterRead", doc.BurnAfterRead).Bool("passwordProtected", len(doc.PasswordHash) > 0).
+		Time("createdAt", doc.CreatedMs).Time("updatedAt", doc.UpdatedMs).Time("expiresAt", doc.ExpiresMs)
+	return s.pageURLs(o, k, doc.Id)
+}
+
+// ListedText is a text as lists show it: without its content.
+func (s *API) ListedText(o endpoint.Object, k *TextKind, doc *event.Document) endpoint.Object {
+	return s.textFacts(append(o, '{').Str("id", doc.Id).Str("title", doc.Title).Str("language", doc.Language), k, doc).End()
+}
+
+func Owns(doc *event.Document, account uint64) bool { return account != 0 && doc.Owner == account }

@@ -1,0 +1,38 @@
+package developer
+
+import (
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+)
+
+// Rows are the developer API, and what makes quick pastes from a terminal.
+func (s *API) Rows() []endpoint.Row {
+	paste, quick := PasteKind(), QuickKind()
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
+		row("POST", "/api/dev/pastes/create", endpoint.APIKey, plan.PastesCreate, endpoint.PasteText, endpoint.Idempotent|endpoint.OwnQuery, endpoint.With(paste, s.createText)),
+		row("GET", "/api/dev/pastes/get/:ref", endpoint.APIKey, plan.PastesGet, endpoint.NoBody, endpoint.Repeatable|endpoint.OwnQuery, endpoint.With(paste, s.getText)),
+		row("PUT", "/api/dev/pastes/update/:ref", endpoint.APIKey, plan.PastesUpdate, endpoint.PasteJSON, endpoint.Idempotent, endpoint.With(paste, s.updateText)),
+		row("DELETE", "/api/dev/pastes/delete/:ref", endpoint.APIKey, plan.PastesDelete, endpoint.NoBody, endpoint.Idempotent, endpoint.With(paste, s.deleteText)),
+		row("GET", "/api/dev/pastes/list", endpoint.APIKey, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(s.TextList(paste), s.list)),
+		row("GET", "/api/dev/pastes/versions/:ref", endpoint.APIKey, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(paste, s.listVersions)),
+
+		row("POST", "/api/dev/paste-lite/create", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickText, endpoint.Idempotent|endpoint.OwnQuery, endpoint.With(quick, s.createText)),
+		row("GET", "/api/dev/paste-lite/get/:ref", endpoint.APIKey, plan.LiteGet, endpoint.NoBody, endpoint.Repeatable|endpoint.OwnQuery, endpoint.With(quick, s.getText)),
+		row("PUT", "/api/dev/paste-lite/update/:ref", endpoint.KeyOrToken, plan.LiteUpdate, endpoint.QuickJSON, endpoint.Idempotent, endpoint.With(quick, s.updateText)),
+		row("DELETE", "/api/dev/paste-lite/delete/:ref", endpoint.KeyOrToken, plan.LiteDelete, endpoint.NoBody, endpoint.Idempotent, endpoint.With(quick, s.deleteText)),
+		row("GET", "/api/dev/paste-lite/versions/:ref", endpoint.APIKey, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(quick, s.listVersions)),
+		row("GET", "/api/dev/paste-lite/list", endpoint.APIKey, plan.LiteList, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(s.TextList(quick), s.list)),
+
+		row("POST", "/api/dev/files/upload", endpoint.APIKey, plan.FilesUpload, endpoint.File, endpoint.Idempotent|endpoint.OwnQuery, s.uploadFile),
+		row("GET", "/api/dev/files/get/:id", endpoint.APIKey, plan.FilesGet, endpoint.NoBody, endpoint.Repeatable|endpoint.OwnQuery, s.getFile),
+		row("DELETE", "/api/dev/files/delete/:id", endpoint.APIKey, plan.FilesDelete, endpoint.NoBody, endpoint.Idempotent, s.deleteFile),
+		row("GET", "/api/dev/files/list", endpoint.APIKey, plan.FilesList, endpoint.NoBody, endpoint.OwnQuery, endpoint.With(s.FileList(), s.list)),
+
+		row("GET", "/f/:id/download", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.OwnQuery|endpoint.Content, s.downloadFile),
+		row("POST", "/", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickBytes, endpoint.Idempotent|endpoint.OwnQuery|endpoint.Terminal, s.createFromTerminal),
+		row("PUT", "/", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickBytes, endpoint.Idempotent|endpoint.OwnQuery|endpoint.Terminal, s.createFromTerminal),
+		row("PUT", "/:name", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickBytes, endpoint.Idempotent|endpoint.OwnQuery|endpoint.Terminal|endpoint.Otherwise, s.createFromTerminal),
+	}
+}

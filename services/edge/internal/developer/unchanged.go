@@ -1,0 +1,84 @@
+package developer
+
+import (
+	"strconv"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/headers"
+)
+
+// A conditional read that ends in 304 is free, so it is not admitted: it appends nothing to the billing journal. The document is looked
+// at first, and a query confirms the key. Whatever is not a 304 becomes a metered read, as if the client had set no condition.
+
+// unchanged answers 304 if the client has the text already, and tells whether it did.
+func (r *reading) unchanged() (bool, error) {
+	doc, err := r.s.lookAt(r.c, r.k.Domain, r.read())
+	if err != nil || doc == nil || !r.known(doc) {
+		return false, err
+	}
+	if confirmed, err := r.s.confirmReader(r.c); !confirmed || err != nil {
+		return false, err
+	}
+	if r.checkPassword(doc) != nil {
+		return false, nil // the metered read returns it, as a failed call
+	}
+	return true, headers.NotModified(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
+}
+
+// known tells whether the client has the document already. A condition that fails is for the metered read to return.
+func (r *reading) known(doc *event.Document) bool {
+	known, err := r.conditions.Check(ValidatorsOf(r.k.Domain, doc))
+	return known && err == nil
+}
+
+// burns tells whether this read is the document's last.
+func (r *reading) burns(doc *event.Document) bool {
+	return doc.BurnAfterRead && !Owns(doc, uint64(r.c.Who.Account))
+}
+
+// fileUnchanged is unchanged for the bytes of a file.
+func (s *API) fileUnchanged(c *endpoint.Call, id string, conditions headers.Conditions) (bool, error) {
+	doc, err := s.lookAt(c, event.File, &event.Read{Item: id, Requester: uint64(c.Who.Account)})
+	if err != nil || doc == nil {
+		return false, err
+	}
+	if known, err := conditions.Check(ValidatorsOf(event.File, doc)); err != nil || !known {
+		return false, nil // the metered read returns it
+	}
+	if confirmed, err := s.confirmReader(c); !confirmed || err != nil {
+		return false, err
+	}
+	return true, headers.NotModified(c.Ctx, fileTag(doc))
+}
+
+// lookAt reads a document for a conditional call. It is nil for other calls, and where the caller may not know of the document.
+func (s *API) lookAt(c *endpoint.Call, d event.Domain, read *event.Read) (*event.Document, error) {
+	if !c.Conditional() || !event.ValidItemID(read.Item) {
+		return nil, nil
+	}
+	doc, err := s.ReadDocument(s.bus.StartRead(d, read))
+	if fault.KindOf(err) == fault.NotFound {
+		return nil, nil
+	}
+	return doc, err
+}
+
+// confirmReader has billing confirm the key of a call that it does not count, and writes the headers. It is false where the plan does
+// not have the quota key: the metered read is refused for that.
+func (s *API) confirmReader(c *endpoint.Call) (bool, error) {
+	usage, err := s.UsageForKey(c, c.Row.Key)
+	if err != nil {
+		return false, err
+	}
+	for _, u := range usage.Usage {
+		if plan.QuotaKey(u.QuotaKey) == c.Row.Key && u.Limit == 0 {
+			return false, nil
+		}
+	}
+	s.setUsedQuota(c, usage)
+	c.Set(endpoint.HeaderChargeSource, "none")
+	return true, nil
+}

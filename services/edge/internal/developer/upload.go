@@ -1,0 +1,358 @@
+package developer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+// docs/api.md, Limits.
+const (
+	nameChars         = 255
+	partFieldBytes    = 4 << 10
+	multipartOverhead = 64 << 10 // for the other parts
+	SniffBytes        = 512
+)
+
+func fileTooLarge() error {
+	e := httperr.TooLarge(endpoint.MaxFileBytes, "A file must be at most 50 MB (%d bytes).", endpoint.MaxFileBytes)
+	e.Field = "file"
+	return e
+}
+
+// upload is a file on its way from the request to the blob store. Nothing of it is kept in memory.
+type upload struct {
+	s  *API
+	c  *endpoint.Call
+	id string
+
+	form *input.Form     // nil: the body is the file
+	part *multipart.Part // the file's
+	file string          // name of the part
+	body *httpin.Body
+
+	name       string
+	named      bool // by a field, which goes before the file name of the part
+	visibility event.Visibility
+	lifetime   time.Duration
+	seen       []string     // fields
+	Also       input.Fields // of a form of ours, beside those of the API
+
+	contentType string
+	size        int64
+	held        int64 // of the memory for streams
+	sum         hash.Hash
+	blob        string
+	document    *event.Document
+}
+
+func (s *API) NewUpload(c *endpoint.Call) *upload {
+	return &upload{s: s, c: c, body: httpin.BodyOf(c.Ctx), visibility: event.Unlisted, sum: sha256.New()}
+}
+
+func (s *API) uploadFile(c *endpoint.Call) error {
+	u := s.NewUpload(c)
+	if err := u.Open(); err != nil {
+		return err
+	}
+	done, err := u.Write()
+	if err != nil {
+		return err
+	}
+	return u.Answer(done)
+}
+
+// Write stores the file that open has found.
+func (u *upload) Write() (*Written, error) {
+	u.id = u.s.newItemID(u.c.Idem)
+	return u.s.write(&writing{Call: u.c, domain: event.File, action: u})
+}
+
+// Answer tells of the file that write has stored.
+func (u *upload) Answer(done *Written) error {
+	s, c := u.s, u.c
+	doc := done.Outcome.Document
+	if doc == nil || doc.Id == "" {
+		doc = u.document
+	}
+	out := done.Outcome
+	s.SetLocation(c.Ctx, "/api/dev/files/get/", out.Item)
+	return endpoint.Send(c.Ctx, fiber.StatusCreated, fileFacts(endpoint.NewAnswer(512).Str("id", out.Item), doc).Str("url", s.URL("/f/"+out.Item)).
+		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs).Remaining(done.Remaining))
+}
+
+// Open checks all that is known before the file's first byte.
+func (u *upload) Open() error {
+	if u.body == nil {
+		return httperr.InvalidField("file", "must not be empty")
+	}
+	if err := httpin.RequireIdentity(u.c.Ctx); err != nil {
+		return err
+	}
+	media, _, params := headers.MediaType(u.c.Ctx)
+	if media == "multipart/form-data" {
+		return u.openForm(params["boundary"])
+	}
+	if err := u.body.Limit(endpoint.MaxFileBytes, fileTooLarge); err != nil {
+		return err
+	}
+	if err := input.QueryFields(u.c.Ctx, u.set); err != nil {
+		return err
+	}
+	if u.name == "" {
+		return httperr.InvalidField("name", "is required: the file's name as ?name=")
+	}
+	if media != "application/x-www-form-urlencoded" { // curl says so by default
+		u.contentType = cleanType(string(u.c.Request().Header.ContentType()))
+	}
+	return nil
+}
+
+func (u *upload) openForm(boundary string) error {
+	form, err := input.NewForm(u.body, boundary)
+	if err != nil {
+		return err
+	}
+	if err := u.body.Limit(endpoint.MaxFileBytes+multipartOverhead, fileTooLarge); err != nil {
+		return err
+	}
+	if err := input.NoQuery(u.c.Ctx); err != nil {
+		return err
+	}
+	u.form = form
+	if err := u.nextFile(); err != nil {
+		return err
+	}
+	if u.part == nil {
+		return httperr.InvalidField("file", "is required: the multipart body needs a part of that name")
+	}
+	u.contentType = cleanType(u.part.Header.Get(fiber.HeaderContentType))
+	if !u.named {
+		return u.setName(u.file)
+	}
+	return nil
+}
+
+// nextFile reads fields up to the part that is the file. At the end of the form, part is nil.
+func (u *upload) nextFile() error {
+	u.part = nil
+	for {
+		part, name, file, err := u.form.Next()
+		switch {
+		case input.FormEnded(err):
+			return nil
+		case err != nil:
+			return formFailure(err)
+		}
+		if name == "file" {
+			if slices.Contains(u.seen, name) {
+				return httperr.InvalidField(name, "must be one part")
+			}
+			u.seen = append(u.seen, name)
+			u.part, u.file = part, file
+			return nil
+		}
+		if err := u.field(name, part); err != nil {
+			return err
+		}
+	}
+}
+
+func (u *upload) field(name string, part *multipart.Part) error {
+	if slices.Contains(u.seen, name) {
+		return httperr.InvalidField(name, "must be given once")
+	}
+	u.seen = append(u.seen, name)
+	text, err := io.ReadAll(io.LimitReader(part, partFieldBytes+1))
+	if err != nil {
+		return formFailure(err)
+	}
+	if len(text) > partFieldBytes || !utf8.Valid(text) {
+		return httperr.OverLimit(name, partFieldBytes, "must be text of at most 4 KiB in UTF-8")
+	}
+	return u.set(name, input.Value{Kind: input.Query, Text: text})
+}
+
+// formFailure is the failure of the body, or 400 where the body is no form.
+func formFailure(err error) error {
+	if fault.KindOf(err) != fault.Internal {
+		return err
+	}
+	return httperr.Malformed("The multipart body is not valid.")
+}
+
+func (u *upload) set(name string, v input.Value) (err error) {
+	if set, ok := u.Also[name]; ok {
+		return set(name, v)
+	}
+	switch name {
+	case "name":
+		u.named = true
+		return u.setName(string(v.Text))
+	case "visibility":
+		u.visibility, err = visibilityField(name, v, false)
+		return err
+	case "expiresIn":
+		u.lifetime, err = endpoint.LifetimeField(name, v, endpoint.MaxLifetime)
+		return err
+	}
+	if u.form == nil {
+		return httperr.UnknownParameter(name, "name", "visibility", "expiresIn")
+	}
+	return httperr.UnknownField(name, "file", "name", "visibility", "expiresIn")
+}
+
+func (u *upload) setName(name string) error {
+	if err := input.CheckFileName("name", name); err != nil {
+		return err
+	}
+	if n := utf8.RuneCountInString(name); n < 1 || n > nameChars || name == "." || name == ".." {
+		return httperr.OverLimit("name", nameChars, "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be \".\" or \"..\"")
+	}
+	if strings.ContainsAny(name, `/\`) {
+		return httperr.InvalidField("name", "must not contain / or \\")
+	}
+	u.name = name
+	return nil
+}
+
+// cleanType is a declared media type in its usual form; "" for text that is none.
+func cleanType(declared string) string {
+	media, params, err := mime.ParseMediaType(declared)
+	if err != nil || len(declared) > 200 || !strings.Contains(media, "/") {
+		return ""
+	}
+	return mime.FormatMediaType(media, params)
+}
+
+// Read reads the file's bytes and counts them. Whoever reads on hashes them too.
+func (u *upload) Read(p []byte) (int, error) {
+	source := io.Reader(u.body)
+	if u.part != nil {
+		source = u.part
+	}
+	if err := u.hold(); err != nil {
+		return 0, err
+	}
+	n, err := source.Read(p)
+	u.size += int64(n)
+	switch {
+	case u.size > endpoint.MaxFileBytes:
+		return n, fileTooLarge()
+	case err != nil && !errors.Is(err, io.EOF):
+		return n, formFailure(err)
+	}
+	return n, err
+}
+
+// holdFirst is what a store may hold before the first byte has come.
+const holdFirst = 64 << 10
+
+// hold takes the memory that the store holds of the file, as the store does: four times what has come, up to its most.
+func (u *upload) hold() error {
+	want := min(max(4*u.size, holdFirst), u.s.putBytes)
+	if want <= u.held || u.blob == "" {
+		return nil
+	}
+	err := u.s.http.ReserveStream(u.c.Ctx, want-u.held)
+	u.held = want
+	return err
+}
+
+// finish reads the parts after the file, and checks the whole.
+func (u *upload) finish() error {
+	if u.form != nil {
+		if err := u.nextFile(); err != nil {
+			return err
+		}
+	}
+	if u.size == 0 {
+		return httperr.InvalidField("file", "must not be empty")
+	}
+	return nil
+}
+
+// prepare streams the file to the blob store. It runs once the upload is admitted.
+func (u *upload) prepare(ctx context.Context, r *event.Request) error {
+	first := make([]byte, SniffBytes)
+	n, err := io.ReadFull(u, first)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	first = first[:n]
+	if u.contentType == "" {
+		u.contentType = http.DetectContentType(first)
+	}
+	if n == 0 {
+		return httperr.InvalidField("file", "must not be empty")
+	}
+	size := int64(-1)
+	if u.form == nil {
+		size = u.body.Length()
+	}
+	key := u.s.contents.NewKey(event.File, u.id)
+	u.blob = key // from here on there may be something to delete
+	if _, err := blob.PutHashed(ctx, u.s.blobs, key, io.MultiReader(bytes.NewReader(first), u), size, u.sum); err != nil {
+		if fault.KindOf(err) != fault.Internal {
+			return err // of the body
+		}
+		return endpoint.Unavailable(fmt.Errorf("store file: %w", err))
+	}
+	if err := u.finish(); err != nil {
+		return err
+	}
+	sum := u.sum.Sum(nil)
+	u.document = &event.Document{
+		Id: u.id, Owner: uint64(u.c.Who.Account), Title: u.name, Visibility: uint32(u.visibility), ContentType: u.contentType,
+		Content: &event.Content{Blob: key, SizeBytes: uint64(u.size), Sha256: sum},
+	}
+	r.Item = u.id
+	r.BodyHash = u.hash()
+	r.Action = &event.Request_Create{Create: &event.Create{Document: u.document, ExpiresInMs: u.lifetime.Milliseconds()}}
+	return nil
+}
+
+func (u *upload) discard() { u.s.contents.Drop(u.blob) }
+
+// hash is the hash that uploads under one Idempotency-Key are compared by: of the file and the fields, however they were
+// sent. It is known once all is read.
+func (u *upload) hash() uint64 {
+	return event.BodyHash(u.sum.Sum(nil), []byte(u.name), []byte(u.visibility.String()), []byte(u.lifetime.String()))
+}
+
+// readHash reads an upload that is not stored: its Idempotency-Key already has an outcome.
+func (u *upload) readHash() (uint64, error) {
+	if u.document != nil || u.size > 0 {
+		return u.hash(), nil // prepare has read it
+	}
+	if _, err := io.Copy(u.sum, struct{ io.Reader }{u}); err != nil {
+		return 0, err
+	}
+	if err := u.finish(); err != nil {
+		return 0, err
+	}
+	return u.hash(), nil
+}

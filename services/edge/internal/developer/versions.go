@@ -1,0 +1,92 @@
+package developer
+
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+// listVersions answers with one page of the versions of a text, newest first. It is for those who may update the text. It
+// is not metered. The account's failures are counted here, since billing does not see the call.
+func (s *API) listVersions(c *endpoint.Call, k *TextKind) error {
+	read, scope, err := s.versionsQuery(c, k)
+	if err != nil {
+		return err
+	}
+	account := endpoint.AccountSource(c.Who.Account)
+	if err := s.CheckFailures(account); err != nil {
+		return err
+	}
+	var pending *bus.PendingRead
+	if event.ValidItemID(read.Item) {
+		pending = s.bus.StartRead(k.Domain, read)
+	}
+	if err := s.checkUnmetered(c, k.read); err != nil {
+		return err
+	}
+	found, err := s.FoundVersions(pending)
+	if err != nil {
+		if endpoint.FailedInExecution(fault.KindOf(err).Status()) {
+			s.Failures.Add(account, s.Now())
+		}
+		return err
+	}
+	o := append(endpoint.NewAnswer(192+160*len(found.Versions)).Key("versions"), '[')
+	for i, v := range found.Versions {
+		if i > 0 {
+			o = append(o, ',')
+		}
+		o = ListedVersion(o, v)
+	}
+	next := ""
+	if found.More {
+		last := found.Versions[len(found.Versions)-1]
+		next = s.formatCursor(scope, position{int64(last.Version), read.Item})
+	}
+	return sendPage(c, o, next)
+}
+
+// ListedVersion is a version as lists show it: without its content.
+func ListedVersion(o endpoint.Object, v *event.Document) endpoint.Object {
+	return append(o, '{').Int("version", int64(v.Version)).Str("title", v.Title).Str("language", v.Language).
+		Int("size", int64(v.GetContent().GetSizeBytes())).Time("createdAt", v.UpdatedMs).End()
+}
+
+// versionsQuery reads the parameters of a list of versions. scope is where its cursors are valid: the text and the account.
+func (s *API) versionsQuery(c *endpoint.Call, k *TextKind) (read *event.Read, scope string, err error) {
+	read = &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account), ListVersions: endpoint.DefaultPage}
+	scope = "versions 1 " + string(k.Domain) + " " + c.Who.Account.String() + " "
+	var cursor string
+	err = input.QueryFields(c.Ctx, input.Fields{
+		"limit":  input.To(&read.ListVersions, endpoint.PageLimit),
+		"cursor": input.To(&cursor, input.StringField),
+	}.Set)
+	if err != nil || cursor == "" {
+		return read, scope, err
+	}
+	at, ok := s.parseCursor(scope, cursor)
+	if !ok || at.id != read.Item || at.listed < 1 {
+		return nil, "", endpoint.InvalidCursor()
+	}
+	read.BelowVersion = uint64(at.listed)
+	return read, scope, nil
+}
+
+// FoundVersions waits for a list of versions. pending is nil for a ref that can't exist.
+func (s *API) FoundVersions(pending *bus.PendingRead) (bus.Found, error) {
+	if pending == nil {
+		return bus.Found{}, endpoint.NotFound()
+	}
+	found, err := pending.Wait(s.ctx)
+	switch {
+	case err != nil:
+		return bus.Found{}, err
+	case found.NotOwner:
+		return bus.Found{}, outcomeError(event.OutcomeStatus_NOT_OWNER)
+	case len(found.Versions) == 0:
+		return bus.Found{}, endpoint.NotFound()
+	}
+	return found, nil
+}

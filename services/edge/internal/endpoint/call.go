@@ -1,0 +1,207 @@
+package endpoint
+
+import (
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/limit"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// Call is a request with the results of the checks that its route asks for. It is the handler's alone, and no longer
+// than the handler runs: fiber uses the buffers behind fiber.Ctx again.
+type Call struct {
+	*fiber.Ctx
+	Row   *Row
+	Who   Caller
+	Admin string // name of the admin token; empty for other callers
+	Idem  []byte // the id of the Idempotency-Key; nil where none was sent
+	// OtherIdems are the ids that a keyless call's Idempotency-Key has by the other secrets that are accepted.
+	OtherIdems [][]byte
+	Fields     []byte // the body, where the route says that it is a JSON object
+	Form       []byte // the body, where the route says that it is a form
+	Hash       uint64 // see BodyHash; 0 where the handler reads the body
+
+	Kept     bool    // see keepAccount
+	metered  Metered // see meter
+	Download bool    // the content is to be saved
+
+	turn limit.Turn // of the rate of calls that no quota counts: see admitNetwork
+	free bool       // no quota counts the call
+}
+
+// Handler is a route as fiber calls it.
+func (s *Base) Handler(r *Row) fiber.Handler {
+	when := r.Scripts()
+	return func(ctx *fiber.Ctx) error {
+		if !r.Rules.Has(Content) && s.OnContentHost(ctx) {
+			return NotFound()
+		}
+		c := &Call{Ctx: ctx, Row: r}
+		allowScripts(ctx, when)
+		if r.Rules.Has(Terminal) {
+			ctx.Context().SetUserValue(failsAsText{}, true)
+		}
+		returned := false
+		defer func() {
+			if !returned {
+				c.metered.abort() // the handler panicked
+			}
+		}()
+		err := s.check(c)
+		if err == nil {
+			err = r.Handle(c)
+		}
+		returned = true
+		s.endTurn(c, err)
+		if err != nil && r.Rules.Has(HTML) && pages.WantsHTML(ctx) {
+			return s.FailurePage(ctx, err)
+		}
+		return err
+	}
+}
+
+// check authenticates the call and checks the request itself: docs/api.md, Order of checks, 2 and 3. The handler does the
+// rest of 3.
+func (s *Base) check(c *Call) error {
+	r := c.Row
+	if r.Rules.Has(Limited) {
+		if err := s.AdmitView(s.http.Source(c.Ctx)); err != nil {
+			return err
+		}
+	}
+	if err := s.admitNetwork(c); err != nil {
+		return err
+	}
+	if err := s.authenticate(c); err != nil {
+		return err
+	}
+	if err := s.admitAccount(c); err != nil {
+		return err
+	}
+	if r.Rules.Has(Idempotent | Repeatable) {
+		if err := s.readIdempotencyKey(c); err != nil {
+			return err
+		}
+	}
+	if !r.Rules.Has(OwnQuery | AnyQuery) {
+		if err := input.NoQuery(c.Ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.readBody(c); err != nil {
+		return err
+	}
+	if r.Rules.Has(Command) {
+		return s.AdmitChange(c.Who.Account)
+	}
+	return nil
+}
+
+// authenticate finds the caller. Billing says later whether an API key is still the account's current one.
+func (s *Base) authenticate(c *Call) error {
+	switch c.Row.Who {
+	case APIKey, KeyOrKeyless, KeyOrToken, KeyOrSession:
+		found, err := s.readKey(c)
+		if err != nil || found {
+			return err
+		}
+		return s.authenticateWithoutKey(c)
+	case Anybody, SessionOrNone, AdminPage:
+		return s.sameOrigin(c)
+	case Session:
+		return s.ReadSession(c)
+	case Admin:
+		return s.requireAdmin(c)
+	}
+	return nil
+}
+
+func (s *Base) authenticateWithoutKey(c *Call) error {
+	switch c.Row.Who {
+	case KeyOrKeyless:
+		// A page that a visitor happens to see must not use up the visitor's allowance.
+		if err := s.sameOrigin(c); err != nil {
+			return err
+		}
+		c.Who = Caller{network: s.Network(c.Ctx), Anonymous: true}
+		return nil
+	case KeyOrToken:
+		c.Who = Caller{network: s.Network(c.Ctx), Anonymous: true, Token: strings.Clone(c.Get(HeaderManageToken))}
+		if c.Who.Token == "" {
+			return fault.New(fault.ManageTokenRequired, "Management token required")
+		}
+		return nil
+	case KeyOrSession:
+		if len(c.Request().Header.Cookie(s.cookieName(c.Ctx))) > 0 {
+			return s.ReadSession(c)
+		}
+	}
+	return fault.New(fault.APIKeyRequired, "API key required")
+}
+
+// readBody reads the body where the route says that it is short and of one form.
+func (s *Base) readBody(c *Call) (err error) {
+	b := c.Row.Body
+	switch b {
+	case NoBody:
+		if c.Row.Rules.Has(Idempotent) {
+			c.Hash = BodyHash(c.Ctx, nil)
+		}
+	case Empty:
+		c.Hash = BodyHash(c.Ctx, nil)
+		body, err := s.http.ReadBody(c.Ctx, b.Limit())
+		if err != nil || len(body) == 0 {
+			return err
+		}
+		if err := headers.RequireJSON(c.Ctx); err != nil {
+			return err
+		}
+		return input.ParseObject(body, input.Fields(nil).Set)
+	case Fields:
+		if err := headers.RequireJSON(c.Ctx); err != nil {
+			return err
+		}
+		c.Fields, err = s.http.ReadBody(c.Ctx, b.Limit())
+		c.Hash = BodyHash(c.Ctx, c.Fields)
+		c.Fields = OrObject(c.Fields)
+		return err
+	case PasteJSON, QuickJSON:
+		return headers.RequireJSON(c.Ctx)
+	case Form:
+		if c.Form, err = s.http.ReadBody(c.Ctx, b.Limit()); err != nil || len(c.Form) == 0 {
+			return err
+		}
+		if name, charset, _ := headers.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !headers.UTF8(charset) {
+			return httperr.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
+		}
+	}
+	return nil
+}
+
+// OrObject is the body, or an object without members where there is none: the answer then names the field that is missing.
+func OrObject(body []byte) []byte {
+	if len(body) == 0 {
+		return []byte("{}")
+	}
+	return body
+}
+
+// ID is the id of the request.
+func (c *Call) ID() event.RequestID {
+	id, _ := event.ParseRequestID(httpin.RequestID(c.Ctx)) // New has it made by event.NewRequestID
+	return id
+}
+
+// HungUp tells whether the client has gone.
+func (c *Call) HungUp() bool { return httpin.HungUp(c.Ctx) }
+
+// Param is a parameter of the path that outlives the call.
+func (c *Call) Param(name string) string { return strings.Clone(c.Params(name)) }

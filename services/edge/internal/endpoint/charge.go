@@ -1,0 +1,328 @@
+package endpoint
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+func CapPeriodName(p event.CapPeriod) string {
+	return strings.ToLower(strings.TrimPrefix(p.String(), "CAP_"))
+}
+
+const (
+	HeaderRateLimit       = "RateLimit"
+	HeaderRateLimitPolicy = "RateLimit-Policy"
+	HeaderChargeSource    = "X-Charge-Source"
+	HeaderCreditsCost     = "X-Credits-Cost"
+	HeaderCreditsBalance  = "X-Credits-Balance"
+	HeaderQuotaRemaining  = "X-Quota-Remaining"
+)
+
+// Metered is a request that is counted. It is asked for, admitted, and then served or given back.
+type Metered struct {
+	s         *Base
+	c         *Call
+	Admission bus.Admission
+	Pending   *bus.PendingVerdict
+	Verdict   *bus.Verdict // nil before it is decided, and for a free call
+	Started   time.Time
+	Open      bool // admitted, and neither served nor given back
+	replayed  bool // a read that was served under its Idempotency-Key before: it is answered, and not charged
+}
+
+// Meter describes the call to billing, without asking yet.
+func (s *Base) Meter(c *Call) *Metered {
+	c.metered = Metered{s: s, c: c, Admission: bus.Admission{
+		RequestID: c.ID(), Account: c.Who.Payer(), Key: c.Row.Key, Anonymous: c.Who.Anonymous,
+	}}
+	m := &c.metered
+	if !c.Who.Anonymous {
+		key := &c.Who.Key
+		m.Admission.KeyNumber, m.Admission.KeyVersion, m.Admission.KeyFingerprint = key.Number, key.Version, c.Who.keyFingerprint()
+	}
+	return m
+}
+
+// Repeatable makes a read one that its Idempotency-Key may repeat without a charge, as long as the document has this version; 0:
+// there is no document. It precedes Start, and WaitRead must follow.
+func (m *Metered) Repeatable(version uint64) {
+	m.Admission.IdempotencyID = m.c.Idem
+	m.Admission.ReadHash = event.ReadHash([]byte(m.c.Path()), CanonicalQuery(m.c.Ctx), version)
+}
+
+// WaitRead is wait for a read. A call that has ended without a charge does not stand in the way of its repetition.
+func (m *Metered) WaitRead() error {
+	err := m.Wait()
+	for try := 1; fault.KindOf(err) == fault.IdempotencyInFlight; try++ {
+		if err = m.s.InFlight(m); !errors.Is(err, ErrHoldClosed) {
+			return err
+		}
+		if try == ServedTries {
+			return IdempotencyInFlight(1)
+		}
+		err = m.Start().Wait()
+	}
+	return err
+}
+
+// Start asks for the admission; wait must follow.
+func (m *Metered) Start() *Metered {
+	m.Started = time.Now()
+	m.Pending = m.s.bus.StartAdmit(m.Admission)
+	return m
+}
+
+// Wait returns nil once the request is admitted, and the refusal otherwise. It also returns nil for the repetition of a read.
+func (m *Metered) Wait() error {
+	v, err := m.Pending.Wait(m.s.ctx)
+	if err != nil {
+		return err
+	}
+	if v.Decision == event.Decision_IDEMPOTENCY_SERVED && m.Admission.ReadHash != 0 {
+		m.Verdict, m.replayed = v, true
+		m.c.Set(HeaderReplayed, "true")
+		return nil
+	}
+	if !v.Admitted() {
+		return m.refused(v)
+	}
+	m.Verdict, m.Open = v, true
+	return nil
+}
+
+// Renew gives the admission back and asks for another, for a request that took long to arrive. The request gets a new id.
+func (m *Metered) Renew(r *event.Request) error {
+	if err := m.s.bus.Void(m.s.ctx, m.Admission, false); err != nil {
+		return Unavailable(err)
+	}
+	m.Open = false
+	id := event.NewRequestID()
+	m.Admission.RequestID = id
+	httpin.SetRequestID(m.c.Ctx, id.String())
+	r.RequestId = id[:]
+	if err := m.Start().Wait(); err != nil {
+		if errors.Is(err, ErrServedBefore) {
+			return IdempotencyInFlight(1)
+		}
+		return err
+	}
+	r.Charge.Remaining = m.Remaining()
+	return nil
+}
+
+// Served makes the admission final and writes the headers that say how it was paid. Called once the answer is made.
+func (m *Metered) Served() {
+	if m.Open {
+		m.Open = false
+		m.s.bus.Served(m.Admission, m.Verdict)
+	}
+	m.SetCharge()
+}
+
+// SetCharge writes the headers of a request that succeeded.
+func (m *Metered) SetCharge() {
+	m.SetQuota(m.Remaining())
+	source := "none"
+	switch v := m.Verdict; {
+	case v == nil:
+	case v.Charge == event.ChargeSource_CHARGE_CREDITS:
+		source = "credits"
+		m.c.Set(HeaderCreditsCost, plan.Micros(v.CostMicros).String())
+		m.c.Set(HeaderCreditsBalance, plan.Micros(v.BalanceMicros).String())
+	case v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited:
+		source = "quota"
+	}
+	m.c.Set(HeaderChargeSource, source)
+}
+
+// Remaining is the number in the body of a success.
+func (m *Metered) Remaining() int64 {
+	if m.Verdict == nil {
+		return plan.Unlimited
+	}
+	return m.Verdict.Remaining
+}
+
+// Void gives the admission back and returns failure once that is stored. Where it can't be stored the answer is 503: it
+// must not say that nothing was charged. The client's failures count towards too_many_failures; our own and a 304 don't.
+func (m *Metered) Void(failure error) error {
+	return m.GiveBack(failure, failure != nil && FailedInExecution(fault.KindOf(failure).Status()))
+}
+
+// GiveBack is void; failed says whether the failure counts.
+func (m *Metered) GiveBack(failure error, failed bool) error {
+	if !m.Open {
+		if m.replayed {
+			m.SetVoided()
+		}
+		return failure
+	}
+	m.Open = false
+	if err := m.s.bus.Void(m.s.ctx, m.Admission, failed); err != nil {
+		return Unavailable(err)
+	}
+	m.SetVoided()
+	return failure
+}
+
+// abort gives the admission of a read back whose handler panicked. A write may be on its way: its service settles it, and
+// billing voids it otherwise.
+func (m *Metered) abort() {
+	if m.s == nil || m.Admission.Write || m.Pending == nil {
+		return
+	}
+	if m.Verdict == nil {
+		if v, err := m.Pending.Wait(m.s.ctx); err != nil || !v.Admitted() {
+			return
+		}
+		m.Open = true
+	}
+	if m.Open {
+		_ = m.Void(nil) // the answer is 500 either way, and the bus goes on trying
+	}
+}
+
+// FailedInExecution tells failures of step 5 (docs/api.md, Order of checks) from our own, and from faults of the request
+// that only the end of its body showed.
+func FailedInExecution(status int) bool {
+	switch status {
+	case fiber.StatusBadRequest, fiber.StatusRequestTimeout, fiber.StatusRequestEntityTooLarge, fiber.StatusUnsupportedMediaType:
+		return false
+	}
+	return status < fiber.StatusInternalServerError
+}
+
+// SetVoided writes the headers of a request that was given back.
+func (m *Metered) SetVoided() {
+	remaining := m.Remaining()
+	if v := m.Verdict; v != nil && v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited {
+		remaining++
+	}
+	m.SetQuota(remaining)
+	m.c.Set(HeaderChargeSource, "none")
+}
+
+// SetQuota writes the headers of the IETF draft.
+func (m *Metered) SetQuota(remaining int64) {
+	if v := m.Verdict; v != nil {
+		SetQuota(m.c.Ctx, m.Admission.Key, v.Limit, remaining, int64(v.ResetSeconds))
+	}
+}
+
+// SetQuota leaves the headers out for an unlimited key.
+func SetQuota(c *fiber.Ctx, key plan.QuotaKey, limit, remaining, resetSeconds int64) {
+	if limit == plan.Unlimited {
+		return
+	}
+	var buf [96]byte
+	b := quotaItem(buf[:0], key)
+	b = strconv.AppendInt(append(b, ";q="...), limit, 10)
+	c.Response().Header.SetCanonical([]byte(HeaderRateLimitPolicy), b)
+	b = quotaItem(buf[:0], key)
+	b = strconv.AppendInt(append(b, ";r="...), remaining, 10)
+	b = strconv.AppendInt(append(b, ";t="...), resetSeconds, 10)
+	c.Response().Header.SetCanonical([]byte(HeaderRateLimit), b)
+}
+
+func quotaItem(dst []byte, key plan.QuotaKey) []byte {
+	return append(append(append(dst, '"'), key.String()...), '"')
+}
+
+// refused is the answer to a refusal by billing. It sets the headers.
+func (m *Metered) refused(v *bus.Verdict) error {
+	key := m.Admission.Key
+	var e *fault.Error
+	switch v.Decision {
+	case event.Decision_INVALID_KEY:
+		return m.s.badKey(m.c.Ctx)
+	case event.Decision_ACCOUNT_SUSPENDED:
+		return accountSuspended()
+	case event.Decision_KEY_SCOPE:
+		return keyScope(key)
+	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
+		m.setRefused(v)
+		return IdempotencyInFlight(1)
+	case event.Decision_IDEMPOTENCY_SERVED:
+		return ErrServedBefore
+	case event.Decision_IDEMPOTENCY_OTHER:
+		m.setRefused(v)
+		return IdempotencyMismatch()
+	case event.Decision_QUOTA_EXHAUSTED:
+		if v.Held {
+			e = fault.New(fault.QuotaHeld, "The last requests of this month for %s are still being decided. Try again.", key)
+			break
+		}
+		e = fault.New(fault.QuotaExhausted, "Monthly limit of %d requests reached for %s. Upgrade your plan to continue.", v.Limit, key)
+	case event.Decision_KEY_QUOTA_EXHAUSTED:
+		if v.Held {
+			e = fault.New(fault.QuotaHeld, "The last requests of this month for %s are still being decided. Try again.", key)
+			break
+		}
+		e = fault.New(fault.KeyQuotaExhausted, "This API key's limit of %d requests a month reached for %s.", v.KeyLimit, key)
+		e.Limit = &v.KeyLimit
+	case event.Decision_SPENDING_CAP_REACHED:
+		e = capReached(v)
+	case event.Decision_PLAN_UPGRADE_REQUIRED:
+		e = fault.New(fault.PlanUpgradeRequired, "%s is not available on the %s plan. Upgrade your plan to continue.", key, plan.Tier(v.Tier).Title())
+	case event.Decision_ANONYMOUS_LIMIT:
+		e = fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached. Use an API key to continue.", v.Limit)
+	case event.Decision_TOO_MANY_FAILURES:
+		m.setRefused(v)
+		return TooManyFailures(max(int(v.RetryAfterSeconds), 1), m.s.Now())
+	default: // billing has no price book yet
+		return Unavailable(errUnknownDecision)
+	}
+	m.setRefused(v)
+	e.RetryAfter = int(v.RetryAfterSeconds)
+	e.QuotaKey = key.String()
+	if e.Limit == nil && v.Decision != event.Decision_SPENDING_CAP_REACHED {
+		e.Limit = &v.Limit
+	}
+	if v.RetryAfterSeconds > 0 && !v.Held {
+		e.ResetMs = resetMs(v)
+	}
+	return e
+}
+
+// capReached is the answer to a call whose price would pass a spending cap.
+func capReached(v *bus.Verdict) *fault.Error {
+	if v.Held {
+		return fault.New(fault.QuotaHeld, "Calls in flight hold what is left under the spending cap. Try again.")
+	}
+	whose, period := "The account's", "in all"
+	if v.KeyCap {
+		whose = "The API key's"
+	}
+	if p := v.Cap.GetPeriod(); p != event.CapPeriod_CAP_TOTAL {
+		period = "a " + CapPeriodName(p)
+	}
+	return fault.New(fault.SpendingCapReached, "%s spending cap of %s credits %s is reached.", whose, Credits(v.Cap.GetAmountMicros()), period)
+}
+
+// resetMs is when waiting ends a refusal, as a whole second: billing rounded up to seconds from now, so that the fraction
+// is that of now. A day and a month end with a second, to which billing rounded up.
+func resetMs(v *bus.Verdict) int64 {
+	at := v.TimeMs + 1000*int64(v.RetryAfterSeconds)
+	switch v.Decision {
+	case event.Decision_QUOTA_EXHAUSTED, event.Decision_KEY_QUOTA_EXHAUSTED, event.Decision_SPENDING_CAP_REACHED:
+	default:
+		at += 999
+	}
+	return at - at%1000
+}
+
+// setRefused writes the headers of a request that was not admitted.
+func (m *Metered) setRefused(v *bus.Verdict) {
+	SetQuota(m.c.Ctx, m.Admission.Key, v.Limit, v.Remaining, int64(v.ResetSeconds))
+	m.c.Set(HeaderChargeSource, "none")
+}

@@ -1,0 +1,174 @@
+package endpoint
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// Unavailable is a 503 with a cause for the log.
+func Unavailable(cause error) *fault.Error {
+	return &fault.Error{Kind: fault.Unavailable, Message: httperr.UnavailableMessage, RetryAfter: 1, Cause: cause}
+}
+
+// FailedAt is a failure that names the field, parameter or header that it is about.
+func FailedAt(field string, kind fault.Kind, format string, args ...any) *fault.Error {
+	e := fault.New(kind, format, args...)
+	e.Field = field
+	return e
+}
+
+func NotFound() *fault.Error {
+	return fault.New(fault.NotFound, "Not found: there is none, it is gone, or it belongs to another account.")
+}
+
+func accountSuspended() error {
+	return fault.New(fault.AccountSuspended, "The account is suspended or about to be deleted: its API keys are refused. Signing in takes a deletion back.")
+}
+
+// keyScope is the answer to a key whose scopes don't have the quota key; unmetered: that has any scopes.
+func keyScope(key plan.QuotaKey) error {
+	if key == Unmetered {
+		return fault.New(fault.KeyScope, "The API key has scopes. This needs one without, or a session.")
+	}
+	e := fault.New(fault.KeyScope, "The API key's scopes do not have %s.", key)
+	e.QuotaKey = key.String()
+	return e
+}
+
+// AsFault is err as an error of the API. One that is none is internal, and err its cause.
+func AsFault(err error) *fault.Error {
+	if e, ok := errors.AsType[*fault.Error](err); ok {
+		return e
+	}
+	if in, ok := errors.AsType[*httperr.Error](err); ok {
+		out := &fault.Error{Kind: fault.Kind(in.Code), Message: in.Message, RetryAfter: in.RetryAfter, Cause: in.Cause}
+		out.Field, out.Suggestion = in.Field, in.Suggestion
+		if in.Limit != 0 {
+			out.Limit = &in.Limit
+		}
+		return out
+	}
+	return fault.New(fault.Internal, httperr.InternalMessage).Because(err)
+}
+
+// Fail answers a failed request: the one place where errors become HTTP. It is httpin.Config.Fail.
+func (s *Base) Fail(ctx *fasthttp.RequestCtx, route string, err error) {
+	e := AsFault(err)
+	h := &ctx.Response.Header
+	status := e.Kind.Status()
+	s.LogFailure(ctx, route, e)
+	h.Del(fiber.HeaderETag)
+	h.Del(fiber.HeaderContentDisposition)
+	retry := e.RetryAfter
+	if retry == 0 && (e.Kind == fault.Unavailable || e.Kind == fault.OutcomeUnknown) {
+		retry = 1
+	}
+	if retry > 0 {
+		h.Set(fiber.HeaderRetryAfter, strconv.Itoa(retry))
+	}
+	if status == fiber.StatusUnauthorized {
+		h.Set(fiber.HeaderWWWAuthenticate, `Bearer realm="quire"`)
+	}
+	if ctx.UserValue(readableByScripts{}) != nil {
+		setScriptHeaders(ctx)
+	}
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(status)
+	h.Set(fiber.HeaderCacheControl, "no-store")
+	if forTerminal(ctx) && !headers.Prefers(ctx, fiber.MIMEApplicationJSON, fiber.MIMETextPlain) {
+		h.SetContentType(fiber.MIMETextPlainCharsetUTF8)
+		ctx.SetBodyString("error: " + e.Message + "\n")
+		return
+	}
+	h.SetContentType(contentTypeJSON)
+	var room [failureBytes]byte
+	ctx.SetBody(s.failureBody(room[:0], e, h.Peek(fiber.HeaderXRequestID)))
+}
+
+// LogFailure tells operators of a failure that has a cause for them.
+func (s *Base) LogFailure(ctx *fasthttp.RequestCtx, route string, e *fault.Error) {
+	if e.Kind.Status() >= fiber.StatusInternalServerError && e.Cause != nil {
+		s.log.Error("request failed", "request", string(ctx.Response.Header.Peek(fiber.HeaderXRequestID)),
+			"method", string(ctx.Method()), "route", route, "error", e.Error())
+	}
+}
+
+// failsAsText marks a request whose failures are text for a terminal, unless it asks for JSON. The mark is on the request,
+// so that it holds for a panic too.
+type failsAsText struct{}
+
+// forTerminal tells whether the failure of a request is text where JSON is not asked for. Beside the routes that say so
+// these are requests that curl -T and a mistyped command send to paths that no route has: any PUT outside the API, and
+// any method of /.
+func forTerminal(ctx *fasthttp.RequestCtx) bool {
+	if ctx.UserValue(failsAsText{}) != nil {
+		return true
+	}
+	if ctx.IsGet() { // a header that could not be read counts as GET /
+		return false
+	}
+	path := string(ctx.Path())
+	if ctx.IsPut() {
+		return path != "/api" && !strings.HasPrefix(path, "/api/")
+	}
+	return path == "/"
+}
+
+// failureBytes has room for most failures.
+const failureBytes = 768
+
+// failureBody is a failure in JSON: docs/api.md, Shape of every answer. It is written into room.
+func (s *Base) failureBody(room []byte, e *fault.Error, requestID []byte) []byte {
+	o := append(Object(room), `{"success":false`...).Str("reason", e.Message).Str("code", string(e.Kind))
+	o = AppendString(o.Key("requestId"), requestID)
+	for _, member := range [...]struct{ name, value string }{
+		{"field", e.Field}, {"suggestion", e.Suggestion}, {"quotaKey", e.QuotaKey},
+	} {
+		if member.value != "" {
+			o = o.Str(member.name, member.value)
+		}
+	}
+	if e.Limit != nil {
+		o = o.Int("limit", *e.Limit)
+	}
+	if e.ResetMs != 0 {
+		o = o.Time("resetAt", e.ResetMs)
+	}
+	if e.Kind == fault.QuotaExhausted || e.Kind == fault.PlanUpgradeRequired {
+		o = o.Str("upgradeUrl", s.upgradeURL())
+	}
+	return o.StrOf("docs", *s.publicURL.Load(), "/docs/errors#", string(e.Kind)).End()
+}
+
+// upgradeURL is where a client gets a plan with more.
+func (s *Base) upgradeURL() string { return cmp.Or(s.upgrade, s.URL("/console")) }
+
+var (
+	errUnknownDecision = errors.New("unknown decision in a verdict")
+	ErrUnknownOutcome  = errors.New("unknown status in an outcome")
+	// ErrServedBefore says that a request with this Idempotency-Key was served a moment ago.
+	ErrServedBefore = errors.New("served before")
+	// ErrHoldClosed says that the call that held this Idempotency-Key does not any more.
+	ErrHoldClosed = errors.New("the hold is closed")
+)
+
+// FailurePage answers as fail does, with a page in place of JSON.
+func (s *Base) FailurePage(c *fiber.Ctx, err error) error {
+	s.Fail(c.Context(), c.Route().Path, err)
+	e := AsFault(err)
+	return s.pages.Failure(c, pages.Failure{
+		Status: e.Kind.Status(), Reason: e.Message, Code: string(e.Kind), RequestID: httpin.RequestID(c),
+	})
+}

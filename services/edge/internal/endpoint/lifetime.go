@@ -1,0 +1,109 @@
+package endpoint
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+// The bounds of a lifetime: docs/api.md, Limits. A year is 365 days.
+const (
+	Day             = 24 * time.Hour
+	minLifetime     = time.Minute
+	MaxLifetime     = 3650 * Day
+	KeylessLifetime = 30 * Day
+)
+
+// LifetimeField reads expiresIn; 0 is never. longest is shorter than MaxLifetime for a keyless caller.
+func LifetimeField(name string, v input.Value, longest time.Duration) (time.Duration, error) {
+	d, ok := parseLifetime(v)
+	if !ok {
+		return 0, httperr.InvalidField(name, `must be a whole number of seconds, or a number with one of m, h, d, w, y like "10m", or "never"`)
+	}
+	if d == 0 {
+		if longest < MaxLifetime {
+			return 0, httperr.InvalidField(name, "must not be \"never\" without an API key: at most 30 days")
+		}
+		return 0, nil
+	}
+	if d < minLifetime || d > longest {
+		return 0, httperr.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest))
+	}
+	return d, nil
+}
+
+func lifetimeName(d time.Duration) string {
+	if d == MaxLifetime {
+		return "10 years (3650 days)"
+	}
+	return strconv.Itoa(int(d/Day)) + " days without an API key"
+}
+
+// parseLifetime gives 0 for "never", more than MaxLifetime for a number that no time.Duration holds, and a nanosecond for
+// 0 and less.
+func parseLifetime(v input.Value) (time.Duration, bool) {
+	text := string(v.Text)
+	unit := time.Second
+	switch v.Kind {
+	case input.Number:
+	case input.String, input.Query:
+		if text == "never" {
+			return 0, true
+		}
+		if text == "" {
+			return 0, false
+		}
+		last := text[len(text)-1]
+		if u, ok := LifetimeUnit(last); ok {
+			unit, text = u, text[:len(text)-1]
+		} else if v.Kind == input.String {
+			return 0, false
+		}
+		if text == "" || text[0] == '+' {
+			return 0, false
+		}
+	default:
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && n > int64(MaxLifetime/unit):
+		return MaxLifetime + 1, true
+	case err != nil:
+		return 0, false
+	case n <= 0:
+		return 1, true
+	}
+	return time.Duration(n) * unit, true
+}
+
+func LifetimeUnit(c byte) (time.Duration, bool) {
+	switch c {
+	case 'm':
+		return time.Minute, true
+	case 'h':
+		return time.Hour, true
+	case 'd':
+		return Day, true
+	case 'w':
+		return 7 * Day, true
+	case 'y':
+		return 365 * Day, true
+	}
+	return 0, false
+}
+
+// InstantField reads expiresAt. The time until then must be one that expiresIn could have.
+func InstantField(name string, v input.Value, now time.Time, longest time.Duration) (time.Time, error) {
+	t, err := input.TimeField(name, v)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if left := t.Sub(now); left < minLifetime || left > longest {
+		return time.Time{}, httperr.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest)+" from now")
+	}
+	return t, nil
+}

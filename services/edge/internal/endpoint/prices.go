@@ -1,0 +1,52 @@
+package endpoint
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"quire.dev/pkg/event"
+)
+
+// pricesAge is how long a price book is shown before billing is asked again.
+const pricesAge = 30 * time.Second
+
+// priceCache is the price book for pages. What a request costs is billing's to say, each time.
+type priceCache struct {
+	asking singleflight.Group
+	last   atomic.Pointer[pricesAt]
+}
+
+type pricesAt struct {
+	book *event.PriceBook
+	at   time.Time
+}
+
+// Prices is the price book in force, or the last that is known and an error.
+func (s *Base) Prices() (*event.PriceBook, error) {
+	known := s.priceBook.last.Load()
+	if known != nil && s.Now().Sub(known.at).Abs() < pricesAge {
+		return known.book, nil
+	}
+	found, err, _ := s.priceBook.asking.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(s.ctx, QuotaNowWait)
+		defer cancel()
+		book, err := s.bus.Prices(ctx)
+		if err == nil {
+			s.priceBook.last.Store(&pricesAt{book, s.Now()})
+		}
+		return book, err
+	})
+	if err != nil {
+		if known != nil {
+			return known.book, err
+		}
+		return nil, err
+	}
+	return found.(*event.PriceBook), nil
+}
+
+// QuotaNowWait is for the rate-limit headers of an answer that is otherwise ready.
+const QuotaNowWait = time.Second

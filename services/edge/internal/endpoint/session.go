@@ -1,0 +1,195 @@
+package endpoint
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+const (
+	sessionCookie   = "quire_session"
+	secureCookie    = "__Host-" + sessionCookie // behind TLS; browsers take it from this very host alone
+	sessionIDBytes  = 32
+	sessionLifetime = 30 * Day
+)
+
+var (
+	ErrUserAnswer  = errors.New("the user store's answer is of another kind")
+	ErrQueryAnswer = errors.New("billing's answer is of another kind")
+)
+
+func SessionRequired() error {
+	return fault.New(fault.SessionRequired, "Session required: log in by POST /api/users/login and send its cookie.")
+}
+
+// OpenSession opens a session of the user and gives it to the client as a cookie. The store keeps only a hash of the
+// cookie's value, so that a stolen store logs nobody in. The session is not valid if the password has changed since user
+// was read.
+func (s *Base) OpenSession(c *fiber.Ctx, user *event.User) error {
+	id := make([]byte, sessionIDBytes)
+	rand.Read(id)
+	token, expires := s.secret.SignSession(id), s.Now().Add(sessionLifetime)
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_OpenSession{OpenSession: &event.OpenSession{
+		SessionHash: apikey.HashToken(token), Account: user.Account, ExpiresMs: expires.UnixMilli(), Epoch: user.Epoch,
+		Agent: clientName(c.Get(fiber.HeaderUserAgent)), Network: clientNetwork(s.http.Source(c)),
+	}}})
+	if err != nil {
+		return err
+	}
+	if a.Status != event.UserStatus_USER_OK {
+		return Unavailable(ErrUserAnswer)
+	}
+	s.SetSessionCookie(c, token, sessionLifetime)
+	return nil
+}
+
+// SetSessionCookie sets the cookie, or deletes it where token is empty. Its lifetime is a number of seconds and no date,
+// since the client's clock may differ.
+func (s *Base) SetSessionCookie(c *fiber.Ctx, token string, lifetime time.Duration) {
+	cookie := &fiber.Cookie{
+		Name: s.cookieName(c), Value: token, Path: "/", MaxAge: int(lifetime.Seconds()),
+		HTTPOnly: true, SameSite: fiber.CookieSameSiteLaxMode, Secure: s.BehindTLS(c),
+	}
+	if token == "" {
+		cookie.Expires = time.Unix(1, 0)
+	}
+	c.Cookie(cookie)
+}
+
+// cookieName is the name of the session's cookie. Behind TLS the other name is not read: another host of the site, or one who
+// changes what travels to it without TLS, could have set it.
+func (s *Base) cookieName(c *fiber.Ctx) string {
+	if s.BehindTLS(c) {
+		return secureCookie
+	}
+	return sessionCookie
+}
+
+// BehindTLS tells whether the client's side of the connection is encrypted, as the public URL or a trusted proxy says.
+func (s *Base) BehindTLS(c *fiber.Ctx) bool {
+	if strings.HasPrefix(*s.publicURL.Load(), "https://") {
+		return true
+	}
+	return s.http.BehindTLS(c)
+}
+
+// SessionToken is the cookie's value; "" for a cookie that no edge made.
+func (s *Base) SessionToken(c *fiber.Ctx) string {
+	token := strings.Clone(c.Cookies(s.cookieName(c)))
+	if token == "" {
+		return ""
+	}
+	id, signedBy, err := s.secret.ParseSession(token)
+	if err != nil || len(id) != sessionIDBytes {
+		return ""
+	}
+	if !s.secret.Signs(signedBy) {
+		s.metrics.oldSession.Inc()
+	}
+	return token
+}
+
+// ReadSession reads the session of the call. It is 401 without one.
+func (s *Base) ReadSession(c *Call) error {
+	if err := s.sameOrigin(c); err != nil {
+		return err
+	}
+	account, err := s.SessionAccount(c.Ctx)
+	if err != nil {
+		return err
+	}
+	if account == 0 {
+		return SessionRequired()
+	}
+	c.Who = Caller{Account: account}
+	return nil
+}
+
+// SessionAccount is the account of the session that the client's cookie names, 0 where it names none.
+func (s *Base) SessionAccount(c *fiber.Ctx) (event.AccountID, error) {
+	token := s.SessionToken(c)
+	if token == "" {
+		return 0, nil
+	}
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CheckSession{
+		CheckSession: &event.CheckSession{SessionHash: apikey.HashToken(token)},
+	}})
+	switch {
+	case err != nil:
+		return 0, err
+	case a.Status == event.UserStatus_USER_NOT_FOUND:
+		return 0, nil
+	case a.Status != event.UserStatus_USER_OK || a.User.GetAccount() == 0:
+		return 0, Unavailable(ErrUserAnswer)
+	}
+	return event.AccountID(a.User.Account), nil
+}
+
+// sameOrigin refuses a write that a page of another site sent.
+func (s *Base) sameOrigin(c *Call) error {
+	if c.Row.Method == fiber.MethodGet || httpin.SameOrigin(c.Ctx, s.PublicURL()) {
+		return nil
+	}
+	return fault.New(fault.CrossOrigin, "This call is not taken from pages of another origin: Sec-Fetch-Site or Origin names one.")
+}
+
+// clientNetwork is what a list of sessions shows of the address that a session was opened from: enough to know the place
+// again, and no single machine.
+func clientNetwork(source netip.Addr) string {
+	bits := 24
+	if source.Is6() {
+		bits = 48
+	}
+	network, err := source.Prefix(bits)
+	if err != nil {
+		return ""
+	}
+	return network.String()
+}
+
+// clientName is what a list of sessions shows of a User-Agent: the browser and the system, without versions. It is "" where
+// neither is known.
+func clientName(userAgent string) string {
+	browser := firstOf(userAgent, [][2]string{ // most name others after themselves
+		{"Edg", "Edge"},
+		{"OPR/", "Opera"},
+		{"Firefox/", "Firefox"},
+		{"FxiOS/", "Firefox"},
+		{"CriOS/", "Chrome"},
+		{"Chrome/", "Chrome"},
+		{"Safari/", "Safari"},
+		{"curl/", "curl"},
+	})
+	system := firstOf(userAgent, [][2]string{
+		{"Android", "Android"},
+		{"iPhone", "iOS"},
+		{"iPad", "iOS"},
+		{"Windows", "Windows"},
+		{"Mac OS X", "macOS"},
+		{"CrOS", "ChromeOS"},
+		{"Linux", "Linux"},
+	})
+	if browser != "" && system != "" {
+		return browser + " on " + system
+	}
+	return browser + system
+}
+
+// firstOf is the name of the first mark that is in a text.
+func firstOf(text string, names [][2]string) string {
+	for _, n := range names {
+		if strings.Contains(text, n[0]) {
+			return n[1]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,84 @@
+package endpoint
+
+import (
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// KeyCheck is a query for the usage of a key's account, as long as the key is a current one and has no scopes.
+func KeyCheck(key apikey.Key) *event.UsageQuery {
+	return &event.UsageQuery{CheckKey: true, Key: key.Number, KeyVersion: key.Version, KeyFingerprint: key.Fingerprint()}
+}
+
+// Query asks billing about the account. NOT_FOUND is an error too.
+func (s *Base) Query(account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
+	a, err := s.bus.Query(s.ctx, account, q)
+	if err != nil {
+		return nil, err
+	}
+	switch a.Status {
+	case event.QueryStatus_QUERY_OK:
+		return a, nil
+	case event.QueryStatus_QUERY_NOT_FOUND:
+		return nil, NotFound()
+	case event.QueryStatus_QUERY_INVALID_CURSOR:
+		return nil, InvalidCursor()
+	}
+	return nil, Unavailable(ErrQueryAnswer)
+}
+
+// CheckHolder has billing confirm that an API key is a current one of the account and has no scopes. A session needs no check.
+// Each endpoint that a session or a key without scopes may call begins with it, or with CallerUsage.
+func (s *Base) CheckHolder(c *Call) error { return s.CheckKey(c, Unmetered) }
+
+// CheckKey has billing confirm that an API key is a current one of the account, and that its scopes, if it has any, have the
+// quota key. A session needs no check.
+func (s *Base) CheckKey(c *Call, scope plan.QuotaKey) error {
+	if c.Who.Key.Version == 0 {
+		return nil
+	}
+	_, err := s.UsageForKey(c, scope)
+	return err
+}
+
+// Usage asks billing for the account's current month.
+func (s *Base) Usage(account event.AccountID) (*event.UsageAnswer, error) {
+	return s.UsageOf(nil, account, &event.UsageQuery{})
+}
+
+// CallerUsage is usage of the account that calls. An API key that is not a current one of the account is 401, one with scopes
+// is 403.
+func (s *Base) CallerUsage(c *Call) (*event.UsageAnswer, error) {
+	return s.UsageForKey(c, Unmetered)
+}
+
+// UsageForKey is CallerUsage for a key that may have scopes, if the quota key is one of them.
+func (s *Base) UsageForKey(c *Call, scope plan.QuotaKey) (*event.UsageAnswer, error) {
+	q := &event.UsageQuery{}
+	if key := c.Who.Key; key.Version != 0 {
+		q = KeyCheck(key)
+		q.KeyFingerprint = c.Who.keyFingerprint()
+		q.Scope = uint32(scope)
+	}
+	return s.UsageOf(c, c.Who.Account, q)
+}
+
+func (s *Base) UsageOf(c *Call, account event.AccountID, q *event.UsageQuery) (*event.UsageAnswer, error) {
+	a, err := s.bus.Query(s.ctx, account, &event.Query{Query: &event.Query_Usage{Usage: q}})
+	switch {
+	case err != nil:
+		return nil, err
+	case q.CheckKey && (a.Status == event.QueryStatus_QUERY_INVALID_KEY || a.Status == event.QueryStatus_QUERY_NOT_FOUND):
+		return nil, s.badKey(c.Ctx)
+	case a.Status == event.QueryStatus_QUERY_ACCOUNT_SUSPENDED:
+		return nil, accountSuspended()
+	case a.Status == event.QueryStatus_QUERY_KEY_SCOPE:
+		return nil, keyScope(plan.QuotaKey(q.Scope))
+	case a.Status == event.QueryStatus_QUERY_NOT_FOUND:
+		return nil, NotFound()
+	case a.Status != event.QueryStatus_QUERY_OK || a.GetUsage() == nil:
+		return nil, Unavailable(ErrQueryAnswer)
+	}
+	return a.GetUsage(), nil
+}
