@@ -164,6 +164,9 @@ func (b *generousBilling) fold(m journal.Message) (string, event.Message) {
 			Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_QUOTA, Limit: 1000, Remaining: 999, ResetSeconds: 3600,
 		})
 	}
+	for _, of := range batch.Served {
+		b.served += max(1, len(of.Places))
+	}
 	for _, s := range batch.Settlements {
 		if s.Result == event.Result_SERVED {
 			b.served++

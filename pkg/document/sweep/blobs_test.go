@@ -16,6 +16,7 @@ import (
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/telemetry"
 )
 
 // refusing is a blob store that refuses the first deletion.
@@ -55,9 +56,8 @@ func TestABlobIsDeletedOnceItIsDueHoweverOftenThatFails(t *testing.T) {
 	}
 	store := &refusing{Store: files}
 	var clock atomic.Int64 // Unix seconds
-	counter := func() *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "counted"}, []string{"what"})
-	}
+	var metrics *telemetry.Metrics // which shows nothing
+	counter := func() *prometheus.CounterVec { return metrics.CounterVec(telemetry.Desc{Name: "counted"}, "what") }
 	blobs := sweep.NewBlobs(&sweep.Config{
 		Blobs: store, Bounds: sweep.Bounds{Poll: time.Millisecond}, CallWait: time.Minute, Clock: func() time.Time { return time.Unix(clock.Load(), 0) },
 		Logger: slog.New(slog.DiscardHandler), Failures: counter(), Swept: counter(),
