@@ -55,7 +55,7 @@ func TestABlobIsDeletedOnceItIsDueHoweverOftenThatFails(t *testing.T) {
 		return r.Close() == nil
 	}
 	store := &refusing{Store: files}
-	var clock atomic.Int64 // Unix seconds
+	var clock atomic.Int64         // Unix seconds
 	var metrics *telemetry.Metrics // which shows nothing
 	counter := func() *prometheus.CounterVec { return metrics.CounterVec(telemetry.Desc{Name: "counted"}, "what") }
 	blobs := sweep.NewBlobs(&sweep.Config{

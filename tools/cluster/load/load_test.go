@@ -268,7 +268,7 @@ func TestAmountsAreReadAsIntegers(t *testing.T) {
 // TestEveryEndpointThatTakesAKeyIsTried holds the list to the description of the API.
 func TestEveryEndpointThatTakesAKeyIsTried(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/openapi.yaml")
+	text, err := os.ReadFile("../../../docs/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
