@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/document/sweep"
@@ -56,11 +54,12 @@ func TestABlobIsDeletedOnceItIsDueHoweverOftenThatFails(t *testing.T) {
 	}
 	store := &refusing{Store: files}
 	var clock atomic.Int64         // Unix seconds
-	var metrics *telemetry.Metrics // which shows nothing
-	counter := func() *prometheus.CounterVec { return metrics.CounterVec(telemetry.Desc{Name: "counted"}, "what") }
+	var metrics *telemetry.Metrics // none
+	desc := telemetry.Desc{Service: "paste", Name: "counted", Help: "Counted."}
 	blobs := sweep.NewBlobs(&sweep.Config{
 		Blobs: store, Bounds: sweep.Bounds{Poll: time.Millisecond}, CallWait: time.Minute, Clock: func() time.Time { return time.Unix(clock.Load(), 0) },
-		Logger: slog.New(slog.DiscardHandler), Failures: counter(), Swept: counter(),
+		Logger:   slog.New(slog.DiscardHandler),
+		Failures: metrics.CounterVec(desc, "call"), Swept: metrics.CounterVec(desc, "what"),
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
