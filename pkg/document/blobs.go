@@ -78,7 +78,7 @@ func (b *blobDeleter) run(ctx context.Context) error {
 					return nil
 				}
 				b.metrics.failures.WithLabelValues("blob").Inc()
-				b.log.Warn("a blob was not deleted and will be later", "error", err)
+				b.log.Warn("a blob could not be deleted and will be retried", "error", err)
 				retry.Wait(ctx)
 				continue
 			}

@@ -218,7 +218,7 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) error {
 	server, err := rpc.Serve(e.deps.NC, e.cfg.Policy.Domain.InstancesSubject(), e.cfg.Instance, instanceWorkers, e.describe, rpc.WithLogger(e.deps.Logger))
 	if err != nil {
-		return fmt.Errorf("serve questions about this instance: %w", err)
+		return fmt.Errorf("serve queries about this instance: %w", err)
 	}
 	defer rpc.Stop(drainWait, server)
 	return e.replicas.Run(ctx)
@@ -265,7 +265,7 @@ func (e *Engine) fold(ctx context.Context, partition int) error {
 		streams = append(streams, provision.Stream(e.cfg.Policy.Domain, partition))
 	}
 	waiting := func(err error) {
-		e.deps.Logger.Warn("waiting for the journals, which provisioning makes", "cause", err)
+		e.deps.Logger.Warn("waiting for the journals, which provisioning creates", "cause", err)
 	}
 	if err := journal.Await(ctx, e.deps.NC, streams, e.cfg.PartitionCount, waiting); err != nil {
 		return replica.Fatal(err)

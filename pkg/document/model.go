@@ -58,7 +58,7 @@ func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name str
 			return ctx.Err()
 		}
 		m.metrics.failures.WithLabelValues(name).Inc()
-		m.log.Warn("call failed and will be tried again", "call", name, "error", err)
+		m.log.Warn("call failed and will be retried", "call", name, "error", err)
 		m.trouble(fmt.Errorf("the read model does not %s: %w", name, err))
 		failed = true
 		retry.Wait(ctx)

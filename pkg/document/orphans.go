@@ -64,12 +64,12 @@ func (o *orphanSweeper) run(ctx context.Context, announced time.Time) {
 		due = now.Add(o.cfg.Bounds.OrphansEvery)
 		if err := o.sweep(ctx); err != nil && ctx.Err() == nil {
 			o.metrics.failures.WithLabelValues("sweep").Inc()
-			o.log.Warn("sweep failed and will be run again", "sweep", "orphans", "error", err)
+			o.log.Warn("sweep failed and will be retried", "sweep", "orphans", "error", err)
 		}
 	}
 }
 
-var errOlderJournal = errors.New("the blob store was swept when the journal was longer; this may be an older copy of it, so nothing is moved or deleted until the journal has grown past that")
+var errOlderJournal = errors.New("the blob store was swept when the journal was longer; this may be an older copy, so nothing is moved or deleted until the journal is longer again")
 
 func (o *orphanSweeper) sweep(ctx context.Context) error {
 	// A blob is written before the event that names it. So every event that is stored has to be folded first, and the
@@ -189,7 +189,7 @@ func (o *orphanSweeper) fromTrash(ctx context.Context, page []blob.Info, named m
 			if err := o.move(ctx, i.Key, o.live()+rest); err != nil {
 				return err
 			}
-			o.log.Warn("a blob in the trash is named by a document and was moved back", "key", o.live()+rest)
+			o.log.Warn("a blob in the trash was still in use and was moved back", "key", o.live()+rest)
 			o.metrics.swept.WithLabelValues("restored").Inc()
 		case i.Modified.Before(expired):
 			if err := o.blobs.delete(ctx, i.Key); err != nil {

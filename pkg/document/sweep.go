@@ -50,7 +50,7 @@ func (s *sweeper) run(ctx context.Context) {
 			w.due = now.Add(w.every)
 			if err := w.run(ctx); err != nil && ctx.Err() == nil {
 				s.metrics.failures.WithLabelValues("sweep").Inc()
-				s.log.Warn("sweep failed and will be run again", "sweep", w.name, "error", err)
+				s.log.Warn("sweep failed and will be retried", "sweep", w.name, "error", err)
 			}
 		}
 		select {
@@ -73,7 +73,7 @@ func (s *sweeper) newAppender() (appender *journal.Appender[*event.Request], err
 			return event.Encode(&event.RequestBatch{StampMs: s.now(), OffsetMs: s.cfg.Offset.Milliseconds(), Requests: requests})
 		},
 		Failed: func(requests []*event.Request, _ uint64, err error) {
-			s.log.Debug("expiries were not stored", "documents", len(requests), "error", err) // the next sweep finds them again
+			s.log.Debug("expiries could not be stored", "documents", len(requests), "error", err) // the next sweep finds them again
 		},
 		Logger: s.log,
 	})

@@ -49,7 +49,7 @@ type requestDecoder struct {
 // leastRequest bounds the memory that a message can claim. A create has more bytes.
 const leastRequest = 32
 
-var errTiny = errors.New("requests are too small to be creates")
+var errTiny = errors.New("requests are too small for creates")
 
 // requestSpace holds the messages of one request.
 type requestSpace struct {

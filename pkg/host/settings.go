@@ -311,7 +311,7 @@ func ReadSettings(program Program, environ []string) (Settings, error) {
 		r.Known(name)
 	}
 	if s.ClockOffset != 0 && !s.Dev {
-		r.Reject("QUIRE_CLOCK_OFFSET", "unset, or QUIRE_DEV=1 beside it: it makes bills wrong")
+		r.Reject("QUIRE_CLOCK_OFFSET", "unset, or QUIRE_DEV=1 beside it: it falsifies bills")
 	}
 	for _, p := range s.BillingPartitions {
 		if p >= s.Partitions {

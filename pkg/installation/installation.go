@@ -132,7 +132,7 @@ func Await(ctx context.Context, log *slog.Logger, journals Place, others ...Plac
 }
 
 // errUnowned: a place has no id yet, and is given it by somebody else.
-var errUnowned = errors.New("it has no installation's id yet")
+var errUnowned = errors.New("it has no installation id yet")
 
 func temporary(err error) bool {
 	for _, known := range []error{
@@ -157,14 +157,14 @@ func agree(ctx context.Context, journals Place, others []Place) (string, error) 
 	}
 	id := owners[0]
 	if id == "" {
-		return "", fmt.Errorf("%s: %w: provisioning gives it one", journals.Name, errUnowned)
+		return "", fmt.Errorf("%s: %w: provisioning will set it", journals.Name, errUnowned)
 	}
 	for i, place := range all {
 		if owners[i] != "" {
 			continue
 		}
 		if place.Take == nil {
-			return "", fmt.Errorf("%s: %w: billing gives it one", place.Name, errUnowned)
+			return "", fmt.Errorf("%s: %w: billing will set it", place.Name, errUnowned)
 		}
 		if err := place.Take(ctx, id); err != nil {
 			return "", fmt.Errorf("give %s the installation's id: %w", place.Name, err)
@@ -204,5 +204,5 @@ func same(places []Place, owners []string) error {
 	if !mixed {
 		return nil
 	}
-	return fmt.Errorf("%w: %s. Correct the address of the one that is wrong", ErrMixed, strings.Join(list, ", "))
+	return fmt.Errorf("%w: %s. Correct the wrong address", ErrMixed, strings.Join(list, ", "))
 }

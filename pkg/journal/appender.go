@@ -225,7 +225,7 @@ func (a *Appender[T]) Run(ctx context.Context) error {
 	if err != nil {
 		a.close()
 		a.failRest()
-		return fmt.Errorf("subscribe to acknowledgements of %s: %w", a.cfg.Subject, err)
+		return fmt.Errorf("subscribe to acknowledgments of %s: %w", a.cfg.Subject, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is closed
 	status := a.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)

@@ -293,9 +293,9 @@ func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64
 	case err != nil:
 		return reattach(fmt.Errorf("message without position: %w", err))
 	case at.Sequence.Consumer != consumed:
-		return reattach(errors.New("messages were lost on the way"))
+		return reattach(errors.New("messages were lost in transit"))
 	case at.Sequence.Stream != f.next:
-		return fmt.Errorf("follow %s: %w: %d came where %d should", f.journal.stream, ErrGap, at.Sequence.Stream, f.next)
+		return fmt.Errorf("follow %s: %w: got %d, want %d", f.journal.stream, ErrGap, at.Sequence.Stream, f.next)
 	}
 	err = f.handle(ctx, Message{Sequence: f.next, Time: at.Timestamp.UTC(), Subject: m.Subject(), Data: m.Data()})
 	if err != nil {

@@ -237,13 +237,13 @@ func parseAck(m *nats.Msg) answer {
 		Sequence uint64    `json:"seq"`
 	}
 	if err := json.Unmarshal(m.Data, &ack); err != nil {
-		return answer{kind: unclear, err: fmt.Errorf("decode acknowledgement: %w", err)}
+		return answer{kind: unclear, err: fmt.Errorf("decode acknowledgment: %w", err)}
 	}
 	switch {
 	case ack.Error == nil && ack.Sequence > 0:
 		return answer{kind: stored, sequence: ack.Sequence}
 	case ack.Error == nil:
-		return answer{kind: unclear, err: errors.New("acknowledgement without sequence")}
+		return answer{kind: unclear, err: errors.New("acknowledgment without sequence")}
 	}
 	return refusal(ack.Error)
 }

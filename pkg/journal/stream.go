@@ -100,7 +100,7 @@ func Await(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int,
 			return err
 		}
 		if !hasAll(have.Subjects, want.Subjects) {
-			return fmt.Errorf("%w: it does not take %q", errOutdated, want.Subjects)
+			return fmt.Errorf("%w: it lacks a subject of %q", errOutdated, want.Subjects)
 		}
 		return nil
 	})
@@ -240,7 +240,7 @@ func (s Stream) config(partitions int) jetstream.StreamConfig {
 // the stream's partition.
 func check(have, want jetstream.StreamConfig) error {
 	if made := have.Metadata[partitionsKey]; made != want.Metadata[partitionsKey] {
-		return fmt.Errorf("%w: made for %q, started with %q", ErrPartitions, made, want.Metadata[partitionsKey])
+		return fmt.Errorf("%w: created for %q, started with %q", ErrPartitions, made, want.Metadata[partitionsKey])
 	}
 	for _, rule := range []struct {
 		broken bool

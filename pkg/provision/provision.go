@@ -105,7 +105,7 @@ func installation(ctx context.Context, nc *nats.Conn, domains []event.Domain, pa
 func newInstallation(ctx context.Context, nc *nats.Conn, stream string) (string, error) {
 	_, created, err := made(ctx, nc, stream)
 	if err != nil {
-		return "", fmt.Errorf("read when %s was made: %w", stream, err)
+		return "", fmt.Errorf("read the creation time of %s: %w", stream, err)
 	}
 	if created.IsZero() {
 		return strings.ToLower(rand.Text()[:idLetters]), nil

@@ -322,7 +322,7 @@ func (s *Set) keep(ctx context.Context, partition int) error {
 		}
 		s.Trouble(partition, err)
 		pause := retry.Next()
-		s.cfg.Logger.Warn("partition is started again", "partition", partition, "pause", pause, "cause", err)
+		s.cfg.Logger.Warn("partition is restarted", "partition", partition, "pause", pause, "cause", err)
 		if !wait.For(ctx, pause) {
 			return nil
 		}

@@ -92,7 +92,7 @@ func (w *watcher) disconnected(_ *nats.Conn, err error) {
 func (w *watcher) unreachable(_ *nats.Conn, err error) {
 	if now := time.Now(); now.After(w.quiet) {
 		w.quiet = now.Add(unreachableEvery)
-		w.log.Warn("NATS can't be reached yet", "cause", config.Redact(err.Error()))
+		w.log.Warn("NATS is unreachable so far", "cause", config.Redact(err.Error()))
 	}
 }
 

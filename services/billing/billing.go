@@ -253,7 +253,7 @@ func (s *Service) Run(ctx context.Context) error {
 	// All of them, including those folded elsewhere: the first instance to append must find them.
 	streams := provision.Streams(event.Billing, s.cfg.PartitionCount)
 	waiting := func(err error) {
-		s.deps.Logger.Warn("waiting for the journals, which provisioning makes", "cause", err)
+		s.deps.Logger.Warn("waiting for the journals, which provisioning creates", "cause", err)
 	}
 	if err := journal.Await(ctx, s.deps.NC, streams, s.cfg.PartitionCount, waiting); err != nil {
 		if ctx.Err() != nil {
@@ -331,7 +331,7 @@ func (s *Service) serveInstance() (stop func(), err error) {
 	}
 	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, instanceWorkers, answer, rpc.WithLogger(s.deps.Logger))
 	if err != nil {
-		return nil, fmt.Errorf("serve questions about this instance: %w", err)
+		return nil, fmt.Errorf("serve queries about this instance: %w", err)
 	}
 	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, nil
 }

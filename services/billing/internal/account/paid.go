@@ -187,7 +187,7 @@ func (f *Fold) makeRoom(a *account, month uint32, key plan.QuotaKey, at int64) {
 	limit := f.prices.current.Terms[a.tier][key].Limit
 	for c.paid[key] > 0 && limit != plan.Unlimited && int64(c.paid[key]) > int64(c.used[key])-limit {
 		if !f.makeFree(a, c, month, key, at) {
-			f.fault("%d requests are paid, and none is known", c.paid[key])
+			f.fault("%d requests are paid, but none is known", c.paid[key])
 			return
 		}
 	}

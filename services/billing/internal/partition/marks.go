@@ -27,9 +27,9 @@ func (p *Partition) compareMarks(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			p.log.Info("the end of a document journal is not known", "journal", stream, "cause", err)
+			p.log.Info("the end of a document journal is unknown", "journal", stream, "cause", err)
 		case state.Last < marks[stream]:
-			p.log.Warn("a document journal ends before what is settled of it: it was restored, cut or made anew. New requests are "+
+			p.log.Warn("a document journal ends before its settled position: it was restored, truncated or recreated. New requests are "+
 				"settled, and nothing twice", "journal", stream, "settled", marks[stream], "end", state.Last)
 		}
 	}

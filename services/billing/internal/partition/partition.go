@@ -212,7 +212,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 			return err
 		}
 		// Every replica skips it. It is still an incident.
-		p.log.Error("a message of the journal can't be folded and is skipped", "sequence", m.Sequence, "error", err)
+		p.log.Error("undecodable journal message is skipped", "sequence", m.Sequence, "error", err)
 		p.deps.Metrics.skipped.Inc()
 	}
 	if p.deps.Clock().Sub(m.Time) < answerAge {
@@ -220,7 +220,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		p.answer(effects)
 	}
 	for _, a := range effects.Recreated {
-		p.log.Warn("a document journal was restored, cut or made anew: it is settled from here on, and nothing twice",
+		p.log.Warn("a document journal was restored, truncated or recreated: it is settled from here on, nothing twice",
 			"journal", a.Stream, "settled", a.Watermark, "goes_on_at", a.Sequence)
 	}
 	p.tellRefused(effects.Refused, m)

@@ -152,7 +152,7 @@ func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint3
 	}
 	for _, name := range slices.Sorted(maps.Keys(live)) { // sorted, so that equal causes have equal texts
 		if !heard[name] {
-			return false, 0, fmt.Errorf("instance %s is alive and did not answer", name)
+			return false, 0, fmt.Errorf("instance %s is alive but did not answer", name)
 		}
 	}
 	return samePrices, rules, nil

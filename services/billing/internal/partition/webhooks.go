@@ -70,7 +70,7 @@ func (p *Partition) sweepWebhooks(ctx context.Context) {
 			return p.hasWebhook(id, webhook)
 		})
 		if err != nil && ctx.Err() == nil {
-			p.log.Warn("addresses without a webhook stay for now", "error", err)
+			p.log.Warn("addresses without a webhook could not be deleted yet", "error", err)
 		}
 		select {
 		case <-tick.C:

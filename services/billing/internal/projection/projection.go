@@ -273,7 +273,7 @@ func (p *Projection) noted(ctx context.Context, err error) {
 	p.mu.Unlock()
 	switch {
 	case err != nil && before == nil && ctx.Err() == nil:
-		p.log.Warn("the read model fails, verdicts go on", "stream", p.stream, "pending", pending, "error", err)
+		p.log.Warn("the read model fails, verdicts continue", "stream", p.stream, "pending", pending, "error", err)
 	case err == nil && before != nil:
 		p.log.Info("the read model works again", "stream", p.stream, "pending", pending)
 	}
@@ -383,7 +383,7 @@ func (p *Projection) resume(ctx context.Context, cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if at < p.done {
-		return fmt.Errorf("%w: its checkpoint of %s is %d and was %d; restart to fold what is missing", ErrRewound, p.stream, at, p.done)
+		return fmt.Errorf("%w: its checkpoint of %s is %d and was %d; restart to fold the missing messages", ErrRewound, p.stream, at, p.done)
 	}
 	if at == p.done && errors.Is(cause, errDaysAhead) {
 		return cause // the store answered with its state before an election: retry

@@ -95,7 +95,7 @@ func (u *Users) see(ctx context.Context, s *event.OpenSession, seq uint64, now i
 		err = u.store.Commit(ctx, views.Batch{Puts: []views.Put{{Collection: sessions, Doc: doc}}})
 	}
 	if err != nil {
-		u.log.Debug("the use of a session is not noted", "error", err)
+		u.log.Debug("the use of a session could not be recorded", "error", err)
 	}
 }
 

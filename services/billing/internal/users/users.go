@@ -367,7 +367,7 @@ func (u *Users) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := u.Sweep(ctx); err != nil && ctx.Err() == nil {
-			u.log.Warn("expired sessions stay for now", "error", err)
+			u.log.Warn("expired sessions could not be deleted yet", "error", err)
 		}
 		select {
 		case <-tick.C:

@@ -106,7 +106,7 @@ const (
 // Run sends until ctx ends. Then it waits briefly for attempts in progress. It returns nil.
 func (s *Sender) Run(ctx context.Context) error {
 	if len(s.store.sealer.keys) == 0 {
-		s.log.Warn("nobody can make a webhook, and none is sent anything: QUIRE_SECRET is not set")
+		s.log.Warn("webhooks are disabled: QUIRE_SECRET is not set")
 	}
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -150,7 +150,7 @@ func (s *Sender) stop(cut context.CancelFunc) {
 		_, err = s.take(ctx, 0)
 	}
 	if err != nil {
-		s.log.Warn("deliveries to webhooks were not noted, and are repeated", "error", err)
+		s.log.Warn("deliveries to webhooks could not be recorded and will be repeated", "error", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func (s *Sender) noted(ctx context.Context, err error) {
 	case err != nil && !s.failing && ctx.Err() == nil:
 		s.log.Warn("webhooks wait for the read model", "error", err)
 	case err == nil && s.failing:
-		s.log.Info("webhooks go on")
+		s.log.Info("webhooks resume")
 	}
 	s.failing = err != nil
 }
@@ -422,7 +422,7 @@ func (s *Sender) commit(ctx context.Context, puts []views.Put) error {
 		err := s.store.store.Commit(bounded, views.Batch{Puts: puts[:n]})
 		cancel()
 		if err != nil {
-			return fmt.Errorf("note deliveries: %w", err)
+			return fmt.Errorf("save deliveries: %w", err)
 		}
 		puts = puts[n:]
 	}

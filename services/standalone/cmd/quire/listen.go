@@ -120,7 +120,7 @@ func (l *listener) run(ctx context.Context, secret string) error {
 		}
 		if err != nil {
 			pause := retry.Next()
-			fmt.Fprintf(l.stderr, "%v; trying again in %s\n", err, pause.Round(time.Second))
+			fmt.Fprintf(l.stderr, "%v; retrying in %s\n", err, pause.Round(time.Second))
 			if !wait.For(ctx, pause) {
 				return ctx.Err()
 			}
@@ -159,7 +159,7 @@ func (l *listener) forward(ctx context.Context, e *client.Event) {
 	fmt.Fprintln(l.stdout, event.FormatTime(e.Timestamp.UnixMilli()), e.Type, e.ID, string(e.Data))
 	status, err := l.post(ctx, e)
 	if err != nil {
-		fmt.Fprintf(l.stderr, "%s was not taken: %v\n", e.ID, err)
+		fmt.Fprintf(l.stderr, "%s was not accepted: %v\n", e.ID, err)
 		return
 	}
 	fmt.Fprintf(l.stderr, "%s: %s\n", e.ID, status)
