@@ -9,16 +9,16 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// eraser deletes the documents of an account that billing has erased. It asks the fold for each as its owner would, so that
-// versions, blobs and storage go as they do with every deletion. None of it is metered.
+// eraser deletes the documents of an account that billing has erased. It sends a deletion by the owner for each, so that
+// versions, blobs and storage go as usual. None of it is metered.
 type eraser struct {
 	*scope
 	lister  *lister
 	sweeper *sweeper
 }
 
-// erase answers one EraseRequest. It finds every document whose creation was answered before the request came. A document that
-// is found again, since its deletion is not folded yet, is asked for again, which does nothing.
+// erase answers one EraseRequest. It finds every document whose creation was answered before the request came. A document whose
+// deletion is not folded yet may be found and deleted again, which is harmless.
 func (e *eraser) erase(ctx context.Context, payload []byte) ([]byte, error) {
 	request := &event.EraseRequest{}
 	if err := event.Decode(payload, request); err != nil || request.Account == 0 {
@@ -26,7 +26,7 @@ func (e *eraser) erase(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Bounds.ReadWait)
 	defer cancel()
-	// By that time no document is expired: those that wait for the sweep are found too.
+	// As of then no document is expired, so documents waiting for the sweep are found too.
 	page, err := e.lister.answer(ctx, &event.ListRequest{Account: request.Account, Limit: maxListLimit, NowMs: math.MinInt64})
 	if err != nil {
 		e.metrics.failures.WithLabelValues("erase").Inc()

@@ -17,9 +17,9 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// orphanSweeper moves the blobs of a partition that neither a document nor an earlier version names to the trash: those of
-// writes that were refused or never came, and of deletions that a crash cut short. What is in the trash for
-// Bounds.TrashRetention is deleted. A blob in the trash that a document names is moved back.
+// orphanSweeper moves the blobs of a partition that no document or earlier version uses to the trash: blobs of writes that were
+// refused or never came, and of deletions interrupted by a crash. It empties the trash after Bounds.TrashRetention, and moves a
+// blob that is in use again back from the trash.
 type orphanSweeper struct {
 	*scope
 	journal  *journal.Journal
@@ -36,14 +36,14 @@ func (o *orphanSweeper) trash() string {
 	return fmt.Sprintf("%s-trash/%d/", o.cfg.Policy.Domain, o.number)
 }
 
-// markKey is the key of the highest end of the journal that a sweep has seen. A journal that ends before it is an older copy,
-// such as that of a restore drill: it does not know the newest blobs.
+// markKey is the key of the highest end of the journal seen by a sweep. A journal that ends before it is an older copy, for
+// example in a restore drill, which does not know the newest blobs.
 func (o *orphanSweeper) markKey() string {
 	return fmt.Sprintf("%s-trash/marks/%d", o.cfg.Policy.Domain, o.number)
 }
 
-// run sweeps until ctx ends. The first sweep comes OrphansEvery after the partition was announced, so that an operator who
-// has started the wrong thing has the time to see it.
+// run sweeps until ctx ends. The first sweep comes OrphansEvery after the partition was announced, so that an operator who has
+// started the wrong thing has the time to notice.
 func (o *orphanSweeper) run(ctx context.Context, announced time.Time) {
 	if o.cfg.Bounds.KeepOrphans {
 		return
@@ -72,8 +72,8 @@ func (o *orphanSweeper) run(ctx context.Context, announced time.Time) {
 var errOlderJournal = errors.New("the blob store was swept when the journal was longer; this may be an older copy, so nothing is moved or deleted until the journal is longer again")
 
 func (o *orphanSweeper) sweep(ctx context.Context) error {
-	// A blob is written before the event that names it. So every event that is stored has to be folded first, and the
-	// blob has to be so old that no event is on its way.
+	// A blob is written before the event that names it. So all stored events must be folded first, and the blob must be too old
+	// for an event still in transit.
 	last, err := o.journal.LastSequence(ctx)
 	if err != nil {
 		return fmt.Errorf("read end of %s: %w", o.stream, err)
@@ -97,7 +97,7 @@ func (o *orphanSweeper) sweep(ctx context.Context) error {
 	})
 }
 
-// passMark moves the mark to the journal's end. It is an error if the mark is beyond that.
+// passMark advances the mark to the journal's end, or fails if the mark is beyond it.
 func (o *orphanSweeper) passMark(ctx context.Context, last uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, o.cfg.Bounds.ViewWait)
 	defer cancel()
@@ -134,8 +134,8 @@ func (o *orphanSweeper) mark(ctx context.Context) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// pages calls each with pages of the blobs under a prefix that were put before olderThan, and with those of their keys,
-// without the prefix, that documents name.
+// pages calls each with pages of the blobs under a prefix that were put before olderThan, and with the keys, without the
+// prefix, that documents use.
 func (o *orphanSweeper) pages(
 	ctx context.Context, prefix string, olderThan time.Time, each func(ctx context.Context, page []blob.Info, named map[string]bool) error,
 ) error {
@@ -210,8 +210,8 @@ func (o *orphanSweeper) move(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// named returns the keys, without the prefix of live, that the documents of a page's items and their earlier versions name.
-// It asks the read model once for all documents, and once for all versions or each views.MaxLoad of them.
+// named returns the keys, without the live prefix, used by the documents of a page's items and their earlier versions. It
+// queries the read model once for all documents, and once for each views.MaxLoad versions.
 func (o *orphanSweeper) named(ctx context.Context, prefix string, page []blob.Info) (map[string]bool, error) {
 	named := map[string]bool{}
 	name := func(d *event.Document) {
@@ -255,7 +255,7 @@ func (o *orphanSweeper) named(ctx context.Context, prefix string, page []blob.In
 	return named, err
 }
 
-// heads calls take with those of the documents that the read model holds.
+// heads calls take with the heads of the documents in the read model.
 func (o *orphanSweeper) heads(ctx context.Context, collection string, ids []string, take func(id string, d *event.Document)) error {
 	for chunk := range slices.Chunk(ids, views.MaxLoad) {
 		bounded, cancel := context.WithTimeout(ctx, o.cfg.Bounds.ViewWait)

@@ -13,11 +13,11 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// sweepPage is how many documents, outcomes or blobs a sweep looks at together.
+// sweepPage is how many documents, outcomes or blobs a sweep handles together.
 const sweepPage = 500
 
-// sweeper removes from a partition the things that nobody asks to remove: expired documents, old outcomes and old
-// requests in the journal. The orphanSweeper works beside it, so that a slow blob store holds none of this up.
+// sweeper removes from a partition what no request removes: expired documents, old outcomes and old requests in the journal.
+// The orphanSweeper works beside it, so that a slow blob store delays none of this.
 type sweeper struct {
 	*scope
 	journal    *journal.Journal
@@ -61,8 +61,8 @@ func (s *sweeper) run(ctx context.Context) {
 	}
 }
 
-// newAppender makes the appender of expiries. Its batches have no source: they are not answered, and one that is stored
-// twice does nothing the second time.
+// newAppender returns the appender of expiries. Its batches have no source: they are not answered, and storing one twice is
+// harmless.
 func (s *sweeper) newAppender() (appender *journal.Appender[*event.Request], err error) {
 	s.appender, err = journal.NewAppender(s.deps.NC, journal.Config[*event.Request]{
 		Subject:   s.cfg.Policy.Domain.RequestSubject(s.number),
@@ -87,7 +87,7 @@ func (s *sweeper) expire(ctx context.Context, item string) error {
 	return add(ctx, s.appender.Add, r)
 }
 
-// pages calls each with the documents of an index of this partition, in order, until it returns false.
+// pages calls each with pages of documents of an index of this partition, in order, until it returns false.
 func (s *sweeper) pages(ctx context.Context, collection, index string, each func(views.Doc) bool) error {
 	q := views.Query{Index: index, Equal: []views.Value{views.Int(int64(s.number))}, Limit: sweepPage}
 	at := slices.IndexFunc(Collections(s.cfg.Policy.Domain), func(c views.Collection) bool { return c.Name == collection })
@@ -120,7 +120,7 @@ func (s *sweeper) listPage(ctx context.Context, collection string, q views.Query
 	return docs, nil
 }
 
-// sweepExpired has the fold remove the documents that are expired by this service's clock.
+// sweepExpired removes the documents expired by this service's clock.
 func (s *sweeper) sweepExpired(ctx context.Context) error {
 	now := s.now()
 	var failed error
@@ -169,8 +169,8 @@ func (s *sweeper) sweepOutcomes(ctx context.Context) error {
 	}
 }
 
-// deleteOutcomes deletes the oldest outcomes of those decided up to untilMS, a page of them, and returns how many. They go in
-// many small commits, since the projection may have to wait for each.
+// deleteOutcomes deletes a page of the oldest outcomes decided up to untilMS, and returns how many. It uses many small commits,
+// since the projection may have to wait for each.
 func (s *sweeper) deleteOutcomes(ctx context.Context, untilMS int64) (int, error) {
 	var old views.Batch
 	err := s.pages(ctx, s.names.outcomes, indexDecided, func(d views.Doc) bool {
@@ -192,7 +192,7 @@ func (s *sweeper) deleteOutcomes(ctx context.Context, untilMS int64) (int, error
 	return len(old.Deletes), nil
 }
 
-// purge removes requests from the journal that are projected and older than the retention.
+// purge removes projected requests past their retention from the journal.
 func (s *sweeper) purge(ctx context.Context) error {
 	state, err := s.journal.State(ctx)
 	if err != nil || state.Messages == 0 {
