@@ -1,4 +1,4 @@
-// Package credit is about money: amounts in integer micro-credits, and their decimal form.
+// Package credit represents money: amounts in integer micro-credits, and their decimal form.
 package credit
 
 import (
@@ -15,10 +15,10 @@ type Micros int64
 // One is one credit.
 const One Micros = 1_000_000
 
-// ErrSyntax is the error for text that is not an amount.
+// ErrSyntax means that text is not an amount.
 var ErrSyntax = errors.New("not an amount of credits: a decimal number with at most six places")
 
-// String is the amount with six places: "0.000500".
+// String returns the amount with six places: "0.000500".
 func (m Micros) String() string {
 	var buf [24]byte // the longest text has 21 bytes
 	out, v := buf[:0], uint64(m)
@@ -33,7 +33,7 @@ func (m Micros) String() string {
 	return string(out)
 }
 
-// Parse reads a decimal number of at most six places, with an optional sign. It never rounds.
+// Parse parses a decimal number of at most six places, with an optional sign. It never rounds.
 func Parse(s string) (Micros, error) {
 	rest, negative := s, false
 	switch {
@@ -62,7 +62,7 @@ func Parse(s string) (Micros, error) {
 	return Micros(v), nil
 }
 
-// MustParse is Parse for amounts in source code. It panics on a bad one.
+// MustParse is Parse for amounts in source code. It panics on an invalid one.
 func MustParse(s string) Micros {
 	m, err := Parse(s)
 	if err != nil {

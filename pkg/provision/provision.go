@@ -1,6 +1,6 @@
-// Package provision makes what the services find on the journal servers: the streams of all journals, and the bucket in which
-// instances announce themselves. In a cluster a job does this, as a NATS user of its own. Services may change neither: whoever
-// may change a stream could have it publish to any subject, follow any other stream, or drop what it holds.
+// Package provision creates what services expect on the journal servers: the streams of all journals, and the bucket in which
+// instances announce themselves. In a cluster a job does this, as a separate NATS user. Services may change neither: with the
+// right to change a stream comes the right to make it publish to any subject, follow any other stream, or drop its messages.
 package provision
 
 import (
@@ -25,10 +25,10 @@ import (
 type Config struct {
 	Partitions int  // of every domain
 	Replicas   int  // of each stream; 1. Existing streams get more, never fewer
-	Members    bool // also make the bucket of the members
+	Members    bool // also create the members' bucket
 }
 
-// Streams are the streams of all partitions of a domain, as the services expect them.
+// Streams returns the streams of all partitions of a domain, as the services expect them.
 func Streams(domain event.Domain, partitions int) []journal.Stream {
 	var streams []journal.Stream
 	for p := range partitions {
@@ -45,12 +45,12 @@ func Stream(domain event.Domain, partition int) journal.Stream {
 	}
 }
 
-// Run makes what is missing and brings the rest up to date. It may run at any time, also beside running services, and twice
-// at a time. It waits for servers that are not ready yet, until ctx ends. All streams get one id of the installation: the one
-// that streams have already, or a new one. Errors are those of journal.Ensure.
+// Run creates what is missing and upgrades the rest. It may run at any time, beside running services and beside another Run. It
+// waits for servers that are not ready yet, until ctx ends. All streams get one installation id: the existing one, or a new
+// one. It returns the errors of journal.Ensure.
 func Run(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	domains := append([]event.Domain{event.Billing}, event.Documents()...)
-	// One stream comes first: of two runs at a time, one of them makes it, and both then find its id.
+	// One stream comes first: of two concurrent runs one creates it, and both then find its id.
 	first := Stream(event.Billing, 0)
 	known, err := installation(ctx, nc, domains, cfg.Partitions)
 	if err != nil {
@@ -83,7 +83,7 @@ func Run(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	return ensureMembers(ctx, nc, members.Config{BucketReplicas: cfg.Replicas})
 }
 
-// installation is the id that the streams have. It is empty where there are no streams, or none has an id.
+// installation returns the streams' id, or "" without streams or id.
 func installation(ctx context.Context, nc *nats.Conn, domains []event.Domain, partitions int) (string, error) {
 	for _, domain := range domains {
 		for p := range partitions {
@@ -99,9 +99,9 @@ func installation(ctx context.Context, nc *nats.Conn, domains []event.Domain, pa
 	return "", nil
 }
 
-// newInstallation is the id of an installation that has none yet: drawn for streams that do not exist, and otherwise made of when
-// the first stream was made. A stream is made once, but is given an id by an update, of which the last of two counts. So two runs
-// at a time give it the same one.
+// newInstallation returns an id for an installation without one: random if there are no streams yet, and otherwise derived from
+// the creation time of the first stream. A stream is created once, but gets its id by an update, of which the last of two wins.
+// So concurrent runs set the same id.
 func newInstallation(ctx context.Context, nc *nats.Conn, stream string) (string, error) {
 	_, created, err := made(ctx, nc, stream)
 	if err != nil {
@@ -116,7 +116,7 @@ func newInstallation(ctx context.Context, nc *nats.Conn, stream string) (string,
 
 const idLetters = 20
 
-// made is the metadata of a stream and when it was made. Both are zero where it does not exist. It waits for servers that are not
+// made returns the metadata of a stream and its creation time, zero if it does not exist. It waits for servers that are not
 // ready.
 func made(ctx context.Context, nc *nats.Conn, stream string) (metadata map[string]string, created time.Time, err error) {
 	for retry := newRetry(); ; {
@@ -130,7 +130,7 @@ func made(ctx context.Context, nc *nats.Conn, stream string) (metadata map[strin
 	}
 }
 
-// ensureMembers tries until the bucket is there, or ctx ends.
+// ensureMembers retries until the bucket exists, or ctx ends.
 func ensureMembers(ctx context.Context, nc *nats.Conn, cfg members.Config) error {
 	for retry := newRetry(); ; {
 		err := members.Ensure(ctx, nc, cfg)
