@@ -1,4 +1,4 @@
-// Package file is the service that owns files: the engine of package document with their policy.
+// Package file is the service that owns files: package document's engine with their policy.
 package file
 
 import (
@@ -8,11 +8,11 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Collections are those of the read model that hold files.
+// Collections returns the read model's collections of files.
 func Collections() []views.Collection { return document.Collections(event.File) }
 
-// New checks the configuration, whose Policy it sets. It contacts nothing: Run does. Views of deps must have been
-// opened with Collections.
+// New checks the configuration and sets its Policy. It contacts nothing before Run. Views of deps must have been opened with
+// Collections.
 func New(cfg document.Config, deps document.Deps) (*document.Engine, error) {
 	cfg.Policy = fold.Files()
 	return document.New(cfg, deps)

@@ -1,4 +1,4 @@
-// Package lite is the service that owns quick pastes: the engine of package document with their policy.
+// Package lite is the service that owns quick pastes: package document's engine with their policy.
 package lite
 
 import (
@@ -8,11 +8,11 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Collections are those of the read model that hold quick pastes.
+// Collections returns the read model's collections of quick pastes.
 func Collections() []views.Collection { return document.Collections(event.Lite) }
 
-// New checks the configuration, whose Policy it sets. It contacts nothing: Run does. Views of deps must have been
-// opened with Collections.
+// New checks the configuration and sets its Policy. It contacts nothing before Run. Views of deps must have been opened with
+// Collections.
 func New(cfg document.Config, deps document.Deps) (*document.Engine, error) {
 	cfg.Policy = fold.QuickPastes()
 	return document.New(cfg, deps)

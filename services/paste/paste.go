@@ -1,4 +1,4 @@
-// Package paste is the service that owns pastes: the engine of package document with their policy.
+// Package paste is the service that owns pastes: package document's engine with their policy.
 package paste
 
 import (
@@ -8,11 +8,11 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Collections are those of the read model that hold pastes.
+// Collections returns the read model's collections of pastes.
 func Collections() []views.Collection { return document.Collections(event.Paste) }
 
-// New checks the configuration, whose Policy it sets. It contacts nothing: Run does. Views of deps must have been
-// opened with Collections.
+// New checks the configuration and sets its Policy. It contacts nothing before Run. Views of deps must have been opened with
+// Collections.
 func New(cfg document.Config, deps document.Deps) (*document.Engine, error) {
 	cfg.Policy = fold.Pastes()
 	return document.New(cfg, deps)
