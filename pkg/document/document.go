@@ -86,10 +86,10 @@ type Bounds struct {
 // Pauses between attempts at a failed call, and between two runs of a partition. Two replicas that project one partition end
 // each other's runs: the pauses let one of them finish.
 const (
-	firstPause = 10 * time.Millisecond
-	mostPause  = time.Second
-	// mostPatience is the longest timeout of one call to a store, reached after shorter ones have failed.
-	mostPatience = time.Minute
+	initialPause = 10 * time.Millisecond
+	maxPause     = time.Second
+	// maxTimeout is the longest timeout of one call to a store, reached after shorter ones have failed.
+	maxTimeout = time.Minute
 )
 
 func (b *Bounds) setDefaults() {
@@ -208,7 +208,7 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 	}
 	e.replicas = replica.NewSet(replica.Config{
 		Count: cfg.PartitionCount, Assigned: cfg.Assigned, Served: cfg.Served,
-		Start: e.fold, FirstPause: firstPause, MostPause: mostPause, NC: deps.NC, Logger: deps.Logger,
+		Start: e.fold, InitialPause: initialPause, MaxPause: maxPause, NC: deps.NC, Logger: deps.Logger,
 	})
 	return e, nil
 }

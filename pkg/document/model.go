@@ -41,10 +41,10 @@ func (m *readModel) read(ctx context.Context, call func(context.Context) error) 
 // slow store needs more time and not more attempts. It returns ctx's error if ctx ends first, and immediately an error that no
 // retry can cure.
 func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name string, call func(context.Context) error) error {
-	patience := wait.Backoff{First: timeout, Most: max(timeout, mostPatience)}
+	timeouts := wait.Backoff{Initial: timeout, Max: max(timeout, maxTimeout)}
 	failed := false
 	for retry := newRetry(); ; {
-		bounded, cancel := context.WithTimeout(ctx, patience.Next())
+		bounded, cancel := context.WithTimeout(ctx, timeouts.Next())
 		err := call(bounded)
 		cancel()
 		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||

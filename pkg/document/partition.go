@@ -43,7 +43,7 @@ func (s *scope) fail(err error) {
 }
 
 // newRetry paces retries of a failing call.
-func newRetry() wait.Backoff { return wait.Backoff{First: firstPause, Most: mostPause} }
+func newRetry() wait.Backoff { return wait.Backoff{Initial: initialPause, Max: maxPause} }
 
 // partition is one run of a partition from its checkpoint until it must restart. It starts and stops the parts: the folding,
 // which decides; the projection, which writes the decisions into the read model; and the reader, lister and sweeper, which use

@@ -103,10 +103,10 @@ func Blobs(store blob.Store, take bool) Place {
 }
 
 const (
-	firstPause = 20 * time.Millisecond
-	mostPause  = time.Second
-	askWait    = 10 * time.Second // for one query
-	tellEvery  = 10 * time.Second // between log lines about the wait
+	initialPause = 20 * time.Millisecond
+	maxPause     = time.Second
+	askWait      = 10 * time.Second // for one query
+	tellEvery    = 10 * time.Second // between log lines about the wait
 )
 
 // Await makes the places, of which the first one is the journals, belong to the journals' installation, and returns its id. It
@@ -114,7 +114,7 @@ const (
 // not respond, for journals without an id, and for places whose id only another service may set, until ctx ends.
 func Await(ctx context.Context, log *slog.Logger, journals Place, others ...Place) (id string, err error) {
 	told := time.Now()
-	for retry := (wait.Backoff{First: firstPause, Most: mostPause}); ; {
+	for retry := (wait.Backoff{Initial: initialPause, Max: maxPause}); ; {
 		asked, cancel := context.WithTimeout(ctx, askWait)
 		id, err := agree(asked, journals, others)
 		cancel()

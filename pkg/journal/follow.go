@@ -105,8 +105,8 @@ type follower struct {
 func (f *follower) run(ctx context.Context) error {
 	status := f.journal.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer f.journal.nc.RemoveStatusListener(status)
-	retry := wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}
-	f.patience = wait.Backoff{First: time.Second, Most: apiWait}
+	retry := wait.Backoff{Initial: 10 * time.Millisecond, Max: time.Second}
+	f.patience = wait.Backoff{Initial: time.Second, Max: apiWait}
 	for doubted := 0; ; {
 		if err := ctx.Err(); err != nil {
 			return err

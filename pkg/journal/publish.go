@@ -125,8 +125,8 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 	var (
 		t       attempts
 		until   time.Time
-		ackWait = wait.Backoff{First: a.cfg.AckWait, Most: 8 * a.cfg.AckWait}
-		pause   = wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}
+		ackWait = wait.Backoff{Initial: a.cfg.AckWait, Max: 8 * a.cfg.AckWait}
+		pause   = wait.Backoff{Initial: 10 * time.Millisecond, Max: time.Second}
 	)
 	if a.cfg.MaxWait > 0 {
 		until = time.Now().Add(a.cfg.MaxWait)

@@ -119,7 +119,7 @@ func each(
 		return fmt.Errorf("open jetstream: %w", err)
 	}
 	for _, s := range streams {
-		retry := wait.Backoff{First: 20 * time.Millisecond, Most: time.Second}
+		retry := wait.Backoff{Initial: 20 * time.Millisecond, Max: time.Second}
 		for {
 			attempt, cancel := context.WithTimeout(ctx, apiWait)
 			err := do(attempt, js, s)

@@ -140,4 +140,4 @@ func ensureMembers(ctx context.Context, nc *nats.Conn, cfg members.Config) error
 	}
 }
 
-func newRetry() wait.Backoff { return wait.Backoff{First: 100 * time.Millisecond, Most: time.Second} }
+func newRetry() wait.Backoff { return wait.Backoff{Initial: 100 * time.Millisecond, Max: time.Second} }

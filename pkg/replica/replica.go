@@ -41,10 +41,10 @@ type Config struct {
 
 	// Start folds and serves one partition until ctx ends. After an error that is not Fatal it is called again, with
 	// exponential backoff.
-	Start      func(ctx context.Context, partition int) error
-	FirstPause time.Duration // 100 ms
-	MostPause  time.Duration // 10 s
-	Steady     time.Duration // running time after which the backoff restarts at FirstPause; 10 s
+	Start        func(ctx context.Context, partition int) error
+	InitialPause time.Duration // 100 ms
+	MaxPause     time.Duration // 10 s
+	Steady       time.Duration // running time after which the backoff restarts at InitialPause; 10 s
 
 	NC     *nats.Conn // carries the replicas' subscriptions
 	Logger *slog.Logger
@@ -79,7 +79,7 @@ func NewSet(cfg Config) *Set {
 	for _, d := range []struct {
 		value     *time.Duration
 		otherwise time.Duration
-	}{{&cfg.FirstPause, 100 * time.Millisecond}, {&cfg.MostPause, 10 * time.Second}, {&cfg.Steady, 10 * time.Second}} {
+	}{{&cfg.InitialPause, 100 * time.Millisecond}, {&cfg.MaxPause, 10 * time.Second}, {&cfg.Steady, 10 * time.Second}} {
 		if *d.value <= 0 {
 			*d.value = d.otherwise
 		}
@@ -303,7 +303,7 @@ func (s *Set) adjust(ctx context.Context) {
 
 // keep runs the replica of a partition until ctx ends or an error is Fatal.
 func (s *Set) keep(ctx context.Context, partition int) error {
-	retry := wait.Backoff{First: s.cfg.FirstPause, Most: s.cfg.MostPause}
+	retry := wait.Backoff{Initial: s.cfg.InitialPause, Max: s.cfg.MaxPause}
 	for {
 		began := time.Now()
 		err := s.cfg.Start(ctx, partition)

@@ -79,7 +79,7 @@ func run(t *testing.T, cfg replica.Config) (set *replica.Set, assigned chan<- []
 func runOf(t *testing.T, count int, cfg replica.Config) (set *replica.Set, assigned chan<- []int, stop func() error) {
 	t.Helper()
 	sets := make(chan []int)
-	cfg.Count, cfg.Assigned, cfg.FirstPause, cfg.Logger = count, sets, time.Millisecond, slog.New(slog.DiscardHandler)
+	cfg.Count, cfg.Assigned, cfg.InitialPause, cfg.Logger = count, sets, time.Millisecond, slog.New(slog.DiscardHandler)
 	set = replica.NewSet(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -329,7 +329,7 @@ func (b *Batcher[Req, Resp]) later(f *flight[Req, Resp]) {
 		return
 	}
 	f.out = false
-	f.pause = min(max(2*f.pause, firstPause), mostPause)
+	f.pause = min(max(2*f.pause, initialPause), maxPause)
 	f.timer.Stop()
 	f.timer = time.AfterFunc(min(f.pause, max(time.Until(f.deadline), 0)), func() { b.due(f) })
 }

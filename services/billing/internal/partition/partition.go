@@ -347,7 +347,7 @@ func (p *Partition) tick(ctx context.Context) error {
 	const every, most = 100 * time.Millisecond, time.Minute
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	pause := wait.Backoff{First: time.Second, Most: most}
+	pause := wait.Backoff{Initial: time.Second, Max: most}
 	next, last := time.Time{}, int64(0)
 	for {
 		select {

@@ -68,7 +68,7 @@ func (p *Partition) moveClock(ctx context.Context) error {
 
 // keepBook updates prices and rules once the live instances agree.
 func (p *Partition) keepBook(ctx context.Context) error {
-	pause := wait.Backoff{First: agreeInitial, Most: agreeMax}
+	pause := wait.Backoff{Initial: agreeInitial, Max: agreeMax}
 	for pause.Wait(ctx) {
 		done, err := p.renewBook(ctx)
 		if err != nil {

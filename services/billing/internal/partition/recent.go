@@ -56,8 +56,8 @@ func (p *Partition) recentRequests(id event.AccountID, q *event.RecentQuery, now
 		limit = defaultPage
 	}
 	page := &event.RecentAnswer{}
-	for _, r := range p.recentPage(id, q, after, now, min(limit, mostPage)+1) {
-		if len(page.Requests) == min(limit, mostPage) {
+	for _, r := range p.recentPage(id, q, after, now, min(limit, maxPage)+1) {
+		if len(page.Requests) == min(limit, maxPage) {
 			page.NextCursor = page.Requests[len(page.Requests)-1].RequestId
 			break
 		}

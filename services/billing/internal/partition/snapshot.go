@@ -23,7 +23,7 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotCheck)
 	defer ticker.Stop()
 	last, pause := p.deps.Clock(), time.Duration(0)
-	retry := wait.Backoff{First: time.Second, Most: time.Minute}
+	retry := wait.Backoff{Initial: time.Second, Max: time.Minute}
 	defer p.deps.Metrics.forget(p.cfg.Partition)
 	for {
 		select {

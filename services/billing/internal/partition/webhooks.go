@@ -34,7 +34,7 @@ func (p *Partition) alerts(ctx context.Context, id event.AccountID, q *event.Ale
 	if err := p.projection.Wait(ctx, last); err != nil {
 		return nil, err
 	}
-	page, err := webhooks.Alerts(ctx, p.deps.Views, id, q.GetAfter(), max(1, min(int(q.GetLimit()), mostPage)))
+	page, err := webhooks.Alerts(ctx, p.deps.Views, id, q.GetAfter(), max(1, min(int(q.GetLimit()), maxPage)))
 	if err != nil {
 		return nil, err
 	}

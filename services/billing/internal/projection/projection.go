@@ -46,10 +46,10 @@ const (
 	batchBytes    = 4 << 20
 	commitTimeout = 30 * time.Second
 	// idleEvery is how often the checkpoint moves while nothing else needs writing.
-	idleEvery  = time.Second
-	gatherTime = 100 * time.Millisecond
-	firstPause = 50 * time.Millisecond
-	mostPause  = 5 * time.Second
+	idleEvery    = time.Second
+	gatherTime   = 100 * time.Millisecond
+	initialPause = 50 * time.Millisecond
+	maxPause     = 5 * time.Second
 	// DefaultBound is the default of queued documents.
 	DefaultBound = 100_000
 )
@@ -196,7 +196,7 @@ func (p *Projection) full() bool { return len(p.queue) >= batchPuts || len(p.usa
 func (p *Projection) hasRoom() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.queue) < p.bound && len(p.usage) < mostDeltas
+	return len(p.queue) < p.bound && len(p.usage) < maxDeltas
 }
 
 // Pending returns the number of queued documents, without days.
@@ -218,7 +218,7 @@ func (p *Projection) Failing() error {
 func (p *Projection) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
-	retry := wait.Backoff{First: firstPause, Most: mostPause}
+	retry := wait.Backoff{Initial: initialPause, Max: maxPause}
 	var rested time.Duration // since only days are queued
 	for ctx.Err() == nil {
 		next := p.changes.Next()

@@ -30,8 +30,8 @@ const (
 
 	sweepEvery = time.Minute
 	sweepPage  = 500
-	mostUsers  = 200 // per page
-	mostTries  = 20  // of a change, with concurrent ones
+	maxUsers   = 200 // per page
+	maxTries   = 20  // of a change, with concurrent ones
 
 	keptChanges = 32 // ids of password and address changes by which a repeated call is recognized
 )
@@ -282,7 +282,7 @@ type update struct {
 
 func (u *Users) update(ctx context.Context, id event.AccountID, change update) (*event.UserAnswer, error) {
 	keep, set := change.keep, change.set
-	for range mostTries {
+	for range maxTries {
 		at, err := u.store.Checkpoint(ctx, changes)
 		if err != nil {
 			return nil, err
@@ -336,7 +336,7 @@ func userDoc(user *event.User) (views.Doc, error) {
 
 // list answers with a page of users, without their password hashes.
 func (u *Users) list(ctx context.Context, r *event.ListUsers) (*event.UserAnswer, error) {
-	limit := min(max(int(r.GetLimit()), 1), mostUsers)
+	limit := min(max(int(r.GetLimit()), 1), maxUsers)
 	query := views.Query{Index: byAccount, Limit: limit + 1}
 	if r.GetAfterAccount() != 0 {
 		// No id is larger, and an account has one user.

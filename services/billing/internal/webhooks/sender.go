@@ -27,14 +27,14 @@ const (
 	sweepEvery = time.Hour
 	sweepPage  = 500
 
-	mostRunning    = 64 // concurrent attempts
-	mostPerHost    = 4
-	mostPerAccount = 8
-	scanPage       = 250
-	scanPages      = 4
-	putOff         = 5 * time.Second // delay of deliveries blocked by others to the same host or account
-	commitPuts     = 32              // the maximum of some MongoDB substitutes
-	commitTime     = 30 * time.Second
+	maxRunning    = 64 // concurrent attempts
+	maxPerHost    = 4
+	maxPerAccount = 8
+	scanPage      = 250
+	scanPages     = 4
+	putOff        = 5 * time.Second // delay of deliveries blocked by others to the same host or account
+	commitPuts    = 32              // the maximum of some MongoDB substitutes
+	commitTime    = 30 * time.Second
 
 	leaseStream = "billing_sender"
 	leaseID     = "sender"
@@ -88,7 +88,7 @@ func NewSender(store *Store, instance string, log *slog.Logger, m *telemetry.Met
 		sent: m.CounterVec(telemetry.Desc{
 			Service: "billing", Name: "webhook_attempts_total", Help: "Attempts to deliver to webhooks, by result.",
 		}, "result"),
-		running: map[string]string{}, hosts: map[string]int{}, accounts: map[uint64]int{}, results: make(chan result, mostRunning),
+		running: map[string]string{}, hosts: map[string]int{}, accounts: map[uint64]int{}, results: make(chan result, maxRunning),
 	}
 	for _, r := range []string{sentDelivered, sentFailed, sentGivenUp} {
 		s.sent.WithLabelValues(r) // visible from the start
@@ -112,7 +112,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	defer stop()
 	tick := time.NewTicker(s.poll)
 	defer tick.Stop()
-	retry := wait.Backoff{First: s.poll, Most: 30 * time.Second}
+	retry := wait.Backoff{Initial: s.poll, Max: 30 * time.Second}
 	var pause time.Time
 	for ctx.Err() == nil {
 		select {
@@ -172,7 +172,7 @@ func (s *Sender) work(ctx, sending context.Context) error {
 	if err := s.save(ctx); err != nil {
 		return err
 	}
-	if len(s.running) >= mostRunning {
+	if len(s.running) >= maxRunning {
 		return nil
 	}
 	now := s.store.clock()
@@ -270,7 +270,7 @@ func (s *Sender) startDue(ctx, sending context.Context) error {
 			return err
 		}
 		blocked, err := s.startPage(ctx, sending, docs)
-		if err != nil || len(docs) < scanPage || len(s.running) >= mostRunning {
+		if err != nil || len(docs) < scanPage || len(s.running) >= maxRunning {
 			return err
 		}
 		waiting = append(waiting, blocked...)
@@ -317,9 +317,9 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 		address := known[places[i]]
 		host := hostOf(address)
 		switch {
-		case len(s.running) >= mostRunning:
+		case len(s.running) >= maxRunning:
 			return nil, nil
-		case s.hosts[host] >= mostPerHost, s.accounts[d.Alert.Account] >= mostPerAccount:
+		case s.hosts[host] >= maxPerHost, s.accounts[d.Alert.Account] >= maxPerAccount:
 			blocked = append(blocked, d)
 		default:
 			s.start(sending, d, address, host)

@@ -19,17 +19,17 @@ import (
 
 const (
 	// changes is the stream whose checkpoint moves with each change of an address, so that no concurrent change is lost.
-	changes   = "billing_webhooks"
-	mostTries = 20
+	changes  = "billing_webhooks"
+	maxTries = 20
 
 	// overlap is how long the previous secret also signs after a rotation.
 	overlap = 24 * time.Hour
-	// mostSecrets is how many secrets of a webhook sign at a time. A newer one replaces the oldest.
-	mostSecrets = 5
+	// maxSecrets is how many secrets of a webhook sign at a time. A newer one replaces the oldest.
+	maxSecrets = 5
 	// replayed is how long a creation or rotation is replayed under its idempotency id, as commands are.
 	replayed = 24 * time.Hour
 
-	mostPage     = 100
+	maxPage      = 100
 	maxAlertID   = 64 // bytes of a requested id
 	secretPrefix = "whsec_"
 )
@@ -91,7 +91,7 @@ func (s *Store) create(ctx context.Context, account event.AccountID, r *event.Cr
 	if reason := checkURL(r.GetUrl(), s.allowPrivate); reason != "" {
 		return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_BAD_URL, Reason: reason}, nil
 	}
-	for try := range uint32(mostTries) {
+	for try := range uint32(maxTries) {
 		a := &event.WebhookAddress{
 			Account: uint64(account), Webhook: newID(account, r.GetChange(), try), Url: r.GetUrl(), Change: r.GetChange(), CreatedMs: s.now(),
 		}
@@ -153,7 +153,7 @@ func (s *Store) addSecret(a *event.WebhookAddress, change []byte) (text string, 
 		if old.UntilMs == 0 {
 			old.UntilMs = now + overlap.Milliseconds()
 		}
-		if old.UntilMs > now && len(list) < mostSecrets {
+		if old.UntilMs > now && len(list) < maxSecrets {
 			list = append(list, old)
 		}
 	}
@@ -196,7 +196,7 @@ func decodeAddress(doc views.Doc) (*event.WebhookAddress, error) {
 
 // change applies edit to an address, again after concurrent changes. It returns nil if the webhook does not exist.
 func (s *Store) change(ctx context.Context, account event.AccountID, webhook uint64, edit func(*event.WebhookAddress) error) (*event.WebhookAddress, error) {
-	for range mostTries {
+	for range maxTries {
 		at, err := s.store.Checkpoint(ctx, changes)
 		if err != nil {
 			return nil, err
@@ -377,7 +377,7 @@ func Erase(ctx context.Context, store views.Store, account event.AccountID) erro
 
 // deliveries returns a page of a webhook's past and pending deliveries, newest first.
 func (s *Store) deliveries(ctx context.Context, account event.AccountID, webhook uint64, r *event.ListDeliveries) (*event.WebhookAnswer, error) {
-	limit := max(1, min(int(r.GetLimit()), mostPage))
+	limit := max(1, min(int(r.GetLimit()), maxPage))
 	query := views.Query{Index: byWebhook, Equal: []views.Value{views.String(place(account, webhook))}, Desc: true, Limit: limit + 1}
 	if r.GetBefore() != "" {
 		query.After = []views.Value{views.String(r.GetBefore())}

@@ -272,7 +272,7 @@ func (b *Bus) finish() {
 
 // flush waits until the server has the subscriptions, also across reconnections.
 func (b *Bus) flush(ctx context.Context) error {
-	err := b.repeat(ctx, wait.Backoff{First: time.Second, Most: time.Second}, func(ctx context.Context) (bool, error) {
+	err := b.repeat(ctx, wait.Backoff{Initial: time.Second, Max: time.Second}, func(ctx context.Context) (bool, error) {
 		err := b.nc.FlushWithContext(ctx)
 		return err == nil, err
 	})

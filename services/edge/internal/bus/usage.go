@@ -311,7 +311,7 @@ func (p *PendingVerdict) askAgain(ctx context.Context) (*Verdict, error) {
 	}
 	defer p.lane.bus.askers.leave(who)
 	until := p.lane.bus.elapsed() + heldWait
-	pause := wait.Backoff{First: heldFirst, Most: heldMost}
+	pause := wait.Backoff{Initial: heldFirst, Max: heldMost}
 	last := &p.item
 	for last.answer.Held {
 		d := pause.Next()

@@ -108,7 +108,7 @@ func (l *listener) run(ctx context.Context, secret string) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	fmt.Fprintf(l.stderr, "Events go to %s from now on, signed with %s\n", l.to, secret)
-	retry := wait.Backoff{First: time.Second, Most: 30 * time.Second}
+	retry := wait.Backoff{Initial: time.Second, Max: 30 * time.Second}
 	last := page.Last
 	for {
 		page, err = l.events(ctx, last)

@@ -163,7 +163,7 @@ func (w *watcher) lasting(err error) error {
 
 // recover restarts the server until that succeeds or ctx ends.
 func (s *Server) recover(ctx context.Context) {
-	retry := wait.Backoff{First: minRetry, Most: maxRetry}
+	retry := wait.Backoff{Initial: minRetry, Max: maxRetry}
 	for ctx.Err() == nil {
 		err := s.Restart(ctx)
 		if err == nil {
