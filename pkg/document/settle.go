@@ -63,7 +63,7 @@ func (s *settler) settle(ctx context.Context, g *settlements) error {
 	if len(g.message.lateAnswers) > 0 {
 		return add(ctx, appender.Add, g)
 	}
-	return add(ctx, appender.AddPatient, g)
+	return add(ctx, appender.AddLingering, g)
 }
 
 // add adds an item to an appender, waiting while the queue is full.
@@ -82,7 +82,7 @@ func add[T any](ctx context.Context, add func(T) error, item T) error {
 func (s *settler) newAppender(ctx context.Context, partition int) (*journal.Appender[*settlements], error) {
 	return journal.NewAppender(s.deps.NC, journal.Config[*settlements]{
 		Subject:   s.cfg.Policy.Domain.SettleSubject(partition),
-		Patience:  s.cfg.Bounds.SettleDelay,
+		Linger:  s.cfg.Bounds.SettleDelay,
 		DrainWait: drainWait,
 		Size:      (*settlements).size,
 		Encode: func(_ uint64, groups []*settlements) ([]byte, error) {

@@ -97,16 +97,16 @@ type follower struct {
 
 	replicas int // of the stream, as last reported by its leader; 0: unknown
 
-	// patience is the timeout of the server's response when attaching. It
+	// timeout bounds the wait for the server's response when attaching. It
 	// starts short, since a query lost with its connection is never answered.
-	patience wait.Backoff
+	timeout wait.Backoff
 }
 
 func (f *follower) run(ctx context.Context) error {
 	status := f.journal.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer f.journal.nc.RemoveStatusListener(status)
 	retry := wait.Backoff{Initial: 10 * time.Millisecond, Max: time.Second}
-	f.patience = wait.Backoff{Initial: time.Second, Max: apiWait}
+	f.timeout = wait.Backoff{Initial: time.Second, Max: apiWait}
 	for doubted := 0; ; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (f *follower) run(ctx context.Context) error {
 		err := f.once(ctx, status)
 		if f.next > before {
 			retry.Reset()
-			f.patience.Reset()
+			f.timeout.Reset()
 			doubted = 0
 		}
 		switch {
@@ -150,7 +150,7 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	if j.nc.IsClosed() {
 		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
 	}
-	asking, cancel := context.WithTimeout(ctx, f.patience.Next())
+	asking, cancel := context.WithTimeout(ctx, f.timeout.Next())
 	state, err := j.State(asking)
 	cancel()
 	if err == nil {
@@ -311,7 +311,7 @@ func (f *follower) makeConsumer(ctx context.Context) (jetstream.Consumer, error)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.patience.Next())
+	ctx, cancel := context.WithTimeout(ctx, f.timeout.Next())
 	defer cancel()
 	return js.CreateConsumer(ctx, j.stream, jetstream.ConsumerConfig{
 		Description:       j.nc.Opts.Name + " on " + hostname() + " follows this journal",

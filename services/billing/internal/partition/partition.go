@@ -96,7 +96,7 @@ type Partition struct {
 	asking       sync.Mutex    // held while probing whether an edge runs
 	audits       *audits
 	explanations *explanations
-	patient      chan struct{} // bounds the queries that wait for a slow result
+	waiting      chan struct{} // bounds the queries that wait for a slow result
 
 	// Owned by the goroutine of keepSnapshots, then by stop.
 	lastSnapshot uint64 // sequence
@@ -115,7 +115,7 @@ func New(cfg Config, deps Deps) *Partition {
 		journal:   journal.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
 		recent:    recent.New(cfg.RecentBytes),
-		audits:    newAudits(), explanations: newExplanations(), patient: make(chan struct{}, maxPatient),
+		audits:    newAudits(), explanations: newExplanations(), waiting: make(chan struct{}, maxWaiting),
 	}
 	p.end = p.journal.NewConfirmer(event.UsageSubject(cfg.Partition), p.emptyBatch)
 	return p

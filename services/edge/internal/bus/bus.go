@@ -45,7 +45,7 @@ type Config struct {
 	QueryTimeout  time.Duration // for a query, an explain and a user request; 10 s
 	DrainTimeout  time.Duration // for what still waits when Run's context ends; 10 s
 	ResendAfter   time.Duration // a batch that is not answered for so long is published again; 1 s
-	Patience      time.Duration // how long the settlement of a read waits for a batch that leaves anyway; 20 ms
+	Linger        time.Duration // how long the settlement of a read lingers for other items of a batch; 20 ms
 	RefusalTTL    time.Duration // how long a final refusal is remembered, at most 1 s; 1 s
 	RefusalsFirst int           // billing decides this many refusals of a kind before one is remembered; 8
 	MaxWaiting    int           // requests, and settlements, that may wait for one journal; 32,768 each
@@ -69,7 +69,7 @@ func (c *Config) setDefaults() error {
 	c.QueryTimeout = cmp.Or(c.QueryTimeout, 10*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
 	c.ResendAfter = cmp.Or(c.ResendAfter, time.Second)
-	c.Patience = cmp.Or(c.Patience, 20*time.Millisecond)
+	c.Linger = cmp.Or(c.Linger, 20*time.Millisecond)
 	c.RefusalTTL = min(cmp.Or(c.RefusalTTL, maxRefusalTTL), maxRefusalTTL)
 	c.RefusalsFirst = cmp.Or(c.RefusalsFirst, 8)
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, 32768)

@@ -78,7 +78,7 @@ func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
 	u.lane, err = newLane(laneConfig[usage, Verdict]{
 		bus: b, kind: usageKind, subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
 		queueBytes: 1 << 30, // never reached: items are small and counted
-		patience:   b.cfg.Patience,
+		linger:     b.cfg.Linger,
 		encode: func(number uint64, items []*usageItem) ([]byte, error) {
 			return b.encodeUsage(source, number, items, u.holders.Load())
 		},
@@ -342,13 +342,13 @@ func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 }
 
 // Served settles a read that v admitted and that was answered. The settlement goes into the partition's next batch, for which
-// it waits up to Patience, and is kept until the journal has it. Served blocks while too many settlements wait. After
+// it waits up to Linger, and is kept until the journal has it. Served blocks while too many settlements wait. After
 // Run's context has ended it only logs: billing counts an unsettled read as served in the end.
 func (b *Bus) Served(a Admission, v *Verdict) {
 	u := b.usageOf(a.Account)
 	u.tokens <- struct{}{}
 	it := &usageItem{value: usage{Admission: a, result: event.Result_SERVED, at: v.at}, settlement: true, tokens: u.tokens}
-	if err := u.appender.AddPatient(it); err != nil {
+	if err := u.appender.AddLingering(it); err != nil {
 		u.end(it, appendFault(err))
 		b.cfg.Logger.Warn("settlement came too late", "request", a.RequestID.String(), "error", err)
 	}
