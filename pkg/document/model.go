@@ -50,7 +50,7 @@ func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name str
 		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||
 			errors.Is(err, views.ErrConflict) || errors.Is(err, errAhead) || errors.Is(err, errBehind) {
 			if failed { // the store answers again, with any result: a commit of unknown outcome was done
-				m.trouble(nil)
+				m.degraded(nil)
 			}
 			return err
 		}
@@ -59,7 +59,7 @@ func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name str
 		}
 		m.metrics.failures.WithLabelValues(name).Inc()
 		m.log.Warn("call failed and will be retried", "call", name, "error", err)
-		m.trouble(fmt.Errorf("the read model does not %s: %w", name, err))
+		m.degraded(fmt.Errorf("the read model does not %s: %w", name, err))
 		failed = true
 		retry.Wait(ctx)
 	}

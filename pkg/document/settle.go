@@ -82,7 +82,7 @@ func add[T any](ctx context.Context, add func(T) error, item T) error {
 func (s *settler) newAppender(ctx context.Context, partition int) (*journal.Appender[*settlements], error) {
 	return journal.NewAppender(s.deps.NC, journal.Config[*settlements]{
 		Subject:   s.cfg.Policy.Domain.SettleSubject(partition),
-		Linger:  s.cfg.Bounds.SettleDelay,
+		Linger:    s.cfg.Bounds.SettleDelay,
 		DrainWait: drainWait,
 		Size:      (*settlements).size,
 		Encode: func(_ uint64, groups []*settlements) ([]byte, error) {

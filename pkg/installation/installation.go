@@ -106,14 +106,14 @@ const (
 	initialPause = 20 * time.Millisecond
 	maxPause     = time.Second
 	askWait      = 10 * time.Second // for one query
-	tellEvery    = 10 * time.Second // between log lines about the wait
+	logEvery     = 10 * time.Second // between log lines about the wait
 )
 
 // Await makes the places, of which the first one is the journals, belong to the journals' installation, and returns its id. It
 // sets the id of places without one, unless another place has a different id, which is ErrMixed. It waits for stores that do
 // not respond, for journals without an id, and for places whose id only another service may set, until ctx ends.
 func Await(ctx context.Context, log *slog.Logger, journals Place, others ...Place) (id string, err error) {
-	told := time.Now()
+	lastLog := time.Now()
 	for retry := (wait.Backoff{Initial: initialPause, Max: maxPause}); ; {
 		asked, cancel := context.WithTimeout(ctx, askWait)
 		id, err := agree(asked, journals, others)
@@ -121,8 +121,8 @@ func Await(ctx context.Context, log *slog.Logger, journals Place, others ...Plac
 		if err == nil || !temporary(err) {
 			return id, err
 		}
-		if time.Since(told) >= tellEvery {
-			told = time.Now()
+		if time.Since(lastLog) >= logEvery {
+			lastLog = time.Now()
 			log.Warn("waiting until all stores belong to one installation", "cause", err)
 		}
 		if !retry.Wait(ctx) {

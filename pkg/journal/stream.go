@@ -79,13 +79,13 @@ func Await(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int,
 	if waiting == nil {
 		waiting = func(error) {}
 	}
-	told := time.Now()
+	lastLog := time.Now()
 	temporary := func(err error) bool {
 		if !notReady(err) && !errors.Is(err, jetstream.ErrStreamNotFound) && !errors.Is(err, errOutdated) {
 			return false
 		}
-		if time.Since(told) >= tellEvery {
-			told = time.Now()
+		if time.Since(lastLog) >= logEvery {
+			lastLog = time.Now()
 			waiting(err)
 		}
 		return true
@@ -106,8 +106,8 @@ func Await(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int,
 	})
 }
 
-// tellEvery is how often Await reports why it waits.
-const tellEvery = 10 * time.Second
+// logEvery is how often Await reports why it waits.
+const logEvery = 10 * time.Second
 
 // each calls do for every stream, and retries temporary errors.
 func each(

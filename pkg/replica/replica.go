@@ -59,7 +59,7 @@ type Set struct {
 	assigned bool         // a set was delivered
 	wanted   []int        // the newest set
 	serving  map[int]bool // partitions being served
-	troubles map[int]error
+	degraded map[int]error
 	folding  map[int]Folding
 
 	// Owned by the goroutine of Run.
@@ -93,7 +93,7 @@ func NewSet(cfg Config) *Set {
 		}
 	}
 	return &Set{
-		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{}, troubles: map[int]error{}, folding: map[int]Folding{},
+		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{}, degraded: map[int]error{}, folding: map[int]Folding{},
 		ended: make(chan end), running: map[int]context.CancelFunc{},
 	}
 }
@@ -119,7 +119,7 @@ func (s *Set) Unready() error {
 	}
 	var reasons []error
 	for _, p := range s.wanted {
-		switch cause := s.troubles[p]; {
+		switch cause := s.degraded[p]; {
 		case !s.serving[p] && cause != nil:
 			reasons = append(reasons, fmt.Errorf("partition %d is catching up with its journal: %w", p, cause))
 		case !s.serving[p]:
@@ -133,15 +133,15 @@ func (s *Set) Unready() error {
 
 var errUnassigned = errors.New("no partitions are assigned yet")
 
-// Trouble records what a partition waits for, for Unready; nil clears it.
-func (s *Set) Trouble(partition int, cause error) {
+// Degraded records what a partition waits for, for Unready; nil clears it.
+func (s *Set) Degraded(partition int, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cause == nil {
-		delete(s.troubles, partition)
+		delete(s.degraded, partition)
 		return
 	}
-	s.troubles[partition] = cause
+	s.degraded[partition] = cause
 }
 
 // Served lists the partitions being served, sorted.
@@ -182,8 +182,8 @@ func (s *Set) Announce(ctx context.Context, partition int) (withdraw func()) {
 			return func() {}
 		}
 	}
-	s.tell(partition, true)
-	once := sync.OnceFunc(func() { s.tell(partition, false) })
+	s.notify(partition, true)
+	once := sync.OnceFunc(func() { s.notify(partition, false) })
 	stop := context.AfterFunc(ctx, once)
 	return func() {
 		stop()
@@ -213,11 +213,11 @@ func (s *Set) flush(ctx context.Context, partition int) bool {
 	return err == nil
 }
 
-func (s *Set) tell(partition int, serving bool) {
+func (s *Set) notify(partition int, serving bool) {
 	s.mu.Lock()
 	if serving {
 		s.serving[partition] = true
-		delete(s.troubles, partition)
+		delete(s.degraded, partition)
 	} else {
 		delete(s.serving, partition)
 	}
@@ -308,7 +308,7 @@ func (s *Set) keep(ctx context.Context, partition int) error {
 		began := time.Now()
 		err := s.cfg.Start(ctx, partition)
 		if ctx.Err() != nil {
-			s.Trouble(partition, nil)
+			s.Degraded(partition, nil)
 			return nil
 		}
 		if err == nil {
@@ -320,7 +320,7 @@ func (s *Set) keep(ctx context.Context, partition int) error {
 		if time.Since(began) >= s.cfg.Steady {
 			retry.Reset()
 		}
-		s.Trouble(partition, err)
+		s.Degraded(partition, err)
 		pause := retry.Next()
 		s.cfg.Logger.Warn("partition is restarted", "partition", partition, "pause", pause, "cause", err)
 		if !wait.For(ctx, pause) {

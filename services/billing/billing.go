@@ -290,7 +290,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		Rules: s.cfg.Rules, Started: s.started, RecentBytes: s.cfg.RecentBytes, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{
 		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.deps.Offset,
-		Announce: s.replicas.Announce, Tell: s.replicas.Tell, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
+		Announce: s.replicas.Announce, Register: s.replicas.Register, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
 	}).Run(ctx)
 	if err != nil && !temporary(err) {
 		return replica.Fatal(err)

@@ -58,11 +58,11 @@ type Deps struct {
 	Offset time.Duration
 	// Announce marks the partition as served until ctx ends or withdraw is called.
 	Announce func(ctx context.Context, partition int) (withdraw func())
-	// Tell registers the partition for health queries.
-	Tell    func(partition int, f replica.Folding) (withdraw func())
-	Turns   *Turns
-	Logger  *slog.Logger
-	Metrics *Metrics
+	// Register registers the partition for health queries.
+	Register func(partition int, f replica.Folding) (withdraw func())
+	Turns    *Turns
+	Logger   *slog.Logger
+	Metrics  *Metrics
 }
 
 // ErrJournal: the journal does not match the snapshots or the read model, or it has lost messages. Nothing was changed.
@@ -134,7 +134,7 @@ func (p *Partition) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	defer p.deps.Tell(p.cfg.Partition, replica.Folding{Position: p.position.Get, End: p.journal.LastSequence, Holds: p.openHolds})()
+	defer p.deps.Register(p.cfg.Partition, replica.Folding{Position: p.position.Get, End: p.journal.LastSequence, Holds: p.openHolds})()
 	// The projection ends after the follower, which may be waiting for it.
 	projecting, stopProjecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopProjecting()
@@ -223,7 +223,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		p.log.Warn("a document journal was restored, truncated or recreated: it is settled from here on, nothing twice",
 			"journal", a.Stream, "settled", a.Watermark, "goes_on_at", a.Sequence)
 	}
-	p.tellRefused(effects.Refused, m)
+	p.reportRefused(effects.Refused, m)
 	p.deps.Metrics.messages.Inc()
 	if err := p.projection.Push(ctx, m.Sequence, effects); err != nil {
 		return err
@@ -232,9 +232,9 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	return nil
 }
 
-// tellRefused counts and logs settlements that the fold refused: a service has sent another's, or one that billing has
+// reportRefused counts and logs settlements that the fold refused: a service has sent another's, or one that billing has
 // forgotten.
-func (p *Partition) tellRefused(refused []account.Refused, m journal.Message) {
+func (p *Partition) reportRefused(refused []account.Refused, m journal.Message) {
 	for _, r := range refused {
 		p.deps.Metrics.refused[r.Reason].Add(float64(r.Count))
 		p.log.Warn("settlements were refused", "subject", m.Subject, "source", r.Source, "reason", string(r.Reason),
@@ -311,7 +311,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { return p.tick(work) })
 	group.Go(func() error { return p.keepSnapshots(work) })
 	group.Go(func() error { return p.keepBook(work) })
-	group.Go(func() error { p.compareMarks(work); return nil })
+	group.Go(func() error { p.compareWatermarks(work); return nil })
 	group.Go(func() error { p.sweepDays(work); return nil })
 	group.Go(func() error { p.eraseAccounts(work); return nil })
 	group.Go(func() error { p.sweepWebhooks(work); return nil })

@@ -156,8 +156,8 @@ func documents(stream string, sequence uint64, effects account.Effects) ([]views
 			Keys: views.Keys{{Name: "stream", Value: views.String(stream)}, {Name: "position", Value: views.String(e.Id)}},
 		}})
 	}
-	told, err := webhooks.Puts(sequence, effects.Alerts)
-	return append(puts, told...), err
+	alerts, err := webhooks.Puts(sequence, effects.Alerts)
+	return append(puts, alerts...), err
 }
 
 // adminEntryID sorts the entries of all streams by time, and those of one stream in journal order.
