@@ -238,7 +238,7 @@ func (p *Projection) Run(ctx context.Context) error {
 		}
 		rested = 0
 		err := p.write(ctx)
-		if p.noted(ctx, err); err == nil {
+		if p.logChange(ctx, err); err == nil {
 			retry.Reset()
 			continue
 		}
@@ -264,8 +264,8 @@ func (p *Projection) daysWait() bool {
 	return len(p.usage) > 0
 }
 
-// noted logs when the store begins to fail and when it works again.
-func (p *Projection) noted(ctx context.Context, err error) {
+// logChange logs when the store begins to fail and when it works again.
+func (p *Projection) logChange(ctx context.Context, err error) {
 	p.mu.Lock()
 	before := p.failing
 	p.failing = err

@@ -126,7 +126,7 @@ func (s *Sender) Run(ctx context.Context) error {
 			continue
 		}
 		err := s.work(ctx, sending)
-		if s.noted(ctx, err); err != nil {
+		if s.logChange(ctx, err); err != nil {
 			pause = s.store.clock().Add(retry.Next())
 			continue
 		}
@@ -154,7 +154,7 @@ func (s *Sender) stop(cut context.CancelFunc) {
 	}
 }
 
-func (s *Sender) noted(ctx context.Context, err error) {
+func (s *Sender) logChange(ctx context.Context, err error) {
 	switch {
 	case err != nil && !s.failing && ctx.Err() == nil:
 		s.log.Warn("webhooks wait for the read model", "error", err)
@@ -291,7 +291,7 @@ func (s *Sender) startDue(ctx, sending context.Context) error {
 // startPage starts the allowed attempts of a page, and returns the blocked deliveries.
 func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (blocked []*event.Delivery, err error) {
 	var list []*event.Delivery
-	var places []string
+	var ids []string
 	for _, doc := range docs {
 		if _, runs := s.running[doc.ID]; runs {
 			continue
@@ -301,9 +301,9 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 			return nil, err
 		}
 		list = append(list, d)
-		places = append(places, place(event.AccountID(d.Alert.Account), d.Webhook))
+		ids = append(ids, addressID(event.AccountID(d.Alert.Account), d.Webhook))
 	}
-	found, err := s.store.store.Load(ctx, addresses, places, views.Heads)
+	found, err := s.store.store.Load(ctx, addresses, ids, views.Heads)
 	if err != nil {
 		return nil, fmt.Errorf("load addresses of webhooks: %w", err)
 	}
@@ -314,7 +314,7 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 		}
 	}
 	for i, d := range list {
-		address := known[places[i]]
+		address := known[ids[i]]
 		host := hostOf(address)
 		switch {
 		case len(s.running) >= maxRunning:

@@ -343,7 +343,7 @@ func TestASenderThatIsKilledLosesNone(t *testing.T) {
 	}
 	// A projection that is repeated from before sends nothing again.
 	before := len(r.got())
-	docs, err := b.views.List(t.Context(), deliveries, views.Query{Index: byWebhook, Equal: []views.Value{views.String(place(alice, hooks[0]))}, Limit: 1})
+	docs, err := b.views.List(t.Context(), deliveries, views.Query{Index: byWebhook, Equal: []views.Value{views.String(addressID(alice, hooks[0]))}, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
