@@ -26,7 +26,7 @@ func (e *eraser) erase(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Bounds.ReadWait)
 	defer cancel()
-	// As of then no document is expired, so documents waiting for the sweep are found too.
+	// At that time no document has expired, so documents waiting for the sweep are found too.
 	page, err := e.lister.answer(ctx, &event.ListRequest{Account: request.Account, Limit: maxListLimit, NowMs: math.MinInt64})
 	if err != nil {
 		e.metrics.failures.WithLabelValues("erase").Inc()

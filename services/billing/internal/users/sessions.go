@@ -197,7 +197,7 @@ func (u *Users) sessionPage(ctx context.Context, id event.AccountID, query views
 	return valid, last, nil
 }
 
-// kept moves a session to the user's new epoch; nil if there is none to keep.
+// kept moves a session to the user's new epoch, or returns nil.
 func (u *Users) kept(ctx context.Context, hash []byte, user *event.User, before uint64) (*views.Put, error) {
 	if len(hash) == 0 {
 		return nil, nil

@@ -48,7 +48,7 @@ func (c *command) listen() *cobra.Command {
 		Use: "listen --forward-to <url>", Short: "Forward an account's events to an address, as a webhook", Args: cli.None,
 		Long: `Forward an account's events to an address, as a webhook, and print them.
 
-A service on your own machine gets what it would get as a webhook. The account needs a webhook that is told of the events.`,
+A service on your own machine receives what it would receive as a webhook. The account needs a webhook subscribed to the events.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			service, err := client.New(key, client.WithBaseURL(base), client.WithUserAgent("quire-listen"))
 			if err != nil {
