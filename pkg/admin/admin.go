@@ -91,7 +91,7 @@ func (c Client) call(ctx context.Context, method, path string, header http.Heade
 		return fmt.Errorf("%s answered %s", c.Base, response.Status)
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("the answer of %s is not one of quire: %w", c.Base, err)
+		return fmt.Errorf("unexpected response from %s: %w", c.Base, err)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (c Client) call(ctx context.Context, method, path string, header http.Heade
 func (c Client) Welcome(ctx context.Context, w io.Writer, tokenPlace string) error {
 	account, err := c.CreateAccount(ctx, NewAccount{Email: "owner@quire.localhost", Tier: "pro"}, "first-account")
 	if err != nil {
-		return fmt.Errorf("make the first account: %w", err)
+		return fmt.Errorf("create the first account: %w", err)
 	}
 	_, err = fmt.Fprintf(w, `admin token: %s
              (kept in %s)

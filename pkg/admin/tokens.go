@@ -26,7 +26,7 @@ type Tokens []Token
 var (
 	tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
 
-	errTokens = errors.New("must be one token, or a list like ann:<token>,bob:<token>")
+	errTokens = errors.New("must be a token, or a list like ann:<token>,bob:<token>")
 )
 
 // ParseTokens reads "<token>", or "<name>:<token>,<name>:<token>". Names and tokens must differ. No error shows a token.
@@ -55,11 +55,11 @@ func checkTokens(tokens Tokens) (Tokens, error) {
 		case len(t.Secret) < MinTokenBytes:
 			return nil, fmt.Errorf("the token of %s must have at least %d bytes", t.Name, MinTokenBytes)
 		case strings.ContainsAny(t.Secret, ": \t\r\n"):
-			return nil, fmt.Errorf("the token of %s must have no colon and no space", t.Name)
+			return nil, fmt.Errorf("the token of %s must not contain a colon or space", t.Name)
 		case names[t.Name]:
-			return nil, fmt.Errorf("there are two tokens of the name %s", t.Name)
+			return nil, fmt.Errorf("two tokens are named %s", t.Name)
 		case secrets[t.Secret]:
-			return nil, fmt.Errorf("the token of %s is another one's too", t.Name)
+			return nil, fmt.Errorf("the token of %s is used twice", t.Name)
 		}
 		names[t.Name], secrets[t.Secret] = true, true
 	}

@@ -50,7 +50,7 @@ func NewSecret(master []byte, accepted ...[]byte) (*Secret, error) {
 	s := &Secret{}
 	for _, m := range append([][]byte{master}, accepted...) {
 		if len(m) < MinSecretBytes {
-			return nil, fmt.Errorf("secret of %d bytes: at least %d are needed", len(m), MinSecretBytes)
+			return nil, fmt.Errorf("secret of %d bytes, need at least %d", len(m), MinSecretBytes)
 		}
 		s.accepted = append(s.accepted, deriveSubkeys(m))
 	}

@@ -104,7 +104,7 @@ type Filed interface {
 // "." or "..", and has at most MaxKeyBytes bytes.
 func ValidateKey(key string) error {
 	if len(key) > MaxKeyBytes {
-		return fmt.Errorf("%w: key of %d bytes, at most %d are allowed", ErrInvalid, len(key), MaxKeyBytes)
+		return fmt.Errorf("%w: key of %d bytes, at most %d allowed", ErrInvalid, len(key), MaxKeyBytes)
 	}
 	for segment := range strings.SplitSeq(key, "/") {
 		if segment == "" || segment == "." || segment == ".." || !plain(segment) {

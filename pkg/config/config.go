@@ -65,9 +65,9 @@ func (r *Reader) Err() error {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("a setting is wrong: %w", faults[0])
+		return fmt.Errorf("invalid setting: %w", faults[0])
 	}
-	return fmt.Errorf("%d settings are wrong:\n%w", len(faults), errors.Join(faults...))
+	return fmt.Errorf("%d invalid settings:\n%w", len(faults), errors.Join(faults...))
 }
 
 func (r *Reader) fault(name, allowed string, secret bool) {
@@ -96,9 +96,9 @@ func (r *Reader) unknown() []error {
 	faults := make([]error, 0, len(names))
 	for _, name := range names {
 		if near := r.nearest(name); near != "" {
-			faults = append(faults, fmt.Errorf("%s is no setting: did you mean %s?", name, near))
+			faults = append(faults, fmt.Errorf("%s is not a setting: did you mean %s?", name, near))
 		} else {
-			faults = append(faults, fmt.Errorf("%s is no setting", name))
+			faults = append(faults, fmt.Errorf("%s is not a setting", name))
 		}
 	}
 	return faults

@@ -186,12 +186,12 @@ func TestAllFaultsAreInOneMessage(t *testing.T) {
 		t.Fatal("no fault was found")
 	}
 	want := []string{
-		"5 settings are wrong:",
+		"5 invalid settings:",
 		`QUIRE_A="x": it must be a whole number from 1 to 16`,
 		`QUIRE_B="y": it must be true, false, 1 or 0`,
 		`QUIRE_DEV="0": it must be 1 where QUIRE_CLOCK_OFFSET is set`,
 		`QUIRE_NEEDED is not set: it must be a URL`,
-		`QUIRE_D is no setting`,
+		`QUIRE_D is not a setting`,
 	}
 	if got := strings.Split(err.Error(), "\n"); !slices.Equal(got, want) {
 		t.Errorf("the message is\n%s\nwant\n%s", err, strings.Join(want, "\n"))
@@ -210,9 +210,9 @@ func TestATypoIsAFaultWithASuggestion(t *testing.T) {
 		"QUIRE_LISTN=:1":     "did you mean QUIRE_LISTEN?",
 		"QUIRE_NATS_ULR=x":   "did you mean QUIRE_NATS_URL?",
 		"QUIRE_PARTITION=2":  "did you mean QUIRE_PARTITIONS?",
-		"QUIRE_WHATEVER=x":   "QUIRE_WHATEVER is no setting",
+		"QUIRE_WHATEVER=x":   "QUIRE_WHATEVER is not a setting",
 		"QUIRE_LISTN=":       "did you mean QUIRE_LISTEN?",
-		"QUIRE_EDGE_PORT=80": "QUIRE_EDGE_PORT is no setting",
+		"QUIRE_EDGE_PORT=80": "QUIRE_EDGE_PORT is not a setting",
 	}
 	for variable, want := range tests {
 		if err := check(variable); err == nil || !strings.Contains(err.Error(), want) {

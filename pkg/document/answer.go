@@ -14,7 +14,7 @@ const (
 	recentBytes   = 8 << 20 // answers to a larger batch are not kept for repeats
 	recentSources = 1024    // sources to remember before pruning those that the fold has forgotten
 
-	// Bounds of answers held back during another reader's lease, who has usually sent the same ones.
+	// Bounds of answers held back during another reader's lease. That reader has usually sent the same ones.
 	heldBytes   = 16 << 20
 	heldAnswers = 4096
 	heldFor     = 15 * time.Second // no edge waits longer for an outcome

@@ -14,7 +14,7 @@ func (s *scope) stored(id string, doc *event.Document) *entry {
 	e.damaged = damaged(doc.GetContent())
 	if e.damaged {
 		s.metrics.damaged.Inc()
-		s.log.Error("stored content is damaged and is not shown; restore it from a back-up of the read model", "document", id)
+		s.log.Error("stored content is damaged and not shown; restore it from a backup of the read model", "document", id)
 	}
 	return e
 }

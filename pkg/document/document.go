@@ -93,10 +93,10 @@ func Configure(s host.Settings) Config {
 // Pauses between attempts at a failed call, and between two runs of a partition. Two replicas that project one partition end
 // each other's runs: the pauses let one of them finish.
 const (
-	firstPause = 10 * time.Millisecond
-	mostPause  = time.Second
-	// mostPatience is the longest timeout of one call to a store, reached after shorter ones have failed.
-	mostPatience = time.Minute
+	initialPause = 10 * time.Millisecond
+	maxPause     = time.Second
+	// maxTimeout is the longest timeout of one call to a store, reached after shorter ones have failed.
+	maxTimeout = time.Minute
 )
 
 func (b *Bounds) setDefaults() {
@@ -209,7 +209,7 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 	}
 	e.replicas = replica.NewSet(replica.Config{
 		Count: cfg.PartitionCount, Assigned: cfg.Assigned, Served: cfg.Served,
-		Start: e.fold, FirstPause: firstPause, MostPause: mostPause, NC: deps.NC, Logger: deps.Logger,
+		Start: e.fold, InitialPause: initialPause, MaxPause: maxPause, NC: deps.NC, Logger: deps.Logger,
 	})
 	return e, nil
 }
@@ -219,7 +219,7 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) error {
 	server, err := rpc.Serve(e.deps.NC, e.cfg.Policy.Domain.InstancesSubject(), e.cfg.Instance, instanceWorkers, e.describe, rpc.WithLogger(e.deps.Logger))
 	if err != nil {
-		return fmt.Errorf("serve questions about this instance: %w", err)
+		return fmt.Errorf("serve queries about this instance: %w", err)
 	}
 	defer rpc.Stop(drainWait, server)
 	return e.replicas.Run(ctx)
@@ -266,7 +266,7 @@ func (e *Engine) fold(ctx context.Context, partition int) error {
 		streams = append(streams, installation.Stream(e.cfg.Policy.Domain, partition))
 	}
 	waiting := func(err error) {
-		e.deps.Logger.Warn("waiting for the journals, which provisioning makes", "cause", err)
+		e.deps.Logger.Warn("waiting for the journals, which provisioning creates", "cause", err)
 	}
 	if err := journal.Await(ctx, e.deps.NC, streams, e.cfg.PartitionCount, waiting); err != nil {
 		return replica.Fatal(err)

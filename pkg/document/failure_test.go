@@ -266,7 +266,7 @@ func TestAReadModelThatIsSlowerThanTheFirstAttemptIsWaitedFor(t *testing.T) {
 	w.start() // and what is not in memory is loaded
 	e.want(event.OutcomeStatus_OK, retitle(alice, made.Item, "new"))
 	w.projected()
-	if strings.Contains(w.log.String(), "partition is started again") {
+	if strings.Contains(w.log.String(), "partition is restarted") {
 		t.Error("it has begun again, and not gone on")
 	}
 }

@@ -41,10 +41,10 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 	if m.Subject != f.subject {
 		// NATS lets a user who may create a consumer have it deliver to any subject, including a journal's. The message then
 		// keeps its original subject, to which its sender was allowed to publish.
-		f.log.Error("a message with the subject of another journal is passed over", "sequence", m.Sequence, "subject", m.Subject)
+		f.log.Error("a message with another journal's subject is skipped", "sequence", m.Sequence, "subject", m.Subject)
 	} else if err := event.DecodeRequests(m.Data, batch); err != nil {
 		// The message stays in the journal, its source is unknown, and a retry would fail too.
-		f.log.Error("message can't be read and is passed over", "sequence", m.Sequence, "error", err)
+		f.log.Error("undecodable message is skipped", "sequence", m.Sequence, "error", err)
 		batch = &event.RequestBatch{}
 	}
 	now, repeat := f.state.Enter(fold.Message{Sequence: m.Sequence, StoredMS: m.Time.UnixMilli(), Batch: batch})

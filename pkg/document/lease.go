@@ -278,7 +278,7 @@ func (l *lease) run(ctx context.Context) {
 		return
 	}
 	if err := l.appender.Run(ctx); err != nil {
-		l.log.Debug("confirmations were not written", "error", err) // the waiting callers got the error
+		l.log.Debug("confirmations could not be written", "error", err) // the waiting callers got the error
 	}
 }
 
@@ -302,6 +302,6 @@ func (l *lease) release() {
 		}
 	}
 	if err != nil {
-		l.log.Warn("the read lease could not be given back; the next reader waits for its end", "error", err)
+		l.log.Warn("the read lease could not be released; the next reader waits for its end", "error", err)
 	}
 }

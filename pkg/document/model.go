@@ -41,16 +41,16 @@ func (m *readModel) read(ctx context.Context, call func(context.Context) error) 
 // slow store needs more time and not more attempts. It returns ctx's error if ctx ends first, and immediately an error that no
 // retry can cure.
 func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name string, call func(context.Context) error) error {
-	patience := wait.Backoff{First: timeout, Most: max(timeout, mostPatience)}
+	timeouts := wait.Backoff{Initial: timeout, Max: max(timeout, maxTimeout)}
 	failed := false
 	for retry := newRetry(); ; {
-		bounded, cancel := context.WithTimeout(ctx, patience.Next())
+		bounded, cancel := context.WithTimeout(ctx, timeouts.Next())
 		err := call(bounded)
 		cancel()
 		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||
 			errors.Is(err, views.ErrConflict) || errors.Is(err, errAhead) || errors.Is(err, errBehind) {
 			if failed { // the store answers again, with any result: a commit of unknown outcome was done
-				m.trouble(nil)
+				m.degraded(nil)
 			}
 			return err
 		}
@@ -58,8 +58,8 @@ func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name str
 			return ctx.Err()
 		}
 		m.metrics.failures.WithLabelValues(name).Inc()
-		m.log.Warn("call failed and will be tried again", "call", name, "error", err)
-		m.trouble(fmt.Errorf("the read model does not %s: %w", name, err))
+		m.log.Warn("call failed and will be retried", "call", name, "error", err)
+		m.degraded(fmt.Errorf("the read model does not %s: %w", name, err))
 		failed = true
 		retry.Wait(ctx)
 	}

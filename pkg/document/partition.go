@@ -21,15 +21,15 @@ import (
 
 // scope is what all parts of a partition share.
 type scope struct {
-	cfg     *Config
-	deps    *Deps
-	metrics *metrics
-	number  int
-	stream  string
-	names   names
-	log     *slog.Logger
-	failed  chan error        // capacity 1
-	trouble func(cause error) // reports to operators what the partition waits for; nil: nothing
+	cfg      *Config
+	deps     *Deps
+	metrics  *metrics
+	number   int
+	stream   string
+	names    names
+	log      *slog.Logger
+	failed   chan error        // capacity 1
+	degraded func(cause error) // reports to operators what the partition waits for; nil: nothing
 }
 
 // now is the service's time of day in Unix milliseconds, with the offset.
@@ -44,7 +44,7 @@ func (s *scope) fail(err error) {
 }
 
 // newRetry paces retries of a failing call.
-func newRetry() wait.Backoff { return wait.Backoff{First: firstPause, Most: mostPause} }
+func newRetry() wait.Backoff { return wait.Backoff{Initial: initialPause, Max: maxPause} }
 
 // partition is one run of a partition from its checkpoint until it must restart. It starts and stops the parts: the folding,
 // which decides; the projection, which writes the decisions into the read model; and the reader, lister and sweeper, which use
@@ -69,7 +69,7 @@ func (e *Engine) newPartition(number int) (*partition, error) {
 	s := &scope{
 		cfg: &e.cfg, deps: &e.deps, metrics: e.metrics, number: number, stream: stream, names: namesOf(e.cfg.Policy.Domain),
 		log: e.deps.Logger.With("partition", number), failed: make(chan error, 1),
-		trouble: func(cause error) { e.replicas.Trouble(number, cause) },
+		degraded: func(cause error) { e.replicas.Degraded(number, cause) },
 	}
 	run := e.runs.Add(1)
 	lease, err := newLease(s, reading{e.instance, run}, e.cfg.Assigned == nil)
@@ -102,7 +102,7 @@ func (p *partition) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer p.replicas.Tell(p.number, replica.Folding{Position: p.folding.position.Get, End: p.journal.LastSequence})()
+	defer p.replicas.Register(p.number, replica.Folding{Position: p.folding.position.Get, End: p.journal.LastSequence})()
 	// The lease outlives the group, so that it can be released after the last answer.
 	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx))
 	var leases sync.WaitGroup
@@ -205,7 +205,7 @@ func (p *partition) serve(ctx, answering context.Context) error {
 // up. It returns false if ctx ends first.
 func (p *partition) await(ctx context.Context) bool {
 	defer p.replicas.Offer(ctx, p.number)()
-	p.trouble(errBarred)
+	p.degraded(errBarred)
 	p.log.Info("caught up, another replica still answers the reads", "sequence", p.folding.position.Get())
 	return p.lease.untilFree(ctx)
 }

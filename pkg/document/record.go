@@ -80,14 +80,14 @@ type encoder struct {
 
 const (
 	headBytes = 160 // of most documents
-	mostKeys  = 4   // per document
+	maxKeys   = 4   // per document
 )
 
 // newEncoder returns the encoder of a commit of about as many puts.
 func newEncoder(n names, partition, puts int) *encoder {
 	return &encoder{
 		names: n, partition: views.Int(int64(partition)),
-		heads: make([]byte, 0, headBytes*puts), keys: make([]views.Key, 0, mostKeys*puts), accounts: map[uint64]views.Value{},
+		heads: make([]byte, 0, headBytes*puts), keys: make([]views.Key, 0, maxKeys*puts), accounts: map[uint64]views.Value{},
 	}
 }
 

@@ -62,13 +62,13 @@ func (s *settler) settle(ctx context.Context, g *settlements) error {
 	if len(g.message.lateAnswers) > 0 {
 		return journal.WhenFree(ctx, appender.Add, g)
 	}
-	return journal.WhenFree(ctx, appender.AddPatient, g)
+	return journal.WhenFree(ctx, appender.AddLingering, g)
 }
 
 func (s *settler) newAppender(ctx context.Context, partition int) (*journal.Appender[*settlements], error) {
 	return journal.NewAppender(s.deps.NC, journal.Config[*settlements]{
 		Subject:   s.cfg.Policy.Domain.SettleSubject(partition),
-		Patience:  s.cfg.Bounds.SettleDelay,
+		Linger:    s.cfg.Bounds.SettleDelay,
 		DrainWait: drainWait,
 		Size:      (*settlements).size,
 		Encode: func(_ uint64, groups []*settlements) ([]byte, error) {

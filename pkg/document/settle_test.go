@@ -84,7 +84,7 @@ func TestARedirectedJournalIsNoRequest(t *testing.T) {
 	if a := w.get(alice, forged.Item); a.Document != nil {
 		t.Errorf("a request that came from another journal was carried out: %v", a)
 	}
-	if !strings.Contains(w.log.String(), "subject of another journal") {
+	if !strings.Contains(w.log.String(), "another journal's subject") {
 		t.Error("it is not told")
 	}
 }

@@ -46,10 +46,10 @@ type requestDecoder struct {
 	language string // of the last document, for reuse: the next one mostly has the same
 }
 
-// leastRequest bounds the memory that a message can claim. A create has more bytes.
-const leastRequest = 32
+// minRequest bounds the memory that a message can claim. A create has more bytes.
+const minRequest = 32
 
-var errTiny = errors.New("requests are too small to be creates")
+var errTiny = errors.New("requests are too small for creates")
 
 // requestSpace holds the messages of one request.
 type requestSpace struct {
@@ -112,7 +112,7 @@ func (d *requestDecoder) decode(data []byte) error {
 	if err != nil {
 		return err
 	}
-	if count*leastRequest > len(data) {
+	if count*minRequest > len(data) {
 		return errTiny
 	}
 	if count > 0 {
@@ -194,11 +194,11 @@ func (d *requestDecoder) document(s *requestSpace, data []byte) error {
 	})
 }
 
-// mostTogether bounds the contents that share an allocation with their hash. A content of 64 KiB, say, would take 8 KiB more.
-const mostTogether = 4 << 10
+// maxTogether bounds the contents that share an allocation with their hash. A content of 64 KiB, say, would take 8 KiB more.
+const maxTogether = 4 << 10
 
 func (c *Content) decode(data []byte) error {
-	if len(data) > mostTogether {
+	if len(data) > maxTogether {
 		return c.UnmarshalVT(data)
 	}
 	space := make([]byte, len(data))

@@ -15,7 +15,7 @@ const (
 	maxPause = 20 * time.Millisecond
 )
 
-var errFalse = errors.New("it is still false")
+var errFalse = errors.New("still false")
 
 // True waits until condition returns true.
 func True(t testing.TB, name string, condition func() bool) {

@@ -114,10 +114,10 @@ func (p *Process) OpenViews(ctx context.Context, service string, collections []v
 // Bounds of the pauses between attempts to open a store, and of one attempt, which may have to create an index on a large
 // collection.
 const (
-	firstPause    = 100 * time.Millisecond
-	mostPause     = 5 * time.Second
-	firstPatience = 10 * time.Second
-	mostPatience  = 30 * time.Minute
+	initialPause   = 100 * time.Millisecond
+	maxPause       = 5 * time.Second
+	initialTimeout = 10 * time.Second
+	maxTimeout     = 30 * time.Minute
 )
 
 // await retries opening a store while it does not answer: ending the process would only restart it in a loop and slow the store
@@ -125,10 +125,10 @@ const (
 func (p *Process) await(ctx context.Context, name string, open func(context.Context) error) error {
 	check := p.Health.Register(name)
 	defer check.Remove()
-	pause := wait.Backoff{First: firstPause, Most: mostPause}
-	patience := wait.Backoff{First: firstPatience, Most: mostPatience}
+	pause := wait.Backoff{Initial: initialPause, Max: maxPause}
+	timeouts := wait.Backoff{Initial: initialTimeout, Max: maxTimeout}
 	for {
-		attempt, cancel := context.WithTimeout(ctx, patience.Next())
+		attempt, cancel := context.WithTimeout(ctx, timeouts.Next())
 		err := open(attempt)
 		cancel()
 		if err == nil {

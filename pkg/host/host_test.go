@@ -48,7 +48,7 @@ func TestABinaryWithAWrongSettingEndsWithAllFaults(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		err := cmd.Run()
-		want := "2 settings are wrong:\nQUIRE_LOG_FORMAT=\"xml\": it must be one of json, text\nQUIRE_PARTITION is no setting: did you mean QUIRE_PARTITIONS?\n"
+		want := "2 invalid settings:\nQUIRE_LOG_FORMAT=\"xml\": it must be one of json, text\nQUIRE_PARTITION is not a setting: did you mean QUIRE_PARTITIONS?\n"
 		if cmd.ProcessState.ExitCode() != 1 || stderr.String() != want {
 			t.Errorf("%s: %v, %q", program, err, stderr.String())
 		}

@@ -27,7 +27,7 @@ func MainProvision() int {
 		if err := installation.Provision(ctx, nc, installation.Config{Partitions: p.Partitions, Replicas: p.Replicas, Members: true}); err != nil {
 			return fmt.Errorf("provision: %w", err)
 		}
-		log.Info("the journals are there and up to date", "partitions", p.Partitions, "replicas", p.Replicas)
+		log.Info("the journals are up to date", "partitions", p.Partitions, "replicas", p.Replicas)
 		return nil
 	})
 }

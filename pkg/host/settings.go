@@ -102,7 +102,7 @@ const maxPartitions = 256
 // table lists all settings. docs/settings.md is generated from it: after a change run `go test ./pkg/host -update`.
 func (s *Settings) table() []setting {
 	const (
-		alone  = "a service of its own has nothing embedded"
+		alone  = "a separate service has nothing embedded"
 		shared = "every edge of a cluster shares it"
 
 		adminTokens = "a token of at least 16 bytes without colon and comma, or a list like ann:<token>,bob:<token> of different names and tokens"
@@ -140,7 +140,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_SECRET_PREVIOUS", value: config.SecretTexts(&s.SecretPrevious, apikey.MinSecretBytes), readers: Edge | Billing | Quire, secret: true,
-			meaning: "Other secrets, separated by commas. What they have signed or encrypted is accepted too. It is for replacing `QUIRE_SECRET`: see [operations.md](operations.md).",
+			meaning: "Other secrets, separated by commas, whose signatures and encryption are accepted too. Used to rotate `QUIRE_SECRET`: see [operations.md](operations.md).",
 		},
 		{
 			name: "QUIRE_ADMIN_TOKEN", value: config.CheckedSecret(&s.AdminToken, adminTokens, func(text string) error {
@@ -148,11 +148,11 @@ func (s *Settings) table() []setting {
 				return err
 			}),
 			readers: Edge | Quire, secret: true,
-			meaning: "Token for `/api/admin`, or a list like `ann:<token>,bob:<token>`. The log of admin actions shows the name of the token; that of one without a name is `admin`. Without a token an edge does not serve these paths; quire makes one at its first start and keeps it in the data folder.",
+			meaning: "Token for `/api/admin`, or a list like `ann:<token>,bob:<token>`. The log of admin actions shows the name of the token, or `admin` for a token without one. Without a token an edge does not serve these paths; quire creates one at its first start and keeps it in the data folder.",
 		},
 		{
 			name: "QUIRE_ADMIN_LISTEN", value: config.Address(&s.AdminListen), readers: Edge | Quire,
-			meaning: "Address of `/api/admin`, such as one that only your own network reaches. The paths are then nowhere else, and nothing else is there. Without it they are served on `QUIRE_LISTEN`.",
+			meaning: "Separate address of `/api/admin`, for example one reachable only from your own network. Nothing else is served there, and `QUIRE_LISTEN` no longer serves these paths. Without it they are on `QUIRE_LISTEN`.",
 		},
 		{
 			name: "QUIRE_TRUSTED_PROXIES", value: config.Networks(&s.TrustedProxies), readers: Edge | Quire,
@@ -160,11 +160,11 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_MAX_CONNS", value: config.Int(&s.MaxConns, 16, 1<<20), readers: Edge, fallback: "16384",
-			meaning: "Highest number of open connections to the API.",
+			meaning: "Maximum number of open connections to the API.",
 		},
 		{
 			name: "QUIRE_MAX_CONNS_PER_SOURCE", value: config.Int(&s.MaxConnsPerSource, 1, 1<<20), readers: Edge, fallback: "12288",
-			meaning: "Highest number of open connections from one IPv4 address or IPv6 /48. Behind a proxy all connections come from its address.",
+			meaning: "Maximum number of open connections from one IPv4 address or IPv6 /48. Behind a proxy all connections come from its address.",
 		},
 		{
 			name: "QUIRE_RENDER_BYTES", value: config.Bytes(&s.RenderBytes, "64MiB", "16GiB"), readers: Edge | Quire, fallback: "64MiB",
@@ -173,7 +173,7 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_STOP_GRACE", value: config.Duration(&s.StopGrace, "1s", "1h"), readers: Edge | Billing, fallback: "10s",
 			except:  map[Program]string{Billing: "20s"},
-			meaning: "Time that running work has to finish at a stop.",
+			meaning: "Time for running work to finish at a stop.",
 		},
 		{
 			name: "QUIRE_PARTITIONS", value: config.Int(&s.Partitions, 1, maxPartitions), readers: everything | Provision, fallback: "16",
@@ -187,7 +187,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_ANON_LIMIT", value: config.Int(&s.AnonymousLimit, 0, 1_000_000), readers: Billing | Quire, fallback: "10",
-			meaning: "Number of quick pastes that one source may make without a key in 24 hours.",
+			meaning: "Number of quick pastes that one source may create without a key in 24 hours.",
 		},
 		{
 			name: "QUIRE_REGISTER_LIMIT", value: config.Int(&s.RegisterLimit, 1, 1_000_000), readers: Billing | Quire, fallback: "20",
@@ -195,11 +195,11 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_UNMETERED_RATE", value: config.Int(&s.UnmeteredRate, 0, 1_000_000), readers: Edge | Quire, fallback: "100",
-			meaning: "Number of calls a second that no quota counts (lists, usage, explanations, answers 304, pages, accounts) for one account, and for one source without an API key. Ten times as many may come at once. 0 is no limit.",
+			meaning: "Number of calls a second that no quota counts (lists, usage, explanations, answers 304, pages, accounts) for one account, and for one source without an API key. Bursts may be ten times as large. 0 means no limit.",
 		},
 		{
 			name: "QUIRE_WEBHOOK_ALLOW_PRIVATE", value: config.Bool(&s.WebhookAllowPrivate), readers: Billing | Quire, fallback: "false",
-			meaning: "Lets webhooks be in private networks and on this machine, and without TLS. It is for development, and for installations whose users all belong to that network: any user could reach its servers.",
+			meaning: "Allows webhooks in private networks and on this machine, and without TLS. For development, and for installations whose users all belong to that network: any user could reach its servers.",
 		},
 		{
 			name: "QUIRE_BILLING_PARTITIONS", value: config.Ints(&s.BillingPartitions, maxPartitions-1), readers: Billing,
@@ -220,16 +220,16 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_CONTENT_RETENTION", value: config.Duration(&s.ContentRetention, "1h", "3650d"),
 			readers: documents | Quire, fallback: "7d",
-			meaning: "Time that requests stay in the journal, including content that is deleted by then. It must be longer than the age of your oldest back-up of MongoDB.",
+			meaning: "How long requests stay in the journal, including content deleted meanwhile. It must be longer than the age of your oldest MongoDB backup.",
 		},
 		{
 			name: "QUIRE_TRASH_RETENTION", value: config.Duration(&s.TrashRetention, "1h", "3650d"),
 			readers: documents | Quire, fallback: "7d",
-			meaning: "Time that blobs which no document names stay in the trash of the blob store before they are deleted. One that a document turns out to name is moved back.",
+			meaning: "How long unused blobs stay in the trash of the blob store before they are deleted. A blob that turns out to be in use is moved back.",
 		},
 		{
 			name: "QUIRE_KEEP_ORPHANS", value: config.Bool(&s.KeepOrphans), readers: documents | Quire, fallback: "false",
-			meaning: "Switches off the hourly sweep that moves blobs which no document names to the trash, and empties the trash. Set it while you restore a back-up.",
+			meaning: "Switches off the hourly sweep that moves unused blobs to the trash, and empties the trash. Set it while you restore a backup.",
 		},
 		{
 			name: "QUIRE_CACHE_BYTES", value: config.Bytes(&s.CacheBytes, "1MiB", "1TiB"), readers: documents, fallback: "64MiB",
@@ -257,12 +257,12 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_S3_URL", value: config.URL(&s.S3URL, "http", "https"), readers: everything,
 			needed: services, why: alone, secret: true,
-			meaning: "Bucket of the blobs, as `https://key:secret@host/bucket?region=…`. Without `key:secret@` the credentials are those of the environment (`AWS_ACCESS_KEY_ID` and so on), of `~/.aws/credentials`, or of the machine's or pod's IAM role. Without the setting quire keeps the blobs in the data folder.",
+			meaning: "Bucket of the blobs, as `https://key:secret@host/bucket?region=…`. Without `key:secret@` the credentials come from the environment (`AWS_ACCESS_KEY_ID` and so on), `~/.aws/credentials`, or the IAM role of the machine or pod. Without the setting quire keeps the blobs in the data folder.",
 		},
 		{
 			name: "QUIRE_LOG_LEVEL", value: config.Level(&s.LogLevel), readers: everything | Provision, fallback: "info",
 			except:  map[Program]string{Quire: "warn"},
-			meaning: "Lowest level that is logged.",
+			meaning: "Minimum level to log.",
 		},
 		{
 			name: "QUIRE_LOG_FORMAT", value: config.Choice(&s.LogFormat, "json", "text"), readers: everything | Provision, fallback: "json",
@@ -275,7 +275,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_CLOCK_OFFSET", value: config.Duration(&s.ClockOffset, "-3650d", "3650d"), readers: everything, fallback: "0s",
-			meaning: "Time that is added to the clock, to try month ends. It must be the same for all services. It makes bills wrong.",
+			meaning: "Offset of the clock, for trying month ends. It must be the same for all services. It falsifies bills.",
 		},
 	}
 }
@@ -311,7 +311,7 @@ func ReadSettings(program Program, environ []string) (Settings, error) {
 		r.Known(name)
 	}
 	if s.ClockOffset != 0 && !s.Dev {
-		r.Reject("QUIRE_CLOCK_OFFSET", "unset, or QUIRE_DEV=1 beside it: it makes bills wrong")
+		r.Reject("QUIRE_CLOCK_OFFSET", "unset, or QUIRE_DEV=1 beside it: it falsifies bills")
 	}
 	for _, p := range s.BillingPartitions {
 		if p >= s.Partitions {

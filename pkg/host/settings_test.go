@@ -74,7 +74,7 @@ func TestEachProgramRefusesWrongSettingsAllAtOnce(t *testing.T) {
 		"an edge has what it needs": {Edge, with(secret), nil},
 		"billing has":               {Billing, with(), nil},
 		"paste has":                 {Paste, with(), nil},
-		"a typo":                    {Paste, with("QUIRE_PARTITION=4"), []string{"QUIRE_PARTITION is no setting: did you mean QUIRE_PARTITIONS?"}},
+		"a typo":                    {Paste, with("QUIRE_PARTITION=4"), []string{"QUIRE_PARTITION is not a setting: did you mean QUIRE_PARTITIONS?"}},
 		"several":                   {File, with("QUIRE_PARTITIONS=0", "QUIRE_CONTENT_RETENTION=x"), []string{"QUIRE_PARTITIONS", "QUIRE_CONTENT_RETENTION"}},
 		"those of the edge":         {Paste, with("QUIRE_SECRET=0123456789", "QUIRE_LISTEN=:80", "QUIRE_MAX_CONNS=x"), nil},
 		"those of billing":          {Edge, with(secret, "QUIRE_SNAPSHOT_MESSAGES=0", "QUIRE_BILLING_PARTITIONS=7"), nil},
@@ -116,7 +116,7 @@ func TestEachProgramRefusesWrongSettingsAllAtOnce(t *testing.T) {
 				}
 			}
 			first, _, _ := strings.Cut(err.Error(), "\n")
-			if many := fmt.Sprintf("%d settings are wrong:", len(c.faults)); len(c.faults) > 1 && first != many {
+			if many := fmt.Sprintf("%d invalid settings:", len(c.faults)); len(c.faults) > 1 && first != many {
 				t.Errorf("%q, want %q", first, many)
 			}
 			if strings.Contains(err.Error(), "short") {

@@ -64,7 +64,7 @@ func (s setting) defaults() string {
 // ShowSettings prints all settings for people at a terminal.
 func ShowSettings(w io.Writer) error {
 	var text strings.Builder
-	text.WriteString("Settings are environment variables. One that is wrong or misspelled stops the start. A program ignores those of others.\n")
+	text.WriteString("Settings are environment variables. An invalid or misspelled one stops startup. Programs ignore the settings of other programs.\n")
 	for _, row := range new(Settings).table() {
 		secret := ""
 		if row.secret {
@@ -84,7 +84,7 @@ func page() string {
 
 <!-- Made from pkg/host/settings.go by go test ./pkg/host -update. Do not edit. -->
 
-Environment variables, read at the start. One that is wrong or misspelled stops the start, with all faults in one message. Each
+Environment variables, read at the start. An invalid or misspelled one stops startup; one message lists every error. Each
 program ignores the settings that only others read, so one environment may serve all. An empty one counts as unset. ` +
 		"`quire help settings` shows the same.\n\n" + `"quire" is the process with all services in it, "provision" the job that makes the journals. A secret is shown in no message and no log.
 

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Gate is a part of a process. The parts after it start once all stores belong to one installation.
+// Gate is a part of a process that delays later parts until all stores belong to one installation.
 type Gate struct {
 	log      *slog.Logger
 	journals Place
@@ -14,12 +14,12 @@ type Gate struct {
 	id       string // set before ready is closed
 }
 
-// NewGate makes a gate. Run asks for the other places once.
+// NewGate returns a Gate. Run calls others once.
 func NewGate(log *slog.Logger, journals Place, others func() []Place) *Gate {
 	return &Gate{log: log, journals: journals, others: others, ready: make(chan struct{})}
 }
 
-// Run ends with ErrMixed, or works until ctx ends.
+// Run returns ErrMixed, or works until ctx ends.
 func (g *Gate) Run(ctx context.Context) error {
 	id, err := Await(ctx, g.log, g.journals, g.others()...)
 	switch {
@@ -37,5 +37,5 @@ func (g *Gate) Run(ctx context.Context) error {
 // Ready is closed once all stores belong to one installation.
 func (g *Gate) Ready() <-chan struct{} { return g.ready }
 
-// ID is the installation's id. It is for use after Ready.
+// ID is the installation's id. Use it after Ready.
 func (g *Gate) ID() string { return g.id }

@@ -1,7 +1,6 @@
-// Package installation makes the journals of an installation, and keeps the stores of different installations apart. The
-// journals have an id, which Provision draws once. Each read model and the blob store keep a copy of it, from the first
-// service that uses them. A service whose stores have different ids must not start: it would take one installation's blobs
-// for orphans of the other's.
+// Package installation creates the journals of an installation, and keeps the stores of different installations apart. The journals
+// have an id, which Provision draws once. Each read model and the blob store keep a copy of it, from the first service that uses
+// them. A service whose stores have different ids must not start: it would treat one installation's blobs as orphans of the other's.
 package installation
 
 import (
@@ -21,10 +20,10 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// ErrMixed: stores belong to different installations. The text says which one to which. Nothing was changed.
+// ErrMixed: stores belong to different installations. The text says which. Nothing was changed.
 var ErrMixed = errors.New("the stores belong to different installations; nothing was changed")
 
-// BlobKey is the key of the blob that has the id.
+// BlobKey is the key of the blob with the id.
 const BlobKey = "installation"
 
 const (
@@ -33,18 +32,18 @@ const (
 	maxIDBytes = 64
 )
 
-// Collection is that of a read model that keeps the id.
+// Collection is the collection of a read model that holds the id.
 func Collection() views.Collection { return views.Collection{Name: collection} }
 
 // Place is a store that belongs to an installation.
 type Place struct {
 	Name  string                                    // for operators, such as "the blob store"
-	Owner func(ctx context.Context) (string, error) // the id that the store has; empty: none yet
-	// Take gives the store an id, unless it has one by now. It is nil where that is another service's to do.
+	Owner func(ctx context.Context) (string, error) // the store's id; empty: none yet
+	// Take sets the store's id, unless it already has one. It is nil if only another service may do that.
 	Take func(ctx context.Context, id string) error
 }
 
-// Journals is the place of the journals, named by one of them.
+// Journals is the Place of the journals, represented by one of them.
 func Journals(nc *nats.Conn, stream string) Place {
 	return Place{
 		Name: "the journals (" + stream + ")",
@@ -55,7 +54,7 @@ func Journals(nc *nats.Conn, stream string) Place {
 	}
 }
 
-// ReadModel is the place of a service's read model, which was opened with Collection.
+// ReadModel is the Place of a service's read model, opened with Collection.
 func ReadModel(service string, store views.Store) Place {
 	return Place{
 		Name: "the read model of " + service,
@@ -76,7 +75,7 @@ func ReadModel(service string, store views.Store) Place {
 	}
 }
 
-// Blobs is the place of the blob store. take says whether this service may give it an id.
+// Blobs is the Place of the blob store. take allows this service to set its id.
 func Blobs(store blob.Store, take bool) Place {
 	place := Place{
 		Name: "the blob store",
@@ -104,26 +103,26 @@ func Blobs(store blob.Store, take bool) Place {
 }
 
 const (
-	firstPause = 20 * time.Millisecond
-	mostPause  = time.Second
-	askWait    = 10 * time.Second // for one question
-	tellEvery  = 10 * time.Second // between two log lines about what is waited for
+	initialPause = 20 * time.Millisecond
+	maxPause     = time.Second
+	askWait      = 10 * time.Second // for one query
+	logEvery     = 10 * time.Second // between log lines about the wait
 )
 
-// Await makes the places, of which the first one is the journals, belong to the installation of the journals, and returns its
-// id. Places without an id are given it, unless another one has another id: that is ErrMixed. Await waits for stores that do
-// not answer, for journals without an id, and for places that only another service may give it, until ctx ends.
+// Await makes the places, of which the first one is the journals, belong to the journals' installation, and returns its id. It
+// sets the id of places without one, unless another place has a different id, which is ErrMixed. It waits for stores that do
+// not respond, for journals without an id, and for places whose id only another service may set, until ctx ends.
 func Await(ctx context.Context, log *slog.Logger, journals Place, others ...Place) (id string, err error) {
-	told := time.Now()
-	for retry := (wait.Backoff{First: firstPause, Most: mostPause}); ; {
+	lastLog := time.Now()
+	for retry := (wait.Backoff{Initial: initialPause, Max: maxPause}); ; {
 		asked, cancel := context.WithTimeout(ctx, askWait)
 		id, err := agree(asked, journals, others)
 		cancel()
 		if err == nil || !temporary(err) {
 			return id, err
 		}
-		if time.Since(told) >= tellEvery {
-			told = time.Now()
+		if time.Since(lastLog) >= logEvery {
+			lastLog = time.Now()
 			log.Warn("waiting until all stores belong to one installation", "cause", err)
 		}
 		if !retry.Wait(ctx) {
@@ -132,8 +131,8 @@ func Await(ctx context.Context, log *slog.Logger, journals Place, others ...Plac
 	}
 }
 
-// errUnowned: a place has no id yet, and is given it by somebody else.
-var errUnowned = errors.New("it has no installation's id yet")
+// errUnowned: a place has no id yet, and another process sets it.
+var errUnowned = errors.New("it has no installation id yet")
 
 func temporary(err error) bool {
 	for _, known := range []error{
@@ -146,7 +145,7 @@ func temporary(err error) bool {
 	return false
 }
 
-// agree asks all places before it gives any of them the id.
+// agree queries all places before it sets the id of any.
 func agree(ctx context.Context, journals Place, others []Place) (string, error) {
 	all := append([]Place{journals}, others...)
 	owners, err := ownersOf(ctx, all)
@@ -158,20 +157,20 @@ func agree(ctx context.Context, journals Place, others []Place) (string, error) 
 	}
 	id := owners[0]
 	if id == "" {
-		return "", fmt.Errorf("%s: %w: provisioning gives it one", journals.Name, errUnowned)
+		return "", fmt.Errorf("%s: %w: provisioning will set it", journals.Name, errUnowned)
 	}
 	for i, place := range all {
 		if owners[i] != "" {
 			continue
 		}
 		if place.Take == nil {
-			return "", fmt.Errorf("%s: %w: billing gives it one", place.Name, errUnowned)
+			return "", fmt.Errorf("%s: %w: billing will set it", place.Name, errUnowned)
 		}
 		if err := place.Take(ctx, id); err != nil {
 			return "", fmt.Errorf("give %s the installation's id: %w", place.Name, err)
 		}
 	}
-	// Somebody else's id may have come first.
+	// Another process may have set its id first.
 	if owners, err = ownersOf(ctx, all); err != nil {
 		return "", err
 	}
@@ -190,8 +189,8 @@ func ownersOf(ctx context.Context, places []Place) ([]string, error) {
 	return owners, nil
 }
 
-// same is ErrMixed unless all owners that are known are one. A place that has an owner while the journals have none is left
-// from other journals.
+// same returns ErrMixed unless all known owners are equal. A place with an owner is left over from other journals if these have
+// none.
 func same(places []Place, owners []string) error {
 	mixed := false
 	var list []string
@@ -205,5 +204,5 @@ func same(places []Place, owners []string) error {
 	if !mixed {
 		return nil
 	}
-	return fmt.Errorf("%w: %s. Correct the address of the one that is wrong", ErrMixed, strings.Join(list, ", "))
+	return fmt.Errorf("%w: %s. Correct the wrong address", ErrMixed, strings.Join(list, ", "))
 }

@@ -22,10 +22,10 @@ import (
 type Config struct {
 	Partitions int  // of every domain
 	Replicas   int  // of each stream; 1. Existing streams get more, never fewer
-	Members    bool // also make the bucket of the members
+	Members    bool // also create the members' bucket
 }
 
-// Streams are the streams of all partitions of a domain, as the services expect them.
+// Streams returns the streams of all partitions of a domain, as the services expect them.
 func Streams(domain event.Domain, partitions int) []journal.Stream {
 	var streams []journal.Stream
 	for p := range partitions {
@@ -42,17 +42,15 @@ func Stream(domain event.Domain, partition int) journal.Stream {
 	}
 }
 
-// Provision makes what services find on the journal servers, the streams of all journals and the bucket in which instances announce
-// themselves: what is missing is made, and the rest brought up to date. In a cluster a job does this, as a NATS user of its own.
-// Services may change neither: whoever may change a stream could have it publish to any subject, follow any other stream, or drop
-// what it holds.
+// Provision creates what services expect on the journal servers, the streams of all journals and the bucket in which instances announce
+// themselves, and upgrades what exists. In a cluster a job does this, as a separate NATS user. Services may change neither: with the
+// right to change a stream comes the right to make it publish to any subject, follow any other stream, or drop its messages.
 //
-// It may run at any time, also beside running services, and twice
-// at a time. It waits for servers that are not ready yet, until ctx ends. All streams get one id of the installation: the one
-// that streams have already, or a new one. Errors are those of journal.Ensure.
+// It may run at any time, beside running services and beside another Provision. It waits for servers that are not ready yet, until ctx
+// ends. All streams get one installation id: the existing one, or a new one. It returns the errors of journal.Ensure.
 func Provision(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	domains := append([]event.Domain{event.Billing}, event.Documents()...)
-	// One stream comes first: of two runs at a time, one of them makes it, and both then find its id.
+	// One stream comes first: of two concurrent runs one creates it, and both then find its id.
 	first := Stream(event.Billing, 0)
 	known, err := givenID(ctx, nc, domains, cfg.Partitions)
 	if err != nil {
@@ -85,7 +83,7 @@ func Provision(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	return ensureMembers(ctx, nc, members.Config{BucketReplicas: cfg.Replicas})
 }
 
-// givenID is the id that the streams have. It is empty where there are no streams, or none has an id.
+// givenID returns the streams' id, or "" without streams or id.
 func givenID(ctx context.Context, nc *nats.Conn, domains []event.Domain, partitions int) (string, error) {
 	for _, domain := range domains {
 		for p := range partitions {
@@ -101,13 +99,13 @@ func givenID(ctx context.Context, nc *nats.Conn, domains []event.Domain, partiti
 	return "", nil
 }
 
-// newID is the id of an installation that has none yet: drawn for streams that do not exist, and otherwise made of when
-// the first stream was made. A stream is made once, but is given an id by an update, of which the last of two counts. So two runs
-// at a time give it the same one.
+// newID returns an id for an installation without one: random if there are no streams yet, and otherwise derived from the creation
+// time of the first stream. A stream is created once, but gets its id by an update, of which the last of two wins. So concurrent
+// runs set the same id.
 func newID(ctx context.Context, nc *nats.Conn, stream string) (string, error) {
 	_, created, err := made(ctx, nc, stream)
 	if err != nil {
-		return "", fmt.Errorf("read when %s was made: %w", stream, err)
+		return "", fmt.Errorf("read the creation time of %s: %w", stream, err)
 	}
 	if created.IsZero() {
 		return strings.ToLower(rand.Text()[:idLetters]), nil
@@ -118,7 +116,7 @@ func newID(ctx context.Context, nc *nats.Conn, stream string) (string, error) {
 
 const idLetters = 20
 
-// made is the metadata of a stream and when it was made. Both are zero where it does not exist. It waits for servers that are not
+// made returns the metadata of a stream and its creation time, zero if it does not exist. It waits for servers that are not
 // ready.
 func made(ctx context.Context, nc *nats.Conn, stream string) (metadata map[string]string, created time.Time, err error) {
 	for retry := newRetry(); ; {
@@ -132,7 +130,7 @@ func made(ctx context.Context, nc *nats.Conn, stream string) (metadata map[strin
 	}
 }
 
-// ensureMembers tries until the bucket is there, or ctx ends.
+// ensureMembers retries until the bucket exists, or ctx ends.
 func ensureMembers(ctx context.Context, nc *nats.Conn, cfg members.Config) error {
 	for retry := newRetry(); ; {
 		err := members.Ensure(ctx, nc, cfg)
@@ -142,4 +140,4 @@ func ensureMembers(ctx context.Context, nc *nats.Conn, cfg members.Config) error
 	}
 }
 
-func newRetry() wait.Backoff { return wait.Backoff{First: 100 * time.Millisecond, Most: time.Second} }
+func newRetry() wait.Backoff { return wait.Backoff{Initial: 100 * time.Millisecond, Max: time.Second} }

@@ -33,8 +33,8 @@ type Config[T any] struct {
 	// AckWait is the time until a batch is published again. It doubles each
 	// time, up to eightfold. 0: 1 s.
 	AckWait time.Duration
-	// Patience is how long an item of AddPatient lingers for other items to be batched with. 0: not at all.
-	Patience time.Duration
+	// Linger is how long an item of AddLingering lingers for other items to be batched with. 0: not at all.
+	Linger time.Duration
 	// DrainWait bounds how long Run goes on after its context has ended. 0: 10 s.
 	DrainWait time.Duration
 
@@ -102,7 +102,7 @@ type Appender[T any] struct {
 	sizes      []int
 	queueBytes int
 	urgent     int       // queued items of Add
-	due        time.Time // when the first queued item of AddPatient has waited for Patience; zero: none is queued
+	due        time.Time // when the first queued item of AddLingering has waited for Linger; zero: none is queued
 	closed     bool
 	wake       chan struct{} // receives when the first item, or the first item of Add, is queued
 
@@ -153,12 +153,12 @@ func (a *Appender[T]) To(subject string) { a.cfg.Subject = subject }
 // for concurrent use; items of one goroutine stay in order.
 func (a *Appender[T]) Add(item T) error { return a.add(item, false) }
 
-// AddPatient is Add for an item that nobody waits for. It is sent with the next item of Add, or once Patience has passed.
-func (a *Appender[T]) AddPatient(item T) error { return a.add(item, a.cfg.Patience > 0) }
+// AddLingering is Add for an item that nobody waits for. It is sent with the next item of Add, or once Linger has passed.
+func (a *Appender[T]) AddLingering(item T) error { return a.add(item, a.cfg.Linger > 0) }
 
-// WhenFree calls add, which is Add or AddPatient of an appender, and calls it again while the queue is full, until ctx ends.
+// WhenFree calls add, which is Add or AddLingering of an appender, and calls it again while the queue is full, until ctx ends.
 func WhenFree[T any](ctx context.Context, add func(T) error, item T) error {
-	for retry := (wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}); ; {
+	for retry := (wait.Backoff{Initial: 10 * time.Millisecond, Max: time.Second}); ; {
 		if err := add(item); !errors.Is(err, ErrBusy) {
 			return err
 		}
@@ -168,7 +168,7 @@ func WhenFree[T any](ctx context.Context, add func(T) error, item T) error {
 	}
 }
 
-func (a *Appender[T]) add(item T, patient bool) error {
+func (a *Appender[T]) add(item T, lingering bool) error {
 	size := a.cfg.Size(item)
 	if size > a.maxBytes {
 		return fmt.Errorf("append an item: %w: %d bytes", ErrTooLarge, size)
@@ -186,9 +186,9 @@ func (a *Appender[T]) add(item T, patient bool) error {
 	a.sizes = append(a.sizes, size)
 	a.queueBytes += size
 	first := false
-	if patient {
+	if lingering {
 		if first = len(a.queue) == 1; a.due.IsZero() {
-			a.due = time.Now().Add(a.cfg.Patience)
+			a.due = time.Now().Add(a.cfg.Linger)
 		}
 	} else {
 		a.urgent++
@@ -240,7 +240,7 @@ func (a *Appender[T]) Run(ctx context.Context) error {
 	if err != nil {
 		a.close()
 		a.failRest()
-		return fmt.Errorf("subscribe to acknowledgements of %s: %w", a.cfg.Subject, err)
+		return fmt.Errorf("subscribe to acknowledgments of %s: %w", a.cfg.Subject, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is closed
 	status := a.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)

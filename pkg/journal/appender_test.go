@@ -44,26 +44,26 @@ func TestBatchesFoldInOrder(t *testing.T) {
 	}
 }
 
-// TestPatientItemsLeaveWithOthers: they start no batch of their own before their patience is over, and Run writes them at its end.
-func TestPatientItemsLeaveWithOthers(t *testing.T) {
+// TestLingeringItemsLeaveWithOthers: they start no batch of their own before their time is over, and Run writes them at its end.
+func TestLingeringItemsLeaveWithOthers(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	ensure(t, nc, billing(0))
-	patient := func(a *journal.Appender[item], id uint64) {
-		if err := a.AddPatient(item{id: id}); err != nil {
+	lingering := func(a *journal.Appender[item], id uint64) {
+		if err := a.AddLingering(item{id: id}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var o outcomes
 	cfg := config(&o)
-	cfg.Patience = time.Hour
+	cfg.Linger = time.Hour
 	a, stop := start(t, nc, cfg)
 	for i := uint64(0); i < 30; i += 3 {
-		patient(a, i)
-		patient(a, i+1)
+		lingering(a, i)
+		lingering(a, i+1)
 		add(t, a, item{id: i + 2})
 		eventually.True(t, "all three stored", func() bool { return len(o.ackedIDs()) == int(i+3) })
 	}
-	patient(a, 30)
+	lingering(a, 30)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +74,9 @@ func TestPatientItemsLeaveWithOthers(t *testing.T) {
 
 	var alone outcomes
 	cfg = config(&alone)
-	cfg.Patience = time.Millisecond
+	cfg.Linger = time.Millisecond
 	a, stop = start(t, nc, cfg)
-	patient(a, 100)
+	lingering(a, 100)
 	eventually.True(t, "stored without others", func() bool { return len(alone.ackedIDs()) == 1 })
 	if err := stop(); err != nil {
 		t.Fatal(err)

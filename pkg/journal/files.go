@@ -100,7 +100,7 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 		case s := <-status:
 			return j.renewed(s)
 		case <-look.C:
-			asking, cancel := context.WithTimeout(ctx, f.patience.Next())
+			asking, cancel := context.WithTimeout(ctx, f.timeout.Next())
 			state, err := j.State(asking) // which learns the end
 			cancel()
 			if err == nil && state.Last+1 < f.next {
@@ -109,7 +109,7 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 			if err != nil {
 				return reattach(err)
 			}
-			f.patience.Reset()
+			f.timeout.Reset()
 		}
 	}
 }

@@ -97,16 +97,16 @@ type follower struct {
 
 	replicas int // of the stream, as last reported by its leader; 0: unknown
 
-	// patience is the timeout of the server's response when attaching. It
+	// timeout bounds the wait for the server's response when attaching. It
 	// starts short, since a query lost with its connection is never answered.
-	patience wait.Backoff
+	timeout wait.Backoff
 }
 
 func (f *follower) run(ctx context.Context) error {
 	status := f.journal.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer f.journal.nc.RemoveStatusListener(status)
-	retry := wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}
-	f.patience = wait.Backoff{First: time.Second, Most: apiWait}
+	retry := wait.Backoff{Initial: 10 * time.Millisecond, Max: time.Second}
+	f.timeout = wait.Backoff{Initial: time.Second, Max: apiWait}
 	for doubted := 0; ; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (f *follower) run(ctx context.Context) error {
 		err := f.once(ctx, status)
 		if f.next > before {
 			retry.Reset()
-			f.patience.Reset()
+			f.timeout.Reset()
 			doubted = 0
 		}
 		switch {
@@ -150,7 +150,7 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	if j.nc.IsClosed() {
 		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
 	}
-	asking, cancel := context.WithTimeout(ctx, f.patience.Next())
+	asking, cancel := context.WithTimeout(ctx, f.timeout.Next())
 	state, err := j.State(asking)
 	cancel()
 	if err == nil {
@@ -293,9 +293,9 @@ func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64
 	case err != nil:
 		return reattach(fmt.Errorf("message without position: %w", err))
 	case at.Sequence.Consumer != consumed:
-		return reattach(errors.New("messages were lost on the way"))
+		return reattach(errors.New("messages were lost in transit"))
 	case at.Sequence.Stream != f.next:
-		return fmt.Errorf("follow %s: %w: %d came where %d should", f.journal.stream, ErrGap, at.Sequence.Stream, f.next)
+		return fmt.Errorf("follow %s: %w: got %d, want %d", f.journal.stream, ErrGap, at.Sequence.Stream, f.next)
 	}
 	err = f.handle(ctx, Message{Sequence: f.next, Time: at.Timestamp.UTC(), Subject: m.Subject(), Data: m.Data()})
 	if err != nil {
@@ -311,7 +311,7 @@ func (f *follower) makeConsumer(ctx context.Context) (jetstream.Consumer, error)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.patience.Next())
+	ctx, cancel := context.WithTimeout(ctx, f.timeout.Next())
 	defer cancel()
 	return js.CreateConsumer(ctx, j.stream, jetstream.ConsumerConfig{
 		Description:       j.nc.Opts.Name + " on " + hostname() + " follows this journal",

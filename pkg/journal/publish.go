@@ -125,8 +125,8 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 	var (
 		t       attempts
 		until   time.Time
-		ackWait = wait.Backoff{First: a.cfg.AckWait, Most: 8 * a.cfg.AckWait}
-		pause   = wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}
+		ackWait = wait.Backoff{Initial: a.cfg.AckWait, Max: 8 * a.cfg.AckWait}
+		pause   = wait.Backoff{Initial: 10 * time.Millisecond, Max: time.Second}
 	)
 	if a.cfg.MaxWait > 0 {
 		until = time.Now().Add(a.cfg.MaxWait)
@@ -237,13 +237,13 @@ func parseAck(m *nats.Msg) answer {
 		Sequence uint64    `json:"seq"`
 	}
 	if err := json.Unmarshal(m.Data, &ack); err != nil {
-		return answer{kind: unclear, err: fmt.Errorf("decode acknowledgement: %w", err)}
+		return answer{kind: unclear, err: fmt.Errorf("decode acknowledgment: %w", err)}
 	}
 	switch {
 	case ack.Error == nil && ack.Sequence > 0:
 		return answer{kind: stored, sequence: ack.Sequence}
 	case ack.Error == nil:
-		return answer{kind: unclear, err: errors.New("acknowledgement without sequence")}
+		return answer{kind: unclear, err: errors.New("acknowledgment without sequence")}
 	}
 	return refusal(ack.Error)
 }

@@ -79,13 +79,13 @@ func Await(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int,
 	if waiting == nil {
 		waiting = func(error) {}
 	}
-	told := time.Now()
+	lastLog := time.Now()
 	temporary := func(err error) bool {
 		if !notReady(err) && !errors.Is(err, jetstream.ErrStreamNotFound) && !errors.Is(err, errOutdated) {
 			return false
 		}
-		if time.Since(told) >= tellEvery {
-			told = time.Now()
+		if time.Since(lastLog) >= logEvery {
+			lastLog = time.Now()
 			waiting(err)
 		}
 		return true
@@ -100,14 +100,14 @@ func Await(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int,
 			return err
 		}
 		if !hasAll(have.Subjects, want.Subjects) {
-			return fmt.Errorf("%w: it does not take %q", errOutdated, want.Subjects)
+			return fmt.Errorf("%w: it lacks a subject of %q", errOutdated, want.Subjects)
 		}
 		return nil
 	})
 }
 
-// tellEvery is how often Await reports why it waits.
-const tellEvery = 10 * time.Second
+// logEvery is how often Await reports why it waits.
+const logEvery = 10 * time.Second
 
 // each calls do for every stream, and retries temporary errors.
 func each(
@@ -119,7 +119,7 @@ func each(
 		return fmt.Errorf("open jetstream: %w", err)
 	}
 	for _, s := range streams {
-		retry := wait.Backoff{First: 20 * time.Millisecond, Most: time.Second}
+		retry := wait.Backoff{Initial: 20 * time.Millisecond, Max: time.Second}
 		for {
 			attempt, cancel := context.WithTimeout(ctx, apiWait)
 			err := do(attempt, js, s)
@@ -240,7 +240,7 @@ func (s Stream) config(partitions int) jetstream.StreamConfig {
 // the stream's partition.
 func check(have, want jetstream.StreamConfig) error {
 	if made := have.Metadata[partitionsKey]; made != want.Metadata[partitionsKey] {
-		return fmt.Errorf("%w: made for %q, started with %q", ErrPartitions, made, want.Metadata[partitionsKey])
+		return fmt.Errorf("%w: created for %q, started with %q", ErrPartitions, made, want.Metadata[partitionsKey])
 	}
 	for _, rule := range []struct {
 		broken bool

@@ -86,7 +86,7 @@ func (b *bucket) do(ctx context.Context, c call) result {
 }
 
 // errNoBucket: members may not create the bucket.
-var errNoBucket = errors.New("the bucket is missing; the provisioning job makes it")
+var errNoBucket = errors.New("the bucket is missing; the provisioning job creates it")
 
 // find opens the bucket. found reports whether it was not open before.
 func (b *bucket) find(ctx context.Context) (found bool, err error) {

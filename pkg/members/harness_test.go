@@ -94,7 +94,7 @@ func provisioning(ctx context.Context, nc *nats.Conn, cfg Config) (stop func()) 
 	ctx, cancel := context.WithCancel(ctx)
 	var made sync.WaitGroup
 	made.Go(func() {
-		retry := wait.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond}
+		retry := wait.Backoff{Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond}
 		for Ensure(ctx, nc, cfg) != nil && retry.Wait(ctx) {
 		}
 	})

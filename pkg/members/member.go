@@ -163,7 +163,7 @@ func (m *Member) keepJoining(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() == nil {
-			m.cfg.Logger.Warn("members can't be joined yet", "cause", err)
+			m.cfg.Logger.Warn("can't join the members yet", "cause", err)
 		}
 		select {
 		case <-pause.C:

@@ -34,7 +34,7 @@ import (
 )
 
 // ErrPartitions means that earlier members have another number of partitions.
-var ErrPartitions = errors.New("another number of partitions than the members that are there")
+var ErrPartitions = errors.New("partition count differs from the other members")
 
 // Config describes a member. Zero fields take the default given beside them; Service and Partitions are required.
 type Config struct {

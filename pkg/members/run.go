@@ -155,7 +155,7 @@ func (l *loop) finish(r result, now time.Time) {
 	case r.err != nil:
 		l.find = true
 		if !l.failing {
-			l.cfg.Logger.Warn("member can't announce itself, assignment stays", "cause", r.err)
+			l.cfg.Logger.Warn("member can't announce itself, assignment unchanged", "cause", r.err)
 		}
 	case l.failing:
 		l.cfg.Logger.Info("member announces itself again")
@@ -198,7 +198,7 @@ func (l *loop) close(ctx context.Context) {
 	}
 	if l.nc.IsConnected() {
 		if err := l.bucket.leave(ctx); err != nil {
-			l.cfg.Logger.Warn("member could not delete its key, the others notice its silence", "cause", err)
+			l.cfg.Logger.Warn("member could not delete its key, the others will notice its silence", "cause", err)
 		}
 	}
 	l.stopWatch()
@@ -225,7 +225,7 @@ func (m *Member) read(e jetstream.KeyValueEntry, now time.Time) bool {
 	read, err := m.bucket.entry(e)
 	switch {
 	case err != nil:
-		m.cfg.Logger.Warn("entry of the bucket is skipped", "cause", err)
+		m.cfg.Logger.Warn("entry of the bucket skipped", "cause", err)
 	case read.instance != m.cfg.Instance:
 		return m.table.readPeer(read, now)
 	case read.deleted:

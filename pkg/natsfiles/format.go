@@ -26,7 +26,7 @@ const (
 	headersBit    = 1 << 31
 	erasedBit     = 1 << 63
 	tombstoneBit  = 1 << 62
-	mostRecord    = 32 << 20
+	maxRecord     = 32 << 20
 
 	// messagesFolder is the folder of blocks inside the stream's folder.
 	messagesFolder = "msgs"
@@ -46,7 +46,7 @@ type record struct {
 
 // parse parses a record of the given length at the start of buf. It returns false for an invalid record.
 func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
-	if length < headerBytes+checksumBytes || length > int64(len(buf)) || length > mostRecord {
+	if length < headerBytes+checksumBytes || length > int64(len(buf)) || length > maxRecord {
 		return record{}, false
 	}
 	head := buf[:headerBytes]

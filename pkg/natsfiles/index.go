@@ -13,7 +13,7 @@ const (
 	indexFile    = "index.db"
 	indexMagic   = 11
 	indexVersion = 4 // the only one read in full; the last sequence has the same position in all versions
-	leastIndex   = 32
+	minIndex     = 32
 )
 
 // index is the summary of a stream that the server writes when it stops, and now and then before. Layout of the file: magic,
@@ -45,7 +45,7 @@ type indexedBlock struct {
 // readIndex reads the index of a stream. The file is only a cache of the server's, so an unreadable index is treated as empty.
 func readIndex(p *plan) index {
 	data, err := os.ReadFile(p.indexFile())
-	if err != nil || len(data) < leastIndex {
+	if err != nil || len(data) < minIndex {
 		return index{}
 	}
 	body, want := data[:len(data)-checksumBytes], data[len(data)-checksumBytes:]

@@ -160,8 +160,8 @@ func (r *Report) KeepTorn(folder string) ([]string, error) {
 	return kept, nil
 }
 
-// mostTorn bounds the copy of one torn end. A message has 8 MB at most.
-const mostTorn = 16 << 20
+// maxTorn bounds the copy of one torn end. A message has 8 MB at most.
+const maxTorn = 16 << 20
 
 func (s Stream) keep(folder string) (string, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -176,6 +176,6 @@ func (s Stream) keep(folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = io.Copy(out, io.NewSectionReader(in, s.Torn.Offset, min(s.Torn.Bytes, mostTorn)))
+	_, err = io.Copy(out, io.NewSectionReader(in, s.Torn.Offset, min(s.Torn.Bytes, maxTorn)))
 	return out.Name(), errors.Join(err, out.Close())
 }

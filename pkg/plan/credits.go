@@ -17,7 +17,7 @@ const Credit Micros = 1_000_000
 // ErrCreditSyntax is the error for text that is not an amount.
 var ErrCreditSyntax = errors.New("not an amount of credits: a decimal number with at most six places")
 
-// String is the amount with six places: "0.000500".
+// String returns the amount with six places: "0.000500".
 func (m Micros) String() string {
 	var buf [24]byte // the longest text has 21 bytes
 	out, v := buf[:0], uint64(m)

@@ -1,5 +1,5 @@
-// Package plan says what an account may request and what that costs: tiers, quota keys, amounts of credits and the published price
-// book.
+// Package plan defines what an account may request and what that costs: tiers, quota keys, amounts of credits in integer
+// micro-credits, and the published price book.
 package plan
 
 import (
@@ -10,7 +10,7 @@ import (
 // Tier is an account's plan. Its number is in events and never changes.
 type Tier uint32
 
-// The tiers.
+// Tiers.
 const (
 	TierUnspecified Tier = iota
 	Free
@@ -19,7 +19,7 @@ const (
 	Admin
 )
 
-// Tiers lists the tiers.
+// Tiers returns all tiers.
 func Tiers() []Tier { return []Tier{Free, Pro, Max, Admin} }
 
 // String is the tier's name in the API.
@@ -43,7 +43,7 @@ func (t Tier) Title() string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// ParseTier reads a tier's name in the API.
+// ParseTier parses a tier's name in the API.
 func ParseTier(s string) (Tier, bool) {
 	for _, t := range Tiers() {
 		if t.String() == s {
@@ -53,10 +53,10 @@ func ParseTier(s string) (Tier, bool) {
 	return TierUnspecified, false
 }
 
-// QuotaKey is the name under which requests are counted. Its number is in events and never changes.
+// QuotaKey is what requests are counted by. Its number is in events and never changes.
 type QuotaKey uint32
 
-// The quota keys.
+// Quota keys.
 const (
 	KeyUnspecified QuotaKey = iota
 	PastesCreate
@@ -86,7 +86,7 @@ var keyNames = [...]string{
 	LiteList: "pasteLite.list", FilesList: "files.list",
 }
 
-// QuotaKeys lists the quota keys by their numbers, which is the order of answers.
+// QuotaKeys returns the quota keys by number, which is the order of answers.
 func QuotaKeys() []QuotaKey {
 	keys := make([]QuotaKey, 0, KeyCount-1)
 	for k := PastesCreate; k < keyEnd; k++ {
@@ -95,7 +95,7 @@ func QuotaKeys() []QuotaKey {
 	return keys
 }
 
-// Valid tells whether k is a quota key.
+// Valid reports whether k is a quota key.
 func (k QuotaKey) Valid() bool { return k > KeyUnspecified && k < keyEnd }
 
 // String is the key's name in the API.
@@ -106,20 +106,20 @@ func (k QuotaKey) String() string {
 	return fmt.Sprintf("key(%d)", uint32(k))
 }
 
-// Unlimited, as a limit or as the remaining requests, means that there is no limit.
+// Unlimited, as a limit or as the remaining requests, means no limit.
 const Unlimited int64 = -1
 
 // Term is the limit and price of one quota key on one tier.
 type Term struct {
 	Limit   int64  // free requests a month, or Unlimited; 0: not on this tier
-	Price   Micros // of a request beyond the limit
-	Overage bool   // requests beyond the limit are sold
+	Price   Micros // of a request over quota
+	Overage bool   // requests over quota are sold
 }
 
 // Book is a price book.
 type Book struct {
 	Terms                  [Admin + 1][KeyCount]Term
-	AnonymousLimit         int   // keyless quick pastes for one source in a window
+	AnonymousLimit         int   // anonymous quick pastes of one source in a window
 	AnonymousWindowMillis  int64 // length of the rolling window
 	FreeStorageBytes       uint64
 	StorageCentsPerGBMonth uint64 // for the month's average above FreeStorageBytes
@@ -128,7 +128,7 @@ type Book struct {
 // GB is a gigabyte of storage in bytes (docs/api.md, Storage).
 const GB = 1 << 30
 
-// Published is the price book of docs/api.md, Metering, with the given limit of keyless quick pastes.
+// Published is the price book of docs/api.md, Metering, with the given limit of anonymous quick pastes.
 func Published(anonymousLimit int) *Book {
 	b := &Book{
 		AnonymousLimit:         anonymousLimit,

@@ -20,8 +20,8 @@ type Folding struct {
 	Holds    func() int                                // open holds; nil: not applicable
 }
 
-// Tell registers a partition's replica for Health. withdraw removes it. Call it before Config.Start returns.
-func (s *Set) Tell(partition int, f Folding) (withdraw func()) {
+// Register registers a partition's replica for Health. withdraw removes it. Call it before Config.Start returns.
+func (s *Set) Register(partition int, f Folding) (withdraw func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.folding[partition] = f

@@ -34,7 +34,7 @@ func TestHealthTellsHowFarEachReplicaIs(t *testing.T) {
 		NC: journaltest.Start(t).Conn(t),
 		Start: func(ctx context.Context, partition int) error {
 			if f, ok := told[partition]; ok {
-				defer set.Tell(partition, f)()
+				defer set.Register(partition, f)()
 			}
 			if partition < 2 {
 				defer set.Announce(ctx, partition)()

@@ -41,10 +41,10 @@ type Config struct {
 
 	// Start folds and serves one partition until ctx ends. After an error that is not Fatal it is called again, with
 	// exponential backoff.
-	Start      func(ctx context.Context, partition int) error
-	FirstPause time.Duration // 100 ms
-	MostPause  time.Duration // 10 s
-	Steady     time.Duration // running time after which the backoff restarts at FirstPause; 10 s
+	Start        func(ctx context.Context, partition int) error
+	InitialPause time.Duration // 100 ms
+	MaxPause     time.Duration // 10 s
+	Steady       time.Duration // running time after which the backoff restarts at InitialPause; 10 s
 
 	NC     *nats.Conn // carries the replicas' subscriptions
 	Logger *slog.Logger
@@ -59,7 +59,7 @@ type Set struct {
 	assigned bool         // a set was delivered
 	wanted   []int        // the newest set
 	serving  map[int]bool // partitions being served
-	troubles map[int]error
+	degraded map[int]error
 	folding  map[int]Folding
 
 	// Owned by the goroutine of Run.
@@ -79,7 +79,7 @@ func NewSet(cfg Config) *Set {
 	for _, d := range []struct {
 		value     *time.Duration
 		otherwise time.Duration
-	}{{&cfg.FirstPause, 100 * time.Millisecond}, {&cfg.MostPause, 10 * time.Second}, {&cfg.Steady, 10 * time.Second}} {
+	}{{&cfg.InitialPause, 100 * time.Millisecond}, {&cfg.MaxPause, 10 * time.Second}, {&cfg.Steady, 10 * time.Second}} {
 		if *d.value <= 0 {
 			*d.value = d.otherwise
 		}
@@ -93,7 +93,7 @@ func NewSet(cfg Config) *Set {
 		}
 	}
 	return &Set{
-		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{}, troubles: map[int]error{}, folding: map[int]Folding{},
+		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{}, degraded: map[int]error{}, folding: map[int]Folding{},
 		ended: make(chan end), running: map[int]context.CancelFunc{},
 	}
 }
@@ -119,7 +119,7 @@ func (s *Set) Unready() error {
 	}
 	var reasons []error
 	for _, p := range s.wanted {
-		switch cause := s.troubles[p]; {
+		switch cause := s.degraded[p]; {
 		case !s.serving[p] && cause != nil:
 			reasons = append(reasons, fmt.Errorf("partition %d is catching up with its journal: %w", p, cause))
 		case !s.serving[p]:
@@ -133,15 +133,15 @@ func (s *Set) Unready() error {
 
 var errUnassigned = errors.New("no partitions are assigned yet")
 
-// Trouble records what a partition waits for, for Unready; nil clears it.
-func (s *Set) Trouble(partition int, cause error) {
+// Degraded records what a partition waits for, for Unready; nil clears it.
+func (s *Set) Degraded(partition int, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cause == nil {
-		delete(s.troubles, partition)
+		delete(s.degraded, partition)
 		return
 	}
-	s.troubles[partition] = cause
+	s.degraded[partition] = cause
 }
 
 // Served lists the partitions being served, sorted.
@@ -182,8 +182,8 @@ func (s *Set) Announce(ctx context.Context, partition int) (withdraw func()) {
 			return func() {}
 		}
 	}
-	s.tell(partition, true)
-	once := sync.OnceFunc(func() { s.tell(partition, false) })
+	s.notify(partition, true)
+	once := sync.OnceFunc(func() { s.notify(partition, false) })
 	stop := context.AfterFunc(ctx, once)
 	return func() {
 		stop()
@@ -213,11 +213,11 @@ func (s *Set) flush(ctx context.Context, partition int) bool {
 	return err == nil
 }
 
-func (s *Set) tell(partition int, serving bool) {
+func (s *Set) notify(partition int, serving bool) {
 	s.mu.Lock()
 	if serving {
 		s.serving[partition] = true
-		delete(s.troubles, partition)
+		delete(s.degraded, partition)
 	} else {
 		delete(s.serving, partition)
 	}
@@ -303,12 +303,12 @@ func (s *Set) adjust(ctx context.Context) {
 
 // keep runs the replica of a partition until ctx ends or an error is Fatal.
 func (s *Set) keep(ctx context.Context, partition int) error {
-	retry := wait.Backoff{First: s.cfg.FirstPause, Most: s.cfg.MostPause}
+	retry := wait.Backoff{Initial: s.cfg.InitialPause, Max: s.cfg.MaxPause}
 	for {
 		began := time.Now()
 		err := s.cfg.Start(ctx, partition)
 		if ctx.Err() != nil {
-			s.Trouble(partition, nil)
+			s.Degraded(partition, nil)
 			return nil
 		}
 		if err == nil {
@@ -320,9 +320,9 @@ func (s *Set) keep(ctx context.Context, partition int) error {
 		if time.Since(began) >= s.cfg.Steady {
 			retry.Reset()
 		}
-		s.Trouble(partition, err)
+		s.Degraded(partition, err)
 		pause := retry.Next()
-		s.cfg.Logger.Warn("partition is started again", "partition", partition, "pause", pause, "cause", err)
+		s.cfg.Logger.Warn("partition is restarted", "partition", partition, "pause", pause, "cause", err)
 		if !wait.For(ctx, pause) {
 			return nil
 		}

@@ -79,7 +79,7 @@ func run(t *testing.T, cfg replica.Config) (set *replica.Set, assigned chan<- []
 func runOf(t *testing.T, count int, cfg replica.Config) (set *replica.Set, assigned chan<- []int, stop func() error) {
 	t.Helper()
 	sets := make(chan []int)
-	cfg.Count, cfg.Assigned, cfg.FirstPause, cfg.Logger = count, sets, time.Millisecond, slog.New(slog.DiscardHandler)
+	cfg.Count, cfg.Assigned, cfg.InitialPause, cfg.Logger = count, sets, time.Millisecond, slog.New(slog.DiscardHandler)
 	set = replica.NewSet(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -198,20 +198,20 @@ func TestASilentEndIsAFailure(t *testing.T) {
 }
 
 // told records the calls of Served.
-type told struct {
+type notifications struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (l *told) served(partition int, serving bool) {
+func (l *notifications) served(partition int, serving bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, fmt.Sprint(partition, serving))
 }
 
-func (l *told) wait(t *testing.T, want ...string) {
+func (l *notifications) wait(t *testing.T, want ...string) {
 	t.Helper()
-	eventually.True(t, fmt.Sprintf("told %q", want), func() bool {
+	eventually.True(t, fmt.Sprintf("notified %q", want), func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return slices.Equal(l.all, want)
@@ -221,7 +221,7 @@ func (l *told) wait(t *testing.T, want ...string) {
 // TestASetIsReadyWithAllOfItsFirstPartitions and stays so, while Serving follows what is assigned.
 func TestASetIsReadyWithAllOfItsFirstPartitions(t *testing.T) {
 	var set *replica.Set
-	var log told
+	var log notifications
 	caughtUp := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	set, assigned, stop := run(t, replica.Config{
 		NC: journaltest.Start(t).Conn(t), Served: log.served,
@@ -337,13 +337,13 @@ func TestUnreadyTellsWhichPartitionsWaitAndForWhat(t *testing.T) {
 	close(serve[0])
 	want("partition 1 is catching up with its journal")
 	slow := errors.New("the store is slow")
-	s.Trouble(1, slow)
+	s.Degraded(1, slow)
 	want("partition 1 is catching up with its journal: the store is slow")
 	close(serve[1])
 	want("<nil>")
-	s.Trouble(0, slow)
+	s.Degraded(0, slow)
 	want("partition 0: the store is slow")
-	s.Trouble(0, nil)
+	s.Degraded(0, nil)
 	want("<nil>")
 	stop()
 	if err := <-done; err != nil {
@@ -353,7 +353,7 @@ func TestUnreadyTellsWhichPartitionsWaitAndForWhat(t *testing.T) {
 
 // TestAnOfferIsToldAndDoesNotServe: the members learn that a partition could be served, and operators that it is not.
 func TestAnOfferIsToldAndDoesNotServe(t *testing.T) {
-	var log told
+	var log notifications
 	var s *replica.Set
 	s, assigned, stop := run(t, replica.Config{
 		NC: journaltest.Start(t).Conn(t), Served: log.served,

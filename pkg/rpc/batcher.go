@@ -96,13 +96,13 @@ type flight[Req, Resp any] struct {
 	requests []Req
 	deadline time.Time
 
-	mu     sync.Mutex
-	places []*pending[Resp] // nil: answered
-	left   int
-	data   []byte
-	out    bool          // sent, and not known to be without a receiver
-	pause  time.Duration // before the next attempt
-	timer  *time.Timer   // at the deadline, or at the next attempt
+	mu      sync.Mutex
+	waiters []*pending[Resp] // nil: answered
+	left    int
+	data    []byte
+	out     bool          // sent, and not known to be without a receiver
+	pause   time.Duration // before the next attempt
+	timer   *time.Timer   // at the deadline, or at the next attempt
 }
 
 // Future is a request in progress.
@@ -222,7 +222,7 @@ func (b *Batcher[Req, Resp]) depart() *flight[Req, Resp] {
 	}
 	f := &flight[Req, Resp]{
 		requests: make([]Req, 0, min(len(b.queue), b.cfg.MaxItems)),
-		places:   make([]*pending[Resp], 0, min(len(b.queue), b.cfg.MaxItems)),
+		waiters:  make([]*pending[Resp], 0, min(len(b.queue), b.cfg.MaxItems)),
 	}
 	n, bytes := 0, 0
 	for ; n < len(b.queue) && len(f.requests) < b.cfg.MaxItems; n++ {
@@ -235,7 +235,7 @@ func (b *Batcher[Req, Resp]) depart() *flight[Req, Resp] {
 			break
 		}
 		f.requests = append(f.requests, w.request)
-		f.places = append(f.places, w.p)
+		f.waiters = append(f.waiters, w.p)
 	}
 	b.queue = slices.Delete(b.queue, 0, n) // clears the tail
 	if len(f.requests) == 0 {
@@ -289,10 +289,10 @@ func (b *Batcher[Req, Resp]) halve(f *flight[Req, Resp]) {
 	n := len(f.requests) / 2
 	rest := make([]waiting[Req, Resp], 0, len(f.requests)-n)
 	for i := n; i < len(f.requests); i++ {
-		rest = append(rest, waiting[Req, Resp]{request: f.requests[i], size: b.cfg.Size(f.requests[i]), p: f.places[i]})
+		rest = append(rest, waiting[Req, Resp]{request: f.requests[i], size: b.cfg.Size(f.requests[i]), p: f.waiters[i]})
 	}
 	b.queue = slices.Insert(b.queue, 0, rest...)
-	f.requests, f.places, f.left = f.requests[:n], f.places[:n], n
+	f.requests, f.waiters, f.left = f.requests[:n], f.waiters[:n], n
 }
 
 // publish sends a flight, and retries while no server serves the subject.
@@ -329,7 +329,7 @@ func (b *Batcher[Req, Resp]) later(f *flight[Req, Resp]) {
 		return
 	}
 	f.out = false
-	f.pause = min(max(2*f.pause, firstPause), mostPause)
+	f.pause = min(max(2*f.pause, initialPause), maxPause)
 	f.timer.Stop()
 	f.timer = time.AfterFunc(min(f.pause, max(time.Until(f.deadline), 0)), func() { b.due(f) })
 }
@@ -402,14 +402,14 @@ func (f *flight[Req, Resp]) land(answers []Resp, indexes []int) error {
 		if indexes != nil {
 			at = indexes[i]
 		}
-		if at < 0 || at >= len(f.places) {
-			return fmt.Errorf("answer %d to a batch of %d", at, len(f.places))
+		if at < 0 || at >= len(f.waiters) {
+			return fmt.Errorf("answer %d to a batch of %d", at, len(f.waiters))
 		}
-		p := f.places[at]
+		p := f.waiters[at]
 		if p == nil {
 			continue // a duplicate
 		}
-		f.places[at] = nil
+		f.waiters[at] = nil
 		f.left--
 		p.answer = answers[i]
 		p.done <- struct{}{}
@@ -421,9 +421,9 @@ func (f *flight[Req, Resp]) land(answers []Resp, indexes []int) error {
 func (f *flight[Req, Resp]) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, p := range f.places {
+	for i, p := range f.waiters {
 		if p != nil {
-			f.places[i] = nil
+			f.waiters[i] = nil
 			p.fail(err)
 		}
 	}

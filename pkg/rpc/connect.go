@@ -16,7 +16,7 @@ import (
 const (
 	// A server is abandoned after 3 to 4 s without an answer to pings.
 	pingEvery = time.Second
-	mostPings = 3
+	maxPings  = 3
 	// writeWait bounds a write. All publishers wait for it.
 	writeWait = 2 * time.Second
 	// dialWait bounds a new connection, including TLS and a slow password hash on a busy machine.
@@ -41,7 +41,7 @@ func Connect(url, service string, log *slog.Logger) (*nats.Conn, error) {
 		nats.Name("quire "+service), nats.CustomInboxPrefix("_INBOX_"+service),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(roundWait), nats.ReconnectJitter(roundJitter, roundJitter), nats.Timeout(dialWait),
-		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(mostPings),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(maxPings),
 		nats.FlusherTimeout(writeWait), nats.ReconnectOnFlusherError(),
 		nats.ConnectHandler(watch.connected), nats.ReconnectHandler(watch.connected),
 		nats.DisconnectErrHandler(watch.disconnected), nats.ReconnectErrHandler(watch.unreachable),
@@ -92,7 +92,7 @@ func (w *watcher) disconnected(_ *nats.Conn, err error) {
 func (w *watcher) unreachable(_ *nats.Conn, err error) {
 	if now := time.Now(); now.After(w.quiet) {
 		w.quiet = now.Add(unreachableEvery)
-		w.log.Warn("NATS can't be reached yet", "cause", config.Redact(err.Error()))
+		w.log.Warn("NATS is unreachable so far", "cause", config.Redact(err.Error()))
 	}
 }
 

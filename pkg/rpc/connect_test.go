@@ -201,7 +201,7 @@ func TestConnectWaitsForAServerAndShowsNoPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	eventually.True(t, "the log tells", func() bool { return strings.Contains(log.String(), "can't be reached") })
+	eventually.True(t, "the log tells", func() bool { return strings.Contains(log.String(), "NATS is unreachable") })
 	waiting, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := rpc.WaitConnected(waiting, nc); !errors.Is(err, context.Canceled) {

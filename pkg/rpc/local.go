@@ -23,7 +23,7 @@ type localSubscription struct {
 }
 
 // errNoRoom says that a subscriber is too slow. Core NATS drops messages of such a subscriber too.
-var errNoRoom = errors.New("a subscriber in this process has no room for more messages")
+var errNoRoom = errors.New("a subscriber in this process is too slow")
 
 // Publish sends a message as nc does. Where somebody listens for it with Listen, they get it before Publish returns, and nobody
 // else does. It never blocks, and a message may be lost.

@@ -57,8 +57,8 @@ const (
 	errorHeader = "Quire-Error"
 
 	// Pauses between two attempts while no server serves the subject.
-	firstPause = 5 * time.Millisecond
-	mostPause  = 250 * time.Millisecond
+	initialPause = 5 * time.Millisecond
+	maxPause     = 250 * time.Millisecond
 	// lastAttempt is the time that must be left for another attempt. An attempt cut short by the deadline would turn
 	// ErrUnavailable into ErrTimeout.
 	lastAttempt = 20 * time.Millisecond
@@ -70,7 +70,7 @@ const (
 func Call(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([]byte, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	backoff := wait.Backoff{First: firstPause, Most: mostPause}
+	backoff := wait.Backoff{Initial: initialPause, Max: maxPause}
 	for {
 		answer, err := attempt(ctx, nc, subject, payload)
 		if err == nil || !errors.Is(err, ErrUnavailable) {

@@ -212,7 +212,7 @@ func Stop(within time.Duration, servers ...*Server) {
 	defer cancel()
 	for _, s := range servers {
 		if err := s.Drain(ctx); err != nil {
-			s.logger.Warn("requests were cut off by a stop", "subject", s.sub.Subject, "error", err)
+			s.logger.Warn("requests were cut off by the shutdown", "subject", s.sub.Subject, "error", err)
 		}
 	}
 }

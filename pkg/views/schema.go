@@ -61,7 +61,7 @@ func checkName(what, name string, seen map[string]bool) error {
 		ok = ok && (letter || i > 0 && (r == '_' || r >= '0' && r <= '9'))
 	}
 	if !ok {
-		return fmt.Errorf("%s: %q is no name: a letter from a to z, then such letters, digits and underscores, %d at most", what, name, maxNameBytes)
+		return fmt.Errorf("%s: invalid name %q: need a letter from a to z, then letters, digits and underscores, %d at most", what, name, maxNameBytes)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (s Schema) CheckQuery(collection string, q Query) (Index, error) {
 		}
 	}
 	if len(q.AfterID) > MaxIDBytes || !utf8.ValidString(q.AfterID) {
-		return Index{}, fmt.Errorf("%w: position %q is no id", ErrInvalid, q.AfterID)
+		return Index{}, fmt.Errorf("%w: position %q is not an id", ErrInvalid, q.AfterID)
 	}
 	return index, nil
 }

@@ -21,21 +21,21 @@ func For(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Backoff waits twice as long each time, from First up to Most. Not safe for concurrent use.
+// Backoff waits twice as long each time, from Initial up to Max. Not safe for concurrent use.
 type Backoff struct {
-	First, Most time.Duration
+	Initial, Max time.Duration
 
-	next time.Duration // 0: First
+	next time.Duration // 0: Initial
 }
 
 // Next returns the next delay and doubles it.
 func (b *Backoff) Next() time.Duration {
-	d := max(b.next, b.First)
-	b.next = min(2*d, b.Most)
+	d := max(b.next, b.Initial)
+	b.next = min(2*d, b.Max)
 	return d
 }
 
-// Reset restarts at First.
+// Reset restarts at Initial.
 func (b *Backoff) Reset() { b.next = 0 }
 
 // Wait waits for Next. It returns false if ctx ends first.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestBackoffDoublesUpToItsBound(t *testing.T) {
-	b := wait.Backoff{First: 10, Most: 35}
+	b := wait.Backoff{Initial: 10, Max: 35}
 	for _, want := range []time.Duration{10, 20, 35, 35} {
 		if got := b.Next(); got != want {
 			t.Fatalf("waits %d, want %d", got, want)
@@ -23,7 +23,7 @@ func TestBackoffDoublesUpToItsBound(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if (&wait.Backoff{First: time.Hour, Most: time.Hour}).Wait(ended) {
+	if (&wait.Backoff{Initial: time.Hour, Max: time.Hour}).Wait(ended) {
 		t.Error("waited for an hour")
 	}
 	if !wait.For(t.Context(), 1) {

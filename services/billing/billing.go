@@ -270,7 +270,7 @@ func (s *Service) Run(ctx context.Context) error {
 	// All of them, including those folded elsewhere: the first instance to append must find them.
 	streams := installation.Streams(event.Billing, s.cfg.PartitionCount)
 	waiting := func(err error) {
-		s.deps.Logger.Warn("waiting for the journals, which provisioning makes", "cause", err)
+		s.deps.Logger.Warn("waiting for the journals, which provisioning creates", "cause", err)
 	}
 	if err := journal.Await(ctx, s.deps.NC, streams, s.cfg.PartitionCount, waiting); err != nil {
 		if ctx.Err() != nil {
@@ -307,7 +307,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		Rules: s.cfg.Rules, Started: s.started, RecentBytes: s.cfg.RecentBytes, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{
 		NC: s.deps.NC, Shared: s.deps.Shared, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
-		Announce: s.replicas.Announce, Tell: s.replicas.Tell, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
+		Announce: s.replicas.Announce, Register: s.replicas.Register, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
 	}).Run(ctx)
 	if err != nil && !temporary(err) {
 		return replica.Fatal(err)
@@ -348,7 +348,7 @@ func (s *Service) serveInstance() (stop func(), err error) {
 	}
 	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, instanceWorkers, answer, rpc.WithLogger(s.deps.Logger))
 	if err != nil {
-		return nil, fmt.Errorf("serve questions about this instance: %w", err)
+		return nil, fmt.Errorf("serve queries about this instance: %w", err)
 	}
 	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, nil
 }

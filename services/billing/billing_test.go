@@ -482,7 +482,7 @@ func TestAMarkBeyondItsStreamIsToldAndStopsNothing(t *testing.T) {
 
 	s.log = &lines{}
 	s.start(billing.Config{}, 0)
-	eventually.True(t, "the start tells of it", s.log.has("ends before what is settled of it"))
+	eventually.True(t, "the start tells of it", s.log.has("ends before its settled position"))
 	upload(1)
 	eventually.True(t, "the next one is settled too", func() bool { return s.usageOf(alice).StorageUsedBytes == 2 })
 	eventually.True(t, "and told", s.log.has("goes_on_at=1"))

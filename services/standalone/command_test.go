@@ -63,7 +63,7 @@ func TestTheCommandLine(t *testing.T) {
 		{"a command of users", []string{"HOME=/nonexistent"}, []string{"paste", "get", "short"}, 2, "", "neither the id nor the address"},
 		{"completions", nil, []string{"completion", "bash"}, 0, "__start_quire", ""},
 		{"settings of users", []string{"QUIRE_URL=x", "QUIRE_API_KEY=x", "QUIRE_PROFILE=x", "QUIRE_PASSWORD=x", "QUIRE_MANAGE_TOKEN=x"}, []string{"audit"}, 1, "", "holds no data"},
-		{"all wrong settings at once", []string{"QUIRE_LISTEN=x", "QUIRE_PARTITIONS=0", "QUIRE_LISTN=y"}, nil, 2, "", "3 settings are wrong"},
+		{"all wrong settings at once", []string{"QUIRE_LISTEN=x", "QUIRE_PARTITIONS=0", "QUIRE_LISTN=y"}, nil, 2, "", "3 invalid settings"},
 		{"settings of other programs", []string{"QUIRE_MAX_CONNS=x", "QUIRE_STOP_GRACE=x"}, []string{"audit"}, 1, "", "holds no data"},
 		{"clock", []string{"QUIRE_CLOCK_OFFSET=1h"}, nil, 2, "", "QUIRE_DEV=1"},
 		{"nothing to audit", nil, []string{"audit"}, 1, "", "holds no data"},

@@ -40,7 +40,7 @@ func (p *process) startJournal(ctx context.Context) error {
 	version := cmp.Or(p.deps.NATSVersion, natsserver.Version)
 	plain := !natsfiles.Tried(version)
 	if plain {
-		p.deps.Logger.Warn("the files of this version of NATS are not known: they are not checked, and followed by consumers", "version", version)
+		p.deps.Logger.Warn("unknown file format of this NATS version: files are not checked, and followed by consumers", "version", version)
 	}
 	clean, first := p.folder.Clean, true
 	server, err := natsserver.Start(ctx, natsserver.Options{
@@ -110,7 +110,7 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 	}
 	kept, err := report.KeepTorn(p.folder.Torn())
 	for _, file := range kept {
-		p.deps.Logger.Warn("a write that was never acknowledged is cut off; it is kept", "file", file)
+		p.deps.Logger.Warn("an unacknowledged write was truncated; a copy was kept", "file", file)
 	}
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (p *process) addProvisioning() error {
 	}
 	p.host.Add("provisioning", lifecycle.Func(func(ctx context.Context) error {
 		if name := nc.ConnectedClusterName(); p.journal == nil && name != "" && p.cfg.Replicas <= 1 {
-			p.deps.Logger.Warn("each journal is on one server of the NATS cluster only, and is lost with it: set QUIRE_REPLICAS", "cluster", name)
+			p.deps.Logger.Warn("each journal is on only one server of the NATS cluster and would be lost with it: set QUIRE_REPLICAS", "cluster", name)
 		}
 		err := installation.Provision(ctx, nc, installation.Config{Partitions: p.cfg.Partitions, Replicas: p.replicas()})
 		if err != nil && ctx.Err() == nil {

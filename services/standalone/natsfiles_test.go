@@ -86,7 +86,7 @@ func consumers(t *testing.T, q *Quire) (n int) {
 // does by itself. The check would refuse them.
 func TestTheFilesOfAnUnknownVersionAreLeftToTheServer(t *testing.T) {
 	t.Parallel()
-	const unknown, says = "2.99.0", "the files of this version of NATS are not known"
+	const unknown, says = "2.99.0", "unknown file format of this NATS version"
 	folder := filepath.Join(t.TempDir(), "data")
 	var key string
 	create := func(q *Quire) {

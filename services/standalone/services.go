@@ -21,7 +21,7 @@ import (
 	"quire.dev/services/edge"
 )
 
-// openView opens a service's read model. Each has one of its own, so that no commit waits for another service's.
+// openView opens a service's read model. Each service has a separate one, so that no commit waits for another service's.
 func (p *process) openView(ctx context.Context, domain event.Domain, collections []views.Collection) (store views.Store, err error) {
 	if p.cfg.MongoURL != "" {
 		store, err = p.host.OpenViews(ctx, string(domain), collections)
@@ -37,7 +37,7 @@ func (p *process) openView(ctx context.Context, domain event.Domain, collections
 	return store, err
 }
 
-// addGate lets the services start once the blobs and all read models belong to the installation of the journals.
+// addGate delays the services until the blobs and all read models belong to the installation of the journals.
 func (p *process) addGate(blobs blob.Store) error {
 	nc, err := p.connect("installation")
 	if err != nil {
@@ -50,7 +50,7 @@ func (p *process) addGate(blobs blob.Store) error {
 }
 
 func (p *process) openSQLite(ctx context.Context, domain event.Domain, collections []views.Collection) (views.Store, error) {
-	// Users are only in billing's read model. Documents stay in the journal too until they are surely on the disk.
+	// Users are only in billing's read model. Documents stay in the journal too until they are certainly on the disk.
 	synchronous := sqlite.Normal
 	if domain == event.Billing {
 		synchronous = sqlite.Full
@@ -70,7 +70,7 @@ func (p *process) openSQLite(ctx context.Context, domain event.Domain, collectio
 	return store, nil
 }
 
-// databaseOf is the database that a MongoDB URL names. MongoDB's lists of hosts are no URL to net/url.
+// databaseOf returns the database named by a MongoDB URL. net/url can't parse MongoDB's host lists.
 func databaseOf(uri string) string {
 	_, rest, _ := strings.Cut(uri, "://")
 	_, path, _ := strings.Cut(rest, "/")
@@ -118,14 +118,14 @@ func (p *process) addBilling(ctx context.Context, blobs blob.Store) error {
 	return nil
 }
 
-// The memory of the three document services together has to leave room for the rest of 400 MB.
+// The memory of the three document services together must leave room for the rest of 400 MB.
 const (
 	cacheBytes   = 24 << 20
 	overlayBytes = 24 << 20
 )
 
-// commitDelay is how long the document services gather messages for a commit. The thread that commits shares the processors with
-// all else, and small commits hold up answers less; the read model in this process does not mind many.
+// commitDelay is how long the document services gather messages for a commit. The committing thread shares the processors with
+// everything else, and small commits delay answers less; the read model in this process does not mind many.
 const commitDelay = 25 * time.Millisecond
 
 func (p *process) addDocuments(ctx context.Context, policy fold.Policy, blobs blob.Store) error {

@@ -204,7 +204,7 @@ func (p *process) announce(ctx context.Context, started *telemetry.Check) error 
 // RestartJournal restarts the embedded journal server on the same files. Use it after Ready.
 func (q *Quire) RestartJournal(ctx context.Context) error {
 	if q.journal == nil {
-		return errors.New("the journal server is elsewhere")
+		return errors.New("the journal server is external")
 	}
 	return q.journal.Restart(ctx)
 }

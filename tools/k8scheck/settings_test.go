@@ -52,7 +52,7 @@ func TestServicesTakeTheirSettings(t *testing.T) {
 				if err := command.Run(); !errors.As(err, &exit) || ctx.Err() != nil {
 					t.Fatalf("it did not stop at the wrong setting: %v", err)
 				}
-				if text := stderr.String(); !strings.HasPrefix(text, "a setting is wrong: QUIRE_LOG_FORMAT") || strings.Count(text, "\n") != 1 {
+				if text := stderr.String(); !strings.HasPrefix(text, "invalid setting: QUIRE_LOG_FORMAT") || strings.Count(text, "\n") != 1 {
 					t.Errorf("it does not report that setting alone:\n%s", text)
 				}
 			})

@@ -94,14 +94,14 @@ type pipeline struct {
 func (s *pieces) pipeline(first *piece, file *os.File, from *source.Reader, sum io.Writer, meanwhile func() error) error {
 	l := &pipeline{pieces: s, file: file, own: make(chan *piece, 1), write: make(chan *piece, writeAhead)}
 	var stages sync.WaitGroup
-	stages.Go(l.writing)
+	stages.Go(l.writeAll)
 	var beside error
 	stages.Go(func() { beside = meanwhile() })
 	if sum != nil {
 		l.hash = make(chan *piece, hashAhead)
-		stages.Go(func() { l.hashing(sum) })
+		stages.Go(func() { l.hashAll(sum) })
 	}
-	err := l.reading(first, from)
+	err := l.feed(first, from)
 	if err != nil {
 		l.failed.Store(true)
 	}
@@ -117,8 +117,8 @@ func (s *pieces) pipeline(first *piece, file *os.File, from *source.Reader, sum 
 	return errors.Join(l.writeErr, beside)
 }
 
-// reading passes pieces to the stages until the end or until one fails.
-func (l *pipeline) reading(p *piece, from *source.Reader) (err error) {
+// feed passes pieces to the stages until the end or until one fails.
+func (l *pipeline) feed(p *piece, from *source.Reader) (err error) {
 	for more := true; ; {
 		l.pass(p)
 		if !more || l.failed.Load() {
@@ -174,7 +174,7 @@ func (l *pipeline) end(p *piece) {
 	<-l.pieces.spares
 }
 
-func (l *pipeline) writing() {
+func (l *pipeline) writeAll() {
 	var written, begun int64
 	for p := range l.write {
 		if l.writeErr == nil {
@@ -196,7 +196,7 @@ func (l *pipeline) writing() {
 	}
 }
 
-func (l *pipeline) hashing(sum io.Writer) {
+func (l *pipeline) hashAll(sum io.Writer) {
 	for p := range l.hash {
 		_, _ = sum.Write(p.bytes[:p.n]) // a hash never fails
 		l.end(p)

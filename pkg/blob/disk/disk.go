@@ -271,7 +271,7 @@ func takeLock(path string) (*os.File, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("it is in use by another process: %w", err), file.Close())
+		return nil, errors.Join(fmt.Errorf("in use by another process: %w", err), file.Close())
 	}
 	return file, nil
 }

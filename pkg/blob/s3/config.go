@@ -87,7 +87,7 @@ func (at location) credentials() *credentials.Credentials {
 func onlyRegion(query url.Values) error {
 	for name := range query {
 		if name != "region" {
-			return fmt.Errorf("the URL of the blob bucket: parameter %q is unknown, only region is", name)
+			return fmt.Errorf("the URL of the blob bucket: unknown parameter %q, only region is supported", name)
 		}
 	}
 	return nil

@@ -83,7 +83,7 @@ func newTransport(secure bool, timeout time.Duration) (*http.Transport, error) {
 	return transport, nil
 }
 
-var errVersioned = errors.New("the bucket keeps versions, so that a delete would not delete; suspend its versioning")
+var errVersioned = errors.New("the bucket is versioned, so deletes would not delete; suspend versioning")
 
 func (s *Store) prepare(ctx context.Context, region string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)

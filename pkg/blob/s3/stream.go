@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/blob/internal/source"
 )
 
-var errIdle = errors.New("the server sent nothing for too long")
+var errIdle = errors.New("the server was silent for too long")
 
 // idle ends its context when the server is silent for too long. Only the time between start and stop counts, so that a slow
 // caller is not mistaken for a slow server.

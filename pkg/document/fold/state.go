@@ -25,15 +25,15 @@ type State struct {
 }
 
 type source struct {
-	mark   uint64
-	seenMS int64
+	watermark uint64
+	seenMS    int64
 }
 
 // NewState restores the state of a Snapshot. Nil is the state before the first message.
 func NewState(kept *event.DomainState) *State {
 	s := &State{sequence: kept.GetSequence(), timeMS: kept.GetTimeMs(), sources: map[string]source{}, lease: kept.GetLease()}
 	for _, k := range kept.GetSources() {
-		s.sources[k.Source] = source{mark: k.Mark, seenMS: k.SeenMs}
+		s.sources[k.Source] = source{watermark: k.Mark, seenMS: k.SeenMs}
 	}
 	return s
 }
@@ -55,10 +55,10 @@ func (s *State) Enter(m Message) (nowMS int64, repeat bool) {
 		return s.timeMS, false
 	}
 	known, ok := s.sources[b.Source]
-	if ok && s.timeMS-known.seenMS <= SourceIdleMillis && b.Number <= known.mark {
+	if ok && s.timeMS-known.seenMS <= SourceIdleMillis && b.Number <= known.watermark {
 		return s.timeMS, true
 	}
-	s.sources[b.Source] = source{mark: b.Number, seenMS: s.timeMS}
+	s.sources[b.Source] = source{watermark: b.Number, seenMS: s.timeMS}
 	return s.timeMS, false
 }
 
@@ -92,7 +92,7 @@ func (s *State) Snapshot() *event.DomainState {
 			delete(s.sources, name)
 			continue
 		}
-		kept.Sources = append(kept.Sources, &event.DomainSource{Source: name, Mark: known.mark, SeenMs: known.seenMS})
+		kept.Sources = append(kept.Sources, &event.DomainSource{Source: name, Mark: known.watermark, SeenMs: known.seenMS})
 	}
 	slices.SortFunc(kept.Sources, func(a, b *event.DomainSource) int { return cmp.Compare(a.Source, b.Source) })
 	return kept

@@ -78,7 +78,7 @@ func (b *Blobs) done(key string) {
 func (b *Blobs) Run(ctx context.Context) error {
 	poll := time.NewTicker(b.cfg.Bounds.Poll)
 	defer poll.Stop()
-	retry := wait.Backoff{First: firstPause, Most: mostPause}
+	retry := wait.Backoff{Initial: firstPause, Max: mostPause}
 	for {
 		select {
 		case <-b.added:

@@ -272,7 +272,7 @@ func (s *Store) commitLoose(ctx context.Context, b views.Batch, changes []change
 	if loose.Batch.Large != nil {
 		loose.ID = loose.Batch.Large.ID
 		if s.now().Sub(loose.At) > chunkAge/2 {
-			return errors.New("the batch took so long to store that its chunks may have been deleted")
+			return errors.New("storing the batch took too long; its chunks may have been deleted")
 		}
 	}
 	if _, err := s.loose().InsertOne(ctx, loose); err != nil {

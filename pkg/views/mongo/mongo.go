@@ -260,7 +260,7 @@ func (s *Store) Insert(ctx context.Context, collection string, d views.Doc) erro
 			return fmt.Errorf("insert %q: %w", d.ID, views.ErrExists)
 		}
 	}
-	return views.Unavailable(what, errors.New("the document is inserted and deleted again and again"))
+	return views.Unavailable(what, errors.New("the document is repeatedly inserted and deleted"))
 }
 
 // headers returns the sequences and deletion times of the stored documents,

@@ -24,7 +24,7 @@ func (s *Store) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-			s.logger.WarnContext(ctx, "sweep of the views failed, will be tried again",
+			s.logger.WarnContext(ctx, "sweep of the views failed, will be retried",
 				slog.Any("error", err), slog.Duration("after", sweepInterval))
 		}
 		select {

@@ -36,12 +36,12 @@ type ids struct {
 	mu     sync.RWMutex
 	fresh  map[int64]int64 // from hash to number
 	staged []int64         // hashes in fresh added by the current transaction
-	moving []place         // being moved, in index order
+	moving []entry         // being moved, in index order
 	moved  int             // of moving
 }
 
-// place is an entry of the index. A number of 0 marks a row deleted during the move.
-type place struct{ hash, number int64 }
+// entry is an entry of the index. A number of 0 marks a row deleted during the move.
+type entry struct{ hash, number int64 }
 
 func hashOf(id string) int64 { return int64(xxhash.Sum64String(id)) }
 
@@ -61,14 +61,14 @@ func (x *ids) candidate(hash int64) (number int64, ok bool) {
 
 // find returns the position of a hash in moving. mu is held.
 func (x *ids) find(hash int64) (at int, ok bool) {
-	at, ok = slices.BinarySearchFunc(x.moving, hash, func(p place, hash int64) int { return cmp.Compare(p.hash, hash) })
+	at, ok = slices.BinarySearchFunc(x.moving, hash, func(p entry, hash int64) int { return cmp.Compare(p.hash, hash) })
 	return at, ok && x.moving[at].number != 0
 }
 
 // next returns the entry for a row to add under the hash. Numbers up to mark are never reused, even after deletions.
-func (x *ids) next(hash int64) place {
+func (x *ids) next(hash int64) entry {
 	x.last++
-	return place{hash, x.last}
+	return entry{hash, x.last}
 }
 
 // stage adds a row of the current transaction. It returns false if another row outside the index has the same hash: then the
@@ -99,7 +99,7 @@ func (x *ids) rolledBack() {
 }
 
 // forget removes deleted rows.
-func (x *ids) forget(rows []place) {
+func (x *ids) forget(rows []entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, row := range rows {
@@ -119,11 +119,11 @@ func (x *ids) due(limit int) bool {
 	if len(x.fresh) < limit {
 		return false
 	}
-	moving := make([]place, 0, len(x.fresh))
+	moving := make([]entry, 0, len(x.fresh))
 	for hash, number := range x.fresh {
-		moving = append(moving, place{hash, number})
+		moving = append(moving, entry{hash, number})
 	}
-	slices.SortFunc(moving, func(a, b place) int { return cmp.Compare(a.hash, b.hash) })
+	slices.SortFunc(moving, func(a, b entry) int { return cmp.Compare(a.hash, b.hash) })
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.moving, x.moved, x.fresh, x.upTo = moving, 0, map[int64]int64{}, x.last
@@ -131,7 +131,7 @@ func (x *ids) due(limit int) bool {
 }
 
 // step returns the ids to move next: two for each new one, so that a move ends before the next one begins.
-func (x *ids) step() []place {
+func (x *ids) step() []entry {
 	return x.moving[x.moved:min(x.moved+max(2*x.added, 256), len(x.moving))]
 }
 
@@ -154,7 +154,7 @@ func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(strin
 	if x.last, err = c.integer(ctx, t.readMark, t.collection); err != nil {
 		return err
 	}
-	var twice []place
+	var twice []entry
 	err = c.query(ctx, t.above, []any{x.last}, func(r row) error {
 		number, err := r.integer(0)
 		if err != nil {
@@ -166,7 +166,7 @@ func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(strin
 		}
 		x.last = number
 		if hash := x.hash(id); !x.stage(hash, number) {
-			twice = append(twice, place{hash, number})
+			twice = append(twice, entry{hash, number})
 		}
 		return nil
 	})
@@ -206,8 +206,8 @@ func (t *table) move(c *conn) (moved int, err error) {
 }
 
 // index puts rows into the index. A killed process may have done part of that already.
-func (t *table) index(c *conn, rows []place) error {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(row place) bool { return row.number == 0 })
+func (t *table) index(c *conn, rows []entry) error {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row entry) bool { return row.number == 0 })
 	for len(rows) > 0 {
 		power := min(bits.Len(uint(len(rows))), len(t.addIDs)) - 1
 		s, err := c.Prepare(t.addIDs[power])
@@ -227,7 +227,7 @@ func (t *table) index(c *conn, rows []place) error {
 }
 
 // locate returns the entry of the id's row, or false and the entry for a row to add.
-func (t *table) locate(c *conn, id string) (at place, found bool, err error) {
+func (t *table) locate(c *conn, id string) (at entry, found bool, err error) {
 	at.hash = t.ids.hash(id)
 	see := func(r row) (err error) {
 		found = true

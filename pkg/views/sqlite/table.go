@@ -142,7 +142,7 @@ func (t *table) write(c *conn, text string, d views.Doc) (int64, error) {
 }
 
 // addDoc adds the row of a document.
-func (t *table) addDoc(c *conn, at place, d views.Doc) error {
+func (t *table) addDoc(c *conn, at entry, d views.Doc) error {
 	if _, err := t.run(c, t.add, at, d); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (t *table) addDoc(c *conn, at place, d views.Doc) error {
 }
 
 // run runs add, put or insert, and returns the number of rows changed.
-func (t *table) run(c *conn, text string, at place, d views.Doc) (int64, error) {
+func (t *table) run(c *conn, text string, at entry, d views.Doc) (int64, error) {
 	s, err := c.Prepare(text)
 	if err != nil {
 		return 0, err
@@ -179,11 +179,11 @@ func (t *table) run(c *conn, text string, at place, d views.Doc) (int64, error) 
 }
 
 // added records a row that was added.
-func (t *table) added(c *conn, at place) error {
+func (t *table) added(c *conn, at entry) error {
 	if t.ids.stage(at.hash, at.number) {
 		return nil
 	}
-	return t.index(c, []place{at})
+	return t.index(c, []entry{at})
 }
 
 func (t *table) putDoc(c *conn, p views.Put) error {
@@ -222,14 +222,14 @@ func (t *table) deleteDoc(c *conn, d views.Delete, gone int64) error {
 
 // sweep removes at most limit rows of documents deleted before a time. It returns the rows, which the caller passes to
 // ids.forget after the commit.
-func (t *table) sweep(c *conn, before int64, limit int) (rows []place, err error) {
+func (t *table) sweep(c *conn, before int64, limit int) (rows []entry, err error) {
 	err = c.query(context.Background(), t.old, []any{before, int64(limit)}, func(r row) error {
 		number, err := r.integer(0)
 		if err != nil {
 			return err
 		}
 		id, err := r.text(1)
-		rows = append(rows, place{t.ids.hash(id), number})
+		rows = append(rows, entry{t.ids.hash(id), number})
 		return err
 	})
 	if err != nil {

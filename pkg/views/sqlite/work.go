@@ -204,7 +204,7 @@ func (w *writerLoop) sweep() {
 	if w.begin() != nil {
 		return
 	}
-	swept := map[*table][]place{}
+	swept := map[*table][]entry{}
 	for _, t := range w.store.tables {
 		rows, err := t.sweep(w.conn, now.Add(-tombstoneAge).Unix(), sweepLimit)
 		if err != nil {

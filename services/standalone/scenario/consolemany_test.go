@@ -127,10 +127,10 @@ func later(page answer) string {
 func TestTheConsoleIsLightWithManyItems(t *testing.T) {
 	t.Parallel()
 	i := start(t, behindProxy())
-	const mostBytes, others = 100_000, 100 // a page of more of these makes no other work
+	const maxBytes, others = 100_000, 100 // a page of more of these makes no other work
 	p := i.loaded(t, others)
 	for _, path := range p.pagesOf(t) {
-		if page := p.page(t, "GET", path, request{}).shows(t, http.StatusOK); len(page.body) > mostBytes {
+		if page := p.page(t, "GET", path, request{}).shows(t, http.StatusOK); len(page.body) > maxBytes {
 			t.Errorf("%.80s has %d bytes", path, len(page.body))
 		}
 	}
@@ -140,7 +140,7 @@ func TestTheConsoleIsLightWithManyItems(t *testing.T) {
 			for at := l.path; at != ""; pages++ {
 				page := p.page(t, "GET", at, request{}).shows(t, http.StatusOK)
 				items := l.item.FindAllStringSubmatch(string(page.body), -1)
-				if len(items) > l.most || len(page.body) > mostBytes {
+				if len(items) > l.most || len(page.body) > maxBytes {
 					t.Errorf("%s has %d items and %d bytes", at, len(items), len(page.body))
 				}
 				for _, item := range items {

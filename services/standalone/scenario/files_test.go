@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-const mostFileBytes = 50 << 20
+const maxFileBytes = 50 << 20
 
 // part is a field of a form, or, if it has a name, a file.
 type part struct {
@@ -316,7 +316,7 @@ func TestUploadsThatAreNotWellFormed(t *testing.T) {
 func TestTheLargestFileIsTakenAndOneByteMoreIsNot(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "pro")
-	content := make([]byte, mostFileBytes)
+	content := make([]byte, maxFileBytes)
 	id := a.upload(t, "large", content)
 	got := a.with(t, "GET", "/api/dev/files/get/"+id+"?download=1", request{header: map[string]string{"Range": "bytes=52428790-"}})
 	if got.status != http.StatusPartialContent || len(got.body) != 10 {
@@ -325,8 +325,8 @@ func TestTheLargestFileIsTakenAndOneByteMoreIsNot(t *testing.T) {
 	a.do(t, "DELETE", "/api/dev/files/delete/"+id, nil).ok(t, http.StatusOK)
 	a.with(t, "POST", "/api/dev/files/upload", form(t, part{"file", "f", append(content, 'x')})).fails(t, 413, "too_large", "")
 	unknownLength := request{body: io.MultiReader(bytes.NewReader(content))}
-	if size := number(t, a.with(t, "POST", "/api/dev/files/upload?name=f", unknownLength).ok(t, http.StatusCreated), "size"); size != mostFileBytes {
-		t.Errorf("%d bytes of unknown length came as %d", mostFileBytes, size)
+	if size := number(t, a.with(t, "POST", "/api/dev/files/upload?name=f", unknownLength).ok(t, http.StatusCreated), "size"); size != maxFileBytes {
+		t.Errorf("%d bytes of unknown length came as %d", maxFileBytes, size)
 	}
 	if used := a.used(t, "files.upload"); used != 2 {
 		t.Errorf("%d were counted", used)

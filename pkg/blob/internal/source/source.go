@@ -51,13 +51,13 @@ func (s *Reader) Read(p []byte) (int, error) {
 			return n, s.end()
 		}
 		if err != nil {
-			return n, s.fail(fmt.Errorf("read what is to be stored: %w", err))
+			return n, s.fail(fmt.Errorf("read the content to store: %w", err))
 		}
 		if n > 0 || len(p) == 0 {
 			return n, nil
 		}
 	}
-	return 0, s.fail(fmt.Errorf("read what is to be stored: %w", io.ErrNoProgress))
+	return 0, s.fail(fmt.Errorf("read the content to store: %w", io.ErrNoProgress))
 }
 
 func (s *Reader) end() error {

@@ -1,4 +1,4 @@
-// Command billing runs one billing instance of a cluster. billing provision makes the journals of all services and ends.
+// Command billing runs one billing instance of a cluster. billing provision creates the journals of all services and ends.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	// The job that makes the journals needs no image of its own.
+	// The job that creates the journals needs no separate image.
 	if len(os.Args) == 2 && os.Args[1] == "provision" {
 		os.Exit(host.MainProvision())
 	}
@@ -21,10 +21,10 @@ func main() {
 }
 
 const (
-	// replicas fold each partition: while one is lost the other answers.
+	// Number of replicas per partition: while one is lost the other answers.
 	replicas = 2
-	// handover bounds the time that a partition that has moved is folded on: its next replica reads a snapshot and the
-	// journal after it.
+	// handover bounds how long a moved partition is still folded here: its next replica reads a snapshot and the journal after
+	// it.
 	handover = 30 * time.Second
 )
 
@@ -37,7 +37,7 @@ func wire(ctx context.Context, p *host.Process) error {
 	cfg := billing.Configure(p.Settings)
 	cfg.Installation = p.Belong(installation.ReadModel("billing", store), installation.Blobs(p.Blobs, true)).ID
 	var membership *members.Member
-	if cfg.Partitions == nil { // else the settings name them
+	if cfg.Partitions == nil { // else they are configured
 		membership = p.Join(members.Config{PerPartition: replicas, Handover: handover})
 		cfg.Assigned, cfg.Served = membership.Assigned(), membership.Serving
 		cfg.Instance, cfg.Live = membership.Instance(), membership.Live

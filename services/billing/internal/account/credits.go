@@ -116,7 +116,7 @@ func (c *credits) pay(a *account, h *hold, price uint64) {
 		h.use = append(h.use, grantUse{g, part})
 	}
 	if price > 0 {
-		c.fault("the grants lack %d of the available credits", price)
+		c.fault("the grants are %d short of the available credits", price)
 	}
 }
 
@@ -192,7 +192,7 @@ func (c *credits) adjust(a *account, amount uint64) {
 		c.tidy(g)
 	}
 	if amount > 0 {
-		c.fault("the grants lack %d of the available credits", amount)
+		c.fault("the grants are %d short of the available credits", amount)
 	}
 }
 

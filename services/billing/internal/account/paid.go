@@ -192,7 +192,7 @@ func (f *Fold) makeRoom(a *account, month uint32, key plan.QuotaKey, at int64) {
 			return
 		}
 		if !f.makeFree(a, c, month, key, at) {
-			f.fault("%d requests are paid, and none is known", paid)
+			f.fault("%d requests are paid, but none is known", paid)
 			return
 		}
 	}

@@ -100,7 +100,7 @@ func HashInParts(about, maxPrincipals int, replay func(fold *Fold, pass, passes 
 		}
 		join(together, uint64(coupled.Kept), uint64(coupled.Other))
 	}
-	return Whole{}, fmt.Errorf("%w: more than %d requests have the id of another", ErrParts, maxJoins)
+	return Whole{}, fmt.Errorf("%w: more than %d requests share the id of another", ErrParts, maxJoins)
 }
 
 func hashInParts(bits, maxPrincipals int, together map[uint64]uint64, replay func(*Fold, int, int) error) (whole Whole, err error) {

@@ -53,7 +53,7 @@ func (j *Job) Run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := j.Round(ctx); err != nil && ctx.Err() == nil {
-			j.cfg.Log.Warn("the erasure of accounts will go on later", "error", err)
+			j.cfg.Log.Warn("the erasure of accounts will continue later", "error", err)
 		}
 		select {
 		case <-tick.C:
@@ -104,9 +104,9 @@ func (j *Job) look(ctx context.Context, user *event.User) error {
 	return j.erase(ctx, id)
 }
 
-var errExport = errors.New("an edge has not deleted the export of the account yet")
+var errExport = errors.New("no edge has deleted the account's export yet")
 
-var errNotErased = errors.New("the journal has not ended the account yet")
+var errNotErased = errors.New("the journal has not erased the account yet")
 
 // erased waits until the fold has ended an account.
 func (j *Job) erased(ctx context.Context, id event.AccountID) error {

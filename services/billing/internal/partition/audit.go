@@ -177,7 +177,7 @@ func (p *Partition) auditOnce(ctx context.Context, t *task) (*event.AuditAnswer,
 		LiveHash: live[:], ReplayHash: replay.Hash[:], Match: live == replay.Hash, Folded: t.read.Load(),
 	}
 	if !answer.Match {
-		p.log.Error("audit: the journal folds to another state than the live one", "sequence", at,
+		p.log.Error("audit: the replayed state differs from the live one", "sequence", at,
 			"live", fmt.Sprintf("%x", live), "replay", fmt.Sprintf("%x", replay.Hash))
 	}
 	return answer, nil

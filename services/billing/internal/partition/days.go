@@ -41,7 +41,7 @@ func (p *Partition) sweepDays(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if _, err := p.projection.SweepDays(ctx, p.now().UnixMilli()); err != nil && ctx.Err() == nil {
-			p.log.Warn("old days of usage stay for now", "error", err)
+			p.log.Warn("old days of usage could not be deleted yet", "error", err)
 		}
 		select {
 		case <-ticker.C:

@@ -32,7 +32,7 @@ const (
 	explainsPerMinute = 120              // started by one account; operators have no limit
 	keptAnswer        = time.Minute      // how long a final explanation is cached
 	moment            = time.Second / 2  // how long a query waits before its result is reported as pending
-	maxPatient        = queryWorkers / 4 // concurrent waiting queries, which take workers from the others
+	maxWaiting        = queryWorkers / 4 // concurrent waiting queries, which take workers from the others
 
 	justNow = 3 * time.Second // age of a request up to which its settlement, some 25 ms after the answer, is waited for
 )
@@ -162,8 +162,8 @@ func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.Ex
 func (p *Partition) await(ctx context.Context, t *task, follows bool) bool {
 	if follows {
 		select {
-		case p.patient <- struct{}{}:
-			defer func() { <-p.patient }()
+		case p.waiting <- struct{}{}:
+			defer func() { <-p.waiting }()
 		default:
 			return t.over()
 		}

@@ -32,7 +32,7 @@ func (p *Partition) open(ctx context.Context) error {
 		return fmt.Errorf("read state of %s: %w", p.stream, err)
 	}
 	if checkpoint > state.Last {
-		return p.unfit(fmt.Errorf("it ends at %d, and the read model was written up to %d", state.Last, checkpoint))
+		return p.unfit(fmt.Errorf("it ends at %d, but the read model was written up to %d", state.Last, checkpoint))
 	}
 	for _, snapshot := range list {
 		if snapshot.Sequence <= state.Last {
@@ -41,9 +41,9 @@ func (p *Partition) open(ctx context.Context) error {
 		err := p.snapshots.Authentic(ctx, snapshot)
 		switch {
 		case err == nil:
-			return p.unfit(fmt.Errorf("it ends at %d, and snapshot %s was taken at %d", state.Last, snapshot.Key, snapshot.Sequence))
+			return p.unfit(fmt.Errorf("it ends at %d, but snapshot %s was taken at %d", state.Last, snapshot.Key, snapshot.Sequence))
 		case errors.Is(err, snapshots.ErrDamaged) || errors.Is(err, blob.ErrNotFound):
-			p.log.Warn("snapshot beyond the journal's end is not this billing's, and not used", "key", snapshot.Key, "error", err)
+			p.log.Warn("ignoring a snapshot beyond the journal's end that this billing did not write", "key", snapshot.Key, "error", err)
 		default:
 			return err
 		}
@@ -79,13 +79,13 @@ func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key strin
 	}
 	m, err := p.journal.Get(ctx, fold.Sequence())
 	if errors.Is(err, journal.ErrNoMessage) {
-		return p.unfit(fmt.Errorf("message %d, which snapshot %s was taken at, is not there", fold.Sequence(), key))
+		return p.unfit(fmt.Errorf("message %d, at which snapshot %s was taken, is missing", fold.Sequence(), key))
 	}
 	if err != nil {
 		return fmt.Errorf("read message %d of %s: %w", fold.Sequence(), p.stream, err)
 	}
 	if account.Digest(p.message(m)) != fold.LastDigest() {
-		return p.unfit(fmt.Errorf("message %d is another one than snapshot %s was taken at", m.Sequence, key))
+		return p.unfit(fmt.Errorf("message %d is not the one at which snapshot %s was taken", m.Sequence, key))
 	}
 	return nil
 }
@@ -93,8 +93,8 @@ func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key strin
 // unfit wraps a cause as ErrJournal. The text tells operators what to do.
 func (p *Partition) unfit(cause error) error {
 	return fmt.Errorf("%w: %s: %w. Nothing was changed or deleted. Put back the journal that belongs to the data, "+
-		"from a backup or a replica. If this journal is the right one and the rest is what is wrong, move the snapshots "+
-		"under %s out of the blob store and start with an empty billing read model: both are made again from the journal "+
+		"from a backup or a replica. If this journal is the right one and the data is wrong, move the snapshots "+
+		"under %s out of the blob store and start with an empty billing read model: both are rebuilt from the journal "+
 		"(users and sessions are in the read model only; keep their collections)",
 		ErrJournal, p.stream, cause, p.snapshots.Prefix())
 }

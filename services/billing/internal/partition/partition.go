@@ -60,11 +60,11 @@ type Deps struct {
 	Offset time.Duration
 	// Announce marks the partition as served until ctx ends or withdraw is called.
 	Announce func(ctx context.Context, partition int) (withdraw func())
-	// Tell registers the partition for health queries.
-	Tell    func(partition int, f replica.Folding) (withdraw func())
-	Turns   *Turns
-	Logger  *slog.Logger
-	Metrics *Metrics
+	// Register registers the partition for health queries.
+	Register func(partition int, f replica.Folding) (withdraw func())
+	Turns    *Turns
+	Logger   *slog.Logger
+	Metrics  *Metrics
 }
 
 // ErrJournal: the journal does not match the snapshots or the read model, or it has lost messages. Nothing was changed.
@@ -98,7 +98,7 @@ type Partition struct {
 	asking       sync.Mutex    // held while probing whether an edge runs
 	audits       *audits
 	explanations *explanations
-	patient      chan struct{} // bounds the queries that wait for a slow result
+	waiting      chan struct{} // bounds the queries that wait for a slow result
 
 	// Owned by the goroutine of keepSnapshots, then by stop.
 	lastSnapshot uint64 // sequence
@@ -117,7 +117,7 @@ func New(cfg Config, deps Deps) *Partition {
 		journal:   deps.Shared.Files.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
 		recent:    recent.New(cfg.RecentBytes),
-		audits:    newAudits(), explanations: newExplanations(), patient: make(chan struct{}, maxPatient),
+		audits:    newAudits(), explanations: newExplanations(), waiting: make(chan struct{}, maxWaiting),
 	}
 	p.end = p.journal.NewConfirmer(event.UsageSubject(cfg.Partition), p.emptyBatch)
 	return p
@@ -136,7 +136,7 @@ func (p *Partition) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	defer p.deps.Tell(p.cfg.Partition, replica.Folding{Position: p.position.Get, End: p.journal.LastSequence, Holds: p.openHolds})()
+	defer p.deps.Register(p.cfg.Partition, replica.Folding{Position: p.position.Get, End: p.journal.LastSequence, Holds: p.openHolds})()
 	// The projection ends after the follower, which may be waiting for it.
 	projecting, stopProjecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopProjecting()
@@ -214,7 +214,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 			return err
 		}
 		// Every replica skips it. It is still an incident.
-		p.log.Error("a message of the journal can't be folded and is skipped", "sequence", m.Sequence, "error", err)
+		p.log.Error("undecodable journal message is skipped", "sequence", m.Sequence, "error", err)
 		p.deps.Metrics.skipped.Inc()
 	}
 	if p.deps.Clock().Sub(m.Time) < answerAge {
@@ -222,10 +222,10 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		p.answer(effects)
 	}
 	for _, a := range effects.Recreated {
-		p.log.Warn("a document journal was restored, cut or made anew: it is settled from here on, and nothing twice",
+		p.log.Warn("a document journal was restored, truncated or recreated: it is settled from here on, nothing twice",
 			"journal", a.Stream, "settled", a.Watermark, "goes_on_at", a.Sequence)
 	}
-	p.tellRefused(effects.Refused, m)
+	p.reportRefused(effects.Refused, m)
 	p.deps.Metrics.messages.Inc()
 	if err := p.projection.Push(ctx, m.Sequence, effects); err != nil {
 		return err
@@ -234,9 +234,9 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	return nil
 }
 
-// tellRefused counts and logs settlements that the fold refused: a service has sent another's, or one that billing has
+// reportRefused counts and logs settlements that the fold refused: a service has sent another's, or one that billing has
 // forgotten.
-func (p *Partition) tellRefused(refused []account.Refused, m journal.Message) {
+func (p *Partition) reportRefused(refused []account.Refused, m journal.Message) {
 	for _, r := range refused {
 		p.deps.Metrics.refused[r.Reason].Add(float64(r.Count))
 		p.log.Warn("settlements were refused", "subject", m.Subject, "source", r.Source, "reason", string(r.Reason),
@@ -313,7 +313,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { return p.tick(work) })
 	group.Go(func() error { return p.keepSnapshots(work) })
 	group.Go(func() error { return p.keepBook(work) })
-	group.Go(func() error { p.compareMarks(work); return nil })
+	group.Go(func() error { p.compareWatermarks(work); return nil })
 	group.Go(func() error { p.sweepDays(work); return nil })
 	group.Go(func() error { p.eraseAccounts(work); return nil })
 	group.Go(func() error { p.sweepWebhooks(work); return nil })
@@ -349,7 +349,7 @@ func (p *Partition) tick(ctx context.Context) error {
 	const every, most = 100 * time.Millisecond, time.Minute
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	pause := wait.Backoff{First: time.Second, Most: most}
+	pause := wait.Backoff{Initial: time.Second, Max: most}
 	next, last := time.Time{}, int64(0)
 	for {
 		select {

@@ -68,7 +68,7 @@ func (p *Partition) moveClock(ctx context.Context) error {
 
 // keepBook updates prices and rules once the live instances agree.
 func (p *Partition) keepBook(ctx context.Context) error {
-	pause := wait.Backoff{First: agreeInitial, Most: agreeMax}
+	pause := wait.Backoff{Initial: agreeInitial, Max: agreeMax}
 	for pause.Wait(ctx) {
 		done, err := p.renewBook(ctx)
 		if err != nil {
@@ -152,7 +152,7 @@ func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint3
 	}
 	for _, name := range slices.Sorted(maps.Keys(live)) { // sorted, so that equal causes have equal texts
 		if !heard[name] {
-			return false, 0, fmt.Errorf("instance %s is alive and did not answer", name)
+			return false, 0, fmt.Errorf("instance %s is alive but did not answer", name)
 		}
 	}
 	return samePrices, rules, nil

@@ -65,6 +65,6 @@ func TestPricesThatStayAreLoggedOncePerCause(t *testing.T) {
 		}
 	}
 	ask(nil, 1, "configured with different prices")
-	ask([]string{"this", "silent", "quiet"}, 1, "instance quiet is alive and did not answer")
+	ask([]string{"this", "silent", "quiet"}, 1, "instance quiet is alive but did not answer")
 	ask(nil, 2, "configured with different prices")
 }

@@ -13,9 +13,9 @@ import (
 
 const (
 	defaultPage = 50
-	mostPage    = 200
-	// mostLedgerPage is larger, for an edge that exports the whole ledger.
-	mostLedgerPage = 1000
+	maxPage     = 200
+	// maxLedgerPage is larger, for an edge that exports the whole ledger.
+	maxLedgerPage = 1000
 	// aheadMillis bounds how far a caller's clock may be ahead of this service's.
 	aheadMillis = 5000
 
@@ -162,7 +162,7 @@ func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.Led
 		Type: q.GetType(), QuotaKey: q.GetQuotaKey(), FromMillis: q.GetFromMs(), ToMillis: q.GetToMs(),
 		Request: q.GetRequestId(), Reason: q.GetReason(),
 	}
-	found, err := p.projection.Page(ctx, id, search, cursor, min(limit, mostLedgerPage))
+	found, err := p.projection.Page(ctx, id, search, cursor, min(limit, maxLedgerPage))
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (p *Partition) adminLog(ctx context.Context, q *event.AdminLogQuery, last u
 	if limit == 0 {
 		limit = defaultPage
 	}
-	entries, more, err := p.projection.AdminPage(ctx, q.GetBefore(), min(limit, mostPage))
+	entries, more, err := p.projection.AdminPage(ctx, q.GetBefore(), min(limit, maxPage))
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (p *Partition) accounts(q *event.AccountsQuery) *event.QueryAnswer {
 	found := &event.AccountsAnswer{}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, id := range q.GetAccounts()[:min(len(q.GetAccounts()), mostPage)] {
+	for _, id := range q.GetAccounts()[:min(len(q.GetAccounts()), maxPage)] {
 		if s := p.fold.Summary(id); s != nil {
 			found.Accounts = append(found.Accounts, s)
 		}

@@ -23,7 +23,7 @@ func (p *Partition) openRecent(ctx context.Context, fold *account.Fold) error {
 	case errors.Is(err, blob.ErrNotFound): // only the newest images are kept
 		p.log.Info("the lists of recent requests begin after the snapshot", "sequence", fold.Sequence())
 	case errors.Is(err, snapshots.ErrDamaged):
-		p.log.Warn("recent requests can't be read, their lists begin after the snapshot", "error", err)
+		p.log.Warn("recent requests can't be read; their lists begin after the snapshot", "error", err)
 	default:
 		return err
 	}
@@ -56,8 +56,8 @@ func (p *Partition) recentRequests(id event.AccountID, q *event.RecentQuery, now
 		limit = defaultPage
 	}
 	page := &event.RecentAnswer{}
-	for _, r := range p.recentPage(id, q, after, now, min(limit, mostPage)+1) {
-		if len(page.Requests) == min(limit, mostPage) {
+	for _, r := range p.recentPage(id, q, after, now, min(limit, maxPage)+1) {
+		if len(page.Requests) == min(limit, maxPage) {
 			page.NextCursor = page.Requests[len(page.Requests)-1].RequestId
 			break
 		}

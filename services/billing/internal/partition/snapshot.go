@@ -23,7 +23,7 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotCheck)
 	defer ticker.Stop()
 	last, pause := p.deps.Clock(), time.Duration(0)
-	retry := wait.Backoff{First: time.Second, Most: time.Minute}
+	retry := wait.Backoff{Initial: time.Second, Max: time.Minute}
 	defer p.deps.Metrics.forget(p.cfg.Partition)
 	for {
 		select {
@@ -40,7 +40,7 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 		last = p.deps.Clock()
 		if err := p.snapshot(ctx); err != nil && ctx.Err() == nil {
 			pause = retry.Next()
-			p.log.Warn("no snapshot", "retry_in", pause, "error", err)
+			p.log.Warn("snapshot failed", "retry_in", pause, "error", err)
 			continue
 		}
 		pause = 0
@@ -81,7 +81,7 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	p.deps.Metrics.held.Observe(held.Seconds())
 	p.log.Debug("snapshot", "key", key, "bytes", size, "held_ms", held.Milliseconds())
 	if err := errors.Join(p.snapshots.Thin(ctx, p.deps.Clock(), p.cfg.HistoryMessages), p.thinRecent(ctx)); err != nil {
-		p.log.Warn("old snapshots stay for now", "error", err)
+		p.log.Warn("old snapshots could not be deleted yet", "error", err)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (p *Partition) stop(ctx context.Context) {
 	defer cancel()
 	err := errors.Join(p.projection.Flush(ctx), p.snapshot(ctx))
 	if err != nil {
-		p.log.Warn("stopped without writing everything; the next start folds more", "error", err)
+		p.log.Warn("stopped before everything was written; the next start folds more", "error", err)
 		return
 	}
 	p.log.Info("stopped", "sequence", p.position.Get())

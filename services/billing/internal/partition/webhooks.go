@@ -34,7 +34,7 @@ func (p *Partition) alerts(ctx context.Context, id event.AccountID, q *event.Ale
 	if err := p.projection.Wait(ctx, last); err != nil {
 		return nil, err
 	}
-	page, err := webhooks.Alerts(ctx, p.deps.Views, id, q.GetAfter(), max(1, min(int(q.GetLimit()), mostPage)))
+	page, err := webhooks.Alerts(ctx, p.deps.Views, id, q.GetAfter(), max(1, min(int(q.GetLimit()), maxPage)))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (p *Partition) sweepWebhooks(ctx context.Context) {
 			return p.hasWebhook(id, webhook)
 		})
 		if err != nil && ctx.Err() == nil {
-			p.log.Warn("addresses without a webhook stay for now", "error", err)
+			p.log.Warn("addresses without a webhook could not be deleted yet", "error", err)
 		}
 		select {
 		case <-tick.C:

@@ -23,13 +23,13 @@ const (
 	DaysKept = 400
 
 	daysEvery = 5 * time.Second // between batches if only days are queued and nobody waits
-	// mostDeltas bounds the queued changes, about 60 MB of them. From dayDeltas on they are written.
-	mostDeltas = 1_000_000
-	dayDeltas  = 50_000
-	batchDays  = 2000 // documents of days in a batch
-	loadDays   = 500  // documents read at a time
-	sweepPage  = 500
-	dayMillis  = 24 * 60 * 60 * 1000
+	// maxDeltas bounds the queued changes, about 60 MB of them. From dayDeltas on they are written.
+	maxDeltas = 1_000_000
+	dayDeltas = 50_000
+	batchDays = 2000 // documents of days in a batch
+	loadDays  = 500  // documents read at a time
+	sweepPage = 500
+	dayMillis = 24 * 60 * 60 * 1000
 )
 
 // errDaysAhead: a day has counted messages beyond the checkpoint. Another replica has moved it meanwhile, or this one by a

@@ -13,7 +13,7 @@ import (
 
 const (
 	scanPage = views.MaxList // entries read at a time by a search
-	mostScan = 10_000        // entries scanned for one page of a search
+	maxScan  = 10_000        // entries scanned for one page of a search
 	// pageBytes bounds a page with long reasons: an answer must fit into a NATS message of 1 MB.
 	pageBytes = 512 << 10
 	// aheadMillis is how far a clock that was ahead, and came back, may have put the times of entries out of order.
@@ -60,7 +60,7 @@ func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search
 		}
 	}
 	size := 0
-	for scanned := 0; scanned < mostScan; {
+	for scanned := 0; scanned < maxScan; {
 		n := scanPage
 		if search.all() {
 			n = min(limit+1, scanPage)

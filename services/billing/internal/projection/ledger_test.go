@@ -54,7 +54,7 @@ func found(t *testing.T, p *Projection, s Search, limit int) (pages int, times [
 
 // TestASearchLooksAtABoundedNumberOfEntries, and goes on with the next page.
 func TestASearchLooksAtABoundedNumberOfEntries(t *testing.T) {
-	p := withEntries(t, mostScan+1500, func(i int) string {
+	p := withEntries(t, maxScan+1500, func(i int) string {
 		if i == 3 {
 			return "The Needle"
 		}
@@ -64,7 +64,7 @@ func TestASearchLooksAtABoundedNumberOfEntries(t *testing.T) {
 	if pages != 2 || len(times) != 1 || times[0] != 3 {
 		t.Fatalf("%d pages with %v", pages, times)
 	}
-	if pages, times := found(t, p, Search{}, 1000); pages != 12 || len(times) != mostScan+1500 {
+	if pages, times := found(t, p, Search{}, 1000); pages != 12 || len(times) != maxScan+1500 {
 		t.Fatalf("%d pages with %d entries", pages, len(times))
 	}
 	const first, last = 100, 110 // the newest are passed over
@@ -75,7 +75,7 @@ func TestASearchLooksAtABoundedNumberOfEntries(t *testing.T) {
 	if _, times := found(t, p, Search{ToMillis: 60_000}, 100); len(times) != 1 || times[0] != 0 {
 		t.Fatalf("the oldest: %v", times)
 	}
-	if _, times := found(t, p, Search{FromMillis: (mostScan + 1499) * 60_000}, 100); len(times) != 1 {
+	if _, times := found(t, p, Search{FromMillis: (maxScan + 1499) * 60_000}, 100); len(times) != 1 {
 		t.Fatalf("the newest: %v", times)
 	}
 }

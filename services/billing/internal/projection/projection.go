@@ -46,10 +46,10 @@ const (
 	batchBytes    = 4 << 20
 	commitTimeout = 30 * time.Second
 	// idleEvery is how often the checkpoint moves while nothing else needs writing.
-	idleEvery  = time.Second
-	gatherTime = 100 * time.Millisecond
-	firstPause = 50 * time.Millisecond
-	mostPause  = 5 * time.Second
+	idleEvery    = time.Second
+	gatherTime   = 100 * time.Millisecond
+	initialPause = 50 * time.Millisecond
+	maxPause     = 5 * time.Second
 	// DefaultBound is the default of queued documents.
 	DefaultBound = 100_000
 )
@@ -156,8 +156,8 @@ func documents(stream string, sequence uint64, effects account.Effects) ([]views
 			Keys: views.Keys{{Name: "stream", Value: views.String(stream)}, {Name: "position", Value: views.String(e.Id)}},
 		}})
 	}
-	told, err := webhooks.Puts(sequence, effects.Alerts)
-	return append(puts, told...), err
+	alerts, err := webhooks.Puts(sequence, effects.Alerts)
+	return append(puts, alerts...), err
 }
 
 // adminEntryID sorts the entries of all streams by time, and those of one stream in journal order.
@@ -196,7 +196,7 @@ func (p *Projection) full() bool { return len(p.queue) >= batchPuts || len(p.usa
 func (p *Projection) hasRoom() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.queue) < p.bound && len(p.usage) < mostDeltas
+	return len(p.queue) < p.bound && len(p.usage) < maxDeltas
 }
 
 // Pending returns the number of queued documents, without days.
@@ -218,7 +218,7 @@ func (p *Projection) Failing() error {
 func (p *Projection) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
-	retry := wait.Backoff{First: firstPause, Most: mostPause}
+	retry := wait.Backoff{Initial: initialPause, Max: maxPause}
 	var rested time.Duration // since only days are queued
 	for ctx.Err() == nil {
 		next := p.changes.Next()
@@ -238,7 +238,7 @@ func (p *Projection) Run(ctx context.Context) error {
 		}
 		rested = 0
 		err := p.write(ctx)
-		if p.noted(ctx, err); err == nil {
+		if p.logChange(ctx, err); err == nil {
 			retry.Reset()
 			continue
 		}
@@ -264,8 +264,8 @@ func (p *Projection) daysWait() bool {
 	return len(p.usage) > 0
 }
 
-// noted logs when the store begins to fail and when it works again.
-func (p *Projection) noted(ctx context.Context, err error) {
+// logChange logs when the store begins to fail and when it works again.
+func (p *Projection) logChange(ctx context.Context, err error) {
 	p.mu.Lock()
 	before := p.failing
 	p.failing = err
@@ -273,7 +273,7 @@ func (p *Projection) noted(ctx context.Context, err error) {
 	p.mu.Unlock()
 	switch {
 	case err != nil && before == nil && ctx.Err() == nil:
-		p.log.Warn("the read model fails, verdicts go on", "stream", p.stream, "pending", pending, "error", err)
+		p.log.Warn("the read model fails, verdicts continue", "stream", p.stream, "pending", pending, "error", err)
 	case err == nil && before != nil:
 		p.log.Info("the read model works again", "stream", p.stream, "pending", pending)
 	}
@@ -383,7 +383,7 @@ func (p *Projection) resume(ctx context.Context, cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if at < p.done {
-		return fmt.Errorf("%w: its checkpoint of %s is %d and was %d; restart to fold what is missing", ErrRewound, p.stream, at, p.done)
+		return fmt.Errorf("%w: its checkpoint of %s is %d and was %d; restart to fold the missing messages", ErrRewound, p.stream, at, p.done)
 	}
 	if at == p.done && errors.Is(cause, errDaysAhead) {
 		return cause // the store answered with its state before an election: retry

@@ -32,7 +32,7 @@ func (s *Store) NewestPart(ctx context.Context, upTo uint64, keep func(id uint64
 		case err == nil:
 			return fold, nil
 		case errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound): // or deleted meanwhile
-			s.log.Warn("snapshot is not used, more of the journal is folded instead", "key", snapshot.Key, "error", err)
+			s.log.Warn("snapshot is unusable, folding more of the journal instead", "key", snapshot.Key, "error", err)
 		default:
 			return nil, err
 		}
@@ -51,7 +51,7 @@ func (s *Store) loadPart(ctx context.Context, snapshot Snapshot, keep func(id ui
 		return nil, fmt.Errorf("read %s: %w", snapshot.Key, err)
 	}
 	if fold.Sequence() != snapshot.Sequence {
-		return nil, fmt.Errorf("%w: its state is that at %d", ErrDamaged, fold.Sequence())
+		return nil, fmt.Errorf("%w: its state is at %d", ErrDamaged, fold.Sequence())
 	}
 	return fold, nil
 }

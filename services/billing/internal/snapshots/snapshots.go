@@ -99,7 +99,7 @@ func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string,
 			continue
 		}
 		if !usable(snapshot) {
-			s.log.Warn("snapshot of another version is not used", "key", snapshot.Key, "version", account.CodeVersion)
+			s.log.Warn("ignoring a snapshot of another version", "key", snapshot.Key, "version", account.CodeVersion)
 			continue
 		}
 		fold, err := s.load(ctx, snapshot)
@@ -107,7 +107,7 @@ func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string,
 		case err == nil:
 			return fold, snapshot.Key, nil
 		case errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound): // or deleted meanwhile
-			s.log.Warn("snapshot is not used, more of the journal is folded instead", "key", snapshot.Key, "error", err)
+			s.log.Warn("snapshot is unusable, folding more of the journal instead", "key", snapshot.Key, "error", err)
 		default:
 			return nil, "", err
 		}

@@ -169,7 +169,7 @@ func TestASessionIsEndedByItsAccountAlone(t *testing.T) {
 	u.see(t.Context(), session, seq, time.Now().Add(time.Minute).UnixMilli())
 	signIn(t, u, bob, "000000000bob of bob")
 	a, err := u.listSessions(t.Context(), 5)
-	if err != nil || len(a.Sessions) != mostSessions || string(a.Sessions[0].SessionHash) != used {
+	if err != nil || len(a.Sessions) != maxSessions || string(a.Sessions[0].SessionHash) != used {
 		t.Fatalf("%d sessions, %v", len(a.GetSessions()), err)
 	}
 	end := func(account uint64, prefix string) event.UserStatus {

@@ -90,7 +90,7 @@ func (u *Users) Erase(ctx context.Context, account event.AccountID) error {
 	if err := u.eraseSessions(ctx, account); err != nil {
 		return fmt.Errorf("delete sessions: %w", err)
 	}
-	for range mostTries {
+	for range maxTries {
 		at, err := u.store.Checkpoint(ctx, changes)
 		if err != nil {
 			return err

@@ -23,7 +23,7 @@ func (u *Users) setEmail(ctx context.Context, r *event.SetEmail) (*event.UserAns
 	if id == "" || len(r.Email) > event.MaxEmailBytes || r.IfHash == "" {
 		return nil, &rpc.Error{Code: "malformed", Message: "a change needs an email address and a password hash"}
 	}
-	for range mostTries {
+	for range maxTries {
 		at, err := u.store.Checkpoint(ctx, changes)
 		if err != nil {
 			return nil, err

@@ -25,11 +25,11 @@ const (
 )
 
 // errTaken ends a change of an export that has passed to somebody else.
-var errTaken = errors.New("the export is not the worker's")
+var errTaken = errors.New("the export belongs to another worker")
 
 // changeExport applies set to an account's export, again after a concurrent change; a nil result deletes it.
 func (u *Users) changeExport(ctx context.Context, id event.AccountID, set func(*event.Export) (*event.Export, error)) error {
-	for range mostTries {
+	for range maxTries {
 		at, err := u.store.Checkpoint(ctx, exports)
 		if err != nil {
 			return err

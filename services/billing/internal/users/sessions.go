@@ -18,8 +18,8 @@ import (
 const (
 	seenEvery     = time.Hour // precision of OpenSession.seen_ms
 	prefixBytes   = 12        // of a session's hash, which identify it to its account
-	mostSessions  = 100       // in a list
-	mostPages     = 10        // of views.MaxList sessions to choose from
+	maxSessions   = 100       // in a list
+	maxPages      = 10        // of views.MaxList sessions to choose from
 	endedFor      = 24 * time.Hour
 	describeBytes = 64 // of a session's agent and network
 
@@ -95,7 +95,7 @@ func (u *Users) see(ctx context.Context, s *event.OpenSession, seq uint64, now i
 		err = u.store.Commit(ctx, views.Batch{Puts: []views.Put{{Collection: sessions, Doc: doc}}})
 	}
 	if err != nil {
-		u.log.Debug("the use of a session is not noted", "error", err)
+		u.log.Debug("the use of a session could not be recorded", "error", err)
 	}
 }
 
@@ -108,7 +108,7 @@ func (u *Users) listSessions(ctx context.Context, id event.AccountID) (*event.Us
 	slices.SortStableFunc(valid, func(a, b *event.OpenSession) int {
 		return cmp.Or(cmp.Compare(b.SeenMs, a.SeenMs), cmp.Compare(b.ExpiresMs, a.ExpiresMs))
 	})
-	return &event.UserAnswer{Status: event.UserStatus_USER_OK, Sessions: valid[:min(len(valid), mostSessions)]}, nil
+	return &event.UserAnswer{Status: event.UserStatus_USER_OK, Sessions: valid[:min(len(valid), maxSessions)]}, nil
 }
 
 // endSession ends one session of an account. The answer is USER_NOT_FOUND if none has such a hash prefix, and USER_EXISTS if
@@ -158,7 +158,7 @@ func ofAccount(id event.AccountID, limit int) views.Query {
 // validSessions returns the unexpired sessions of the user's epoch. Above 10,000 some are omitted.
 func (u *Users) validSessions(ctx context.Context, id event.AccountID) (valid []*event.OpenSession, err error) {
 	query := ofAccount(id, views.MaxList)
-	for range mostPages {
+	for range maxPages {
 		page, last, err := u.sessionPage(ctx, id, query)
 		if err != nil {
 			return nil, err
@@ -197,7 +197,7 @@ func (u *Users) sessionPage(ctx context.Context, id event.AccountID, query views
 	return valid, last, nil
 }
 
-// kept moves a session to the user's new epoch; nil if there is none to keep.
+// kept moves a session to the user's new epoch, or returns nil.
 func (u *Users) kept(ctx context.Context, hash []byte, user *event.User, before uint64) (*views.Put, error) {
 	if len(hash) == 0 {
 		return nil, nil

@@ -30,8 +30,8 @@ const (
 
 	sweepEvery = time.Minute
 	sweepPage  = 500
-	mostUsers  = 200 // per page
-	mostTries  = 20  // of a change, with concurrent ones
+	maxUsers   = 200 // per page
+	maxTries   = 20  // of a change, with concurrent ones
 
 	keptChanges = 32 // ids of password and address changes by which a repeated call is recognized
 )
@@ -279,7 +279,7 @@ type update struct {
 
 func (u *Users) update(ctx context.Context, id event.AccountID, change update) (*event.UserAnswer, error) {
 	keep, set := change.keep, change.set
-	for range mostTries {
+	for range maxTries {
 		at, err := u.store.Checkpoint(ctx, changes)
 		if err != nil {
 			return nil, err
@@ -333,7 +333,7 @@ func userDoc(user *event.User) (views.Doc, error) {
 
 // list answers with a page of users, without their password hashes.
 func (u *Users) list(ctx context.Context, r *event.ListUsers) (*event.UserAnswer, error) {
-	limit := min(max(int(r.GetLimit()), 1), mostUsers)
+	limit := min(max(int(r.GetLimit()), 1), maxUsers)
 	query := views.Query{Index: byAccount, Limit: limit + 1}
 	if r.GetAfterAccount() != 0 {
 		// No id is larger, and an account has one user.
@@ -364,7 +364,7 @@ func (u *Users) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := u.Sweep(ctx); err != nil && ctx.Err() == nil {
-			u.log.Warn("expired sessions stay for now", "error", err)
+			u.log.Warn("expired sessions could not be deleted yet", "error", err)
 		}
 		select {
 		case <-tick.C:

@@ -93,7 +93,7 @@ func (p *poster) request(ctx context.Context, a *event.Alert, address *event.Web
 		if secret.UntilMs != 0 && secret.UntilMs <= now.UnixMilli() {
 			continue
 		}
-		raw, err := p.store.sealer.open(secret.Sealed, place(event.AccountID(address.Account), address.Webhook))
+		raw, err := p.store.sealer.open(secret.Sealed, addressID(event.AccountID(address.Account), address.Webhook))
 		if err != nil {
 			return nil, err
 		}

@@ -30,14 +30,14 @@ const (
 	sweepEvery = time.Hour
 	sweepPage  = 500
 
-	mostRunning    = 64 // concurrent attempts
-	mostPerHost    = 4
-	mostPerAccount = 8
-	scanPage       = 250
-	scanPages      = 4
-	putOff         = 5 * time.Second // delay of deliveries blocked by others to the same host or account
-	commitPuts     = 32              // the maximum of some MongoDB substitutes
-	commitTime     = 30 * time.Second
+	maxRunning    = 64 // concurrent attempts
+	maxPerHost    = 4
+	maxPerAccount = 8
+	scanPage      = 250
+	scanPages     = 4
+	putOff        = 5 * time.Second // delay of deliveries blocked by others to the same host or account
+	commitPuts    = 32              // the maximum of some MongoDB substitutes
+	commitTime    = 30 * time.Second
 
 	leaseStream = "billing_sender"
 	leaseID     = "sender"
@@ -91,7 +91,7 @@ func NewSender(store *Store, instance string, log *slog.Logger, m *telemetry.Met
 		sent: m.CounterVec(telemetry.Desc{
 			Service: "billing", Name: "webhook_attempts_total", Help: "Attempts to deliver to webhooks, by result.",
 		}, "result"),
-		running: map[string]string{}, hosts: map[string]int{}, accounts: map[uint64]int{}, results: make(chan result, mostRunning),
+		running: map[string]string{}, hosts: map[string]int{}, accounts: map[uint64]int{}, results: make(chan result, maxRunning),
 	}
 	for _, r := range []string{sentDelivered, sentFailed, sentGivenUp} {
 		s.sent.WithLabelValues(r) // visible from the start
@@ -109,13 +109,13 @@ const (
 // Run sends until ctx ends. Then it waits briefly for attempts in progress. It returns nil.
 func (s *Sender) Run(ctx context.Context) error {
 	if len(s.store.sealer.keys) == 0 {
-		s.log.Warn("nobody can make a webhook, and none is sent anything: QUIRE_SECRET is not set")
+		s.log.Warn("webhooks are disabled: QUIRE_SECRET is not set")
 	}
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	tick := time.NewTicker(s.poll)
 	defer tick.Stop()
-	retry := wait.Backoff{First: s.poll, Most: 30 * time.Second}
+	retry := wait.Backoff{Initial: s.poll, Max: 30 * time.Second}
 	var pause time.Time
 	for ctx.Err() == nil {
 		select {
@@ -129,7 +129,7 @@ func (s *Sender) Run(ctx context.Context) error {
 			continue
 		}
 		err := s.work(ctx, sending)
-		if s.noted(ctx, err); err != nil {
+		if s.logChange(ctx, err); err != nil {
 			pause = s.store.clock().Add(retry.Next())
 			continue
 		}
@@ -153,16 +153,16 @@ func (s *Sender) stop(cut context.CancelFunc) {
 		_, err = s.take(ctx, 0)
 	}
 	if err != nil {
-		s.log.Warn("deliveries to webhooks were not noted, and are repeated", "error", err)
+		s.log.Warn("deliveries to webhooks could not be recorded and will be repeated", "error", err)
 	}
 }
 
-func (s *Sender) noted(ctx context.Context, err error) {
+func (s *Sender) logChange(ctx context.Context, err error) {
 	switch {
 	case err != nil && !s.failing && ctx.Err() == nil:
 		s.log.Warn("webhooks wait for the read model", "error", err)
 	case err == nil && s.failing:
-		s.log.Info("webhooks go on")
+		s.log.Info("webhooks resume")
 	}
 	s.failing = err != nil
 }
@@ -175,7 +175,7 @@ func (s *Sender) work(ctx, sending context.Context) error {
 	if err := s.save(ctx); err != nil {
 		return err
 	}
-	if len(s.running) >= mostRunning {
+	if len(s.running) >= maxRunning {
 		return nil
 	}
 	now := s.store.clock()
@@ -273,7 +273,7 @@ func (s *Sender) startDue(ctx, sending context.Context) error {
 			return err
 		}
 		blocked, err := s.startPage(ctx, sending, docs)
-		if err != nil || len(docs) < scanPage || len(s.running) >= mostRunning {
+		if err != nil || len(docs) < scanPage || len(s.running) >= maxRunning {
 			return err
 		}
 		waiting = append(waiting, blocked...)
@@ -294,7 +294,7 @@ func (s *Sender) startDue(ctx, sending context.Context) error {
 // startPage starts the allowed attempts of a page, and returns the blocked deliveries.
 func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (blocked []*event.Delivery, err error) {
 	var list []*event.Delivery
-	var places []string
+	var ids []string
 	for _, doc := range docs {
 		if _, runs := s.running[doc.ID]; runs {
 			continue
@@ -304,9 +304,9 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 			return nil, err
 		}
 		list = append(list, d)
-		places = append(places, place(event.AccountID(d.Alert.Account), d.Webhook))
+		ids = append(ids, addressID(event.AccountID(d.Alert.Account), d.Webhook))
 	}
-	found, err := s.store.store.Load(ctx, addresses, places, views.Heads)
+	found, err := s.store.store.Load(ctx, addresses, ids, views.Heads)
 	if err != nil {
 		return nil, fmt.Errorf("load addresses of webhooks: %w", err)
 	}
@@ -317,12 +317,12 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 		}
 	}
 	for i, d := range list {
-		address := known[places[i]]
+		address := known[ids[i]]
 		host := hostOf(address)
 		switch {
-		case len(s.running) >= mostRunning:
+		case len(s.running) >= maxRunning:
 			return nil, nil
-		case s.hosts[host] >= mostPerHost, s.accounts[d.Alert.Account] >= mostPerAccount:
+		case s.hosts[host] >= maxPerHost, s.accounts[d.Alert.Account] >= maxPerAccount:
 			blocked = append(blocked, d)
 		default:
 			s.start(sending, d, address, host)
@@ -429,7 +429,7 @@ func (s *Sender) commit(ctx context.Context, puts []views.Put) error {
 		err := s.store.store.Commit(bounded, views.Batch{Puts: puts[:n]})
 		cancel()
 		if err != nil {
-			return fmt.Errorf("note deliveries: %w", err)
+			return fmt.Errorf("save deliveries: %w", err)
 		}
 		puts = puts[n:]
 	}

@@ -338,12 +338,12 @@ func TestASenderThatIsKilledLosesNone(t *testing.T) {
 		}
 		repeated += got[id] - len(hooks)
 	}
-	if repeated == 0 || repeated > mostRunning {
+	if repeated == 0 || repeated > maxRunning {
 		t.Errorf("%d were repeated", repeated)
 	}
 	// A projection that is repeated from before sends nothing again.
 	before := len(r.got())
-	docs, err := b.views.List(t.Context(), deliveries, views.Query{Index: byWebhook, Equal: []views.Value{views.String(place(alice, hooks[0]))}, Limit: 1})
+	docs, err := b.views.List(t.Context(), deliveries, views.Query{Index: byWebhook, Equal: []views.Value{views.String(addressID(alice, hooks[0]))}, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestASlowReceiverHoldsUpNobodyElse(t *testing.T) {
 	b.tell(hook)
 	b.send("one")
 	b.until(hook, "the other one is delivered", delivered)
-	if n := len(slow.got()); n > mostPerHost {
+	if n := len(slow.got()); n > maxPerHost {
 		t.Errorf("%d attempts at a time for one host", n)
 	}
 }
@@ -429,7 +429,7 @@ func TestBothSecretsSignForADay(t *testing.T) {
 	}
 	// More rotations than may sign at a time: the newest do.
 	var secrets []string
-	for i := range mostSecrets + 1 {
+	for i := range maxSecrets + 1 {
 		secrets = append(secrets, rotate(fmt.Sprint("more ", i)).Secret)
 	}
 	b.tell(hook)

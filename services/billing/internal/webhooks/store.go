@@ -19,17 +19,17 @@ import (
 
 const (
 	// changes is the stream whose checkpoint moves with each change of an address, so that no concurrent change is lost.
-	changes   = "billing_webhooks"
-	mostTries = 20
+	changes  = "billing_webhooks"
+	maxTries = 20
 
 	// overlap is how long the previous secret also signs after a rotation.
 	overlap = 24 * time.Hour
-	// mostSecrets is how many secrets of a webhook sign at a time. A newer one replaces the oldest.
-	mostSecrets = 5
+	// maxSecrets is how many secrets of a webhook sign at a time. A newer one replaces the oldest.
+	maxSecrets = 5
 	// replayed is how long a creation or rotation is replayed under its idempotency id, as commands are.
 	replayed = 24 * time.Hour
 
-	mostPage     = 100
+	maxPage      = 100
 	maxAlertID   = 64 // bytes of a requested id
 	secretPrefix = "whsec_"
 )
@@ -91,7 +91,7 @@ func (s *Store) create(ctx context.Context, account event.AccountID, r *event.Cr
 	if reason := checkURL(r.GetUrl(), s.allowPrivate); reason != "" {
 		return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_BAD_URL, Reason: reason}, nil
 	}
-	for try := range uint32(mostTries) {
+	for try := range uint32(maxTries) {
 		a := &event.WebhookAddress{
 			Account: uint64(account), Webhook: newID(account, r.GetChange(), try), Url: r.GetUrl(), Change: r.GetChange(), CreatedMs: s.now(),
 		}
@@ -118,7 +118,7 @@ func (s *Store) create(ctx context.Context, account event.AccountID, r *event.Cr
 			continue
 		}
 		first := before.Secrets[len(before.Secrets)-1]
-		secret, err := s.sealer.open(first.Sealed, place(account, before.Webhook))
+		secret, err := s.sealer.open(first.Sealed, addressID(account, before.Webhook))
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func newID(account event.AccountID, change []byte, try uint32) uint64 {
 func (s *Store) addSecret(a *event.WebhookAddress, change []byte) (text string, err error) {
 	secret := make([]byte, secretBytes)
 	rand.Read(secret)
-	sealed, err := s.sealer.seal(secret, place(event.AccountID(a.Account), a.Webhook))
+	sealed, err := s.sealer.seal(secret, addressID(event.AccountID(a.Account), a.Webhook))
 	if err != nil {
 		return "", err
 	}
@@ -153,7 +153,7 @@ func (s *Store) addSecret(a *event.WebhookAddress, change []byte) (text string, 
 		if old.UntilMs == 0 {
 			old.UntilMs = now + overlap.Milliseconds()
 		}
-		if old.UntilMs > now && len(list) < mostSecrets {
+		if old.UntilMs > now && len(list) < maxSecrets {
 			list = append(list, old)
 		}
 	}
@@ -175,14 +175,14 @@ func (s *Store) now() int64 { return s.clock().UnixMilli() }
 func (s *Store) addressDoc(a *event.WebhookAddress) (views.Doc, error) {
 	head, err := event.Encode(a)
 	account := event.AccountID(a.Account)
-	return views.Doc{ID: place(account, a.Webhook), Head: head, Keys: views.Keys{
+	return views.Doc{ID: addressID(account, a.Webhook), Head: head, Keys: views.Keys{
 		{Name: "account", Value: views.String(account.String())},
 		{Name: "partition", Value: views.Int(int64(event.AccountPartition(account, s.partitions)))},
 	}}, err
 }
 
 func (s *Store) load(ctx context.Context, account event.AccountID, webhook uint64) (*event.WebhookAddress, error) {
-	docs, err := s.store.Load(ctx, addresses, []string{place(account, webhook)}, views.Heads)
+	docs, err := s.store.Load(ctx, addresses, []string{addressID(account, webhook)}, views.Heads)
 	if err != nil || len(docs) == 0 {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func decodeAddress(doc views.Doc) (*event.WebhookAddress, error) {
 
 // change applies edit to an address, again after concurrent changes. It returns nil if the webhook does not exist.
 func (s *Store) change(ctx context.Context, account event.AccountID, webhook uint64, edit func(*event.WebhookAddress) error) (*event.WebhookAddress, error) {
-	for range mostTries {
+	for range maxTries {
 		at, err := s.store.Checkpoint(ctx, changes)
 		if err != nil {
 			return nil, err
@@ -251,7 +251,7 @@ func (s *Store) rotate(ctx context.Context, account event.AccountID, webhook uin
 			if len(change) == 0 || !bytes.Equal(made.Change, change) || made.CreatedMs+replayed.Milliseconds() <= s.now() {
 				continue
 			}
-			secret, err := s.sealer.open(made.Sealed, place(account, webhook))
+			secret, err := s.sealer.open(made.Sealed, addressID(account, webhook))
 			if err != nil {
 				return err
 			}
@@ -306,7 +306,7 @@ func (s *Store) find(ctx context.Context, account event.AccountID, webhook uint6
 
 // remove deletes an address, and all of its past and pending deliveries. Its webhook has already left the journal.
 func (s *Store) remove(ctx context.Context, account event.AccountID, webhook uint64) (*event.WebhookAnswer, error) {
-	return refusal(event.WebhookStatus_WEBHOOK_OK), s.deleteAll(ctx, place(account, webhook))
+	return refusal(event.WebhookStatus_WEBHOOK_OK), s.deleteAll(ctx, addressID(account, webhook))
 }
 
 func (s *Store) deleteAll(ctx context.Context, at string) error {
@@ -377,8 +377,8 @@ func Erase(ctx context.Context, store views.Store, account event.AccountID) erro
 
 // deliveries returns a page of a webhook's past and pending deliveries, newest first.
 func (s *Store) deliveries(ctx context.Context, account event.AccountID, webhook uint64, r *event.ListDeliveries) (*event.WebhookAnswer, error) {
-	limit := max(1, min(int(r.GetLimit()), mostPage))
-	query := views.Query{Index: byWebhook, Equal: []views.Value{views.String(place(account, webhook))}, Desc: true, Limit: limit + 1}
+	limit := max(1, min(int(r.GetLimit()), maxPage))
+	query := views.Query{Index: byWebhook, Equal: []views.Value{views.String(addressID(account, webhook))}, Desc: true, Limit: limit + 1}
 	if r.GetBefore() != "" {
 		query.After = []views.Value{views.String(r.GetBefore())}
 	}
@@ -488,7 +488,7 @@ func (s *Store) sealAgain(ctx context.Context) error {
 
 // reseal leaves a secret unchanged if no key opens it.
 func (s *Store) reseal(a *event.WebhookAddress) error {
-	at := place(event.AccountID(a.Account), a.Webhook)
+	at := addressID(event.AccountID(a.Account), a.Webhook)
 	for _, w := range a.Secrets {
 		secret, err := s.sealer.open(w.Sealed, at)
 		if err != nil {

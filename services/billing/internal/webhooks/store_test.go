@@ -87,7 +87,7 @@ func TestSecretsAreEncryptedAgainWithANewMaster(t *testing.T) {
 	b := newBench(t)
 	r := newReceiver(t, nil)
 	hook, secret := b.hook(r.URL)
-	docs, err := b.views.Load(t.Context(), addresses, []string{place(alice, hook)}, views.Full)
+	docs, err := b.views.Load(t.Context(), addresses, []string{addressID(alice, hook)}, views.Full)
 	if err != nil || len(docs) != 1 || strings.Contains(string(docs[0].Head), secret) || strings.Contains(string(docs[0].Head), secret[len(secretPrefix):]) {
 		t.Fatalf("the secret is in the read model: %v, %v", docs, err)
 	}
@@ -108,7 +108,7 @@ func TestSecretsAreEncryptedAgainWithANewMaster(t *testing.T) {
 	}
 	// A secret that no master opens can only be replaced.
 	b.Store = b.storeWith(Config{Partitions: 4, Secrets: [][]byte{[]byte("an unrelated master")}, AllowPrivate: true})
-	if _, err := b.sealer.open(docs[0].Head, place(alice, hook)); err == nil {
+	if _, err := b.sealer.open(docs[0].Head, addressID(alice, hook)); err == nil {
 		t.Error("opened")
 	}
 	b.ask(hook, &event.WebhookRequest{Action: &event.WebhookRequest_Rotate{Rotate: &event.RotateSecret{}}})

@@ -65,13 +65,13 @@ func Puts(sequence uint64, list []*event.Alert) (puts []views.Put, err error) {
 
 func expiry(a *event.Alert) int64 { return a.TimeMs + retention.Milliseconds() }
 
-// place is the id of a webhook's address, and the value of the key "webhook" of its deliveries.
-func place(account event.AccountID, webhook uint64) string {
+// addressID is the id of a webhook's address, and the value of the key "webhook" of its deliveries.
+func addressID(account event.AccountID, webhook uint64) string {
 	return account.String() + "." + alert.WebhookName(webhook)
 }
 
 func deliveryID(account event.AccountID, webhook uint64, alert string) string {
-	return place(account, webhook) + "." + alert
+	return addressID(account, webhook) + "." + alert
 }
 
 func deliveryDoc(d *event.Delivery, seq uint64) (views.Doc, error) {
@@ -81,7 +81,7 @@ func deliveryDoc(d *event.Delivery, seq uint64) (views.Doc, error) {
 	}
 	account := event.AccountID(d.Alert.Account)
 	keys := views.Keys{
-		{Name: "webhook", Value: views.String(place(account, d.Webhook))},
+		{Name: "webhook", Value: views.String(addressID(account, d.Webhook))},
 		{Name: "position", Value: views.String(d.Alert.Position)},
 		{Name: "expires", Value: views.Int(expiry(d.Alert))},
 	}

@@ -183,7 +183,7 @@ func (p *auditPart) add(a *event.QueryAnswer) {
 func (b *Bus) rollCall(ctx context.Context) (found replicas, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rollWait)
 	defer cancel()
-	err = b.repeat(ctx, wait.Backoff{First: rollFirst, Most: rollWait}, func(ctx context.Context) (bool, error) {
+	err = b.repeat(ctx, wait.Backoff{Initial: rollFirst, Max: rollWait}, func(ctx context.Context) (bool, error) {
 		answers, err := rpc.Gather(ctx, b.nc, event.InstancesSubject, nil)
 		if err == nil {
 			found, err = b.replicasOf(answers)

@@ -46,7 +46,7 @@ type Config struct {
 	QueryTimeout  time.Duration // for a query, an explain and a user request; 10 s
 	DrainTimeout  time.Duration // for pending work after Run's context ends; 10 s
 	ResendAfter   time.Duration // until an unanswered batch is published again; 1 s
-	Patience      time.Duration // for another item that a read's settlement can share a batch with; 20 ms
+	Linger        time.Duration // for another item that a read's settlement can share a batch with; 20 ms
 	RefusalTTL    time.Duration // lifetime of a cached final refusal, at most 1 s; 1 s
 	RefusalsFirst int           // refusals of a kind before one is cached; 8
 	MaxWaiting    int           // requests, and settlements, queued per journal; 32,768 each
@@ -68,7 +68,7 @@ func (c *Config) setDefaults() error {
 	c.QueryTimeout = cmp.Or(c.QueryTimeout, 10*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
 	c.ResendAfter = cmp.Or(c.ResendAfter, time.Second)
-	c.Patience = cmp.Or(c.Patience, 20*time.Millisecond)
+	c.Linger = cmp.Or(c.Linger, 20*time.Millisecond)
 	c.RefusalTTL = min(cmp.Or(c.RefusalTTL, maxRefusalTTL), maxRefusalTTL)
 	c.RefusalsFirst = cmp.Or(c.RefusalsFirst, 8)
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, 32768)
@@ -270,7 +270,7 @@ func (b *Bus) finish() {
 
 // flush waits until the server has the subscriptions, also across reconnections.
 func (b *Bus) flush(ctx context.Context) error {
-	err := b.repeat(ctx, wait.Backoff{First: time.Second, Most: time.Second}, func(ctx context.Context) (bool, error) {
+	err := b.repeat(ctx, wait.Backoff{Initial: time.Second, Max: time.Second}, func(ctx context.Context) (bool, error) {
 		err := b.nc.FlushWithContext(ctx)
 		return err == nil, err
 	})

@@ -61,7 +61,7 @@ type laneConfig[T, A any] struct {
 	gated bool
 	// queueBytes bounds the waiting items, in bytes as encoded.
 	queueBytes int
-	patience   time.Duration // of settlements that nobody waits for
+	linger     time.Duration // of settlements that nobody waits for
 	encode     func(number uint64, items []*item[T, A]) ([]byte, error)
 	size       func(value T) int
 	// orphan is called for a published item whose caller has gone. answer is nil if it is not known. orphan may
@@ -82,7 +82,7 @@ func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 		// The appender gives up before the items expire, so that callers learn that nothing was published.
 		MaxWait:   cfg.timeout / 5 * 4,
 		AckWait:   cfg.bus.cfg.ResendAfter,
-		Patience:  cfg.patience,
+		Linger:    cfg.linger,
 		DrainWait: cfg.bus.cfg.DrainTimeout,
 		Encode:    l.depart,
 		Size:      func(it *item[T, A]) int { return cfg.size(it.value) },

@@ -22,7 +22,7 @@ var errPartitions = errors.New("another number of partitions than the journals h
 // itself. It waits until an instance answers, or ctx ends. If the number differs from Config.Partitions the
 // error is errPartitions. It returns the id of the installation, empty from older versions of billing.
 func (b *Bus) CheckPartitions(ctx context.Context) (installation string, err error) {
-	err = b.repeat(ctx, wait.Backoff{First: partitionsAsk, Most: partitionsAsk}, func(ctx context.Context) (bool, error) {
+	err = b.repeat(ctx, wait.Backoff{Initial: partitionsAsk, Max: partitionsAsk}, func(ctx context.Context) (bool, error) {
 		data, err := rpc.Call(ctx, b.nc, event.InstancesSubject, nil)
 		if err != nil {
 			b.cfg.Logger.Warn("no billing instance has told the number of partitions yet", "cause", err)

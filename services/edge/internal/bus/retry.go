@@ -25,7 +25,7 @@ type retry struct {
 func (b *Bus) newRetry(started, silent time.Time) retry {
 	return retry{
 		refused: started.Add(b.cfg.ReadTimeout), silent: silent,
-		pause: wait.Backoff{First: 50 * time.Millisecond, Most: 400 * time.Millisecond},
+		pause: wait.Backoff{Initial: 50 * time.Millisecond, Max: 400 * time.Millisecond},
 	}
 }
 

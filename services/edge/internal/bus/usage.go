@@ -75,7 +75,7 @@ func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
 	u.lane, err = newLane(laneConfig[usage, Verdict]{
 		bus: b, kind: usageKind, subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
 		queueBytes: 1 << 30, // never reached: items are small and their number is bounded
-		patience:   b.cfg.Patience,
+		linger:     b.cfg.Linger,
 		encode: func(number uint64, items []*usageItem) ([]byte, error) {
 			return b.encodeUsage(source, number, items)
 		},
@@ -304,7 +304,7 @@ func (p *PendingVerdict) askAgain(ctx context.Context) (*Verdict, error) {
 	}
 	defer p.lane.bus.askers.leave(who)
 	until := p.lane.bus.elapsed() + heldWait
-	pause := wait.Backoff{First: heldFirst, Most: heldMost}
+	pause := wait.Backoff{Initial: heldFirst, Max: heldMost}
 	last := &p.item
 	for last.answer.Held {
 		d := pause.Next()
@@ -334,14 +334,14 @@ func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 	}
 }
 
-// Served settles an answered read that v admitted. The settlement joins the partition's next batch, waiting up to Patience
+// Served settles an answered read that v admitted. The settlement joins the partition's next batch, waiting up to Linger
 // for one, and is kept until the journal has it. Served blocks while too many settlements are queued. After Run's context
 // has ended it only logs: billing eventually counts an unsettled read as served.
 func (b *Bus) Served(a Admission, v *Verdict) {
 	u := b.usageOf(a.Account)
 	u.tokens <- struct{}{}
 	it := &usageItem{value: usage{Admission: a, result: event.Result_SERVED, at: v.at}, settlement: true, tokens: u.tokens}
-	if err := u.appender.AddPatient(it); err != nil {
+	if err := u.appender.AddLingering(it); err != nil {
 		u.end(it, appendFault(err))
 		b.cfg.Logger.Warn("settlement came too late", "request", a.RequestID.String(), "error", err)
 	}

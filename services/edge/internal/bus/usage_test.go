@@ -84,7 +84,7 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 func TestServedReadsRideWithTheNextAdmission(t *testing.T) {
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)
-	b := w.bus(t, func(c *Config) { c.Patience = time.Hour })
+	b := w.bus(t, func(c *Config) { c.Linger = time.Hour })
 	const requests = 20
 	for range requests {
 		a := admission(1)

@@ -93,7 +93,7 @@ func (c *command) audit(ctx context.Context) error {
 			p.Partition, verdict, p.Entries, p.LastSequence, p.LiveHash, p.ReplayHash)
 	}
 	if !*result.Match {
-		return errors.New("audit: what is charged is not what the journals say")
+		return errors.New("audit: charges differ from the journals")
 	}
 	fmt.Fprintln(c.stdout, "audit: everything matches")
 	return nil

@@ -48,7 +48,7 @@ func (c *command) listen() *cobra.Command {
 		Use: "listen --forward-to <url>", Short: "Forward an account's events to an address, as a webhook", Args: cli.None,
 		Long: `Forward an account's events to an address, as a webhook, and print them.
 
-A service on your own machine gets what it would get as a webhook. The account needs a webhook that is told of the events.`,
+A service on your own machine receives what it would receive as a webhook. The account needs a webhook subscribed to the events.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			service, err := client.New(key, client.WithBaseURL(base), client.WithUserAgent("quire-listen"))
 			if err != nil {
@@ -108,7 +108,7 @@ func (l *listener) run(ctx context.Context, secret string) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	fmt.Fprintf(l.stderr, "Events go to %s from now on, signed with %s\n", l.to, secret)
-	retry := wait.Backoff{First: time.Second, Most: 30 * time.Second}
+	retry := wait.Backoff{Initial: time.Second, Max: 30 * time.Second}
 	last := page.Last
 	for {
 		page, err = l.events(ctx, last)
@@ -120,7 +120,7 @@ func (l *listener) run(ctx context.Context, secret string) error {
 		}
 		if err != nil {
 			pause := retry.Next()
-			fmt.Fprintf(l.stderr, "%v; trying again in %s\n", err, pause.Round(time.Second))
+			fmt.Fprintf(l.stderr, "%v; retrying in %s\n", err, pause.Round(time.Second))
 			if !wait.For(ctx, pause) {
 				return ctx.Err()
 			}
@@ -159,7 +159,7 @@ func (l *listener) forward(ctx context.Context, e *client.Event) {
 	fmt.Fprintln(l.stdout, event.FormatTime(e.Timestamp.UnixMilli()), e.Type, e.ID, string(e.Data))
 	status, err := l.post(ctx, e)
 	if err != nil {
-		fmt.Fprintf(l.stderr, "%s was not taken: %v\n", e.ID, err)
+		fmt.Fprintf(l.stderr, "%s was not accepted: %v\n", e.ID, err)
 		return
 	}
 	fmt.Fprintf(l.stderr, "%s: %s\n", e.ID, status)

@@ -37,9 +37,9 @@ const Format = 1
 // Errors that Open's errors wrap.
 var (
 	ErrInUse   = errors.New("data folder is in use")
-	ErrNewer   = errors.New("data folder was made by a newer quire")
+	ErrNewer   = errors.New("data folder was created by a newer quire")
 	ErrDamaged = errors.New("data folder is damaged")
-	ErrSecret  = errors.New("the secret is not that of the data folder")
+	ErrSecret  = errors.New("the secret is not the data folder's")
 )
 
 const (
@@ -99,7 +99,7 @@ func (f *Folder) CheckUsed(path string) error {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	return fmt.Errorf("%w: %s is missing or empty, and was not before. Nothing was changed; restore the data folder from a backup",
+	return fmt.Errorf("%w: %s is missing or empty, unlike before. Nothing was changed; restore the data folder from a backup",
 		ErrDamaged, path)
 }
 
@@ -114,7 +114,7 @@ func Open(path string, opts Options) (*Folder, error) {
 	}
 	f := &Folder{Path: abs}
 	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return nil, fmt.Errorf("make data folder: %w", err)
+		return nil, fmt.Errorf("create data folder: %w", err)
 	}
 	// Refuse a folder of other files before creating a lock file in it.
 	made, err := f.readVersion()
@@ -348,7 +348,7 @@ func (f *Folder) checkUnmade() error {
 				return f.damaged("VERSION is missing, and %s is not empty", name)
 			}
 		default:
-			return fmt.Errorf("%s has no data of quire, but another file (%s): set another QUIRE_DATA", f.Path, name)
+			return fmt.Errorf("%s is not a data folder of quire: it contains %s; set another QUIRE_DATA", f.Path, name)
 		}
 	}
 	return nil
@@ -359,11 +359,11 @@ func (f *Folder) create(opts Options) error {
 	f.First = true
 	for _, part := range parts() {
 		if err := os.MkdirAll(filepath.Join(f.Path, part), 0o700); err != nil {
-			return fmt.Errorf("make data folder: %w", err)
+			return fmt.Errorf("create data folder: %w", err)
 		}
 	}
 	if err := os.Chmod(f.Path, 0o700); err != nil {
-		return fmt.Errorf("make data folder: %w", err)
+		return fmt.Errorf("create data folder: %w", err)
 	}
 	f.Secret = []byte(opts.Secret)
 	if opts.Secret == "" {
@@ -407,7 +407,7 @@ func (f *Folder) check(opts Options) error {
 			return f.replaceSecret()
 		}
 	}
-	return fmt.Errorf("%w: set QUIRE_SECRET to the one with which %s was used last, or name that one in QUIRE_SECRET_PREVIOUS; "+
+	return fmt.Errorf("%w: set QUIRE_SECRET to the secret last used with %s, or add that one to QUIRE_SECRET_PREVIOUS; "+
 		"without it no API key would be valid", ErrSecret, f.Path)
 }
 

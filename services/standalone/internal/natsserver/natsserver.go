@@ -89,7 +89,7 @@ func (s *Server) start(ctx context.Context) error {
 		DisableJetStreamBanner: true,
 	})
 	if err != nil {
-		return fmt.Errorf("make journal server: %w", err)
+		return fmt.Errorf("create journal server: %w", err)
 	}
 	ns.SetLoggerV2(logger{s.opts.Logger}, false, false, false)
 	ns.Start()
@@ -111,7 +111,7 @@ func (s *Server) start(ctx context.Context) error {
 
 func ready(ns *server.Server) error {
 	if !ns.ReadyForConnections(startTimeout) {
-		return errors.New("it takes no connections")
+		return errors.New("it accepts no connections")
 	}
 	return health(ns)
 }
@@ -128,7 +128,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := w.lasting(s.Health()); err != nil {
-			s.opts.Logger.Error("journal server can't store and is started again", "cause", err)
+			s.opts.Logger.Error("journal server can't write and is restarted", "cause", err)
 			s.recover(ctx)
 		}
 	}
@@ -156,14 +156,14 @@ func (w *watcher) lasting(err error) error {
 
 // recover restarts the server until that succeeds or ctx ends.
 func (s *Server) recover(ctx context.Context) {
-	retry := wait.Backoff{First: minRetry, Most: maxRetry}
+	retry := wait.Backoff{Initial: minRetry, Max: maxRetry}
 	for ctx.Err() == nil {
 		err := s.Restart(ctx)
 		if err == nil {
-			s.opts.Logger.Info("journal server stores again")
+			s.opts.Logger.Info("journal server writes again")
 			return
 		}
-		s.opts.Logger.Warn("journal server does not start yet", "cause", err)
+		s.opts.Logger.Warn("journal server does not start so far", "cause", err)
 		retry.Wait(ctx)
 	}
 }
@@ -176,7 +176,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	s.down()
 	if !s.opts.Plain {
 		if err := natsfiles.RewriteTails(s.opts.Folder, durable.Write); err != nil {
-			return fmt.Errorf("write the ends of the journals again: %w", err)
+			return fmt.Errorf("rewrite the ends of the journals: %w", err)
 		}
 	}
 	return s.start(ctx)
