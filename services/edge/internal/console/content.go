@@ -12,6 +12,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -24,44 +25,26 @@ const (
 	listedTags       = 3
 )
 
-// Kind is a kind of content: its words, paths and quota keys.
+// Kind is a kind of content in the console.
 type Kind struct {
-	Name, One string // "pastes", "paste"
-	Heading   string
-	Path      string // of its list
-	Page      string // prefix of an item's public page
-	Text      bool
-
-	Create, Update, Delete plan.QuotaKey
+	*kind.Kind
+	Heading string
+	Path    string // of its list
 }
 
-// Pastes are created through the developer API.
-func Pastes() *Kind {
-	return &Kind{
-		Name: "pastes", One: "paste", Heading: "Pastes", Path: PastesPath, Page: "/p/", Text: true,
-		Create: plan.PastesCreate, Update: plan.PastesUpdate, Delete: plan.PastesDelete,
-	}
-}
+// Pastes are the console's pastes.
+func Pastes() *Kind { return &Kind{kind.Pastes(), "Pastes", PastesPath} }
 
-// QuickPastes are created from terminals and the landing page.
-func QuickPastes() *Kind {
-	return &Kind{
-		Name: "quick pastes", One: "quick paste", Heading: "Quick pastes", Path: QuickPath, Page: "/q/", Text: true,
-		Create: plan.LiteCreate, Update: plan.LiteUpdate, Delete: plan.LiteDelete,
-	}
-}
+// QuickPastes are the console's quick pastes.
+func QuickPastes() *Kind { return &Kind{kind.QuickPastes(), "Quick pastes", QuickPath} }
 
-// Files are of any type and can't be edited.
-func Files() *Kind {
-	return &Kind{
-		Name: "files", One: "file", Heading: "Files", Path: FilesPath, Page: "/f/", Create: plan.FilesUpload, Delete: plan.FilesDelete,
-	}
-}
+// Files are the console's files.
+func Files() *Kind { return &Kind{kind.Files(), "Files", FilesPath} }
 
 // Tabs lead to the lists of the three kinds.
 func (k *Kind) Tabs() (out []pages.Link) {
-	for _, kind := range []*Kind{Pastes(), QuickPastes(), Files()} {
-		out = append(out, pages.Link{Name: kind.Heading, Path: kind.Path, Current: kind.Path == k.Path})
+	for _, tab := range []*Kind{Pastes(), QuickPastes(), Files()} {
+		out = append(out, pages.Link{Name: tab.Heading, Path: tab.Path, Current: tab.Path == k.Path})
 	}
 	return out
 }
@@ -239,23 +222,17 @@ func (m *Meter) Says() string {
 
 // counted names what a quota key counts.
 func counted(key plan.QuotaKey) string {
-	switch key {
-	case plan.PastesCreate:
-		return "pastes"
-	case plan.PastesUpdate:
-		return "paste edits"
-	case plan.PastesDelete:
-		return "paste deletions"
-	case plan.LiteCreate:
-		return "quick pastes"
-	case plan.LiteUpdate:
-		return "quick paste edits"
-	case plan.LiteDelete:
-		return "quick paste deletions"
-	case plan.FilesUpload:
-		return "uploads"
-	case plan.FilesDelete:
-		return "file deletions"
+	for _, k := range kind.All() {
+		switch key {
+		case plan.FilesUpload:
+			return "uploads"
+		case k.Create:
+			return k.Name
+		case k.Update:
+			return k.One + " edits"
+		case k.Delete:
+			return k.One + " deletions"
+		}
 	}
 	return "requests of " + key.String()
 }

@@ -10,6 +10,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/kind"
 )
 
 // Draft is the input of the landing page's form.
@@ -133,7 +134,7 @@ func (l *Landing) Plans() *plans {
 		}
 	}
 	for _, key := range plan.QuotaKeys() {
-		row := planRow{Key: key.String(), About: aboutKey(key)}
+		row := planRow{Key: key.String(), About: AboutKey(key)}
 		for _, t := range tiers {
 			row.Cells = append(row.Cells, planCellOf(t, key))
 		}
@@ -176,34 +177,25 @@ func numberText(n int64) string {
 	return text
 }
 
-func aboutKey(key plan.QuotaKey) string {
-	switch key {
-	case plan.PastesCreate:
-		return "Create a paste"
-	case plan.PastesGet:
-		return "Read a paste"
-	case plan.PastesUpdate:
-		return "Edit a paste"
-	case plan.PastesDelete:
-		return "Delete a paste"
-	case plan.FilesUpload:
-		return "Upload a file"
-	case plan.FilesGet:
-		return "Read a file"
-	case plan.FilesDelete:
-		return "Delete a file"
-	case plan.LiteCreate:
-		return "Create a quick paste"
-	case plan.LiteGet:
-		return "Read a quick paste"
-	case plan.LiteUpdate:
-		return "Edit a quick paste"
-	case plan.LiteDelete:
-		return "Delete a quick paste"
-	case plan.LiteList:
-		return "List quick pastes"
-	case plan.FilesList:
-		return "List files"
+// AboutKey describes what a quota key counts.
+func AboutKey(key plan.QuotaKey) string {
+	for _, k := range kind.All() {
+		switch key {
+		case plan.KeyUnspecified:
+			return ""
+		case plan.FilesUpload:
+			return "Upload a file"
+		case k.Create:
+			return "Create a " + k.One
+		case k.Read:
+			return "Read a " + k.One
+		case k.Update:
+			return "Edit a " + k.One
+		case k.Delete:
+			return "Delete a " + k.One
+		case k.List:
+			return "List " + k.Name
+		}
 	}
 	return ""
 }

@@ -4,8 +4,6 @@ import (
 	"html/template"
 	"strconv"
 	"time"
-
-	"quire.dev/pkg/plan"
 )
 
 // Functions are the template functions shared with other packages.
@@ -35,6 +33,3 @@ func counted(n int, unit string) string {
 	}
 	return strconv.Itoa(n) + " " + unit + "s"
 }
-
-// AboutKey describes what a quota key counts.
-func AboutKey(key plan.QuotaKey) string { return aboutKey(key) }
