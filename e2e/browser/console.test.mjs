@@ -248,7 +248,7 @@ site.test('a spending cap is set, seen and taken away', async ({ page, open, sig
   const { spendingCap } = await own('GET', '/api/users/user/keys')
   assert.deepEqual([spendingCap.amount, spendingCap.period], ['2.500000', 'day'])
   await open('/console')
-  await page.getByText('0.000000 of 2.500000 a day').waitFor()
+  await page.getByText('0.000000 of 2.500000 per day').waitFor()
   await open('/console/keys')
   await capSpending(page, '')
   assert.equal((await own('GET', '/api/users/user/keys')).spendingCap, null)

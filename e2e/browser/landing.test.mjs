@@ -14,7 +14,7 @@ for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [true, 'dark
     await page.getByLabel('Language').selectOption({ label: 'Bash' })
     await page.getByRole('button', { name: 'Create paste' }).click()
     await page.getByRole('heading', { name: 'Paste created' }).waitFor()
-    await page.getByText('you can make 2 more').waitFor()
+    await page.getByText('2 anonymous pastes left today').waitFor()
     const link = page.locator('#address')
     const address = await link.innerText()
     assert.match(address, new RegExp(`^${site.url}/q/[0-9A-Za-z]{12}$`))
@@ -116,7 +116,7 @@ site.test("another site's form cannot use up its visitors' allowance", async ({ 
     await page.waitForLoadState()
   }
   await open('/')
-  await page.getByText('3 of 3 left').waitFor()
+  await page.getByText('3 of 3 anonymous pastes left').waitFor()
 })
 
 site.test('the lines for a terminal name this host, and are copied with a click', async ({ page, open, context }) => {
