@@ -218,7 +218,7 @@ class Transfer {
         opened.attempt.end()
       }
     }
-    if (hash.hex() !== sha256) throw new ChecksumError(`the bytes of ${name} that have arrived are not those of the service`)
+    if (hash.hex() !== sha256) throw new ChecksumError(`the bytes of ${name} do not match the checksum of the service`)
   }
 
   /** Requests the bytes from an offset, and waits for the first. */

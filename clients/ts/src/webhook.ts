@@ -33,7 +33,7 @@ export async function verifyWebhook<T = WebhookEvent>(
   const keys = await Promise.all([secret].flat().map(keyOf))
   const age = Math.abs(Date.now() / 1000 - Number(timestamp))
   if (!id || !/^\d{1,15}$/.test(timestamp) || !(age <= (options.toleranceSeconds ?? defaultTolerance))) {
-    throw new WebhookSignatureError('the webhook has no id, or its time is not that of now')
+    throw new WebhookSignatureError('the webhook has no id, or its timestamp is out of tolerance')
   }
   const payload = typeof body === 'string' ? new TextEncoder().encode(body) : body
   const signed = concat(new TextEncoder().encode(`${id}.${timestamp}.`), payload)
