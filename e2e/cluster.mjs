@@ -15,7 +15,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const startLimit = 180_000
 const stopLimit = 300_000
 
-/** Starts a load balancer. Each request goes to the next of the edges, by a connection of its own. */
+/** Starts a load balancer. Each request goes to the next edge, on a separate connection. */
 async function balance(edges) {
   // Of these, a connection on each side has its own.
   const ofConnection = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade'])
@@ -78,7 +78,7 @@ const cluster = start(dir, {
 let failed = true
 try {
   edges.push(...await within(startLimit, cluster.listens, 'the cluster listens'))
-  // Each edge alone, at the host of the load balancer: cookies are those of a host, on all its ports.
+  // Each edge alone, at the host of the load balancer: cookies belong to a host, on all its ports.
   const alone = await Promise.all(edges.map((edge) => balance([edge])))
   servers.push(...alone.map((one) => one.server))
   const tests = spawn(process.execPath, ['--test', '--test-reporter=spec', ...process.argv.slice(2)], {

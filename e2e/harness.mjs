@@ -1,4 +1,4 @@
-// A quire of its own for each test file, and pages in Debian's chromium that fail their test when something happens that
+// A separate quire for each test file, and pages in Debian's chromium that fail their test when something happens that
 // no page of ours may do: an error on the console, a violation of the page's policy, a dialog, a request to another host.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -25,7 +25,7 @@ function nextSource() {
   return `10.${process.pid % 250}.${sources >> 8}.${sources & 255}`
 }
 
-/** One process of quire with a data folder of its own. */
+/** One process of quire with its own data folder. */
 export class Quire {
   /** Starts quire and waits until it listens. */
   static async start(settings = {}) {
@@ -81,8 +81,8 @@ export class Quire {
   }
 
   /**
-   * Starts quire again on its data, with a clock that is so many milliseconds ahead of that of the machine. Its url is another one
-   * then; a browser keeps its sessions, since cookies are those of a host on all its ports.
+   * Restarts quire on its data, with a clock that is so many milliseconds ahead of the machine's. Its url changes; a browser keeps its
+   * sessions, since cookies belong to a host on all its ports.
    */
   async travel(ms) {
     await this.end()
@@ -106,8 +106,8 @@ export class Quire {
 }
 
 /**
- * The cluster of `make e2e-cluster`, which all test files share. Its url is that of a load balancer, which gives each request to the
- * next edge; urls are those of the edges. Its settings are those of cluster.mjs, whatever a test file asks for.
+ * The cluster of `make e2e-cluster`, which all test files share. Its url is a load balancer, which sends each request to the next edge;
+ * urls are the edges. Its settings are in cluster.mjs, whatever a test file asks for.
  */
 class Cluster {
   constructor(urls) {
@@ -121,7 +121,7 @@ class Cluster {
   stop() {} // cluster.mjs does
 }
 
-/** A client of the API. Each has a source address of its own. */
+/** A client of the API. Each has a separate source address. */
 export class Api {
   constructor(url, key) {
     this.url = url
@@ -258,7 +258,7 @@ class Site {
   }
 
   /**
-   * Registers a test with a page of its own.
+   * Registers a test with its own page.
    *
    * options: scheme ('light' or 'dark'), screen (a name in screens), script (false turns scripts off), timezone,
    * session (the cookie of a session, as user().session() returns it), allow (patterns of faults that the test expects: each must happen), and Playwright's own for a context in `context`.
@@ -367,7 +367,7 @@ class Visit {
   }
 
   /**
-   * Gives the visitor a session of a new account. The answer is that of Api.user with own(method, path, json), which calls the API
+   * Gives the visitor a session of a new account. Returns the result of Api.user with own(method, path, json), which calls the API
    * with that session.
    */
   async signedIn(tier = 'pro') {
@@ -408,7 +408,7 @@ class Visit {
       if (page.isClosed()) continue
       await page.waitForLoadState('load')
       // Two frames: what the page's scripts started has reached us by then.
-      // In a sandbox, as that of raw content, there are none.
+      // A sandbox, as for raw content, has none.
       if (this.options.script !== false && await page.evaluate(() => self.origin) !== 'null') {
         await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
       }

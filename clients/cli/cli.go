@@ -22,13 +22,13 @@ import (
 	"quire.dev/cli/internal/terminal"
 )
 
-// Streams is what a program is given by its caller.
+// Streams are the program's standard streams and environment.
 type Streams struct {
 	In, Out, Err *os.File
 	Environ      []string // in the form of os.Environ
 }
 
-// app is what the commands below paste share. It serves one run of the program.
+// app is the state shared by the commands under paste, for one run of the program.
 type app struct {
 	term    *terminal.Terminal
 	version string
@@ -38,12 +38,12 @@ type app struct {
 	json, quiet  bool
 }
 
-// Main runs the program that has the client's commands alone, and gives its exit status.
+// Main runs the client-only program and returns its exit status.
 func Main(ctx context.Context, streams Streams, version string, args []string) int {
 	root := &cobra.Command{
 		Use:   "quire",
-		Short: "Make, read and share pastes and files",
-		Long: `Make, read and share pastes and files of a Quire server.
+		Short: "Create, read and share pastes and files",
+		Long: `Create, read and share pastes and files of a Quire server.
 
 This program has the commands of users. The server's program has them too, and its own beside them.`,
 	}
@@ -57,18 +57,18 @@ This program has the commands of users. The server's program has them too, and i
 	return Report(ctx, streams, ran, err)
 }
 
-// Paste is the command `paste` with all below it.
+// Paste is the command `paste` with its subcommands.
 func Paste(streams Streams, version string) *cobra.Command {
 	a := &app{term: terminal.New(streams.In, streams.Out, streams.Err, streams.Environ), version: version}
 	paste := &cobra.Command{
 		Use:   "paste",
-		Short: "Make, read and share pastes and files",
-		Long: `Make, read and share pastes and files.
+		Short: "Create, read and share pastes and files",
+		Long: `Create, read and share pastes and files.
 
-Results go to standard output: of a creation that is the address alone. All else goes to standard error.
+Results go to standard output, such as the URL of a new paste. Everything else goes to standard error.
 
-The API key and the address of the service are those of QUIRE_API_KEY and QUIRE_URL, else of the profile that "quire paste
-login" has made. Without a key quick pastes can be made.`,
+The API key and the URL of the service come from QUIRE_API_KEY and QUIRE_URL, or else from the profile of "quire paste login".
+Without a key you can create quick pastes.`,
 		Example: `  quire paste login
   quire paste create main.go
   make 2>&1 | quire paste create --title "make on my machine" --expires 7d
@@ -78,10 +78,10 @@ login" has made. Without a key quick pastes can be made.`,
 		Annotations: map[string]string{annotation: ""},
 	}
 	flags := paste.PersistentFlags()
-	flags.StringVar(&a.url, "url", "", "address of the service, such as https://paste.example")
-	flags.StringVar(&a.profile, "profile", "", "name of the profile, in place of the current one")
-	flags.BoolVar(&a.json, "json", false, "print JSON, one object a line, also of an error")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print results and errors alone")
+	flags.StringVar(&a.url, "url", "", "URL of the service, such as https://paste.example")
+	flags.StringVar(&a.profile, "profile", "", "profile to use instead of the current one")
+	flags.BoolVar(&a.json, "json", false, "print JSON, one object per line, also for errors")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print only results and errors")
 	paste.AddCommand(
 		a.create(), a.get(), a.edit(), a.list(), a.remove(), a.versions(),
 		a.upload(), a.download(), a.open(),
@@ -137,7 +137,7 @@ func Help(topics map[string]func() error) *cobra.Command {
 				for _, name := range names {
 					hint += ", and quire help " + name + " shows all " + name
 				}
-				return Usage("there is no command %q; %s", strings.Join(args, " "), hint)
+				return Usage("unknown command %q; %s", strings.Join(args, " "), hint)
 			}
 			return at.Help()
 		},
@@ -175,20 +175,20 @@ func prepareGroups(cmd *cobra.Command) {
 	}
 }
 
-// unknown is the error of a command that cmd does not have.
+// unknown is the error for an unknown subcommand of cmd.
 func unknown(cmd *cobra.Command, name string) error {
 	hint := ""
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean %s?", near[0])
 	}
-	return Usage("there is no command %q%s; %s --help lists them", strings.TrimPrefix(cmd.CommandPath()+" ", cmd.Root().Name()+" ")+name, hint, cmd.CommandPath())
+	return Usage("unknown command %q%s; run %s --help", strings.TrimPrefix(cmd.CommandPath()+" ", cmd.Root().Name()+" ")+name, hint, cmd.CommandPath())
 }
 
-// None refuses arguments.
+// None accepts no arguments.
 func None(cmd *cobra.Command, args []string) error { return Exactly(0)(cmd, args) }
 
-// Exactly takes n arguments.
+// Exactly accepts n arguments.
 func Exactly(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == n {
@@ -198,7 +198,7 @@ func Exactly(n int) cobra.PositionalArgs {
 	}
 }
 
-// atLeastOne takes one argument or more.
+// atLeastOne accepts one argument or more.
 func atLeastOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return nil
@@ -206,7 +206,7 @@ func atLeastOne(cmd *cobra.Command, args []string) error {
 	return Usage("%s takes at least 1 argument; quire help %s shows its arguments", cmd.Name(), below(cmd))
 }
 
-// atMostOne takes one argument or none.
+// atMostOne accepts one argument or none.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) <= 1 {
 		return nil
@@ -214,7 +214,7 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 	return Usage("%s takes 1 argument at most, not %d; quire help %s shows its arguments", cmd.Name(), len(args), below(cmd))
 }
 
-// below is the name of a command without that of the program.
+// below is the name of a command without the program's name.
 func below(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
@@ -230,8 +230,8 @@ func count(n int, noun string) string {
 func manual(out *os.File) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man <folder>",
-		Short: "Write the manual pages into a folder",
-		Long:  "Write the manual pages of all commands into a folder, such as ~/.local/share/man/man1.",
+		Short: "Write the manual pages to a folder",
+		Long:  "Write the manual pages of all commands to a folder, such as ~/.local/share/man/man1.",
 		Args:  Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			const readableFolder = 0o755
@@ -252,7 +252,7 @@ func manual(out *os.File) *cobra.Command {
 	}
 }
 
-// store has the profiles, in the folder of the user's settings.
+// store opens the profiles in the user's configuration folder.
 func (a *app) store() (*profile.Store, error) {
 	folder := a.term.Env("XDG_CONFIG_HOME")
 	switch {
@@ -262,12 +262,12 @@ func (a *app) store() (*profile.Store, error) {
 	case a.term.Env("HOME") != "":
 		folder = filepath.Join(a.term.Env("HOME"), ".config")
 	default:
-		return nil, errors.New("there is no folder for the profiles: set HOME or XDG_CONFIG_HOME, or use QUIRE_API_KEY and QUIRE_URL")
+		return nil, errors.New("no folder for profiles: set HOME or XDG_CONFIG_HOME, or use QUIRE_API_KEY and QUIRE_URL")
 	}
 	return profile.Open(filepath.Join(folder, "quire"), profile.System(a.term.Env)), nil
 }
 
-// note tells the user something on standard error, unless they want results alone.
+// note prints a line on standard error, unless --quiet is set.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintf(a.term.Err, format+"\n", args...)

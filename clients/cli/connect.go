@@ -16,14 +16,14 @@ import (
 	"quire.dev/client"
 )
 
-// account is the service that a command speaks to, and as whom.
+// account is the service and API key that a command uses.
 type account struct {
 	url, key string
 	profile  string // that the key is of; empty: of none
 }
 
-// account finds out the service and the key: flags win over variables, and these over the profile. The key of a profile is
-// for its service alone.
+// account finds the service and the key: flags override variables, which override the profile. A profile's key is only for its
+// service.
 func (a *app) account() (account, error) {
 	found := account{url: a.url, key: a.term.Env("QUIRE_API_KEY")}
 	if found.url == "" {
@@ -55,7 +55,7 @@ func (a *app) account() (account, error) {
 	kept, ok := profiles[name]
 	switch {
 	case !ok && named:
-		return found, Usage("there is no profile %q; quire paste profiles lists them", name)
+		return found, Usage("no profile %q; run quire paste profiles", name)
 	case !ok:
 		found.url = orDefault(found.url)
 		return found, nil
@@ -63,7 +63,7 @@ func (a *app) account() (account, error) {
 		if named {
 			return found, Usage("the profile %q is for %s, not for %s", name, kept.URL, found.url)
 		}
-		return found, nil // the key stays at home
+		return found, nil // never send the key elsewhere
 	}
 	if found.url == "" {
 		found.url = kept.URL
@@ -83,7 +83,7 @@ func orDefault(address string) string {
 	return address
 }
 
-// sameService tells whether two addresses are of one service.
+// sameService tells whether two URLs are of one service.
 func sameService(a, b string) bool {
 	clean := func(s string) string {
 		u, err := url.Parse(s)
@@ -96,7 +96,7 @@ func sameService(a, b string) bool {
 	return clean(a) == clean(b)
 }
 
-// connect makes the client of a command.
+// connect returns the client of a command.
 func (a *app) connect() (*client.Client, account, error) {
 	as, err := a.account()
 	if err != nil {
@@ -114,7 +114,7 @@ func (a *app) clientOf(as account) (*client.Client, error) {
 	return c, nil
 }
 
-// reached explains an error of a connection by the address that was tried.
+// reached adds the URL to a connection error.
 func reached(as account, err error) error {
 	if err == nil || Status(context.Background(), err) != ExitUnavailable || errors.As(err, new(*client.APIError)) {
 		return err
@@ -122,13 +122,13 @@ func reached(as account, err error) error {
 	return &unreachedError{as.url, err}
 }
 
-// unreachedError: no server answers at an address.
+// unreachedError: no server answers at a URL.
 type unreachedError struct {
 	address string
 	cause   error
 }
 
-// Error implements error. It leaves the request out, which says nothing to a user.
+// Error implements error. It omits the request, which means nothing to a user.
 func (e *unreachedError) Error() string {
 	cause := e.cause
 	var dial *net.OpError

@@ -19,7 +19,7 @@ import (
 	"quire.dev/client"
 )
 
-// Sizes of content that the service takes, in bytes: docs/api.md, Limits.
+// Maximum sizes of content in bytes: docs/api.md, Limits.
 const (
 	largestPaste = 4 << 20
 	largestQuick = 256 << 10
@@ -41,12 +41,12 @@ func (a *app) create() *cobra.Command {
 	c := &creation{app: a}
 	cmd := &cobra.Command{
 		Use:   "create [flags] [file…|-]",
-		Short: "Make a paste of each file, or of standard input",
-		Long: `Make a paste of each file, or of standard input, and print its address.
+		Short: "Create a paste from each file, or from standard input",
+		Long: `Create a paste from each file, or from standard input, and print its URL.
 
-Which kind it is: a paste, which may have 4 MB and is counted as pastes.create. Without an API key, or where the plan has no
-pastes, it is a quick paste, which may have 256 KB and is counted as pasteLite.create. --quick makes a quick paste in any
-case, --quick=false never makes one. --dry-run says what would be made and who pays, and makes nothing.`,
+With an API key it creates a paste of up to 4 MB, counted as pastes.create. Without a key, or if the plan has no pastes, it
+creates a quick paste of up to 256 KB, counted as pasteLite.create. --quick always creates a quick paste, --quick=false never.
+--dry-run shows what would be created and how it would be billed.`,
 		Example: `  quire paste create main.go
   quire paste create --lines 10-20 main.go
   dmesg | quire paste create --title dmesg --expires 1d --copy
@@ -58,12 +58,12 @@ case, --quick=false never makes one. --dry-run says what would be made and who p
 	}
 	c.fields.add(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&c.quick, "quick", false, "make a quick paste; --quick=false: make none")
+	flags.BoolVar(&c.quick, "quick", false, "create a quick paste; --quick=false never creates one")
 	flags.StringVar(&c.lines, "lines", "", "only these lines of the file, such as 10-20, 10 or 10-")
-	flags.BoolVar(&c.copy, "copy", false, "put the address on the clipboard, also through ssh (OSC 52)")
-	flags.BoolVar(&c.qr, "qr", false, "show the address as a QR code")
+	flags.BoolVar(&c.copy, "copy", false, "copy the URL to the clipboard, also over ssh (OSC 52)")
+	flags.BoolVar(&c.qr, "qr", false, "show the URL as a QR code")
 	flags.BoolVar(&c.browse, "open", false, "open the page in the browser")
-	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be made and who pays, and make nothing")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "show what would be created and billed, without doing it")
 	return cmd
 }
 
@@ -105,10 +105,10 @@ func (c *creation) run(ctx context.Context, files []string) error {
 	return nil
 }
 
-// check finds mistakes in the flags.
+// check validates the flags.
 func (c *creation) check(files []string) error {
 	if len(files) > 1 && (c.lines != "" || c.title != "") {
-		return Usage("--lines and --title are for one file, and there are %d", len(files))
+		return Usage("--lines and --title accept one file, not %d", len(files))
 	}
 	if c.lines != "" {
 		if _, _, err := parseLines(c.lines); err != nil {
@@ -121,7 +121,7 @@ func (c *creation) check(files []string) error {
 	return checkVisibility(c.visibility)
 }
 
-// draft reads a file and makes a paste of it.
+// draft reads a file into a paste.
 func (c *creation) draft(ctx context.Context, file string) (client.NewPaste, error) {
 	var p client.NewPaste
 	content, err := c.read(ctx, file)
@@ -165,7 +165,7 @@ func (c *creation) draft(ctx context.Context, file string) (client.NewPaste, err
 // read reads a file that may be made a paste.
 func (c *creation) read(ctx context.Context, file string) (string, error) {
 	if file == "-" {
-		return c.readInput(ctx, "Type the text. Ctrl-D at the start of a line ends it.")
+		return c.readInput(ctx, "Type the text, then press Ctrl-D on an empty line.")
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -175,7 +175,7 @@ func (c *creation) read(ctx context.Context, file string) (string, error) {
 	return readText(f)
 }
 
-// readInput reads standard input. A person at a terminal is told what to do.
+// readInput reads standard input, with an invitation on a terminal.
 func (a *app) readInput(ctx context.Context, invitation string) (string, error) {
 	if a.term.Interactive() {
 		a.note("%s", invitation)
@@ -196,7 +196,7 @@ func readText(f *os.File) (string, error) {
 	return string(content), nil
 }
 
-// checkContent refuses what no paste can be, before it is sent.
+// checkContent refuses invalid content before it is sent.
 func checkContent(name, content string) error {
 	if name == "-" {
 		name = "standard input"
@@ -205,14 +205,14 @@ func checkContent(name, content string) error {
 	case content == "":
 		return Usage("%s is empty", name)
 	case !utf8.ValidString(content):
-		return Usage("%s is no text in UTF-8; quire paste upload takes any file", name)
+		return Usage("%s is not UTF-8 text; use quire paste upload", name)
 	case len(content) > largestPaste:
-		return Usage("%s has %s, and a paste %s at most; quire paste upload takes files up to 50 MB", name, size(len(content)), size(largestPaste))
+		return Usage("%s has %s, and a paste at most %s; use quire paste upload for files up to 50 MB", name, size(len(content)), size(largestPaste))
 	}
 	return nil
 }
 
-// make makes the paste and prints it.
+// make creates the paste and prints it.
 func (c *creation) make(ctx context.Context, p client.NewPaste) error {
 	k := kindPaste
 	if c.quick || !c.chosen && c.as.key == "" {
@@ -222,7 +222,7 @@ func (c *creation) make(ctx context.Context, p client.NewPaste) error {
 	if noPlan := new(client.PlanUpgradeRequired); errors.As(err, &noPlan) && k == kindPaste && !c.chosen {
 		// The refusal has cost nothing.
 		if len(p.Content) > largestQuick {
-			return fmt.Errorf("it has %s, and a quick paste %s at most: %w", size(len(p.Content)), size(largestQuick), err)
+			return fmt.Errorf("it has %s, and a quick paste at most %s: %w", size(len(p.Content)), size(largestQuick), err)
 		}
 		k = kindQuick
 		made, err = k.texts(c.client).Create(ctx, p)
@@ -259,17 +259,17 @@ func (c *creation) show(k kind, p client.NewPaste, made *client.CreatedPaste) er
 	if err != nil {
 		return err
 	}
-	c.note("%s", sentences(fmt.Sprintf("Made a %s of %s.", k.name(), size(len(p.Content))), expiry(made.ExpiresAt), charge(made.Meta)))
+	c.note("%s", sentences(fmt.Sprintf("Created a %s of %s.", k.name(), size(len(p.Content))), expiry(made.ExpiresAt), charge(made.Meta)))
 	if made.ManageToken != "" && !c.json {
 		// Nothing else can change or delete it, so that --quiet does not hide it.
-		fmt.Fprintf(c.term.Err, "Management token, shown only this once: %s\n", made.ManageToken)
+		fmt.Fprintf(c.term.Err, "Management token, shown only once: %s\n", made.ManageToken)
 	}
 	c.present(made.URL)
 	return nil
 }
 
-// present does with an address what the flags say. What fails here is told, and changes no exit status: the paste is made, and
-// who makes it again pays again.
+// present copies, shows or opens a URL according to the flags. Failures are reported but don't change the exit status, since the
+// paste exists, and a second attempt would be charged again.
 func (c *creation) present(address string) {
 	var errs []error
 	if c.qr {
@@ -297,17 +297,17 @@ type foreseenJSON struct {
 	Kind         kind   `json:"kind"`
 	Size         int    `json:"size"`
 	QuotaKey     string `json:"quotaKey"`
-	Remaining    *int64 `json:"remaining"`    // null where nobody knows, without a key
-	ChargeSource string `json:"chargeSource"` // none where it would be refused
+	Remaining    *int64 `json:"remaining"`    // null without a key: unknown
+	ChargeSource string `json:"chargeSource"` // none if it would be refused
 }
 
-// foresee says what would be made and who pays. Nothing is charged for that.
+// foresee shows what would be created and how it would be billed, free of charge.
 func (c *creation) foresee(ctx context.Context, p client.NewPaste) error {
 	out := foreseenJSON{Kind: kindPaste, Size: len(p.Content), ChargeSource: string(client.ChargedToQuota)}
 	if c.quick || !c.chosen && c.as.key == "" {
 		out.Kind = kindQuick
 	}
-	text := "It counts towards the quick pastes of this address without a key."
+	text := "It counts toward this network's quick pastes without a key."
 	if c.as.key != "" {
 		used, err := c.client.Account.Usage(ctx)
 		if err != nil {
@@ -321,16 +321,16 @@ func (c *creation) foresee(ctx context.Context, p client.NewPaste) error {
 		out.Remaining = &quota.Remaining
 		switch {
 		case quota.Limit == 0:
-			out.ChargeSource, text = string(client.NotCharged), fmt.Sprintf("It would be refused: the %s plan does not have %s.", used.Account.Tier, out.QuotaKey)
+			out.ChargeSource, text = string(client.NotCharged), fmt.Sprintf("It would be refused: the %s plan does not include %s.", used.Account.Tier, out.QuotaKey)
 		case quota.Remaining < 0:
-			text = "The plan has no limit."
+			text = "The plan is unlimited."
 		case quota.Remaining > 0:
 			text = fmt.Sprintf("%s left, of which it takes one.", count(int(quota.Remaining), "free request"))
 		case used.Account.Tier == "free":
-			out.ChargeSource, text = string(client.NotCharged), "It would be refused: the month's requests are used up."
+			out.ChargeSource, text = string(client.NotCharged), "It would be refused: this month's quota is exhausted."
 		default:
 			out.ChargeSource = string(client.ChargedToCredits)
-			text = fmt.Sprintf("The month's free requests are used up: credits pay, and the balance is %s.", used.Credits.Balance)
+			text = fmt.Sprintf("Over quota: it would use credits; the balance is %s.", used.Credits.Balance)
 		}
 	}
 	out.QuotaKey = quotaKeys()[out.Kind]
@@ -346,7 +346,7 @@ func quotaKeys() map[kind]string {
 
 // parseLines reads a range of lines, from 1: "10-20", "10" or "10-". A to of 0 is the last line.
 func parseLines(text string) (from, to int, err error) {
-	wrong := Usage("--lines %s: it takes a range such as 10-20, 10 or 10-", text)
+	wrong := Usage("--lines %s: expected a range such as 10-20, 10 or 10-", text)
 	first, last, ranged := strings.Cut(text, "-")
 	if from, err = strconv.Atoi(first); err != nil || from < 1 {
 		return 0, 0, wrong
@@ -374,7 +374,7 @@ func linesOf(text string, from, to int) (string, int, error) {
 		}
 	}
 	if n < from || n < to {
-		return "", 0, Usage("--lines: there is no line %d, the text has %s", max(from, to), count(n, "line"))
+		return "", 0, Usage("--lines: no line %d; the text has %s", max(from, to), count(n, "line"))
 	}
 	if to == 0 {
 		to = n

@@ -30,12 +30,12 @@ func (a *app) edit() *cobra.Command {
 	e := &editing{reading: reading{app: a}}
 	cmd := &cobra.Command{
 		Use:   "edit [flags] <id|address> [-]",
-		Short: "Change a paste in your editor, or by standard input or flags",
-		Long: `Change a paste of yours: its text in your editor (VISUAL or EDITOR), or by standard input where that is no terminal or "-"
-is given. With flags for other fields alone, the text stays. An empty value resets a field: --title "".
+		Short: "Edit a paste in your editor, or with standard input or flags",
+		Long: `Edit a paste: its text in your editor (VISUAL or EDITOR), or from standard input if that is not a terminal or "-" is given.
+With only flags for other fields, the text stays unchanged. An empty value resets a field: --title "".
 
-What somebody else has changed since is not overwritten: the command then ends with the status 7. Whenever the change fails,
-your text is kept in a file, whose name is printed. --if-version does the same for standard input and flags.`,
+If the paste was edited in the meantime, nothing is overwritten and the command exits with status 7. If an edit fails, your text
+is kept in a file whose name is printed. --if-version does the same for standard input and flags.`,
 		Example: `  quire paste edit Zk3vPq81mXaT
   make 2>&1 | quire paste edit Zk3vPq81mXaT -
   quire paste edit --title "Release notes" --expires never Zk3vPq81mXaT`,
@@ -52,19 +52,19 @@ your text is kept in a file, whose name is printed. --if-version does the same f
 	}
 	flags := cmd.Flags()
 	e.fields.add(cmd)
-	flags.Lookup(flagPassword).Usage = "the password of the paste is asked for, or is in QUIRE_PASSWORD"
-	flags.Lookup(flagTitle).Usage = "another title"
-	flags.Lookup(flagLanguage).Usage = "another language for highlighting, such as go"
-	flags.BoolVar(&e.newPassword, "new-password", false, "protect it with another password, which is asked for or is in QUIRE_PASSWORD")
-	flags.BoolVar(&e.quick, "quick", false, "the id is that of a quick paste")
-	flags.Int64Var(&e.ifVersion, "if-version", 0, "change it only while it has this version")
+	flags.Lookup(flagPassword).Usage = "prompt for the paste's password, or use QUIRE_PASSWORD"
+	flags.Lookup(flagTitle).Usage = "new title"
+	flags.Lookup(flagLanguage).Usage = "new language for highlighting, such as go"
+	flags.BoolVar(&e.newPassword, "new-password", false, "protect it with a new password, prompted for or from QUIRE_PASSWORD")
+	flags.BoolVar(&e.quick, "quick", false, "the id names a quick paste")
+	flags.Int64Var(&e.ifVersion, "if-version", 0, "edit it only if it has this version")
 	return cmd
 }
 
 func (e *editing) run(ctx context.Context, text string, input bool) error {
 	e.password = e.fields.password
 	if e.changed("if-version") && e.ifVersion < 1 {
-		return Usage("--if-version: versions begin with 1")
+		return Usage("--if-version: versions start at 1")
 	}
 	change, byFlags, err := e.change(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (e *editing) run(ctx context.Context, text string, input bool) error {
 	d := draft{version: e.ifVersion}
 	switch {
 	case input || !byFlags && !e.term.Interactive():
-		if d.text, err = e.readInput(ctx, "Type the new text. Ctrl-D at the start of a line ends it."); err != nil {
+		if d.text, err = e.readInput(ctx, "Type the new text, then press Ctrl-D on an empty line."); err != nil {
 			return err
 		}
 		if err = checkContent("-", d.text); err != nil {
@@ -89,7 +89,7 @@ func (e *editing) run(ctx context.Context, text string, input bool) error {
 			return err
 		}
 		if d.unchanged {
-			e.note("Nothing was changed.")
+			e.note("Nothing changed.")
 			return nil
 		}
 		change.Content = client.Set(d.text)
@@ -157,7 +157,7 @@ func resettable[T ~string](value T) client.Change[T] {
 	return client.Set(value)
 }
 
-// draft is a text that is to replace that of a paste.
+// draft is the new text of a paste.
 type draft struct {
 	text      string
 	unchanged bool
@@ -316,6 +316,6 @@ func (e *editing) send(ctx context.Context, ref reference, change client.PasteCh
 	if e.json {
 		return e.printJSON(updatedJSON{k, made.ID, made.Version, made.UpdatedAt, chargeOf(made.Meta)})
 	}
-	e.note("%s", sentences(fmt.Sprintf("The %s has version %d now.", k.name(), made.Version), charge(made.Meta)))
+	e.note("%s", sentences(fmt.Sprintf("The %s now has version %d.", k.name(), made.Version), charge(made.Meta)))
 	return nil
 }

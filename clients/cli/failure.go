@@ -145,7 +145,7 @@ func printFailure(term *terminal.Terminal, err error, status int) {
 func hints(failed *client.APIError, status int) []string {
 	if failed == nil {
 		if status == ExitUnknown {
-			return []string{"It may have been done nevertheless."}
+			return []string{"It may have been done."}
 		}
 		return nil
 	}
@@ -161,12 +161,12 @@ func hints(failed *client.APIError, status int) []string {
 	case failed.Code == "wrong_password":
 		out = append(out, "Use --password, which asks for it, or set QUIRE_PASSWORD.")
 	case status == ExitUnknown:
-		out = append(out, "It may have been done nevertheless.")
+		out = append(out, "It may have been done.")
 	}
 	if !failed.ResetAt.IsZero() {
-		out = append(out, "The same command may succeed from "+clock(failed.ResetAt)+" on.")
+		out = append(out, "Retry after "+clock(failed.ResetAt)+".")
 	} else if failed.RetryAfter > 0 {
-		out = append(out, "Try again in "+count(int(failed.RetryAfter.Seconds()), "second")+".")
+		out = append(out, "Retry in "+count(int(failed.RetryAfter.Seconds()), "second")+".")
 	}
 	if failed.UpgradeURL != "" && status == ExitQuota {
 		out = append(out, "Plans: "+failed.UpgradeURL)

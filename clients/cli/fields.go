@@ -33,13 +33,13 @@ const (
 
 func (f *fields) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.title, flagTitle, "t", "", "title, in place of the file's name")
-	flags.StringVarP(&f.language, flagLanguage, "l", "", "language for highlighting, such as go; by default that of the file's name")
-	flags.StringVarP(&f.expires, flagExpires, "e", "", `when it ends: 10m, 1h, 7d, 2w, 1y, "never", or a time such as 2026-12-31T18:00:00Z`)
+	flags.StringVarP(&f.title, flagTitle, "t", "", "title; by default the file's name")
+	flags.StringVarP(&f.language, flagLanguage, "l", "", "language for highlighting, such as go; by default from the file's name")
+	flags.StringVarP(&f.expires, flagExpires, "e", "", `expiry: 10m, 1h, 7d, 2w, 1y, "never", or a time such as 2026-12-31T18:00:00Z`)
 	flags.StringVarP(&f.visibility, flagVisibility, "v", "", "public, unlisted or private")
-	flags.BoolVar(&f.burn, flagBurn, false, "the first read by somebody else is the last")
-	flags.BoolVar(&f.password, flagPassword, false, "protect it with a password, which is asked for or is in QUIRE_PASSWORD")
-	flags.StringSliceVar(&f.tags, flagTag, nil, "tag; more than once, or several with commas")
+	flags.BoolVar(&f.burn, flagBurn, false, "delete after the first read by someone else")
+	flags.BoolVar(&f.password, flagPassword, false, "protect it with a password, prompted for or from QUIRE_PASSWORD")
+	flags.StringSliceVar(&f.tags, flagTag, nil, "tag; repeat it, or separate several with commas")
 	completeValues(cmd, flagVisibility, "public", "unlisted", "private")
 	completeValues(cmd, flagExpires, "10m", "1h", "1d", "7d", "2w", "1y", "never")
 }
@@ -66,7 +66,7 @@ func until(value string) (client.Lifetime, time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, strings.ToUpper(value)); err == nil && instant.MatchString(value) {
 		return "", at.UTC(), nil
 	}
-	return "", time.Time{}, Usage("--%s %s: it takes a period such as 10m, 1h, 7d, 2w or 1y, never, or a time such as 2026-12-31T18:00:00Z", flagExpires, value)
+	return "", time.Time{}, Usage("--%s %s: expected a period such as 10m, 1h, 7d, 2w or 1y, never, or a time such as 2026-12-31T18:00:00Z", flagExpires, value)
 }
 
 func checkVisibility(value string) error {
@@ -74,7 +74,7 @@ func checkVisibility(value string) error {
 	case "", client.Public, client.Unlisted, client.Private:
 		return nil
 	}
-	return Usage("--%s %s: it is public, unlisted or private", flagVisibility, value)
+	return Usage("--%s %s: expected public, unlisted or private", flagVisibility, value)
 }
 
 // newPassword is the password that a paste is to be protected with.
@@ -83,20 +83,20 @@ func (a *app) newPassword(ctx context.Context) (string, error) {
 		return password, nil
 	}
 	if !a.term.Interactive() {
-		return "", Usage("--%s: set QUIRE_PASSWORD, since nobody can be asked", flagPassword)
+		return "", Usage("--%s: cannot prompt: not a terminal. Set QUIRE_PASSWORD.", flagPassword)
 	}
 	password, err := a.term.AskSecret(ctx, "Password of the paste: ")
 	if err != nil {
 		return "", err
 	}
-	again, err := a.term.AskSecret(ctx, "The same again: ")
+	again, err := a.term.AskSecret(ctx, "Repeat the password: ")
 	switch {
 	case err != nil:
 		return "", err
 	case password == "":
 		return "", Usage("the password is empty")
 	case password != again:
-		return "", Usage("the two passwords differ")
+		return "", Usage("the passwords differ")
 	}
 	return password, nil
 }

@@ -26,11 +26,11 @@ type reading struct {
 }
 
 func (r *reading) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.quick, "quick", false, "the id is that of a quick paste")
-	cmd.Flags().BoolVar(&r.password, flagPassword, false, "ask for the paste's password, or take it from QUIRE_PASSWORD")
+	cmd.Flags().BoolVar(&r.quick, "quick", false, "the id names a quick paste")
+	cmd.Flags().BoolVar(&r.password, flagPassword, false, "prompt for the paste's password, or use QUIRE_PASSWORD")
 }
 
-// reference reads the argument, and connects.
+// reference parses the argument and connects.
 func (r *reading) reference(text string) (reference, error) {
 	kinds := []kind{kindPaste, kindQuick}
 	if r.quick {
@@ -44,14 +44,14 @@ func (r *reading) reference(text string) (reference, error) {
 	return ref, err
 }
 
-// fetch reads a paste, with its password where it needs one.
+// fetch reads a paste, with its password if needed.
 func (r *reading) fetch(ctx context.Context, ref reference, version int64) (*client.Paste, kind, []client.CallOption, error) {
 	var options []client.CallOption
 	password := r.term.Env("QUIRE_PASSWORD")
 	for asked := false; ; asked = true {
 		if r.password && password == "" {
 			if !r.term.Interactive() {
-				return nil, kindPaste, nil, Usage("--%s: set QUIRE_PASSWORD, since nobody can be asked", flagPassword)
+				return nil, kindPaste, nil, Usage("--%s: cannot prompt: not a terminal. Set QUIRE_PASSWORD.", flagPassword)
 			}
 			var err error
 			if password, err = r.term.AskSecret(ctx, "Password of the paste: "); err != nil {
@@ -84,9 +84,9 @@ func (a *app) get() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [flags] <id|address>",
 		Short: "Print the text of a paste",
-		Long: `Print the text of a paste as it is. Where standard output is a terminal, control characters are shown as text.
+		Long: `Print the text of a paste. On a terminal, control characters are shown as text.
 
-An id without an address is looked for among pastes, then among quick pastes. What is not found costs nothing.`,
+An id is looked up among pastes, then among quick pastes. Failed lookups cost nothing.`,
 		Example: `  quire paste get https://paste.example/p/Zk3vPq81mXaT
   quire paste get --version 2 Zk3vPq81mXaT -o main.go`,
 		Args: Exactly(1),
@@ -96,7 +96,7 @@ An id without an address is looked for among pastes, then among quick pastes. Wh
 				return err
 			}
 			if cmd.Flags().Changed("version") && version < 1 {
-				return Usage("--version: versions begin with 1")
+				return Usage("--version: versions start at 1")
 			}
 			found, k, _, err := r.fetch(cmd.Context(), ref, version)
 			if err != nil {
@@ -107,7 +107,7 @@ An id without an address is looked for among pastes, then among quick pastes. Wh
 	}
 	r.add(cmd)
 	cmd.Flags().Int64Var(&version, "version", 0, "an earlier version, from 1")
-	cmd.Flags().StringVarP(&to, "output", "o", "", "write the text into a file, which is replaced")
+	cmd.Flags().StringVarP(&to, "output", "o", "", "write the text to a file, replacing it")
 	return cmd
 }
 
@@ -138,14 +138,14 @@ func (r *reading) show(k kind, p *client.Paste, to string) error {
 			return fmt.Errorf("print the text: %w", err)
 		}
 	}
-	// The text is what the user looks at: behind it the cost is told only where credits paid.
+	// The text comes first: the cost follows only if credits paid.
 	if to != "" || p.ChargeSource == client.ChargedToCredits {
 		r.note("%s", sentences(charge(p.Meta)))
 	}
 	return nil
 }
 
-// replaceFile writes a file at once: a reader sees the old one or the new one.
+// replaceFile replaces a file atomically.
 func replaceFile(name, content string) error {
 	temporary, err := os.CreateTemp(filepath.Dir(name), ".quire-*")
 	if err != nil {
@@ -167,7 +167,7 @@ func replaceFile(name, content string) error {
 	return nil
 }
 
-// newFileMode is the mode of files that are made.
+// newFileMode is the mode of new files.
 const newFileMode = 0o644
 
 // versionJSON is what versions prints with --json.
@@ -183,8 +183,8 @@ func (a *app) versions() *cobra.Command {
 	r := &reading{app: a}
 	cmd := &cobra.Command{
 		Use:   "versions [flags] <id|address>",
-		Short: "List the versions of a paste of yours",
-		Long:  "List the versions of a paste of yours, the newest first. It costs nothing.",
+		Short: "List the versions of a paste",
+		Long:  "List the versions of your paste, newest first. Free of charge.",
 		Args:  Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref, err := r.reference(args[0])
@@ -216,11 +216,11 @@ func (a *app) versions() *cobra.Command {
 			return table.Write(r.term, r.term.Out)
 		},
 	}
-	cmd.Flags().BoolVar(&r.quick, "quick", false, "the id is that of a quick paste")
+	cmd.Flags().BoolVar(&r.quick, "quick", false, "the id names a quick paste")
 	return cmd
 }
 
-// collect makes a list of all, or gives the first error.
+// collect returns all items, or the first error.
 func collect[T any](all iter.Seq2[T, error]) ([]T, error) {
 	var out []T
 	for v, err := range all {
@@ -240,7 +240,7 @@ func cells(texts ...string) []terminal.Cell {
 	return out
 }
 
-// time is a time in a table: for people, or for programs where the table is for these.
+// time formats a time for a table: for people, or for programs.
 func (a *app) time(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -251,7 +251,7 @@ func (a *app) time(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// size is a size in a table, likewise.
+// size formats a size for a table: for people, or for programs.
 func (a *app) size(bytes int64) string {
 	if terminal.IsTerminal(a.term.Out) {
 		return terminal.Size(bytes)

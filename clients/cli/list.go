@@ -31,26 +31,26 @@ func (a *app) list() *cobra.Command {
 		Use:     "ls [flags]",
 		Aliases: []string{"list"},
 		Short:   "List your pastes, quick pastes and files",
-		Long:    "List your pastes, quick pastes and files, the newest first. It costs nothing.",
+		Long:    "List your pastes, quick pastes and files, newest first. Free of charge.",
 		Example: `  quire paste ls --kind paste,quick --tag release
   quire paste ls --all --json | jq -r 'select(.expiresAt != null) | .url'`,
 		Args: None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if l.all && cmd.Flags().Changed("limit") {
-				return Usage("--limit and --all exclude each other")
+				return Usage("--limit and --all are mutually exclusive")
 			}
 			return l.run(cmd.Context())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&l.kinds, "kind", "k", nil, "paste, quick or file, or several with commas; all by default")
-	flags.StringVarP(&l.filter.TitleContains, "search", "s", "", "the title, or the name of a file, contains this")
-	flags.StringVar(&l.filter.Tag, flagTag, "", "has this tag")
+	flags.StringSliceVarP(&l.kinds, "kind", "k", nil, "paste, quick or file, separated by commas; all by default")
+	flags.StringVarP(&l.filter.TitleContains, "search", "s", "", "text in the title or file name")
+	flags.StringVar(&l.filter.Tag, flagTag, "", "filter by tag")
 	flags.StringVarP(&l.vis, flagVisibility, "v", "", "public, unlisted or private")
-	flags.StringVarP(&l.filter.Language, flagLanguage, "l", "", "has this language")
-	flags.BoolVar(&l.oldest, "oldest", false, "the oldest first")
-	flags.IntVarP(&l.limit, "limit", "n", 30, "how many at most")
-	flags.BoolVar(&l.all, "all", false, "as many as there are")
+	flags.StringVarP(&l.filter.Language, flagLanguage, "l", "", "filter by language")
+	flags.BoolVar(&l.oldest, "oldest", false, "oldest first")
+	flags.IntVarP(&l.limit, "limit", "n", 30, "maximum number")
+	flags.BoolVar(&l.all, "all", false, "list all")
 	completeValues(cmd, "kind", "paste", "quick", "file")
 	completeValues(cmd, flagVisibility, "public", "unlisted", "private")
 	return cmd
@@ -67,7 +67,7 @@ type listed struct {
 
 func (l *listing) run(ctx context.Context) error {
 	if l.limit < 1 {
-		return Usage("--limit: it is at least 1")
+		return Usage("--limit: must be at least 1")
 	}
 	if err := checkVisibility(l.vis); err != nil {
 		return err
@@ -127,14 +127,14 @@ func (l *listing) run(ctx context.Context) error {
 	}
 	switch {
 	case more:
-		l.note("There are more: --all lists them, --limit %d more of them.", 2*l.limit)
+		l.note("There are more: use --all, or --limit %d.", 2*l.limit)
 	case n == 0:
-		l.note("There are none.")
+		l.note("Nothing found.")
 	}
 	return nil
 }
 
-// wanted are the kinds to list. A tag and a language are of texts alone.
+// wanted are the kinds to list. Only texts have a tag and a language.
 func (l *listing) wanted() ([]kind, error) {
 	all := []kind{kindPaste, kindQuick, kindFile}
 	if len(l.kinds) == 0 {
@@ -146,7 +146,7 @@ func (l *listing) wanted() ([]kind, error) {
 	var out []kind
 	for _, name := range l.kinds {
 		if !slices.Contains(all, kind(name)) {
-			return nil, Usage("--kind %s: it is paste, quick or file", name)
+			return nil, Usage("--kind %s: expected paste, quick or file", name)
 		}
 		if !slices.Contains(out, kind(name)) {
 			out = append(out, kind(name))
@@ -245,15 +245,15 @@ func (a *app) remove() *cobra.Command {
 		Use:     "rm [flags] <id|address>…",
 		Aliases: []string{"delete"},
 		Short:   "Delete pastes, quick pastes and files",
-		Long: `Delete pastes with all their versions, quick pastes and files. At a terminal it asks first.
+		Long: `Delete pastes, quick pastes and files with all their versions. It asks for confirmation on a terminal.
 
-An id without an address is looked for among pastes, then among quick pastes, then among files. What is not found costs nothing.
-A quick paste that was made without a key is deleted with its management token in QUIRE_MANAGE_TOKEN.`,
+An id is looked up among pastes, then among quick pastes, then among files. Failed lookups cost nothing. To delete a quick paste
+created without a key, set QUIRE_MANAGE_TOKEN to its management token.`,
 		Args: atLeastOne,
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
 	}
 	cmd.Flags().StringVarP(&r.kind, "kind", "k", "", "what the ids are of: paste, quick or file")
-	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation")
 	completeValues(cmd, "kind", "paste", "quick", "file")
 	return cmd
 }
@@ -269,7 +269,7 @@ func (r *removal) run(ctx context.Context, args []string) error {
 	kinds := []kind{kindPaste, kindQuick, kindFile}
 	if r.kind != "" {
 		if !slices.Contains(kinds, kind(r.kind)) {
-			return Usage("--kind %s: it is paste, quick or file", r.kind)
+			return Usage("--kind %s: expected paste, quick or file", r.kind)
 		}
 		kinds = []kind{kind(r.kind)}
 	}
@@ -315,19 +315,19 @@ func (r *removal) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// confirm asks a person whether they mean it.
+// confirm asks for confirmation.
 func (r *removal) confirm(ctx context.Context, args []string) (bool, error) {
 	if r.yes {
 		return true, nil
 	}
 	if !r.term.Interactive() {
-		return false, Usage("rm asks before it deletes, and nobody can be asked: use --yes")
+		return false, Usage("cannot prompt: not a terminal. Use --yes.")
 	}
 	what := args[0]
 	if len(args) > 1 {
 		what = count(len(args), "document")
 	}
-	answer, err := r.term.Ask(ctx, fmt.Sprintf("Delete %s for ever? [y/N] ", terminal.Visible(what, false)))
+	answer, err := r.term.Ask(ctx, fmt.Sprintf("Permanently delete %s? [y/N] ", terminal.Visible(what, false)))
 	if err != nil {
 		return false, err
 	}

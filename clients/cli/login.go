@@ -18,12 +18,12 @@ func (a *app) login() *cobra.Command {
 	plain := false
 	cmd := &cobra.Command{
 		Use:   "login [flags]",
-		Short: "Keep an API key for the service",
-		Long: `Keep an API key for the service, and try it. It asks for the address of the service and for the key. Where standard input is no
-terminal, it reads the key from there, and the address is --url or QUIRE_URL.
+		Short: "Store an API key for the service",
+		Long: `Store an API key for the service, after trying it. It prompts for the URL of the service and for the key. If standard input is not
+a terminal, it reads the key from there, and the URL is --url or QUIRE_URL.
 
-The key is kept in the system's key ring, or where there is none in a file that only you may read. --profile keeps several
-accounts or services apart; the profile of the last log-in is the current one.`,
+The key is kept in the system's key ring, or else in a file that only you can read. Use --profile for several accounts or
+services; the profile of the last log-in becomes the current one.`,
 		Example: `  quire paste login
   quire paste login --profile work --url https://paste.example < key.txt`,
 		Args: None,
@@ -72,7 +72,7 @@ func (a *app) logIn(ctx context.Context, plain bool) error {
 	}
 	a.note("Logged in to %s as %s (%s plan). The API key is in %s.", as.url, terminal.Visible(used.Account.Email, false), used.Account.Tier, place)
 	if a.term.Env("QUIRE_API_KEY") != "" {
-		a.note("QUIRE_API_KEY is set: it is used in place of this key.")
+		a.note("QUIRE_API_KEY is set and overrides this key.")
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (a *app) askAccount(ctx context.Context) (account, error) {
 	}
 	people := a.term.Interactive()
 	if as.url == "" && people {
-		answer, err := a.term.Ask(ctx, fmt.Sprintf("Address of the service [%s]: ", client.DefaultBaseURL))
+		answer, err := a.term.Ask(ctx, fmt.Sprintf("URL of the service [%s]: ", client.DefaultBaseURL))
 		if err != nil {
 			return as, err
 		}
@@ -118,7 +118,7 @@ func (a *app) askAccount(ctx context.Context) (account, error) {
 	}
 	switch {
 	case err == nil && as.key == "":
-		return as, Usage("there is no API key")
+		return as, Usage("no API key given")
 	case err != nil:
 		return as, err
 	}
@@ -128,9 +128,9 @@ func (a *app) askAccount(ctx context.Context) (account, error) {
 func (a *app) logout() *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout",
-		Short: "Forget the API key of a profile",
-		Long: `Forget the API key of the current profile, or of --profile. The key stays valid: who may have seen it makes another one in
-the console.`,
+		Short: "Remove the API key of a profile",
+		Long: `Remove the API key of the current profile, or of --profile. The key stays valid: revoke it in the console if others may have
+seen it.`,
 		Args: None,
 		RunE: func(*cobra.Command, []string) error {
 			store, err := a.store()
@@ -147,11 +147,11 @@ the console.`,
 				}
 			}
 			if err := store.Delete(name); errors.Is(err, profile.ErrNone) {
-				return Usage("there is no profile %q", name)
+				return Usage("no profile %q", name)
 			} else if err != nil {
 				return err
 			}
-			a.note("The API key of the profile %q is forgotten.", name)
+			a.note("Removed the API key of the profile %q.", name)
 			return nil
 		},
 	}
@@ -160,7 +160,7 @@ the console.`,
 func (a *app) profiles() *cobra.Command {
 	return &cobra.Command{
 		Use:   "profiles [name]",
-		Short: "List the profiles, or make one the current one",
+		Short: "List the profiles, or switch to one",
 		Args:  atMostOne,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			return a.completeProfile(cmd, args, toComplete)
@@ -172,7 +172,7 @@ func (a *app) profiles() *cobra.Command {
 			}
 			if len(args) == 1 {
 				if err := store.Use(args[0]); errors.Is(err, profile.ErrNone) {
-					return Usage("there is no profile %q; quire paste profiles lists them", args[0])
+					return Usage("no profile %q; run quire paste profiles", args[0])
 				} else if err != nil {
 					return err
 				}
@@ -206,7 +206,7 @@ func (a *app) listProfiles(store *profile.Store) error {
 	}
 	switch {
 	case len(profiles) == 0:
-		a.note("There are none: quire paste login makes one.")
+		a.note("No profiles. Run quire paste login.")
 		return nil
 	case a.json:
 		return nil

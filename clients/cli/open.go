@@ -24,7 +24,7 @@ func (a *app) open() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "open [flags] [id|address]",
 		Short: "Open the page of a paste or file in the browser",
-		Long: `Open the page of a paste or file in the browser (BROWSER names one), and print its address. Without an argument it opens the
+		Long: `Open the page of a paste or file in the browser (set BROWSER to choose one), and print its URL. Without an argument it opens the
 console.`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,13 +61,13 @@ console.`,
 		},
 	}
 	cmd.Flags().StringVarP(&kindName, "kind", "k", "", "what the id is of: paste, quick or file")
-	cmd.Flags().BoolVar(&printOnly, "print", false, "print the address alone")
+	cmd.Flags().BoolVar(&printOnly, "print", false, "only print the URL")
 	completeValues(cmd, "kind", "paste", "quick", "file")
 	return cmd
 }
 
-// page is the address of a document's page. Of an id alone each kind's page is asked for its head, which costs nothing and
-// burns nothing. A page that can't be seen without signing in may be of any kind: it is taken for a paste's.
+// page is the URL of a document's page. For an id without a kind it sends HEAD to each kind's page, which costs and burns nothing. A
+// page that requires a session may be of any kind, and is taken for a paste's.
 func page(ctx context.Context, as account, ref reference) (string, error) {
 	var first string
 	for _, k := range ref.kinds {
@@ -101,7 +101,7 @@ func page(ctx context.Context, as account, ref reference) (string, error) {
 	return first, nil
 }
 
-// openBrowser opens an address in the user's browser.
+// openBrowser opens a URL in the user's browser.
 func (a *app) openBrowser(address string) error {
 	var err error
 	if program := a.term.Env("BROWSER"); program != "" && runtime.GOOS != "windows" {
@@ -113,7 +113,7 @@ func (a *app) openBrowser(address string) error {
 		err = browser.OpenURL(address)
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("open the browser: there is none; BROWSER names one: %w", err)
+		return fmt.Errorf("open the browser: none found; set BROWSER: %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("open the browser: %w", err)

@@ -11,14 +11,14 @@ import (
 	"quire.dev/client"
 )
 
-// chargeJSON is what a metered call cost. docs/guides/command-line.md lists the fields of all JSON: they stay as they are,
-// and more may come.
+// chargeJSON is the cost of a metered call. docs/guides/command-line.md lists the fields of all JSON: they stay stable, and more may be
+// added.
 type chargeJSON struct {
 	RequestID    string          `json:"requestId"`
 	Remaining    int64           `json:"remaining"`
 	ChargeSource string          `json:"chargeSource"`
 	Cost         client.Credits  `json:"cost"`
-	Balance      *client.Credits `json:"balance"` // null where credits did not pay
+	Balance      *client.Credits `json:"balance"` // null unless credits paid
 }
 
 func chargeOf(m client.Meta) chargeJSON {
@@ -99,25 +99,25 @@ func (a *app) print(line string) error {
 	return nil
 }
 
-// charge says what a call cost, and what is left.
+// charge describes the cost of a call and the remaining quota.
 func charge(m client.Meta) string {
 	switch {
 	case m.Replayed:
-		return "It was done before, and costs nothing again."
+		return "Replayed at no cost."
 	case m.ChargeSource == client.ChargedToCredits:
-		return fmt.Sprintf("It cost %s credits; %s are left.", m.Cost, m.Balance)
+		return fmt.Sprintf("It cost %s credits; %s left.", m.Cost, m.Balance)
 	case m.Remaining < 0:
 		return ""
 	}
 	return fmt.Sprintf("%s left.", count(int(m.Remaining), "free request"))
 }
 
-// sentences joins those that are not empty.
+// sentences joins the non-empty ones.
 func sentences(all ...string) string {
 	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), " ")
 }
 
-// expiry is when a document ends; empty: never.
+// expiry describes a document's expiry; empty if it never expires.
 func expiry(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -125,5 +125,5 @@ func expiry(at time.Time) string {
 	return "It expires at " + clock(at) + "."
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes.
 func size(n int) string { return terminal.Size(int64(n)) }

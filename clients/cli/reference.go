@@ -52,9 +52,9 @@ const (
 	pathOfDetails = "/versions /raw /download /view /diff"
 )
 
-// parseReference reads the id or the address of a document. Of an id alone the kind is not known: any of kinds.
+// parseReference parses the id or the URL of a document. An id can be of any of kinds.
 func parseReference(text string, kinds ...kind) (reference, error) {
-	wrong := Usage("%q is neither the id nor the address of a %s", text, names(kinds))
+	wrong := Usage("%q is neither the id nor the URL of a %s", text, names(kinds))
 	ref := reference{id: text, kinds: kinds}
 	if strings.Contains(text, "/") {
 		path := text
@@ -94,8 +94,8 @@ func names(kinds []kind) string {
 	return strings.Join(out, " or ")
 }
 
-// find does something with a document: as each kind that it may be, until one is right. What the account's plan does not have,
-// or the account has no such document of, is not it. A call that fails costs nothing.
+// find runs an operation on a document, trying each possible kind until one succeeds. It skips kinds that the plan does not include or
+// that have no such document. Failed calls cost nothing.
 func find[T any](ctx context.Context, ref reference, try func(context.Context, kind) (T, error)) (T, kind, error) {
 	var first error
 	for _, k := range ref.kinds {
@@ -107,7 +107,7 @@ func find[T any](ctx context.Context, ref reference, try func(context.Context, k
 		if !errors.As(err, &failed) || failed.Status != http.StatusNotFound && failed.Code != "plan_upgrade_required" && failed.Code != "key_scope" {
 			return found, k, err
 		}
-		// That there is none says more than that the plan does not have the kind.
+		// Not found is more specific than a plan without the kind.
 		var before *client.APIError
 		if first == nil || errors.As(first, &before) && before.Status != http.StatusNotFound {
 			first = err

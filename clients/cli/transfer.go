@@ -17,7 +17,7 @@ import (
 	"quire.dev/client"
 )
 
-// largestFile is the most bytes that a file may have: docs/api.md, Limits.
+// largestFile is the maximum size of a file in bytes: docs/api.md, Limits.
 const largestFile = 50 << 20
 
 // upload is a run of `upload`.
@@ -32,21 +32,21 @@ func (a *app) upload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upload [flags] <file|->…",
 		Short: "Upload files of any kind, up to 50 MB each",
-		Long: `Upload files of any kind, up to 50 MB each, and print the addresses of their pages.
+		Long: `Upload files of any kind, up to 50 MB each, and print the URLs of their pages.
 
-What arrives is compared with what was sent. An upload that is interrupted leaves nothing behind and costs nothing.`,
+Checksums are verified. An interrupted upload stores and costs nothing.`,
 		Example: `  quire paste upload photo.jpg
   tar cz src | quire paste upload --name src.tar.gz --expires 7d -`,
 		Args: atLeastOne,
 		RunE: func(cmd *cobra.Command, args []string) error { return u.run(cmd.Context(), args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&u.name, "name", "", "name of the file, in place of its own; needed for standard input")
-	flags.StringVar(&u.contentType, "content-type", "", "media type, in place of the one that is found from the bytes")
-	flags.StringVarP(&u.expires, flagExpires, "e", "", "when it ends: 10m, 1h, 7d, 2w, 1y or never")
+	flags.StringVar(&u.name, "name", "", "file name to use; required for standard input")
+	flags.StringVar(&u.contentType, "content-type", "", "media type; by default detected from the bytes")
+	flags.StringVarP(&u.expires, flagExpires, "e", "", "expiry: 10m, 1h, 7d, 2w, 1y or never")
 	flags.StringVarP(&u.visibility, flagVisibility, "v", "", "public, unlisted or private")
-	flags.BoolVar(&u.copy, "copy", false, "put the address on the clipboard, also through ssh (OSC 52)")
-	flags.BoolVar(&u.qr, "qr", false, "show the address as a QR code")
+	flags.BoolVar(&u.copy, "copy", false, "copy the URL to the clipboard, also over ssh (OSC 52)")
+	flags.BoolVar(&u.qr, "qr", false, "show the URL as a QR code")
 	completeValues(cmd, flagVisibility, "public", "unlisted", "private")
 	completeValues(cmd, flagExpires, "10m", "1h", "1d", "7d", "2w", "1y", "never")
 	return cmd
@@ -124,7 +124,7 @@ func (u *upload) send(ctx context.Context, c *client.Client, file string, period
 			name = filepath.Base(file)
 		}
 	} else {
-		// A pipe can be read once. What is in memory can be sent again when a connection breaks.
+		// A pipe can be read only once; a buffered body can be retried.
 		data, err := terminal.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(u.term.In, largestFile+1)) })
 		switch {
 		case err != nil:
@@ -174,15 +174,15 @@ func (a *app) download() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "download [flags] <id|address>",
 		Short: "Download a file",
-		Long: `Download a file under its own name, or as -o says. The bytes are compared with their SHA-256, and the file appears when all
-of it is there. It goes on by itself where a connection breaks.`,
+		Long: `Download a file under its name, or to -o. The SHA-256 is verified, and the file appears once it is complete. Broken connections
+are resumed.`,
 		Example: `  quire paste download https://paste.example/f/8Qw2LkPz0aBc
   quire paste download -o - 8Qw2LkPz0aBc | tar xz`,
 		Args: Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().StringVarP(&d.output, "output", "o", "", "file or folder to write to; - is standard output")
-	cmd.Flags().BoolVarP(&d.force, "force", "f", false, "replace a file that is there")
+	cmd.Flags().BoolVarP(&d.force, "force", "f", false, "replace an existing file")
 	return cmd
 }
 
@@ -232,7 +232,7 @@ func (d *download) stream(ctx context.Context, c *client.Client, ref reference) 
 	return err
 }
 
-// save writes a file into a folder, under a name or its own. Nothing is left of one that did not come whole.
+// save writes a file to a folder, under the given name or its own. An incomplete download leaves nothing behind.
 func (d *download) save(ctx context.Context, c *client.Client, ref reference, folder, name string) (err error) {
 	if folder == "" {
 		folder = "."
@@ -278,7 +278,7 @@ func (d *download) save(ctx context.Context, c *client.Client, ref reference, fo
 	return nil
 }
 
-// free is an error where a file is there that may not be replaced.
+// free returns an error if the file exists and must not be replaced.
 func (d *download) free(path string) error {
 	if _, err := os.Lstat(path); err == nil && !d.force {
 		return Usage("%s is there already: use --force to replace it, or -o for another name", path)
@@ -291,7 +291,7 @@ func (d *download) place(temporary, path string) error {
 	if d.force {
 		return os.Rename(temporary, path)
 	}
-	// A link fails where the name is taken, also by a file that was made meanwhile.
+	// A link fails if the name is taken, even by a file created in the meantime.
 	err := os.Link(temporary, path)
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -312,8 +312,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// safeName is the name under which a file of somebody else may be written: in the folder, seen, and without commands for a
-// terminal.
+// safeName makes someone else's file name safe to write: within the folder, not hidden, and without control characters.
 func safeName(name, id string) string {
 	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {

@@ -15,8 +15,8 @@ import (
 func (a *app) usage() *cobra.Command {
 	return &cobra.Command{
 		Use:   "usage",
-		Short: "Show what is used, left and paid this month",
-		Long:  "Show what is used, left and paid this month, by quota key. It costs nothing.",
+		Short: "Show this month's usage",
+		Long:  "Show this month's usage by quota key. Free of charge.",
 		Args:  None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, as, err := a.connect()
@@ -83,7 +83,7 @@ func usageOf(u *client.Usage) usageJSON {
 	return out
 }
 
-// quotaOrder are the quota keys: those that are known in the order of the tables of prices, then those that came later.
+// quotaOrder sorts quota keys: known ones in the order of the price tables, then unknown ones.
 func quotaOrder(u *client.Usage) []string {
 	known := []string{
 		"pastes.create", "pastes.get", "pastes.update", "pastes.delete", "files.upload", "files.get", "files.delete", "files.list",
@@ -188,7 +188,7 @@ func (a *app) usageRow(name string, q client.KeyUsage) []terminal.Cell {
 	return row
 }
 
-// warmth is the colour of a meter.
+// warmth is the color of a meter.
 func warmth(share float64) terminal.Colour {
 	const much, most = 0.75, 0.95
 	switch {
@@ -203,9 +203,9 @@ func warmth(share float64) terminal.Colour {
 func (a *app) explain() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain <request-id>",
-		Short: "Show how a request of yours was counted and paid",
-		Long: `Show how a request of yours was counted and paid, from the service's journal. The id is that which an error or --json shows.
-It costs nothing, and may take some seconds.`,
+		Short: "Show how a request was billed",
+		Long: `Show how a request was billed, from the service's journal. Errors and --json show request ids. Free of charge; it may take some
+seconds.`,
 		Args: Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, as, err := a.connect()

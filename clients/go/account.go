@@ -8,40 +8,40 @@ import (
 	"time"
 )
 
-// Account are the operations of the account that the API key or the session belongs to. They are not metered.
+// Account has the operations of the API key's or session's account. They are not metered.
 type Account struct{ c *Client }
 
-// AccountInfo is what is known of an account.
+// AccountInfo describes an account.
 type AccountInfo struct {
 	ID          string    `json:"id"`
 	Email       string    `json:"email"`
 	Tier        string    `json:"tier"`        // free, pro, max or admin
 	CreatedAt   time.Time `json:"createdAt"`   // zero in a Usage
-	SuspendedAt time.Time `json:"suspendedAt"` // zero: it is not suspended
-	DeletesAt   time.Time `json:"deletesAt"`   // when it will be deleted for good; zero: it will not
+	SuspendedAt time.Time `json:"suspendedAt"` // zero unless suspended
+	DeletesAt   time.Time `json:"deletesAt"`   // when it will be permanently deleted; zero unless scheduled
 }
 
-// KeyInfo is what is known of the default API key.
+// KeyInfo describes the default API key.
 type KeyInfo struct {
 	Prefix    string    `json:"prefix"`  // its first characters
-	Version   int64     `json:"version"` // how many keys there have been
+	Version   int64     `json:"version"` // number of keys so far
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// Profile is the account that calls.
+// Profile is the caller's account.
 type Profile struct {
 	Meta
 	Account        AccountInfo `json:"account"`
-	Key            *KeyInfo    `json:"key"`            // nil: it has none yet
-	DeletionUndone bool        `json:"deletionUndone"` // the account was about to be deleted, and this log-in has stopped that
+	Key            *KeyInfo    `json:"key"`            // nil if there is none yet
+	DeletionUndone bool        `json:"deletionUndone"` // this log-in canceled the account's deletion
 }
 
-// Profile tells which account calls.
+// Profile returns the caller's account.
 func (a *Account) Profile(ctx context.Context, options ...CallOption) (*Profile, error) {
 	return fetch[Profile](ctx, a.c, newRequest(http.MethodGet, "/api/users/user", options))
 }
 
-// Usage is what an account has used, has left and has paid this month.
+// Usage is an account's usage this month.
 type Usage struct {
 	Meta
 	Account AccountInfo         `json:"account"`
@@ -57,58 +57,58 @@ type Usage struct {
 		AverageBytes int64  `json:"averageBytes"` // of the month so far
 		OverageUSD   string `json:"overageUsd"`   // such as "0.30"
 	} `json:"storage"`
-	Key *KeyInfo `json:"key"` // nil: it has none yet
+	Key *KeyInfo `json:"key"` // nil if there is none yet
 }
 
 // Period is a calendar month in UTC.
 type Period struct {
 	Start time.Time `json:"start"`
-	End   time.Time `json:"end"` // when the next one begins
+	End   time.Time `json:"end"` // start of the next period
 }
 
-// KeyUsage is what was used under one quota key this month.
+// KeyUsage is this month's usage under a quota key.
 type KeyUsage struct {
 	Used         int64   `json:"used"`
-	Limit        int64   `json:"limit"`     // free calls a month; 0: not on this tier, -1: unlimited
-	Remaining    int64   `json:"remaining"` // free calls that are left; -1: unlimited
-	Overage      int64   `json:"overage"`   // calls that credits paid
+	Limit        int64   `json:"limit"`     // free calls per month; 0 if not included in the plan, -1 if unlimited
+	Remaining    int64   `json:"remaining"` // free calls left; -1 if unlimited
+	Overage      int64   `json:"overage"`   // calls paid with credits
 	CreditsSpent Credits `json:"creditsSpent"`
 }
 
-// Usage tells what is used, left and paid this month.
+// Usage returns this month's usage.
 func (a *Account) Usage(ctx context.Context, options ...CallOption) (*Usage, error) {
 	return fetch[Usage](ctx, a.c, newRequest(http.MethodGet, "/api/users/user/dev-usage", options))
 }
 
-// dayFormat is that of a day of UTC.
+// dayFormat is the format of days.
 const dayFormat = "2006-01-02"
 
-// DaysQuery says which days of usage are asked for, and how they are split.
+// DaysQuery selects days of usage and how to split them.
 type DaysQuery struct {
-	From       time.Time // its day in UTC is the first; zero: the first of the month of To
-	To         time.Time // its day in UTC is the last, at most 399 days after From; zero: today
-	ByQuotaKey bool      // each day is split by quota key
-	ByKey      bool      // each day is split by API key
+	From       time.Time // first day (UTC); zero is the first of the month of To
+	To         time.Time // last day (UTC), at most 399 days after From; zero is today
+	ByQuotaKey bool      // split each day by quota key
+	ByKey      bool      // split each day by API key
 }
 
-// UsageDays is the usage by day.
+// UsageDays is usage by day.
 type UsageDays struct {
 	Meta
-	Days  []UsageDay `json:"days"`  // days without calls are left out
-	Since time.Time  `json:"since"` // calls before were not counted by day
+	Days  []UsageDay `json:"days"`  // without days that have no calls
+	Since time.Time  `json:"since"` // first time counted by day
 }
 
-// UsageDay is what counted on a day.
+// UsageDay is the usage of a day.
 type UsageDay struct {
 	Day          string  `json:"day"`      // such as "2026-11-22", in UTC
-	QuotaKey     string  `json:"quotaKey"` // empty where the days are not split by quota key
-	Key          string  `json:"key"`      // id of the API key; empty where the days are not split by key
+	QuotaKey     string  `json:"quotaKey"` // empty unless split by quota key
+	Key          string  `json:"key"`      // id of the API key; empty unless split by key
 	Used         int64   `json:"used"`
-	Overage      int64   `json:"overage"` // calls that credits paid
+	Overage      int64   `json:"overage"` // calls paid with credits
 	CreditsSpent Credits `json:"creditsSpent"`
 }
 
-// UsageByDay lists what counted on each day.
+// UsageByDay returns usage by day.
 func (a *Account) UsageByDay(ctx context.Context, q DaysQuery, options ...CallOption) (*UsageDays, error) {
 	r := newRequest(http.MethodGet, "/api/users/user/usage", options)
 	setDay(r.query, "from", q.From)
@@ -138,25 +138,25 @@ func setTime(q url.Values, name string, t time.Time) {
 	}
 }
 
-// LedgerFilter says which entries are listed: those that fit all fields that are set.
+// LedgerFilter selects entries that match all fields that are set.
 type LedgerFilter struct {
 	Type           string    // grant, adjustment, charge or expiry
 	QuotaKey       string    // of the call
-	From           time.Time // the earliest time
-	To             time.Time // only earlier than this
-	RequestID      string    // of the call that was charged
+	From           time.Time // inclusive
+	To             time.Time // exclusive
+	RequestID      string    // of the charged call
 	ReasonContains string
-	PageSize       int    // entries that one call fetches, 1 to 100; 0: 100
-	Cursor         string // to go on where an earlier list ended
+	PageSize       int    // entries per page, 1 to 100; 0 is 100
+	Cursor         string // continues an earlier list
 }
 
-// LedgerEntry is a change of the balance. With no call in flight, all amounts sum to the balance.
+// LedgerEntry is a change of the balance. With no call in flight, all amounts add up to the balance.
 type LedgerEntry struct {
 	ID        string    `json:"id"`
 	Time      time.Time `json:"time"`
-	Type      string    `json:"type"`     // grant, adjustment, charge or expiry; more may come
+	Type      string    `json:"type"`     // grant, adjustment, charge or expiry; more may be added
 	QuotaKey  string    `json:"quotaKey"` // of a charge
-	Amount    Credits   `json:"amount"`   // below zero where credits were taken
+	Amount    Credits   `json:"amount"`   // negative if credits were deducted
 	Balance   Credits   `json:"balance"`  // after it
 	RequestID string    `json:"requestId"`
 	Reason    string    `json:"reason"` // of a grant or an adjustment
@@ -167,7 +167,7 @@ type ledgerPage struct {
 	Entries []*LedgerEntry `json:"entries"`
 }
 
-// Ledger goes through the changes of the balance, the newest first.
+// Ledger iterates over the changes of the balance, newest first.
 func (a *Account) Ledger(ctx context.Context, filter LedgerFilter, options ...CallOption) iter.Seq2[*LedgerEntry, error] {
 	return pages(ctx, a.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, "/api/users/user/credits", options)
@@ -187,10 +187,10 @@ type Statement struct {
 	Meta
 	Period       string                    `json:"period"` // such as "2026-11"
 	Start        time.Time                 `json:"start"`
-	End          time.Time                 `json:"end"`    // when the next month begins
-	Closed       bool                      `json:"closed"` // the month is over, and the statement does not change any more
+	End          time.Time                 `json:"end"`    // start of the next month
+	Closed       bool                      `json:"closed"` // the statement is final
 	Tier         string                    `json:"tier"`
-	Requests     int64                     `json:"requests"` // calls that were counted under all quota keys
+	Requests     int64                     `json:"requests"` // calls under all quota keys
 	Usage        map[string]StatementUsage `json:"usage"`    // by quota key
 	CreditsSpent Credits                   `json:"creditsSpent"`
 	Storage      struct {
@@ -206,7 +206,7 @@ type Statement struct {
 // StatementUsage is a quota key on a statement.
 type StatementUsage struct {
 	Requests     int64   `json:"requests"`
-	Overage      int64   `json:"overage"` // calls that credits paid
+	Overage      int64   `json:"overage"` // calls paid with credits
 	CreditsSpent Credits `json:"creditsSpent"`
 }
 
@@ -217,42 +217,42 @@ type StorageDay struct {
 	ByteMilliseconds string `json:"byteMilliseconds"` // the exact sum, an integer
 }
 
-// Statement is that of a calendar month in UTC, such as "2026-11".
+// Statement returns the statement of a calendar month in UTC, such as "2026-11".
 func (a *Account) Statement(ctx context.Context, period string, options ...CallOption) (*Statement, error) {
 	return fetch[Statement](ctx, a.c, newRequest(http.MethodGet, "/api/users/user/statements/"+url.PathEscape(period), options))
 }
 
-// CapPeriod is the period that a spending cap counts in.
+// CapPeriod is the period of a spending cap.
 type CapPeriod string
 
-// A day or a month of UTC, or all time.
+// Per UTC day, per UTC month, or in total.
 const (
 	CapPerDay   CapPeriod = "day"
 	CapPerMonth CapPeriod = "month"
 	CapInTotal  CapPeriod = "total"
 )
 
-// SpendingCap is the most that calls may take from the credits in a period.
+// SpendingCap limits the credits that calls can spend in a period.
 type SpendingCap struct {
 	Amount  Credits   `json:"amount"`
 	Period  CapPeriod `json:"period"`
-	Spent   Credits   `json:"spent"`   // what the period's calls have taken, those in flight included
-	ResetAt time.Time `json:"resetAt"` // when the period ends; zero for a total
+	Spent   Credits   `json:"spent"`   // in this period, including calls in flight
+	ResetAt time.Time `json:"resetAt"` // end of the period; zero for a total
 }
 
 // CapChange is a spending cap to set.
 type CapChange struct {
 	Amount Credits   `json:"amount"`
-	Period CapPeriod `json:"period,omitempty"` // empty: a month
+	Period CapPeriod `json:"period,omitempty"` // empty is a month
 }
 
-// SpendingCapSet is the account's spending cap as it is now.
+// SpendingCapSet is the account's current spending cap.
 type SpendingCapSet struct {
 	Meta
-	SpendingCap *SpendingCap `json:"spendingCap"` // nil: there is none
+	SpendingCap *SpendingCap `json:"spendingCap"` // nil if not set
 }
 
-// SetSpendingCap sets the most that the account's calls may take from the credits; nil takes the cap away. It wants a session.
+// SetSpendingCap sets the account's spending cap; nil removes it. It requires a session.
 func (a *Account) SetSpendingCap(ctx context.Context, limit *CapChange, options ...CallOption) (*SpendingCapSet, error) {
 	r := once(http.MethodPut, "/api/users/user/spending-cap", options)
 	var body any = limit

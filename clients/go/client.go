@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Version of this client, which its User-Agent names.
+// Version of this client, sent in its User-Agent.
 const Version = "0.1.0"
 
-// DefaultBaseURL is where a server started by `make run` listens.
+// DefaultBaseURL is the address of a server started by `make run`.
 const DefaultBaseURL = "http://127.0.0.1:8080"
 
 // Client calls one service with one API key. It is safe for concurrent use.
@@ -28,18 +28,18 @@ type Client struct {
 
 	base      *url.URL
 	key       string
-	session   string // the cookie of a session; it counts where there is no key
+	session   string // session cookie, used if there is no key
 	http      *http.Client
 	retries   int
 	userAgent string
 	wait      waiter
 }
 
-// Option changes how a Client works.
+// Option configures a Client.
 type Option func(*Client) error
 
-// New makes a client. key is an API key. Without one, and without WithSession, only quick pastes can be made, and changed
-// with their ManageToken. The error says which option is wrong. Nothing is sent.
+// New returns a client. key is an API key. Without one, and without WithSession, it can only create quick pastes, and edit
+// them with their ManageToken. An error names an invalid option. New sends nothing.
 func New(key string, options ...Option) (*Client, error) {
 	c := &Client{key: key, http: &http.Client{}, retries: DefaultRetries, userAgent: "quire-go/" + Version, wait: sleep}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -50,7 +50,7 @@ func New(key string, options ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
-	// The API redirects nowhere. Whoever does so in its place shall not get the API key.
+	// The API never redirects, and the API key must not reach another host.
 	own := *c.http
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.http = &own
@@ -63,7 +63,7 @@ func New(key string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// WithBaseURL names the service, such as https://paste.example. A path in it goes before each path of the API.
+// WithBaseURL sets the URL of the service, such as https://paste.example. Its path is a prefix of every path of the API.
 func WithBaseURL(address string) Option {
 	return func(c *Client) error {
 		u, err := url.Parse(strings.TrimRight(address, "/"))
@@ -75,8 +75,8 @@ func WithBaseURL(address string) Option {
 	}
 }
 
-// WithHTTPClient sends by h, for a proxy, certificates or timeouts of your own. A Timeout of h bounds each attempt, also the
-// transfer of a file. Redirects are not followed.
+// WithHTTPClient sends through h, for a proxy, certificates or timeouts. The Timeout of h bounds each attempt, including
+// file transfers. Redirects are not followed.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		if h == nil {
@@ -87,12 +87,12 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// DefaultRetries is how many times a call is repeated unless WithRetries says otherwise.
+// DefaultRetries is the default of WithRetries.
 const DefaultRetries = 5
 
-// WithRetries sets how many times a call is repeated at most: after a connection that broke, and after the answers 503,
-// 504, idempotency_in_flight and quota_held. It waits between two attempts, longer each time and as long as Retry-After
-// says, within the context's deadline. No other answer is asked for again. 0: each call is sent once.
+// WithRetries sets the maximum number of retries: after connection failures, 503, 504, idempotency_in_flight and
+// quota_held. Retries use exponential backoff, honor Retry-After and stay within the context's deadline. No other answer is
+// retried. 0 disables retries.
 func WithRetries(n int) Option {
 	return func(c *Client) error {
 		if n < 0 {
@@ -103,7 +103,7 @@ func WithRetries(n int) Option {
 	}
 }
 
-// WithUserAgent puts the name of your program before that of this client, such as "reporter/1.2".
+// WithUserAgent prefixes the User-Agent with your program's name, such as "reporter/1.2".
 func WithUserAgent(name string) Option {
 	return func(c *Client) error {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -114,17 +114,17 @@ func WithUserAgent(name string) Option {
 	}
 }
 
-// CallOption changes one call.
+// CallOption configures one call.
 type CallOption func(*request)
 
-// WithIdempotencyKey sends a key of your own in place of a drawn one: a write that is repeated under it within 24 hours, by
-// another process too, is carried out once. A metered read is charged once within 10 minutes. 1 to 128 printable ASCII characters.
+// WithIdempotencyKey sets the Idempotency-Key instead of a random one: a write retried under it within 24 hours, even by
+// another process, is carried out once, and a metered read is charged once within 10 minutes. It has 1 to 128 printable
+// ASCII characters.
 func WithIdempotencyKey(key string) CallOption {
 	return func(r *request) { r.header.Set(headerIdempotencyKey, key) }
 }
 
-// WithManageToken changes or deletes a quick paste that was made without an API key. The call is sent without the client's
-// API key.
+// WithManageToken edits or deletes a quick paste created without an API key. The call does not send the client's API key.
 func WithManageToken(token string) CallOption {
 	return func(r *request) {
 		r.header.Set("X-Manage-Token", token)
@@ -132,34 +132,34 @@ func WithManageToken(token string) CallOption {
 	}
 }
 
-// WithPassword sends the password of a document that has one.
+// WithPassword sends the password of a protected document.
 func WithPassword(password string) CallOption {
 	return func(r *request) { r.header.Set("X-Paste-Password", password) }
 }
 
-// IfVersion carries the call out only while the document has this version. Otherwise its error is a *VersionMismatch.
+// IfVersion makes the call fail with a *VersionMismatch unless the document has this version.
 func IfVersion(version int64) CallOption {
 	return func(r *request) { r.header.Set("If-Match", etag(version)) }
 }
 
-// IfNotVersion reads the document only if it has another version by now. Otherwise the error is ErrNotModified.
+// IfNotVersion makes the read fail with ErrNotModified if the document still has this version.
 func IfNotVersion(version int64) CallOption {
 	return func(r *request) { r.header.Set("If-None-Match", etag(version)) }
 }
 
 func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
-// newIdempotencyKey draws a key of 128 bits.
+// newIdempotencyKey returns a random 128-bit key.
 func newIdempotencyKey() string { return rand.Text() }
 
-// Meta is what an answer tells beside its content.
+// Meta is the metadata of a result.
 type Meta struct {
-	RequestID    string       `json:"-"`         // by which the call is explained
-	Remaining    int64        `json:"remaining"` // free calls left this month under the call's quota key; -1: unlimited
+	RequestID    string       `json:"-"`         // for Account.Explain
+	Remaining    int64        `json:"remaining"` // free calls left this month under the call's quota key; -1 if unlimited
 	ChargeSource ChargeSource `json:"-"`
-	Cost         Credits      `json:"-"` // that the call cost
-	Balance      Credits      `json:"-"` // after the call, where ChargeSource is ChargedToCredits
-	Replayed     bool         `json:"-"` // the service had answered under this Idempotency-Key before: nothing was done or charged again
+	Cost         Credits      `json:"-"` // cost of the call
+	Balance      Credits      `json:"-"` // after the call, if ChargeSource is ChargedToCredits
+	Replayed     bool         `json:"-"` // replayed under the Idempotency-Key: nothing was done or charged again
 
 	retryAfter time.Duration
 }
@@ -169,7 +169,7 @@ func (m *Meta) meta() *Meta { return m }
 // ChargeSource says what paid for a call.
 type ChargeSource string
 
-// What pays for a call. It is empty for one that is not metered.
+// What paid for a call; empty for an unmetered one.
 const (
 	ChargedToQuota   ChargeSource = "quota"
 	ChargedToCredits ChargeSource = "credits"

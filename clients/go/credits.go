@@ -9,13 +9,13 @@ import (
 // Credits is an amount of credits, in micro-credits: 1,000,000 are one credit.
 type Credits int64
 
-// micros are the micro-credits of one credit, which has so many decimal places.
+// micros per credit, which has this many decimal places.
 const (
 	micros = 1_000_000
 	places = 6
 )
 
-// ParseCredits reads a decimal such as "0.000500", with at most six places.
+// ParseCredits parses a decimal such as "0.000500", with at most six places.
 func ParseCredits(s string) (Credits, error) {
 	digits, negative := strings.CutPrefix(s, "-")
 	whole, fraction, dotted := strings.Cut(digits, ".")
@@ -32,7 +32,7 @@ func ParseCredits(s string) (Credits, error) {
 	return Credits(n), nil
 }
 
-// String is the amount as the service writes it, with six places.
+// String formats the amount as the service does, with six places.
 func (c Credits) String() string {
 	sign, n := "", uint64(c)
 	if c < 0 {

@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// APIError is a failure that the service answered. Branch on Code, or use errors.As with a type such as *QuotaExhausted.
-// More codes may come: treat one that you don't know as its Status. Whatever fails costs nothing.
+// APIError is an error response of the service. Branch on Code, or use errors.As with a type such as *QuotaExhausted. Codes
+// may be added: handle unknown ones by Status. Failed calls cost nothing.
 type APIError struct {
 	Status     int           // of HTTP, such as 404
 	Code       string        // why, for programs, such as "not_found"
 	Reason     string        // why, for people
-	Field      string        // the field, query parameter or header that is at fault, if it is one
-	Suggestion string        // what was probably meant
+	Field      string        // the field, query parameter or header with the error, if any
+	Suggestion string        // what you may have meant
 	QuotaKey   string        // of a refused call
-	Limit      int64         // that was reached or passed; of sizes in bytes
-	ResetAt    time.Time     // from then on the same call may succeed; zero where waiting does not help
-	UpgradeURL string        // where an account gets a tier with more
-	Docs       string        // address of the code's section in the documentation
-	RequestID  string        // by which the operator finds the call
-	RetryAfter time.Duration // after which the same call may succeed; 0 where the service names none
+	Limit      int64         // that was reached or exceeded; sizes in bytes
+	ResetAt    time.Time     // when a retry may succeed; zero if waiting does not help
+	UpgradeURL string        // page to upgrade the plan
+	Docs       string        // URL of the code's documentation
+	RequestID  string        // for the operator to look up the call
+	RetryAfter time.Duration // until a retry may succeed; 0 if not known
 }
 
 // Error has the reason, the status, the code and the request's id.
@@ -46,31 +46,31 @@ func (e *APIError) Error() string {
 	return b.String()
 }
 
-// The failures that programs tell apart. errors.As finds each of them as an *APIError too.
+// Typed errors. errors.As also finds each of them as an *APIError.
 type (
-	// QuotaExhausted: the month's limit of the quota key is reached, and no credits pay for more. Without an API key it is the
-	// limit of quick pastes in 24 hours. It ends at ResetAt.
+	// QuotaExhausted: the monthly quota is exhausted, and credits can't pay. Without an API key it is the limit of quick pastes
+	// in 24 hours. It resets at ResetAt.
 	QuotaExhausted struct{ *APIError }
-	// PlanUpgradeRequired: the account's tier does not have the quota key. Waiting does not help.
+	// PlanUpgradeRequired: the plan does not include the quota key. Waiting does not help.
 	PlanUpgradeRequired struct{ *APIError }
-	// SpendingCapReached: the account or its key may spend no more until ResetAt, which is zero for a cap in total.
+	// SpendingCapReached: the spending cap of the account or key is reached until ResetAt, which is zero for a total cap.
 	SpendingCapReached struct{ *APIError }
-	// KeyQuotaExhausted: the month's limit of the key itself is reached. It ends at ResetAt.
+	// KeyQuotaExhausted: the key's own monthly limit is reached. It resets at ResetAt.
 	KeyQuotaExhausted struct{ *APIError }
-	// RateLimited: too many calls in a short time, or too many that failed. RetryAfter says when to go on.
+	// RateLimited: too many calls, or too many failures, in a short time. Retry after RetryAfter.
 	RateLimited struct{ *APIError }
-	// Unauthorized: the API key, session or token is missing, wrong, or no longer current.
+	// Unauthorized: the API key, session or token is missing, wrong, or no longer valid.
 	Unauthorized struct{ *APIError }
-	// Forbidden: the caller is known and may not do that.
+	// Forbidden: the caller is not allowed to do that.
 	Forbidden struct{ *APIError }
-	// NotFound: there is no such document, or the caller may not know of it.
+	// NotFound: no such document, or the caller has no access.
 	NotFound struct{ *APIError }
-	// Conflict: what exists already is in the way, such as an account with that email, or a first call under the same
-	// Idempotency-Key that has not ended.
+	// Conflict: the call conflicts with existing state, such as an account with that email, or a call in flight under the
+	// same Idempotency-Key.
 	Conflict struct{ *APIError }
-	// VersionMismatch: the document has another version than one that IfVersion names.
+	// VersionMismatch: the document does not have the version of IfVersion.
 	VersionMismatch struct{ *APIError }
-	// Invalid: the request is wrong, in Field where one field is at fault.
+	// Invalid: the request is invalid; Field names the field, if it is one.
 	Invalid struct{ *APIError }
 	// Unavailable: the service could not answer, and nothing was done.
 	Unavailable struct{ *APIError }
@@ -117,16 +117,16 @@ func (e *Unavailable) Unwrap() error { return e.APIError }
 // Unwrap is the *APIError.
 func (e *OutcomeUnknown) Unwrap() error { return e.APIError }
 
-// ErrNotModified: the document still has the version that IfNotVersion names. The call cost nothing.
+// ErrNotModified: the document still has the version of IfNotVersion. The call cost nothing.
 var ErrNotModified = errors.New("quire: not modified")
 
-// ErrChecksum: the bytes that arrived are not those that the service has. Read them again.
+// ErrChecksum: the bytes were corrupted in transit. Retry the transfer.
 var ErrChecksum = errors.New("quire: the bytes do not have the file's SHA-256")
 
-// failureBytes are read of a failure's body at most.
+// failureBytes is the maximum size of an error body.
 const failureBytes = 64 << 10
 
-// failure reads an answer that is no success, and closes it.
+// failure reads and closes an error response.
 func failure(r *http.Response) error {
 	defer r.Body.Close()
 	if r.StatusCode == http.StatusNotModified {
@@ -161,7 +161,7 @@ func failure(r *http.Response) error {
 	return typed(e)
 }
 
-// typed is the error of its own type, where its code or its status has one.
+// typed wraps the error in the type of its code or status, if any.
 func typed(e *APIError) error {
 	switch e.Code {
 	case "quota_exhausted", "anonymous_limit":

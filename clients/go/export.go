@@ -36,12 +36,12 @@ type ExportAnswer struct {
 
 const exportPath = "/api/users/user/export"
 
-// MakeExport has an archive made of all that the account owns, or tells of the one that is being made. It wants a session.
+// MakeExport has an archive made of all that the account owns, or tells of the one that is being made. It requires a session.
 func (a *Account) MakeExport(ctx context.Context, options ...CallOption) (*ExportAnswer, error) {
 	return fetch[ExportAnswer](ctx, a.c, once(http.MethodPost, exportPath, options))
 }
 
-// Export tells how far the archive is. The error is a *NotFound where there is none. It wants a session.
+// Export returns the state of the archive. The error is a *NotFound if there is none. It requires a session.
 func (a *Account) Export(ctx context.Context, options ...CallOption) (*ExportAnswer, error) {
 	return fetch[ExportAnswer](ctx, a.c, newRequest(http.MethodGet, exportPath, options))
 }

@@ -31,12 +31,12 @@ type NewFile struct {
 	Content     io.Reader  // 1 byte to 50 MB. Where it is an io.Seeker the upload is repeated if the connection breaks
 	Size        int64      // of Content, where it is known; 0: it is found where Content has a length, and not announced otherwise
 	ContentType string     // empty: found from the first bytes
-	Visibility  Visibility // empty: Unlisted
+	Visibility  Visibility // empty is Unlisted
 	ExpiresIn   Lifetime   // empty: never
-	Progress    Progress   // nil: nobody is told
+	Progress    Progress   // may be nil
 }
 
-// Progress is told how many bytes were sent or received, and how many there are in all; -1: not known. It is called from
+// Progress is called with the number of bytes transferred and the total; -1 if unknown. It is called from
 // the goroutine of the transfer, and begins anew where the transfer does.
 type Progress func(done, total int64)
 
@@ -49,8 +49,8 @@ type FileHead struct {
 	SHA256      string     `json:"sha256"` // in hexadecimal
 	Visibility  Visibility `json:"visibility"`
 	CreatedAt   time.Time  `json:"createdAt"`
-	ExpiresAt   time.Time  `json:"expiresAt"` // zero: never
-	URL         string     `json:"url"`       // of the page for people
+	ExpiresAt   time.Time  `json:"expiresAt"` // zero if never
+	URL         string     `json:"url"`       // of the page
 }
 
 // File is a file that was read.
@@ -66,7 +66,7 @@ type UploadedFile struct {
 	FileHead
 }
 
-// Upload sends a file. It compares the SHA-256 that the service has stored with that of the bytes that it has sent: the
+// Upload sends a file. It compares the SHA-256 stored by the service with the checksum of the bytes it has sent: the
 // error is ErrChecksum where they differ.
 func (f *Files) Upload(ctx context.Context, file NewFile, options ...CallOption) (*UploadedFile, error) {
 	r := once(http.MethodPost, "/api/dev/files/upload", options)

@@ -11,15 +11,15 @@ import (
 // Keys are the operations of the account's API keys. They want a session: see LogIn.
 type Keys struct{ c *Client }
 
-// Key is an API key as its owner sees it. The key itself is shown only when it is made.
+// Key is an API key as its owner sees it. The key itself is shown only when it is created.
 type Key struct {
 	ID          string                `json:"id"` // "default", or one such as "k1"
 	Name        string                `json:"name"`
 	Prefix      string                `json:"prefix"` // its first characters
 	Scopes      []string              `json:"scopes"` // quota keys that it may use; nil: all
 	CreatedAt   time.Time             `json:"createdAt"`
-	LastUsedAt  time.Time             `json:"lastUsedAt"` // zero: never
-	ExpiresAt   time.Time             `json:"expiresAt"`  // zero: never
+	LastUsedAt  time.Time             `json:"lastUsedAt"` // zero if never
+	ExpiresAt   time.Time             `json:"expiresAt"`  // zero if never
 	RevokedAt   time.Time             `json:"revokedAt"`  // zero: it was not
 	ReplacedBy  string                `json:"replacedBy"` // id of the key in its place
 	Quotas      map[string]int64      `json:"quotas"`     // calls a month by quota key
@@ -30,7 +30,7 @@ type Key struct {
 // UsageOfKey is what an API key has used under one quota key this month.
 type UsageOfKey struct {
 	Used         int64   `json:"used"`
-	Overage      int64   `json:"overage"` // calls that credits paid
+	Overage      int64   `json:"overage"` // calls paid with credits
 	CreditsSpent Credits `json:"creditsSpent"`
 }
 
@@ -48,10 +48,10 @@ func (k *Keys) List(ctx context.Context, options ...CallOption) (*KeyList, error
 
 // NewKey is an API key to make. Only Name is needed.
 type NewKey struct {
-	Name        string           `json:"name"`             // 1 to 100 characters. It is kept for ever: name a program, not a person
+	Name        string           `json:"name"`             // 1 to 100 characters. Stored permanently: avoid personal data
 	Scopes      []string         `json:"scopes,omitempty"` // quota keys that it may use; none: all
 	ExpiresIn   Lifetime         `json:"expiresIn,omitempty"`
-	ExpiresAt   time.Time        `json:"expiresAt,omitzero"` // in place of ExpiresIn
+	ExpiresAt   time.Time        `json:"expiresAt,omitzero"` // instead of ExpiresIn
 	Quotas      map[string]int64 `json:"quotas,omitempty"`   // calls a month by quota key
 	SpendingCap *CapChange       `json:"spendingCap,omitempty"`
 }

@@ -24,7 +24,7 @@ type ListFilter struct {
 	Tag           string     // of pastes and quick pastes
 	Visibility    Visibility // empty: any
 	Language      string     // of pastes and quick pastes
-	Cursor        string     // to go on where an earlier list ended
+	Cursor        string     // continues an earlier list
 }
 
 const largestPage = 100
@@ -38,7 +38,7 @@ func (f ListFilter) set(q url.Values, cursor string) {
 	setText(q, "language", f.Language)
 }
 
-// setPage asks for a page of a list. cursor is that of the page before; first is the one to begin with.
+// setPage requests a page of a list. cursor comes from the previous page; first is the starting cursor.
 func setPage(q url.Values, size int, cursor, first string) {
 	if cursor == "" {
 		cursor = first
@@ -65,7 +65,7 @@ type page struct {
 func (p *page) next() string { return p.NextCursor }
 
 // pages goes through the items of all pages. ask makes the request of a page, with an empty cursor for the first one; items
-// are those of a page P.
+// belong to a page P.
 func pages[P, T any, A interface {
 	*P
 	answer

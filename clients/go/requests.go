@@ -13,10 +13,10 @@ type RequestFilter struct {
 	QuotaKey string    // such as "pastes.get"
 	Key      string    // id of the API key, such as "default"
 	Decision string    // admitted, or the code of a refusal
-	From     time.Time // the earliest time
-	To       time.Time // only earlier than this
+	From     time.Time // inclusive
+	To       time.Time // exclusive
 	PageSize int       // calls that one call fetches, 1 to 100; 0: 100
-	Cursor   string    // to go on where an earlier list ended
+	Cursor   string    // continues an earlier list
 }
 
 // RecentRequest is a metered call of the last 48 hours.
@@ -25,11 +25,11 @@ type RecentRequest struct {
 	Time         time.Time    `json:"time"`
 	QuotaKey     string       `json:"quotaKey"`
 	Key          string       `json:"key"`      // id of the API key
-	Decision     string       `json:"decision"` // admitted, or the code of the refusal; more may come
+	Decision     string       `json:"decision"` // admitted, or the code of the refusal; more may be added
 	Status       string       `json:"status"`   // open, served, void, served_unsettled, waived; empty for a refusal
 	ChargeSource ChargeSource `json:"chargeSource"`
 	Cost         Credits      `json:"cost"`
-	Remaining    int64        `json:"remaining"` // free calls that were left; -1: unlimited
+	Remaining    int64        `json:"remaining"` // free calls left; -1 if unlimited
 }
 
 type requestPage struct {
@@ -37,7 +37,7 @@ type requestPage struct {
 	Requests []*RecentRequest `json:"requests"`
 }
 
-// Requests goes through the account's last metered calls, the newest first: at most 1,000, of the last 48 hours.
+// Requests iterates over the account's latest metered calls, newest first: at most 1,000 of the last 48 hours.
 func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ...CallOption) iter.Seq2[*RecentRequest, error] {
 	return pages(ctx, a.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, "/api/users/user/requests", options)
@@ -51,7 +51,7 @@ func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ..
 	}, func(p requestPage) []*RecentRequest { return p.Requests })
 }
 
-// Explanation says how a call was decided.
+// Explanation is how a call was billed.
 type Explanation struct {
 	Meta         `json:"-"`
 	ID           string           `json:"id"`
@@ -61,46 +61,46 @@ type Explanation struct {
 	Key          string           `json:"key"` // id of the API key
 	QuotaKey     string           `json:"quotaKey"`
 	Time         time.Time        `json:"time"`
-	Decision     string           `json:"decision"` // admitted, or the code of the refusal; more may come
+	Decision     string           `json:"decision"` // admitted, or the code of the refusal; more may be added
 	ChargeSource ChargeSource     `json:"chargeSource"`
 	Settlement   string           `json:"settlement"` // open, served, void, served_unsettled or waived; empty for a refusal
 	Tier         string           `json:"tier"`
 	Limit        int64            `json:"limit"` // -1: unlimited
 	UsedBefore   int64            `json:"usedBefore"`
 	UsedAfter    int64            `json:"usedAfter"`
-	Price        Credits          `json:"price"`        // of a call beyond the quota
-	PricesSince  time.Time        `json:"pricesSince"`  // since when they were in force
+	Price        Credits          `json:"price"`        // of a call over quota
+	PricesSince  time.Time        `json:"pricesSince"`  // when they came into force
 	Cost         Credits          `json:"cost"`         // in the end
-	BalanceAfter *Credits         `json:"balanceAfter"` // nil where credits did not pay
-	Grants       []GrantUse       `json:"grants"`       // that the cost was taken from
+	BalanceAfter *Credits         `json:"balanceAfter"` // nil unless credits paid
+	Grants       []GrantUse       `json:"grants"`       // that paid the cost
 	Journal      JournalPosition  `json:"journal"`      // of the decision
-	SettledAt    *JournalPosition `json:"settledAt"`    // nil while there is no settlement
+	SettledAt    *JournalPosition `json:"settledAt"`    // nil if not settled
 }
 
-// GrantUse is a part of a grant that a call cost.
+// GrantUse is the part of a cost that a grant paid.
 type GrantUse struct {
 	Grant  string  `json:"grant"`
 	Amount Credits `json:"amount"`
 	Reason string  `json:"reason"`
 }
 
-// JournalPosition is a place in a journal.
+// JournalPosition is a position in a journal.
 type JournalPosition struct {
 	Stream   string `json:"stream"`
 	Sequence int64  `json:"sequence"`
-	Index    int64  `json:"index"` // in the message
+	Index    int64  `json:"index"` // offset in the message
 }
 
-// leastPoll is the shortest time between two questions for an explanation.
+// leastPoll is the shortest polling interval of an explanation.
 const leastPoll = time.Second
 
-// Explain says how a metered call was decided: Meta.RequestID and APIError.RequestID name it. An explanation that takes
-// long is waited for until ctx ends.
+// Explain returns how a metered call was billed. requestID is a Meta.RequestID or APIError.RequestID. It polls for a slow
+// explanation until ctx ends.
 func (a *Account) Explain(ctx context.Context, requestID string, options ...CallOption) (*Explanation, error) {
 	for {
 		found, err := fetch[struct {
 			Meta
-			Request *Explanation `json:"request"` // absent while the service looks for it
+			Request *Explanation `json:"request"` // absent while in progress
 		}](ctx, a.c, newRequest(http.MethodGet, "/api/users/user/requests/"+url.PathEscape(requestID), options))
 		if err != nil {
 			return nil, err

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Session is what a log-in opens. It is good for 30 days.
+// Session is a session opened by a log-in. It expires after 30 days.
 type Session struct {
 	Client  *Client  // calls with the session
 	Profile *Profile // of the account
-	Cookie  string   // for WithSession. Whoever has it can do what the account can
+	Cookie  string   // for WithSession. Anyone with it can act as the account
 }
 
-// WithSession calls with a session where New has no API key. cookie is that of a Session.
+// WithSession authenticates with a session if New has no API key. cookie is the Cookie of a Session.
 func WithSession(cookie string) Option {
 	return func(c *Client) error {
 		name, value, found := strings.Cut(cookie, "=")
@@ -28,12 +28,12 @@ func WithSession(cookie string) Option {
 	}
 }
 
-// Register makes an account of the tier Free, and opens a session. A password has 8 to 128 characters.
+// Register creates an account on the Free plan and opens a session. A password has 8 to 128 characters.
 func Register(ctx context.Context, email, password string, options ...Option) (*Session, error) {
 	return open(ctx, "/api/users/register", email, password, options)
 }
 
-// LogIn opens a session. The error is an *Unauthorized where there is no account with that email and password.
+// LogIn opens a session. The error is an *Unauthorized if the email or password is wrong.
 func LogIn(ctx context.Context, email, password string, options ...Option) (*Session, error) {
 	return open(ctx, "/api/users/login", email, password, options)
 }
@@ -60,7 +60,7 @@ func open(ctx context.Context, path, email, password string, options []Option) (
 	return session, nil
 }
 
-// sessionCookie is the cookie that an answer sets, as it is sent.
+// sessionCookie is the session cookie set by a response.
 func sessionCookie(h http.Header) string {
 	for _, line := range h.Values("Set-Cookie") {
 		cookie, err := http.ParseSetCookie(line)
@@ -71,52 +71,52 @@ func sessionCookie(h http.Header) string {
 	return ""
 }
 
-// Done is a success without more to tell.
+// Done is a result without content.
 type Done struct{ Meta }
 
-// LogOut ends the session that the client calls with.
+// LogOut ends the client's session.
 func (a *Account) LogOut(ctx context.Context, options ...CallOption) (*Done, error) {
 	return fetch[Done](ctx, a.c, once(http.MethodPost, "/api/users/logout", options))
 }
 
-// SessionInfo is a browser or program that is logged in.
+// SessionInfo is an open session of a browser or program.
 type SessionInfo struct {
 	ID         string    `json:"id"`
 	CreatedAt  time.Time `json:"createdAt"`
 	LastSeenAt time.Time `json:"lastSeenAt"` // exact to an hour
 	ExpiresAt  time.Time `json:"expiresAt"`
 	Current    bool      `json:"current"` // the session of this call
-	Program    string    `json:"client"`  // browser and system without versions; empty: not known
-	Network    string    `json:"network"` // the IPv4 /24 or IPv6 /48 that it was opened from; empty: not known
+	Program    string    `json:"client"`  // browser and system without versions; empty if unknown
+	Network    string    `json:"network"` // IPv4 /24 or IPv6 /48 it was opened from; empty if unknown
 }
 
-// SessionList are the sessions of an account.
+// SessionList is the list of an account's sessions.
 type SessionList struct {
 	Meta
-	Sessions []*SessionInfo `json:"sessions"` // the 100 that were used last, the latest first
+	Sessions []*SessionInfo `json:"sessions"` // the 100 last used, latest first
 }
 
-// Sessions lists the account's sessions. It wants a session.
+// Sessions lists the account's sessions. It requires a session.
 func (a *Account) Sessions(ctx context.Context, options ...CallOption) (*SessionList, error) {
 	return fetch[SessionList](ctx, a.c, newRequest(http.MethodGet, "/api/users/user/sessions", options))
 }
 
-// EndSession ends one of the account's sessions. It wants a session.
+// EndSession ends one of the account's sessions. It requires a session.
 func (a *Account) EndSession(ctx context.Context, id string, options ...CallOption) (*Done, error) {
 	return fetch[Done](ctx, a.c, once(http.MethodDelete, "/api/users/user/sessions/"+url.PathEscape(id), options))
 }
 
-// EndAllSessions ends all of the account's sessions, that of the client too. It wants a session.
+// EndAllSessions ends all of the account's sessions, including the client's. It requires a session.
 func (a *Account) EndAllSessions(ctx context.Context, options ...CallOption) (*Done, error) {
 	return fetch[Done](ctx, a.c, once(http.MethodDelete, "/api/users/user/sessions", options))
 }
 
-// ChangePassword changes the password, and ends the account's other sessions. It wants a session.
+// ChangePassword changes the password, and ends the account's other sessions. It requires a session.
 func (a *Account) ChangePassword(ctx context.Context, current, password string, options ...CallOption) (*Done, error) {
 	return a.change(ctx, "/api/users/user/password", map[string]string{"currentPassword": current, "password": password}, options)
 }
 
-// ChangeEmail changes the email. Sessions and keys stay as they are. It wants a session.
+// ChangeEmail changes the email. Sessions and keys stay valid. It requires a session.
 func (a *Account) ChangeEmail(ctx context.Context, currentPassword, email string, options ...CallOption) (*Done, error) {
 	return a.change(ctx, "/api/users/user/email", map[string]string{"currentPassword": currentPassword, "email": email}, options)
 }
@@ -129,14 +129,14 @@ func (a *Account) change(ctx context.Context, path string, body map[string]strin
 	return fetch[Done](ctx, a.c, r)
 }
 
-// Deletion is an account that is going to be deleted.
+// Deletion is an account scheduled for deletion.
 type Deletion struct {
 	Meta
 	Account AccountInfo `json:"account"` // DeletesAt says when
 }
 
-// Delete deletes the account: its sessions and keys end at once, its documents and personal data go after 14 days. Until
-// then a LogIn takes it back. It wants a session.
+// Delete deletes the account: its sessions and keys end immediately, its documents and personal data are deleted after 14
+// days. Until then a LogIn cancels the deletion. It requires a session.
 func (a *Account) Delete(ctx context.Context, currentPassword string, options ...CallOption) (*Deletion, error) {
 	r := once(http.MethodDelete, "/api/users/user", options)
 	if err := r.json(map[string]string{"currentPassword": currentPassword}); err != nil {

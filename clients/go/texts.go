@@ -13,15 +13,15 @@ import (
 // Visibility says who may read a document.
 type Visibility string
 
-// Public and unlisted documents can be read with any API key and by anybody who has their address. Search engines are kept
-// from unlisted ones. Private documents can be read by their owner.
+// Public and unlisted documents can be read with any API key and by anyone with the link. Search engines don't index
+// unlisted ones. Private documents can be read by their owner.
 const (
 	Public   Visibility = "public"
 	Unlisted Visibility = "unlisted"
 	Private  Visibility = "private"
 )
 
-// Lifetime is the time after which a document ends: "10m", "1h", "7d", "2w", "1y" or "never".
+// Lifetime is the time after which a document expires: "10m", "1h", "7d", "2w", "1y" or "never".
 type Lifetime string
 
 // LifetimeOf is d in whole seconds, at least one minute and at most ten years.
@@ -39,18 +39,18 @@ func (l Lifetime) MarshalJSON() ([]byte, error) {
 
 // NewPaste is a paste or quick paste to create. Only Content is needed.
 type NewPaste struct {
-	Content       string     `json:"content"`                 // UTF-8: 1 byte to 4 MiB, of a quick paste to 256 KiB
+	Content       string     `json:"content"`                 // UTF-8: 1 byte to 4 MiB; for a quick paste, to 256 KiB
 	Title         string     `json:"title,omitempty"`         // one line of at most 200 characters
-	Language      string     `json:"language,omitempty"`      // for highlighting; empty: plaintext
-	Visibility    Visibility `json:"visibility,omitempty"`    // empty: Unlisted
-	ExpiresIn     Lifetime   `json:"expiresIn,omitempty"`     // empty: never; without an API key 30 days
-	ExpiresAt     time.Time  `json:"expiresAt,omitzero"`      // in place of ExpiresIn
-	BurnAfterRead bool       `json:"burnAfterRead,omitempty"` // the first read by somebody else is the last
-	Password      string     `json:"password,omitempty"`      // that each reader has to send, the owner too
-	Tags          []string   `json:"tags,omitempty"`          // at most 10 of at most 32 characters
+	Language      string     `json:"language,omitempty"`      // for highlighting; empty is plaintext
+	Visibility    Visibility `json:"visibility,omitempty"`    // empty is Unlisted
+	ExpiresIn     Lifetime   `json:"expiresIn,omitempty"`     // empty is never; without an API key 30 days
+	ExpiresAt     time.Time  `json:"expiresAt,omitzero"`      // instead of ExpiresIn
+	BurnAfterRead bool       `json:"burnAfterRead,omitempty"` // delete after the first read by someone else
+	Password      string     `json:"password,omitempty"`      // required from every reader, including the owner
+	Tags          []string   `json:"tags,omitempty"`          // at most 10, of up to 32 characters
 }
 
-// PasteChange is a change of a paste or quick paste. The zero value of a field leaves it as it is: use Set and Reset.
+// PasteChange is an edit of a paste or quick paste. A zero field stays unchanged: use Set and Reset.
 type PasteChange struct {
 	Content       Change[string]     `json:"content,omitzero"`
 	Title         Change[string]     `json:"title,omitzero"`
@@ -74,13 +74,13 @@ const (
 	changeReset
 )
 
-// Set gives a field a value.
+// Set sets a field.
 func Set[T any](value T) Change[T] { return Change[T]{value: value, kind: changeSet} }
 
-// Reset gives a field its default.
+// Reset resets a field to its default.
 func Reset[T any]() Change[T] { return Change[T]{kind: changeReset} }
 
-// IsZero tells whether the field stays as it is.
+// IsZero tells whether the field stays unchanged.
 func (c Change[T]) IsZero() bool { return c.kind == 0 }
 
 // MarshalJSON writes the value, or null for a reset.
@@ -104,19 +104,19 @@ type PasteHead struct {
 	PasswordProtected bool       `json:"passwordProtected"`
 	CreatedAt         time.Time  `json:"createdAt"`
 	UpdatedAt         time.Time  `json:"updatedAt"`
-	ExpiresAt         time.Time  `json:"expiresAt"` // zero: never
-	URL               string     `json:"url"`       // of the page for people
+	ExpiresAt         time.Time  `json:"expiresAt"` // zero if never
+	URL               string     `json:"url"`       // of the page
 	RawURL            string     `json:"rawUrl"`    // of the content as text
 }
 
-// Paste is a paste or quick paste that was read.
+// Paste is a paste or quick paste.
 type Paste struct {
 	Meta `json:"-"`
 	PasteHead
 	Content string `json:"content"`
 }
 
-// CreatedPaste is a paste or quick paste that was made.
+// CreatedPaste is a newly created paste or quick paste.
 type CreatedPaste struct {
 	Meta
 	ID          string    `json:"id"`
@@ -124,11 +124,11 @@ type CreatedPaste struct {
 	RawURL      string    `json:"rawUrl"`
 	Version     int64     `json:"version"`
 	CreatedAt   time.Time `json:"createdAt"`
-	ExpiresAt   time.Time `json:"expiresAt"`   // zero: never
-	ManageToken string    `json:"manageToken"` // of a quick paste without an owner: WithManageToken. It is shown only here
+	ExpiresAt   time.Time `json:"expiresAt"`   // zero if never
+	ManageToken string    `json:"manageToken"` // of a quick paste without an owner, for WithManageToken; shown only here
 }
 
-// UpdatedPaste is the version that a change made.
+// UpdatedPaste is the version created by an edit.
 type UpdatedPaste struct {
 	Meta
 	ID        string    `json:"id"`
@@ -136,7 +136,7 @@ type UpdatedPaste struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// Deleted is a document that is gone.
+// Deleted is a deleted document.
 type Deleted struct {
 	Meta
 	ID string `json:"id"`
@@ -161,7 +161,7 @@ func (t *Texts) item(operation, id string) string {
 	return t.path + "/" + operation + "/" + url.PathEscape(id)
 }
 
-// Create makes a paste.
+// Create creates a paste.
 func (t *Texts) Create(ctx context.Context, p NewPaste, options ...CallOption) (*CreatedPaste, error) {
 	r := once(http.MethodPost, t.path+"/create", options)
 	if err := r.json(p); err != nil {
@@ -170,12 +170,12 @@ func (t *Texts) Create(ctx context.Context, p NewPaste, options ...CallOption) (
 	return fetch[CreatedPaste](ctx, t.c, r)
 }
 
-// Get reads a paste. With IfNotVersion the error may be ErrNotModified.
+// Get reads a paste. With IfNotVersion the error can be ErrNotModified.
 func (t *Texts) Get(ctx context.Context, id string, options ...CallOption) (*Paste, error) {
 	return t.get(ctx, once(http.MethodGet, t.item("get", id), options))
 }
 
-// GetVersion reads an earlier version, from 1. Only the owner may.
+// GetVersion reads a version, from 1. Only the owner may read versions.
 func (t *Texts) GetVersion(ctx context.Context, id string, version int64, options ...CallOption) (*Paste, error) {
 	r := once(http.MethodGet, t.item("get", id), options)
 	r.query.Set("version", strconv.FormatInt(version, 10))
@@ -194,7 +194,7 @@ func (t *Texts) get(ctx context.Context, r *request) (*Paste, error) {
 	return &found.Paste, nil
 }
 
-// Update changes a paste. At least one field of the change is set or reset.
+// Update edits a paste. The change has to set or reset at least one field.
 func (t *Texts) Update(ctx context.Context, id string, change PasteChange, options ...CallOption) (*UpdatedPaste, error) {
 	r := once(http.MethodPut, t.item("update", id), options)
 	if err := r.json(change); err != nil {
@@ -213,7 +213,7 @@ type pastePage struct {
 	Pastes []*PasteHead `json:"pastes"`
 }
 
-// List goes through the account's pastes, page by page. It ends after the last one, or after the first error.
+// List iterates over the account's pastes, page by page, until the last one or the first error.
 func (t *Texts) List(ctx context.Context, filter ListFilter, options ...CallOption) iter.Seq2[*PasteHead, error] {
 	return pages(ctx, t.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, t.path+"/list", options)
@@ -227,7 +227,7 @@ type versionPage struct {
 	Versions []*PasteVersion `json:"versions"`
 }
 
-// Versions goes through a paste's versions, the newest first.
+// Versions iterates over a paste's versions, newest first.
 func (t *Texts) Versions(ctx context.Context, id string, options ...CallOption) iter.Seq2[*PasteVersion, error] {
 	return pages(ctx, t.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, t.item("versions", id), options)

@@ -20,9 +20,9 @@ const (
 
 	firstPause = 200 * time.Millisecond
 	mostPause  = 10 * time.Second
-	// longestWait is the longest Retry-After that a call waits for. A longer one is for the caller to decide about.
+	// longestWait is the longest Retry-After that a call waits for. A longer one is up to the caller.
 	longestWait = time.Minute
-	// answerBytes is the size of the largest JSON answer that is read: a paste of 4 MiB, each byte of it escaped.
+	// answerBytes is the maximum size of a JSON response: a paste of 4 MiB with every byte escaped.
 	answerBytes = 6*(4<<20) + 1<<20
 )
 
@@ -31,12 +31,12 @@ type request struct {
 	method, path string
 	query        url.Values
 	header       http.Header
-	body         func() (io.Reader, error) // makes the body of an attempt; nil: none
-	length       int64                     // of the body; -1: not known
+	body         func() (io.Reader, error) // returns the body of an attempt; nil for none
+	length       int64                     // of the body; -1 if unknown
 	keyless      bool                      // the API key is not sent
-	at           *url.URL                  // in place of path and query; nil: they count
-	before       func(http.Header)         // changes the headers of an attempt; nil: they stay
-	after        func(http.Header)         // has the headers of a success; nil: nobody needs them
+	at           *url.URL                  // overrides path and query if not nil
+	before       func(http.Header)         // edits the headers of an attempt, if not nil
+	after        func(http.Header)         // receives the headers of a success, if not nil
 }
 
 func newRequest(method, path string, options []CallOption) *request {
@@ -47,7 +47,7 @@ func newRequest(method, path string, options []CallOption) *request {
 	return r
 }
 
-// once is a newRequest that is carried out and charged once, however often it is sent.
+// once is newRequest with an Idempotency-Key, so that retries are carried out and charged once.
 func once(method, path string, options []CallOption) *request {
 	r := newRequest(method, path, options)
 	if r.header.Get(headerIdempotencyKey) == "" {
@@ -56,7 +56,7 @@ func once(method, path string, options []CallOption) *request {
 	return r
 }
 
-// json makes v the body.
+// json sets v as the body.
 func (r *request) json(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -68,10 +68,10 @@ func (r *request) json(v any) error {
 	return nil
 }
 
-// answer is the JSON of a success.
+// answer is the JSON body of a success.
 type answer interface{ meta() *Meta }
 
-// call sends r until it has an answer, and reads the JSON of a success into out.
+// call sends r with retries and decodes the JSON of a success into out.
 func (c *Client) call(ctx context.Context, r *request, out answer) error {
 	return c.send(ctx, r, func(response *http.Response) error {
 		defer response.Body.Close()
@@ -92,14 +92,14 @@ func (c *Client) call(ctx context.Context, r *request, out answer) error {
 	})
 }
 
-// brokenError: the connection broke before the whole answer was there.
+// brokenError: the connection broke before the full response arrived.
 type brokenError struct{ cause error }
 
 func (e *brokenError) Error() string { return "quire: " + e.cause.Error() }
 func (e *brokenError) Unwrap() error { return e.cause }
 
-// send sends r until it succeeds, fails for good, or may not be repeated any more. read has the answer of a success, and
-// closes it.
+// send sends r until it succeeds, fails permanently, or runs out of retries. read handles and closes the response of a
+// success.
 func (c *Client) send(ctx context.Context, r *request, read func(*http.Response) error) error {
 	pause := firstPause
 	for attempt := 0; ; attempt++ {
@@ -114,7 +114,7 @@ func (c *Client) send(ctx context.Context, r *request, read func(*http.Response)
 		if !again {
 			return err
 		}
-		// Half of the pause is drawn, so that clients that failed together do not come back together.
+		// Jitter, so that clients that failed together don't retry together.
 		wait = max(wait, pause/2+rand.N(pause/2))
 		pause = min(2*pause, mostPause)
 		if until, bounded := ctx.Deadline(); wait > longestWait || bounded && time.Until(until) < wait {
@@ -126,7 +126,7 @@ func (c *Client) send(ctx context.Context, r *request, read func(*http.Response)
 	}
 }
 
-// attempt sends r once. Its error is of the connection, or a failure that was answered.
+// attempt sends r once. Its error is a connection error or an error response.
 func (c *Client) attempt(ctx context.Context, r *request) (*http.Response, error) {
 	u := r.at
 	if u == nil {
@@ -177,7 +177,7 @@ func (c *Client) authenticate(r *http.Request) {
 	}
 }
 
-// repeatable tells whether the same request may succeed if it is sent again, and after which time at the earliest.
+// repeatable tells whether a retry may succeed, and the minimum time to wait.
 func repeatable(err error) (time.Duration, bool) {
 	var failed *APIError
 	if errors.As(err, &failed) {

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// ErrSignature: a webhook was not signed with the secret, or was changed, or is too old.
+// ErrSignature: the webhook's signature is invalid, or its timestamp is out of tolerance.
 var ErrSignature = errors.New("quire: the webhook's signature is not valid")
 
-// WebhookTolerance is by how much a webhook's time may differ from the receiver's clock.
+// WebhookTolerance is the maximum difference between a webhook's timestamp and the receiver's clock.
 const WebhookTolerance = 5 * time.Minute
 
-// VerifyWebhook checks that body was sent by the service: that one of the signatures in the headers webhook-id,
-// webhook-timestamp and webhook-signature was made with one of the secrets, not longer ago than WebhookTolerance. While a
-// secret is replaced, give both. The error is ErrSignature, or that of a secret that is none. A webhook may arrive several
-// times with one webhook-id: the receiver has to leave out those that it has seen.
+// VerifyWebhook verifies that the service sent body: one of the signatures in the headers webhook-id, webhook-timestamp and
+// webhook-signature has to match one of the secrets and be no older than WebhookTolerance. During a rotation, pass both
+// secrets. The error is ErrSignature, or names a malformed secret. A webhook may arrive several times with the same
+// webhook-id: skip the ones you have seen.
 func VerifyWebhook(header http.Header, body []byte, secrets ...string) error {
 	return verifyWebhook(header, body, time.Now(), secrets)
 }

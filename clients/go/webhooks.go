@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// Webhooks are the operations of the account's webhooks. They want a session: see LogIn. VerifyWebhook is for the receiver.
+// Webhooks has the operations of the account's webhooks. They require a session: see LogIn. Receivers use VerifyWebhook.
 type Webhooks struct{ c *Client }
 
-// Events that a webhook is told of. More may come.
+// Events of webhooks. More may be added.
 const (
-	EventQuotaThreshold = "quota.threshold" // a percentage of a month's quota is used
-	EventBalanceLow     = "balance.low"     // the credits went below BalanceBelow
+	EventQuotaThreshold = "quota.threshold" // a threshold of a monthly quota is reached
+	EventBalanceLow     = "balance.low"     // the balance dropped below BalanceBelow
 )
 
-// Webhook is an address that events of the account are posted to.
+// Webhook is a URL that is notified about events of the account.
 type Webhook struct {
 	ID           string    `json:"id"`
 	URL          string    `json:"url"`
 	Events       []string  `json:"events"`
-	Thresholds   []int     `json:"thresholds"`   // percents of a quota
+	Thresholds   []int     `json:"thresholds"`   // percentages of a quota
 	BalanceBelow *Credits  `json:"balanceBelow"` // nil: none
 	CreatedAt    time.Time `json:"createdAt"`
 }
 
-// NewWebhook is a webhook to make.
+// NewWebhook is a webhook to create.
 type NewWebhook struct {
-	URL          string   `json:"url"` // https, and an address of the public internet
+	URL          string   `json:"url"` // https, on the public internet
 	Events       []string `json:"events"`
-	Thresholds   []int    `json:"thresholds,omitempty"`   // 1 to 10 percents of a quota; none: 50, 80 and 100
-	BalanceBelow *Credits `json:"balanceBelow,omitempty"` // EventBalanceLow needs it
+	Thresholds   []int    `json:"thresholds,omitempty"`   // 1 to 10 percentages of a quota; empty is 50, 80 and 100
+	BalanceBelow *Credits `json:"balanceBelow,omitempty"` // required for EventBalanceLow
 }
 
-// WebhookChange is a change of a webhook. The zero value of a field leaves it as it is: use Set and Reset.
+// WebhookChange is an edit of a webhook. A zero field stays unchanged: use Set and Reset.
 type WebhookChange struct {
 	URL          Change[string]   `json:"url,omitzero"`
 	Events       Change[[]string] `json:"events,omitzero"`
@@ -45,20 +45,20 @@ type WebhookChange struct {
 	BalanceBelow Change[Credits]  `json:"balanceBelow,omitzero"`
 }
 
-// WebhookList are the account's webhooks.
+// WebhookList is the list of the account's webhooks.
 type WebhookList struct {
 	Meta
-	Webhooks []*Webhook `json:"webhooks"` // in the order in which they were made
+	Webhooks []*Webhook `json:"webhooks"` // in order of creation
 }
 
-// MadeWebhook is a webhook that was made.
+// MadeWebhook is a newly created webhook.
 type MadeWebhook struct {
 	Meta
 	Webhook Webhook `json:"webhook"`
 	Secret  string  `json:"secret"` // for VerifyWebhook; shown only here
 }
 
-// WebhookAnswer is a webhook as it is now.
+// WebhookAnswer is the current webhook.
 type WebhookAnswer struct {
 	Meta
 	Webhook Webhook `json:"webhook"`
@@ -68,16 +68,16 @@ type WebhookAnswer struct {
 type NewSecret struct {
 	Meta
 	Secret                  string    `json:"secret"`                  // shown only here
-	PreviousSecretExpiresAt time.Time `json:"previousSecretExpiresAt"` // until when the one before signs too
+	PreviousSecretExpiresAt time.Time `json:"previousSecretExpiresAt"` // until when the previous secret stays valid
 }
 
-// WebhookTest is a test event that is on its way.
+// WebhookTest is a pending test event.
 type WebhookTest struct {
 	Meta
 	Delivery string `json:"delivery"` // its id
 }
 
-// Delivery is an event on its way to a webhook.
+// Delivery is the delivery of an event to a webhook.
 type Delivery struct {
 	ID            string            `json:"id"`     // of the event; it is sent as webhook-id
 	Status        string            `json:"status"` // pending, delivered or failed
@@ -89,13 +89,13 @@ type Delivery struct {
 // DeliveryAttempt is one attempt to deliver an event.
 type DeliveryAttempt struct {
 	Time       time.Time `json:"time"`
-	Status     int       `json:"status"` // of the answer; 0: there was none
+	Status     int       `json:"status"` // of the response; 0 if there was none
 	DurationMS int64     `json:"durationMs"`
-	Error      string    `json:"error"`  // empty: it succeeded
-	Answer     string    `json:"answer"` // its beginning
+	Error      string    `json:"error"`  // empty on success
+	Answer     string    `json:"answer"` // beginning of the response
 }
 
-// ReplayedDelivery is a delivery that is sent again.
+// ReplayedDelivery is a repeated delivery.
 type ReplayedDelivery struct {
 	Meta
 	Delivery Delivery `json:"delivery"`
@@ -110,7 +110,7 @@ func (w *Webhooks) List(ctx context.Context, options ...CallOption) (*WebhookLis
 	return fetch[WebhookList](ctx, w.c, newRequest(http.MethodGet, webhooksPath, options))
 }
 
-// Create makes a webhook.
+// Create creates a webhook.
 func (w *Webhooks) Create(ctx context.Context, webhook NewWebhook, options ...CallOption) (*MadeWebhook, error) {
 	r := once(http.MethodPost, webhooksPath, options)
 	if err := r.json(webhook); err != nil {
@@ -124,7 +124,7 @@ func (w *Webhooks) Get(ctx context.Context, id string, options ...CallOption) (*
 	return fetch[WebhookAnswer](ctx, w.c, newRequest(http.MethodGet, webhookPath(id), options))
 }
 
-// Update changes a webhook. At least one field of the change is set or reset.
+// Update edits a webhook. The change has to set or reset at least one field.
 func (w *Webhooks) Update(ctx context.Context, id string, change WebhookChange, options ...CallOption) (*WebhookAnswer, error) {
 	r := once(http.MethodPut, webhookPath(id), options)
 	if err := r.json(change); err != nil {
@@ -138,7 +138,7 @@ func (w *Webhooks) Delete(ctx context.Context, id string, options ...CallOption)
 	return fetch[Deleted](ctx, w.c, once(http.MethodDelete, webhookPath(id), options))
 }
 
-// RotateSecret gives a webhook a new secret. The one before signs too for a while.
+// RotateSecret replaces a webhook's secret. The old secret stays valid for a while.
 func (w *Webhooks) RotateSecret(ctx context.Context, id string, options ...CallOption) (*NewSecret, error) {
 	return fetch[NewSecret](ctx, w.c, once(http.MethodPost, webhookPath(id)+"/rotate-secret", options))
 }
@@ -153,7 +153,7 @@ type deliveryPage struct {
 	Deliveries []*Delivery `json:"deliveries"`
 }
 
-// Deliveries goes through the events that were sent to a webhook, the newest first.
+// Deliveries iterates over the events of a webhook, newest first.
 func (w *Webhooks) Deliveries(ctx context.Context, id string, options ...CallOption) iter.Seq2[*Delivery, error] {
 	return pages(ctx, w.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, webhookPath(id)+"/deliveries", options)
@@ -168,16 +168,16 @@ func (w *Webhooks) ReplayDelivery(ctx context.Context, id, delivery string, opti
 	return fetch[ReplayedDelivery](ctx, w.c, once(http.MethodPost, path, options))
 }
 
-// EventsQuery says which events are asked for.
+// EventsQuery selects events.
 type EventsQuery struct {
-	After string        // Last of an earlier call; empty: from the oldest that is kept
-	Wait  time.Duration // for how long the call may wait for an event, in whole seconds up to 30; 0: not at all
-	Limit int           // 1 to 100 events; 0: 100
+	After string        // Last of an earlier call; empty starts at the oldest event
+	Wait  time.Duration // long-poll time in whole seconds, up to 30; 0 returns at once
+	Limit int           // 1 to 100 events; 0 is 100
 }
 
-// Event is something that happened to the account. Ignore types that you do not know.
+// Event is an event of the account. Ignore unknown types.
 type Event struct {
-	ID        string          `json:"id"` // the webhook-id under which it is posted
+	ID        string          `json:"id"` // sent as webhook-id
 	Type      string          `json:"type"`
 	Timestamp time.Time       `json:"timestamp"`
 	Data      json.RawMessage `json:"data"` // its members depend on the type
@@ -186,11 +186,11 @@ type Event struct {
 // Events are events of the account.
 type Events struct {
 	Meta
-	Events []*Event `json:"events"` // the oldest first
+	Events []*Event `json:"events"` // oldest first
 	Last   string   `json:"last"`   // After of the next call
 }
 
-// Events reads what the account's webhooks are told of, without a webhook.
+// Events polls the account's events without a webhook.
 func (a *Account) Events(ctx context.Context, q EventsQuery, options ...CallOption) (*Events, error) {
 	r := newRequest(http.MethodGet, "/api/users/user/events", options)
 	setText(r.query, "after", q.After)

@@ -86,7 +86,7 @@ site.test('an admin sees what an account uses, explains its request, replaces it
   await page.getByText('must be the X-Request-Id').waitFor()
   await page.getByLabel('X-Request-Id').fill(request)
   await page.getByRole('button', { name: 'Explain' }).click()
-  await page.getByText('5,000 requests a month of').waitFor()
+  await page.getByText('5,000 requests per month of').waitFor()
   const { request: explained } = await site.api().admin('GET', `/api/admin/requests/${request}`)
   assert.ok((await page.getByRole('main').innerText()).includes(`message ${explained.journal.sequence.toLocaleString('en')}`))
   await page.getByRole('button', { name: 'Verify this charge' }).click()

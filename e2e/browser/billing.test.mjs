@@ -88,7 +88,7 @@ site.test('a statement is printed, and a cap is set on the way', { screen: 'phon
   const { spendingCap } = await own('GET', '/api/users/user/keys')
   assert.deepEqual([spendingCap.amount, spendingCap.period], ['2.500000', 'day'])
   await page.getByRole('link', { name: 'Billing' }).click()
-  await page.getByText('0.000000 of 2.500000 a day').waitFor()
+  await page.getByText('0.000000 of 2.500000 per day').waitFor()
 
   await page.getByRole('region', { name: 'Statements' }).getByRole('link').first().click()
   await page.getByRole('heading', { name: /^Statement of/ }).waitFor()

@@ -158,7 +158,7 @@ site.test('a form that is older than its session does nothing, says so, and lead
   assert.equal(await form.getByLabel('Credits').inputValue(), '', 'the cap was set')
 })
 
-site.test('a form of another account than that of the session does nothing', async ({ page, open, signedIn, expectErrorPage }) => {
+site.test('a form of an account other than the session’s has no effect', async ({ page, open, signedIn, expectErrorPage }) => {
   const { email, apiKey } = await signedIn()
   await open('/console/keys/default')
   await page.getByText(email).waitFor()
@@ -248,7 +248,7 @@ site.test('a spending cap is set, seen and taken away', async ({ page, open, sig
   const { spendingCap } = await own('GET', '/api/users/user/keys')
   assert.deepEqual([spendingCap.amount, spendingCap.period], ['2.500000', 'day'])
   await open('/console')
-  await page.getByText('0.000000 of 2.500000 a day').waitFor()
+  await page.getByText('0.000000 of 2.500000 per day').waitFor()
   await open('/console/keys')
   await capSpending(page, '')
   assert.equal((await own('GET', '/api/users/user/keys')).spendingCap, null)
@@ -320,7 +320,7 @@ site.test('an archive of all that an account has is made and downloaded', { sche
   assert.deepEqual([made.status, made.sizeBytes], ['ready', archive.length])
 })
 
-site.test('a wrong password is told without saying whether there is the account', async ({ page, open, expectErrorPage }) => {
+site.test('a wrong password does not reveal whether the account exists', async ({ page, open, expectErrorPage }) => {
   const { email } = await site.api().user()
   expectErrorPage('/console/sign-in')
   const told = []
@@ -336,7 +336,7 @@ site.test('a wrong password is told without saying whether there is the account'
   assert.equal(told[0], told[1])
 })
 
-site.test('an address that is taken and a password that is short are told beside their fields', async ({ page, open, expectErrorPage }) => {
+site.test('a taken email and a short password are shown beside their fields', async ({ page, open, expectErrorPage }) => {
   const { email } = await site.api().user()
   expectErrorPage('/console/sign-up')
   await open('/console/sign-up')
@@ -364,7 +364,7 @@ site.test("another site's form does not sign a visitor out", async ({ page, open
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
 })
 
-site.test('times are those of the reader, also after the page has moved', { timezone: 'Asia/Tokyo' }, async ({ page, open, signedIn }) => {
+site.test('times are in the reader’s zone, also after a live update', { timezone: 'Asia/Tokyo' }, async ({ page, open, signedIn }) => {
   const { api } = await signedIn()
   for (const path of ['/console/account', '/console/keys/default', '/console']) {
     await open(path)

@@ -28,7 +28,7 @@ for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [false, 'dar
     await page.getByLabel('Text', { exact: true }).fill(`${goCode}// by me\n`)
     if (script) await page.getByLabel('Text', { exact: true }).press('Control+Enter')
     else await page.getByRole('button', { name: 'Save' }).click()
-    await page.getByText('there is a version 2').waitFor()
+    await page.getByText('version 2 was saved').waitFor()
     assert.match(await page.locator('.diff').innerText(), /by another/)
     assert.equal(await page.getByLabel('Text', { exact: true }).inputValue(), `${goCode}// by me\n`)
     await page.getByRole('button', { name: 'Save' }).click()

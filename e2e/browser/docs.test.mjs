@@ -36,7 +36,7 @@ for (const script of [true, false]) {
   })
 }
 
-site.test('the chosen language is that of all snippets, also on the next page', async ({ page, open }) => {
+site.test('the chosen language applies to all snippets, also on the next page', async ({ page, open }) => {
   await open(reference)
   await page.locator('#getPaste').getByText('TypeScript', { exact: true }).click()
   assert.ok(await page.locator('#createPaste pre[data-language=ts]').isVisible())

@@ -1,5 +1,5 @@
-// The pictures of the main pages in the README. IMAGES=1 writes them into docs/images; otherwise this holds that they can be
-// made and that those of the README are there, and small.
+// The pictures of the main pages in the README. IMAGES=1 writes them into docs/images; otherwise this checks that they can
+// be taken, and that the README's pictures exist and are small.
 import assert from 'node:assert/strict'
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -63,7 +63,7 @@ for (const { name, path, moves, ...options } of pictures) {
     await open(path)
     await moved
     await settled()
-    // A picture has times of its own, so that a new one differs where the page does: one for what is to come, one for what has been, and
+    // Pictures show fixed times, so that a new one differs only where the page does: one for future times, one for past ones, and
     // in a list each a minute before the last one.
     await page.locator('time').evaluateAll((all) => {
       let listed = 0

@@ -1,8 +1,8 @@
-// From the landing page to the first paste, as somebody who has just heard of Quire.
+// From the landing page to the first paste, as a newcomer.
 import assert from 'node:assert/strict'
 import { suite } from '../harness.mjs'
 
-const site = await suite({ QUIRE_ANON_LIMIT: '3' }) // each test is a source of its own
+const site = await suite({ QUIRE_ANON_LIMIT: '3' }) // each test is a separate source
 
 const text = '#!/bin/sh\n\techo "naïve <b>café</b>" && true\n\n'
 
@@ -14,7 +14,7 @@ for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [true, 'dark
     await page.getByLabel('Language').selectOption({ label: 'Bash' })
     await page.getByRole('button', { name: 'Create paste' }).click()
     await page.getByRole('heading', { name: 'Paste created' }).waitFor()
-    await page.getByText('you can make 2 more').waitFor()
+    await page.getByText('2 anonymous pastes left today').waitFor()
     const link = page.locator('#address')
     const address = await link.innerText()
     assert.match(address, new RegExp(`^${site.url}/q/[0-9A-Za-z]{12}$`))
@@ -116,7 +116,7 @@ site.test("another site's form cannot use up its visitors' allowance", async ({ 
     await page.waitForLoadState()
   }
   await open('/')
-  await page.getByText('3 of 3 left').waitFor()
+  await page.getByText('3 of 3 anonymous pastes left').waitFor()
 })
 
 site.test('the lines for a terminal name this host, and are copied with a click', async ({ page, open, context }) => {
@@ -126,7 +126,7 @@ site.test('the lines for a terminal name this host, and are copied with a click'
   await page.waitForFunction(async (line) => await navigator.clipboard.readText() === line, `ls | curl -F 'f=<-' ${site.url}`)
 })
 
-site.test('limits and prices are those of the price book', async ({ page, open }) => {
+site.test('limits and prices come from the price book', async ({ page, open }) => {
   await open('/')
   const row = page.getByRole('row').filter({ hasText: 'pasteLite.create' })
   assert.deepEqual(await row.getByRole('cell').allInnerTexts(), ['100', '5,000 then 0.0005', '20,000 then 0.0002'])

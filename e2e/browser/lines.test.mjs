@@ -114,7 +114,7 @@ site.test('code is in colours that the style sheet has, in both schemes', async 
 })
 
 for (const [timezone, offset] of [['Asia/Tokyo', 9], ['America/New_York', null], ['Asia/Kathmandu', 5.75]]) {
-  site.test(`times are those of a reader in ${timezone}`, { timezone }, async ({ page, open }) => {
+  site.test(`times are in the zone of a reader in ${timezone}`, { timezone }, async ({ page, open }) => {
     await open(path)
     const times = await page.locator('time').evaluateAll((all) => all.map((time) => ({
       at: time.dateTime, text: time.textContent, title: time.title,

@@ -23,7 +23,7 @@ site.test('the log moves, and a request is folded again in front of its reader',
   assert.equal(await page.getByRole('row').count(), 2)
   await page.getByRole('row').getByRole('link').click()
   await page.getByRole('heading', { name: 'How this request was billed' }).waitFor()
-  await page.getByText('5,000 requests a month of').waitFor()
+  await page.getByText('5,000 requests per month of').waitFor()
   await page.getByRole('button', { name: 'Verify this charge' }).click()
   await page.getByText('Verified:').waitFor()
   assert.doesNotMatch(page.url(), /run=/, 'the page was loaded again')

@@ -13,50 +13,50 @@ const pollMs = 1000
 export class Account {
   readonly #transport: Transport
 
-  /** It is made by a client. */
+  /** @internal Created by a client. */
   constructor(transport: Transport) {
     this.#transport = transport
   }
 
-  /** Who the account is. */
+  /** The account. */
   profile(options?: CallOptions): Promise<Result<Profile>> {
     return this.#get('', options)
   }
 
-  /** What is used, left and paid this month. */
+  /** This month's usage. */
   usage(options?: CallOptions): Promise<Result<Usage>> {
     return this.#get('/dev-usage', options)
   }
 
-  /** What was used on each day, by quota key and API key. */
+  /** Usage by day, quota key and API key. */
   usageByDay(query: DaysQuery = {}, options?: CallOptions): Promise<Result<UsageDays>> {
     return this.#get('/usage', options, query)
   }
 
-  /** What changed the balance of credits, the newest first. */
+  /** Changes of the balance, newest first. */
   ledger(filter: LedgerFilter = {}, options?: CallOptions): List<LedgerEntry> {
     return listOf(this.#transport, `${path}/credits`, 'entries', filter, options)
   }
 
-  /** The bill of a month, such as `"2026-11"`. */
+  /** The statement of a month, such as `"2026-11"`. */
   statement(period: string, options?: CallOptions): Promise<Result<Statement>> {
     return this.#get(`/statements/${segment(period)}`, options)
   }
 
-  /** The last metered requests, the newest first: 1,000 of 48 hours at most. */
+  /** The latest metered requests, newest first: at most 1,000 of the last 48 hours. */
   requests(filter: RequestFilter = {}, options?: CallOptions): List<RecentRequest> {
     return listOf(this.#transport, `${path}/requests`, 'requests', filter, options)
   }
 
   /**
-   * What webhooks are told of, also without one: the events after one, the oldest first. `last` is `after` of the next call. With
-   * `wait` the call waits for one.
+   * The account's events after one, oldest first, without a webhook. Pass `last` as `after` of the next call. `wait` makes it a long
+   * poll.
    */
   events(query: EventsQuery = {}, options?: CallOptions): Promise<Result<AccountEvents>> {
     return this.#get('/events', options, query)
   }
 
-  /** How a request was decided and charged. An old request takes a while: the call waits until the service has found it. */
+  /** How a request was billed. An old request takes a while: the call polls until the service has found it. */
   async explain(requestId: string, options?: CallOptions): Promise<Result<{ request: Explanation }>> {
     const until = Date.now() + (options?.timeoutMs ?? Infinity)
     for (;;) {
@@ -68,52 +68,52 @@ export class Account {
     }
   }
 
-  /** Limits what requests take from the credits; `amount: null` takes the limit away. It wants a session. */
+  /** Sets the spending cap; `amount: null` removes it. Requires a session. */
   setSpendingCap(cap: SpendingCapChange, options?: IdempotentOptions): Promise<Result<SetSpendingCap>> {
     return this.#transport.json({ method: 'PUT', path: `${path}/spending-cap`, json: cap, idempotent: true, options })
   }
 
-  /** Has an archive made of all that the account owns, or tells of the one that is being made. It wants a session. */
+  /** Requests an archive of everything the account owns, or returns the one in progress. Requires a session. */
   makeExport(options?: IdempotentOptions): Promise<Result<{ export: ExportState }>> {
     return this.#transport.json({ method: 'POST', path: `${path}/export`, idempotent: true, options })
   }
 
-  /** How far the archive is; once it is ready, with a link that is good for an hour. It wants a session. */
+  /** State of the archive; once ready, with a link that works for an hour. Requires a session. */
   export(options?: CallOptions): Promise<Result<{ export: ExportState }>> {
     return this.#get('/export', options)
   }
 
-  /** The sessions that were used last. It wants a session. */
+  /** The most recently used sessions. Requires a session. */
   sessions(options?: CallOptions): Promise<Result<{ sessions: SessionHead[] }>> {
     return this.#get('/sessions', options)
   }
 
-  /** Ends a session. It wants a session. */
+  /** Ends a session. Requires a session. */
   endSession(id: string, options?: IdempotentOptions): Promise<Result<object>> {
     return this.#transport.json({ method: 'DELETE', path: `${path}/sessions/${segment(id)}`, idempotent: true, options })
   }
 
-  /** Ends all sessions of the account, the one that calls this too. */
+  /** Ends all sessions of the account, including this one. */
   endAllSessions(options?: IdempotentOptions): Promise<Result<object>> {
     return this.#transport.json({ method: 'DELETE', path: `${path}/sessions`, idempotent: true, options })
   }
 
-  /** Ends the session that calls this. */
+  /** Ends this session. */
   logOut(options?: IdempotentOptions): Promise<Result<object>> {
     return this.#transport.json({ method: 'POST', path: '/api/users/logout', idempotent: true, options })
   }
 
-  /** Sets another password, which ends the other sessions. It wants a session. */
+  /** Changes the password and ends the other sessions. Requires a session. */
   changePassword(change: { currentPassword: string, password: string }, options?: IdempotentOptions): Promise<Result<object>> {
     return this.#transport.json({ method: 'PUT', path: `${path}/password`, json: change, idempotent: true, options })
   }
 
-  /** Sets another email address. It wants a session. */
+  /** Changes the email. Requires a session. */
   changeEmail(change: { currentPassword: string, email: string }, options?: IdempotentOptions): Promise<Result<object>> {
     return this.#transport.json({ method: 'PUT', path: `${path}/email`, json: change, idempotent: true, options })
   }
 
-  /** Deletes the account, its documents and files. For 14 days a log-in takes that back. It wants a session. */
+  /** Deletes the account, its documents and files. For 14 days a log-in cancels the deletion. Requires a session. */
   delete(currentPassword: string, options?: IdempotentOptions): Promise<Result<DeletedAccount>> {
     return this.#transport.json({ method: 'DELETE', path, json: { currentPassword }, idempotent: true, options })
   }

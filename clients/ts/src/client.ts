@@ -6,23 +6,22 @@ import { Transport, type CallOptions, type Result } from './transport.js'
 import type { Profile } from './types.js'
 import { Webhooks } from './webhooks.js'
 
-/** How a client works. */
+/** Options of a client. */
 export interface ClientOptions {
-  /** Without it only quick pastes can be made, and changed with their `manageToken`. */
+  /** Without it the client can only create quick pastes, and edit them with their `manageToken`. */
   apiKey?: string | undefined
-  /** `session` of a log-in, where there is no API key. Whoever has it can do what the account can. */
+  /** `session` of a log-in, used without an API key. Anyone with it can act as the account. */
   session?: string | undefined
-  /** Where the service is, such as `https://paste.example`. `http://127.0.0.1:8080` by default, where `make run` listens. */
+  /** URL of the service, such as `https://paste.example`. Defaults to `http://127.0.0.1:8080`, where `make run` listens. */
   baseUrl?: string | URL | undefined
-  /** Longest time of a call in milliseconds, with its retries. 120,000 by default. Uploads and downloads have no such limit. */
+  /** Timeout of a call in milliseconds, including retries. 120,000 by default. Uploads and downloads have none. */
   timeoutMs?: number | undefined
   /**
-   * How often a call is repeated at most: after a connection that broke, and after 502, 503, 504, `idempotency_in_flight` and
-   * `quota_held`. It waits between two attempts, longer each time and as long as Retry-After says. No other answer is asked
-   * for again. 4 by default; 0: each call is sent once.
+   * Maximum number of retries: after connection failures, 502, 503, 504, `idempotency_in_flight` and `quota_held`, with exponential
+   * backoff and jitter, honoring Retry-After. No other answer is retried. 4 by default; 0 disables retries.
    */
   retries?: number | undefined
-  /** In place of the global one, for a proxy, certificates or tests. */
+  /** Replaces the global `fetch`, for a proxy, certificates or tests. */
   fetch?: typeof fetch | undefined
   /** Sent with each call to `baseUrl`. */
   headers?: Record<string, string> | undefined
@@ -34,11 +33,11 @@ export interface Credentials {
   password: string
 }
 
-/** What a log-in opens. It is good for 30 days. */
+/** Result of a log-in. The session expires after 30 days. */
 export interface Session extends Profile {
-  /** Calls with the session. */
+  /** A client with the session. */
   quire: Quire
-  /** For `session` of a client. Absent in a browser, which keeps it to itself and sends it to its own origin. */
+  /** For `session` of a client. Absent in a browser, which keeps the cookie and sends it to its origin. */
   session: string | undefined
 }
 
@@ -54,8 +53,8 @@ const defaultRetries = 4
  * const { url, remaining } = await quire.quickPastes.create({ content: 'hello' })
  * ```
  *
- * One method is one operation of the API, and at most one charge: each write and each metered read gets an `Idempotency-Key`,
- * under which it is repeated when the connection breaks or the service can't answer.
+ * Each method is one operation of the API, charged at most once: each write and each metered read gets an `Idempotency-Key`, under
+ * which it is retried when the connection breaks or the service is unavailable.
  */
 export class Quire {
   /** Up to 4 MiB, with an account of the tiers Pro and Max. */
@@ -66,12 +65,12 @@ export class Quire {
   readonly files: Files
   /** Usage, bills, sessions and settings of the account. */
   readonly account: Account
-  /** API keys of the account. They want a session. */
+  /** API keys of the account. Requires a session. */
   readonly keys: Keys
-  /** Webhooks of the account. They want a session. */
+  /** Webhooks of the account. Requires a session. */
   readonly webhooks: Webhooks
 
-  /** Nothing is sent. @throws TypeError for an option that is wrong */
+  /** Sends nothing. @throws TypeError for an invalid option */
   constructor(options: ClientOptions = {}) {
     const transport = new Transport({
       baseUrl: checkBaseUrl(options.baseUrl ?? defaultBaseUrl),
@@ -90,12 +89,12 @@ export class Quire {
     this.webhooks = new Webhooks(transport)
   }
 
-  /** Makes an account of the tier Free, and opens a session. It has no API key yet: `keys.regenerateDefault` makes it. */
+  /** Creates an account on the Free plan and opens a session. It has no API key yet: `keys.regenerateDefault` creates it. */
   static register(credentials: Credentials, options: Omit<ClientOptions, 'apiKey' | 'session'> = {}, call?: CallOptions): Promise<Result<Session>> {
     return open('/api/users/register', credentials, options, call)
   }
 
-  /** Opens a session. It fails with an UnauthorizedError where no account has that email and password. */
+  /** Opens a session. Fails with an UnauthorizedError if the email or password is wrong. */
   static logIn(credentials: Credentials, options: Omit<ClientOptions, 'apiKey' | 'session'> = {}, call?: CallOptions): Promise<Result<Session>> {
     return open('/api/users/login', credentials, options, call)
   }
@@ -113,7 +112,7 @@ function checkBaseUrl(value: string | URL): string {
   try {
     url = new URL(text)
   } catch {
-    // The error below says what is wanted.
+    // The error below says what is expected.
   }
   if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
     throw new TypeError(`${JSON.stringify(text)} is no baseUrl: it takes http or https, a host, and perhaps a path`)
@@ -121,7 +120,7 @@ function checkBaseUrl(value: string | URL): string {
   return url.href.replace(/\/+$/, '')
 }
 
-/** The value of a header. It is not in the error, since it is a secret. */
+/** A header value. The error does not contain it, since it is a secret. */
 function checkSecret(name: string, value: string | undefined): string | undefined {
   if (value !== undefined && !/^[!-~]+$/.test(value)) throw new TypeError(`${name} is empty, or has a character that none has`)
   return value

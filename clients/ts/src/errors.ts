@@ -3,27 +3,27 @@ export class QuireError extends Error {
   override name = 'QuireError'
 }
 
-/** The service could not be reached, or the connection broke before the whole answer was there. `cause` says more. */
+/** The service is unreachable, or the connection broke before the full response arrived. See `cause`. */
 export class ConnectionError extends QuireError {
   override name = 'ConnectionError'
 }
 
-/** The call was not answered within its `timeoutMs`. A write may have been carried out. `cause` is the last failure, if there was one. */
+/** The call timed out after `timeoutMs`. A write may have been carried out. `cause` is the last failure, if any. */
 export class TimeoutError extends QuireError {
   override name = 'TimeoutError'
 }
 
-/** The bytes that were sent or received do not have the SHA-256 of the bytes that the service has. */
+/** The transferred bytes do not match the SHA-256 of the service. */
 export class ChecksumError extends QuireError {
   override name = 'ChecksumError'
 }
 
-/** The document still has the version that `ifNotVersion` names. The call cost nothing. */
+/** The document still has the version of `ifNotVersion`. The call cost nothing. */
 export class NotModifiedError extends QuireError {
   override name = 'NotModifiedError'
 }
 
-/** The codes that the service answers. More may come: treat one that you do not know by its `status`. */
+/** Error codes of the service. More may be added: handle unknown ones by `status`. */
 export type ErrorCode =
   | 'malformed' | 'unknown_field' | 'invalid_field' | 'invalid_cursor'
   | 'api_key_required' | 'invalid_api_key' | 'manage_token_required' | 'admin_token_required' | 'session_required'
@@ -38,36 +38,36 @@ export type ErrorCode =
   | 'headers_too_large' | 'internal' | 'unavailable' | 'outcome_unknown'
   | (string & {})
 
-/** What a failure tells. */
+/** Fields of an error. */
 export interface Failure {
-  /** Status of HTTP, such as 404. */
+  /** HTTP status, such as 404. */
   readonly status: number
-  /** Why, for programs. Empty where something between you and the service answered in its place. */
+  /** Reason for programs. Empty if a proxy answered instead of the service. */
   readonly code: ErrorCode
-  /** Why, for people. */
+  /** Reason for people. */
   readonly reason: string
-  /** The field, query parameter or header that is at fault, if it is one. */
+  /** The field, query parameter or header with the error, if any. */
   readonly field?: string | undefined
-  /** What was probably meant. */
+  /** What you may have meant. */
   readonly suggestion?: string | undefined
   /** Of a refused call. */
   readonly quotaKey?: string | undefined
-  /** The number that was reached or passed; of sizes in bytes. */
+  /** The limit that was reached or exceeded; sizes in bytes. */
   readonly limit?: number | undefined
-  /** From then on the same call may succeed. Absent where waiting does not help. */
+  /** When a retry may succeed. Absent if waiting does not help. */
   readonly resetAt?: Date | undefined
-  /** Where an account gets a tier with more. */
+  /** Page to upgrade the plan. */
   readonly upgradeUrl?: string | undefined
-  /** Address of the code's section in the documentation. */
+  /** URL of the code's documentation. */
   readonly docs?: string | undefined
-  /** By which the call is explained, and by which the operator finds it. */
+  /** For `account.explain`, and for the operator to look up the call. */
   readonly requestId?: string | undefined
-  /** Milliseconds after which the same call may succeed. Absent where the service names none. */
+  /** Milliseconds until a retry may succeed. Absent if not known. */
   readonly retryAfterMs?: number | undefined
 }
 
 /**
- * A failure that the service answered. It costs nothing. Branch on `code`, or with `instanceof` on one of its classes, such as
+ * An error response of the service. It costs nothing. Branch on `code`, or with `instanceof` on a subclass, such as
  * {@link QuotaExhaustedError}.
  */
 export class ApiError extends QuireError implements Failure {
@@ -104,57 +104,57 @@ export class ApiError extends QuireError implements Failure {
   }
 }
 
-/** The month's limit of the quota key is reached, or the limit of keyless calls. It ends at `resetAt`. */
+/** The monthly quota, or the limit of keyless calls, is exhausted. It resets at `resetAt`. */
 export class QuotaExhaustedError extends ApiError {
   override name = 'QuotaExhaustedError'
 }
 
-/** The month's limit of the API key itself is reached. It ends at `resetAt`. */
+/** The API key's own monthly limit is reached. It resets at `resetAt`. */
 export class KeyQuotaExhaustedError extends ApiError {
   override name = 'KeyQuotaExhaustedError'
 }
 
-/** The account or its key may spend no more until `resetAt`, which is absent for a cap in total. */
+/** The spending cap of the account or key is reached until `resetAt`, which is absent for a total cap. */
 export class SpendingCapReachedError extends ApiError {
   override name = 'SpendingCapReachedError'
 }
 
-/** The account's tier does not have the endpoint. Waiting does not help. */
+/** The plan does not include the endpoint. Waiting does not help. */
 export class PlanUpgradeRequiredError extends ApiError {
   override name = 'PlanUpgradeRequiredError'
 }
 
-/** Too many calls in a short time, or too many that failed. `retryAfterMs` says when to go on. */
+/** Too many calls, or too many failures, in a short time. Retry after `retryAfterMs`. */
 export class RateLimitedError extends ApiError {
   override name = 'RateLimitedError'
 }
 
-/** The API key, session or token is missing, wrong, or no longer current. */
+/** The API key, session or token is missing, wrong, or no longer valid. */
 export class UnauthorizedError extends ApiError {
   override name = 'UnauthorizedError'
 }
 
-/** The caller is known and may not do that. */
+/** The caller is not allowed to do that. */
 export class ForbiddenError extends ApiError {
   override name = 'ForbiddenError'
 }
 
-/** There is no such document, or the caller may not know of it. */
+/** No such document, or the caller has no access. */
 export class NotFoundError extends ApiError {
   override name = 'NotFoundError'
 }
 
-/** What the call is about is in a state in which it can't be done: a call in flight, an email that is taken. */
+/** The call conflicts with existing state: a call in flight, an email that is taken. */
 export class ConflictError extends ApiError {
   override name = 'ConflictError'
 }
 
-/** The document has another version than the one that `ifVersion` names. */
+/** The document does not have the version of `ifVersion`. */
 export class VersionMismatchError extends ApiError {
   override name = 'VersionMismatchError'
 }
 
-/** The request is wrong, in `field` where one field is at fault. */
+/** The request is invalid; `field` names the field, if it is one. */
 export class InvalidError extends ApiError {
   override name = 'InvalidError'
 }
@@ -164,7 +164,7 @@ export class UnavailableError extends ApiError {
   override name = 'UnavailableError'
 }
 
-/** The service could not confirm the call in time. It may have been carried out: the same `idempotencyKey` finds it out. */
+/** The service could not confirm the call in time. It may have been carried out: retry with the same `idempotencyKey`. */
 export class OutcomeUnknownError extends ApiError {
   override name = 'OutcomeUnknownError'
 }
@@ -193,7 +193,7 @@ function classOf({ code, status }: Failure): Class {
   return ApiError
 }
 
-/** The error of an answer that is no success. */
+/** The error of a failed response. */
 export function failureOf(status: number, headers: Headers, body: string): QuireError {
   if (status === 304) return new NotModifiedError('the document was not modified')
   const told = parse(body)
@@ -219,7 +219,7 @@ function parse(body: string): Record<string, unknown> {
     const told: unknown = JSON.parse(body)
     if (told && typeof told === 'object') return told as Record<string, unknown>
   } catch {
-    // A proxy answered in its own words. The status says enough.
+    // A proxy's response: only its status is used.
   }
   return {}
 }
@@ -233,7 +233,7 @@ function time(value: unknown): Date | undefined {
   return Number.isNaN(at.getTime()) ? undefined : at
 }
 
-/** Reads Retry-After in either of its forms. */
+/** Parses Retry-After in either of its forms. */
 function retryAfterMs(value: string | null): number | undefined {
   if (value === null) return undefined
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000

@@ -8,10 +8,10 @@ import {
 } from './transport.js'
 import type { Deleted, FileFilter, FileHead, FileInfo, UploadedFile, Visibility } from './types.js'
 
-/** Bytes of a file. A stream can be read once, so an upload of it can't be repeated; a function makes one for each attempt. */
+/** Bytes of a file. A stream can be read only once, so its upload can't be retried; a function returns a stream per attempt. */
 export type FileContent = Blob | ArrayBuffer | Uint8Array | string | ReadableStream<Uint8Array> | (() => ReadableStream<Uint8Array>)
 
-/** Is told how many bytes were sent or received, and how many there are in all, if that is known. It begins anew where an upload does. */
+/** Called with the number of bytes transferred, and the total if known. Starts over when an upload is retried. */
 export type Progress = (done: number, total: number | undefined) => void
 
 /** A file to upload. */
@@ -20,7 +20,7 @@ export interface NewFile {
   name?: string | undefined
   /** 1 byte to 50 MB. */
   content: FileContent
-  /** That of a `Blob` by default; else the service finds it from the first bytes. */
+  /** Defaults to the type of a `Blob`; otherwise the service detects it from the first bytes. */
   contentType?: string | undefined
   /** `unlisted` by default. */
   visibility?: Visibility | undefined
@@ -28,12 +28,12 @@ export interface NewFile {
   expiresIn?: number | string | undefined
 }
 
-/** What a transfer takes. Its `timeoutMs` has no default: it goes on as long as bytes move. */
+/** Options of a transfer. `timeoutMs` has no default: a transfer continues while bytes move. */
 export interface TransferOptions extends IdempotentOptions {
   onProgress?: Progress | undefined
 }
 
-/** What a download is of. */
+/** What to download. */
 interface Source {
   id: string
   name: string
@@ -48,15 +48,14 @@ const path = '/api/dev/files'
 export class Files {
   readonly #transport: Transport
 
-  /** It is made by a client. */
+  /** @internal Created by a client. */
   constructor(transport: Transport) {
     this.#transport = transport
   }
 
   /**
-   * Uploads a file, as a stream. It compares the SHA-256 of the bytes that the service has stored with those that it has read, and
-   * fails with a ChecksumError where they differ. A browser holds a stream in memory before it sends it, and tells the
-   * progress at the beginning and the end only.
+   * Uploads a file as a stream, and fails with a ChecksumError if the SHA-256 of the stored bytes differs. A browser buffers a stream in
+   * memory before sending it, and only reports progress at the start and the end.
    */
   async upload(file: NewFile, options: TransferOptions = {}): Promise<Result<UploadedFile>> {
     const { name = file.content instanceof File ? file.content.name : undefined, visibility, expiresIn } = file
@@ -72,7 +71,7 @@ export class Files {
     return answer
   }
 
-  /** Reads what is known of a file. */
+  /** Returns a file's metadata. */
   async get(id: string, options: IdempotentOptions = {}): Promise<Result<FileInfo>> {
     const { file, ...meta } = await this.#transport.json<{ file: FileInfo }>({
       method: 'GET', path: `${path}/get/${segment(id)}`, idempotent: true, options,
@@ -81,22 +80,22 @@ export class Files {
   }
 
   /**
-   * Begins to read a file's bytes, as a stream. It counts as one call, also where the connection breaks: it goes on at the byte
-   * where it broke. The stream fails with a ChecksumError at its end if the bytes are not those that were uploaded.
+   * Downloads a file as a stream. It counts as one call: an interrupted download resumes where it broke. The stream fails with a
+   * ChecksumError at its end if the checksum differs.
    */
   async download(id: string, options: TransferOptions = {}): Promise<Result<Download>> {
     const transfer = inBrowser() ? await this.#byKey(id, options) : await this.#byLink(id, options)
     return Object.assign(new Download(transfer), transfer.meta)
   }
 
-  /** By the link of a file, which is not metered and wants no API key. */
+  /** Downloads by the link of a file, which is not metered and needs no API key. */
   async #byLink(id: string, options: TransferOptions): Promise<Transfer> {
     const { name, size, contentType, sha256, downloadUrl, visibility: _, createdAt, expiresAt, url, ...meta } = await this.get(id, options)
     const call: Call = { method: 'GET', path: new URL(downloadUrl), transfer: true }
     return new Transfer(this.#transport, call, options, { id, name, size, contentType, sha256 }, meta)
   }
 
-  /** A page may not read the link, which can be of another origin. The Idempotency-Key says that all that is sent is one call. */
+  /** A page can't read the link if it is on another origin. The Idempotency-Key makes all requests one call. */
   async #byKey(id: string, options: TransferOptions): Promise<Transfer> {
     const idempotencyKey = options.idempotencyKey ?? newIdempotencyKey()
     const call: Call = { method: 'GET', path: `${path}/get/${segment(id)}`, query: { download: 1 }, idempotent: true, transfer: true }
@@ -116,19 +115,19 @@ export class Files {
   }
 }
 
-/** The bytes of a file on their way. */
+/** A download in progress. */
 export class Download {
   readonly id: string
   readonly name: string
   /** In bytes. */
   readonly size: number
   readonly contentType: string
-  /** In hexadecimal. `body` was compared with it when it ends. */
+  /** In hexadecimal. `body` is verified against it at its end. */
   readonly sha256: string
-  /** The bytes, as they are read. Cancel it to leave the rest. */
+  /** The bytes. Cancel it to stop the download. */
   readonly body: ReadableStream<Uint8Array>
 
-  /** Downloads are made by `files.download`. */
+  /** @internal Created by `files.download`. */
   constructor(transfer: Transfer) {
     const { id, name, size, contentType, sha256 } = transfer.source
     this.id = id
@@ -139,18 +138,18 @@ export class Download {
     this.body = streamOf(transfer.bytes())
   }
 
-  /** All the bytes, once they were compared with `sha256`. */
+  /** All the bytes, verified against `sha256`. */
   async bytes(): Promise<Uint8Array> {
     return new Uint8Array(await new Response(this.body).arrayBuffer())
   }
 
-  /** Likewise, with the content type. */
+  /** All the bytes with their content type. */
   async blob(): Promise<Blob> {
     return new Blob([await new Response(this.body).arrayBuffer()], { type: this.contentType })
   }
 }
 
-/** An answer whose first bytes have come. */
+/** A response whose first bytes have arrived. */
 interface Opened {
   attempt: Attempt
   headers: Headers
@@ -158,7 +157,7 @@ interface Opened {
   rest: AsyncGenerator<Uint8Array, void, undefined>
 }
 
-/** A download that goes on where it broke. */
+/** A resumable download. */
 class Transfer {
   readonly #transport: Transport
   readonly #call: Call
@@ -185,7 +184,7 @@ class Transfer {
     return this.#meta!
   }
 
-  /** Asks for the bytes, whose headers tell the source. */
+  /** Requests the bytes. */
   async begin(id: string): Promise<void> {
     this.#opened = await this.#open(0)
     const { headers } = this.#opened
@@ -212,17 +211,17 @@ class Transfer {
         if (done > size) throw new ChecksumError(`${name} has ${size} bytes, and ${done} have arrived`)
         if (done === size) break
       } catch (error) {
-        // At least one byte has come since the last break. #open itself gives up when none does.
+        // At least one byte arrived since the last break. #open itself gives up if none does.
         if (!(error instanceof ConnectionError)) throw error
       } finally {
         await opened.rest.return()
         opened.attempt.end()
       }
     }
-    if (hash.hex() !== sha256) throw new ChecksumError(`the bytes of ${name} that have arrived are not those of the service`)
+    if (hash.hex() !== sha256) throw new ChecksumError(`the bytes of ${name} do not match the checksum of the service`)
   }
 
-  /** Asks for the bytes from one on, and waits for the first of them. */
+  /** Requests the bytes from an offset, and waits for the first. */
   #open(from: number): Promise<Opened> {
     const { signal, idempotencyKey, timeoutMs } = this.#options
     const call: Call = {
@@ -242,7 +241,7 @@ class Transfer {
   }
 }
 
-/** The content of an upload, which each attempt reads anew. */
+/** The content of an upload, which each attempt reads again. */
 class Upload {
   readonly #make: () => ReadableStream<Uint8Array> | undefined
   readonly #blob: Blob | undefined
@@ -271,7 +270,7 @@ class Upload {
     return new Upload(() => blob.stream(), blob, onProgress)
   }
 
-  /** The body of an attempt. It throws the failure of the attempt before where the content can't be read again. */
+  /** The body of an attempt. If the content can't be read again, throws the failure of the previous attempt. */
   open(attempt: Attempt): { body: Sendable, length?: number | undefined } {
     this.#hash = new Sha256()
     this.#whole = false
@@ -299,14 +298,14 @@ class Upload {
       }
       this.#whole = this.#hash === hash
     } catch (error) {
-      attempt.fail(error) // of the caller's content, which no repetition mends
+      attempt.fail(error) // of the caller's content: a retry does not help
       throw error
     } finally {
-      reader.cancel().catch(() => {}) // it has ended, or its failure is told
+      reader.cancel().catch(() => {}) // it has ended, or its failure was reported
     }
   }
 
-  /** The SHA-256 of what was sent; undefined where the service answered before it had read all. */
+  /** The SHA-256 of the sent bytes; undefined if the service answered before reading all of them. */
   async sha256(): Promise<string | undefined> {
     if (this.#blob && inBrowser()) {
       const hash = new Sha256()
@@ -319,7 +318,7 @@ class Upload {
   }
 }
 
-/** Browsers neither send streams over HTTP/1.1 nor let a page read the links of other origins. All of them begin so, and no other runtime does. */
+/** Browsers neither stream uploads over HTTP/1.1 nor let a page read links on other origins. Their user agents start like this. */
 function inBrowser(): boolean {
   return globalThis.navigator?.userAgent?.startsWith('Mozilla/') ?? false
 }

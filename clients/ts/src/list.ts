@@ -3,31 +3,31 @@ import type { Meta } from './transport.js'
 /** A page of a list. */
 export interface Page<T> extends Meta {
   items: T[]
-  /** For `cursor` of the page after this one; `null` for the last page. */
+  /** `cursor` of the next page; `null` on the last page. */
   nextCursor: string | null
   hasMore: boolean
 }
 
 /**
- * A list that is read page by page, as far as you go through it:
+ * A list that is fetched page by page, on demand:
  *
  * ```ts
  * for await (const paste of quire.pastes.list({ tag: 'ci' })) console.log(paste.title)
  * ```
  *
- * Nothing is sent before that. Each way through it begins at its first page.
+ * Nothing is sent before that. Each iteration starts at the first page.
  */
 export class List<T> implements AsyncIterable<T> {
   readonly #read: (cursor: string | undefined) => Promise<Page<T>>
   readonly #cursor: string | undefined
 
-  /** Lists are made by the methods of a client. */
+  /** @internal Created by the methods of a client. */
   constructor(cursor: string | undefined, read: (cursor: string | undefined) => Promise<Page<T>>) {
     this.#cursor = cursor
     this.#read = read
   }
 
-  /** The first page alone. Its `nextCursor` begins a list with the page after it. */
+  /** The first page only. Its `nextCursor` starts a list at the next page. */
   page(): Promise<Page<T>> {
     return this.#read(this.#cursor)
   }

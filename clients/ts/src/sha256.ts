@@ -16,7 +16,7 @@ function fraction(root: number): number {
 
 const blockBytes = 64
 
-/** SHA-256 of bytes that come piece by piece, which Web Crypto can't do: it wants all of them at once. */
+/** Incremental SHA-256, which Web Crypto does not have. */
 export class Sha256 {
   readonly #state = start.slice()
   readonly #words = new Uint32Array(64)

@@ -2,21 +2,21 @@ import { List, type Page } from './list.js'
 import type { Call, CallOptions, IdempotentOptions, Result, Transport } from './transport.js'
 import type { CreatedPaste, Deleted, NewPaste, Paste, PasteChange, PasteFilter, PasteHead, PasteVersion, UpdatedPaste, VersionFilter } from './types.js'
 
-/** What a read of a paste takes. */
+/** Options of a read. */
 export interface ReadOptions extends IdempotentOptions {
   /** An earlier version, from 1. Only the owner may read it. */
   version?: number | undefined
-  /** Of a document that has one. */
+  /** Of a protected document. */
   password?: string | undefined
-  /** Reads the document only if it has another version by now. Otherwise the call fails with a NotModifiedError. */
+  /** Fails with a NotModifiedError if the document still has this version. */
   ifNotVersion?: number | undefined
 }
 
-/** What a change of a paste takes. */
+/** Options of an edit. */
 export interface ChangeOptions extends IdempotentOptions {
-  /** Changes the document only while it has this version. Otherwise the call fails with a VersionMismatchError. */
+  /** Fails with a VersionMismatchError unless the document has this version. */
   ifVersion?: number | undefined
-  /** Of a quick paste that was made without an API key. The call is sent without the client's API key. */
+  /** Of a quick paste created without an API key. The call does not send the client's API key. */
   manageToken?: string | undefined
 }
 
@@ -25,18 +25,18 @@ export class Texts {
   readonly #transport: Transport
   readonly #path: string
 
-  /** It is made by a client. */
+  /** @internal Created by a client. */
   constructor(transport: Transport, path: string) {
     this.#transport = transport
     this.#path = path
   }
 
-  /** Makes a paste. */
+  /** Creates a paste. */
   create(paste: NewPaste, options?: IdempotentOptions): Promise<Result<CreatedPaste>> {
     return this.#transport.json({ method: 'POST', path: `${this.#path}/create`, json: paste, idempotent: true, options })
   }
 
-  /** Reads a paste. The first read of one that burns after reading, by somebody other than its owner, is the last. */
+  /** Reads a paste. The first read of a burn-after-read paste by anyone but its owner is the last one. */
   async get(id: string, options: ReadOptions = {}): Promise<Result<Paste>> {
     const { paste, ...meta } = await this.#transport.json<{ paste: Paste }>({
       method: 'GET', path: this.#item('get', id), query: { version: options.version }, idempotent: true, options,
@@ -45,7 +45,7 @@ export class Texts {
     return { ...paste, ...meta }
   }
 
-  /** Changes a paste. At least one field is needed. Every version stays readable to the owner. */
+  /** Edits a paste. At least one field is required. Every version stays readable to the owner. */
   update(id: string, change: PasteChange, options?: ChangeOptions): Promise<Result<UpdatedPaste>> {
     return this.#transport.json({ ...this.#change('PUT', 'update', id, options), json: change })
   }
@@ -60,7 +60,7 @@ export class Texts {
     return listOf(this.#transport, `${this.#path}/list`, 'pastes', filter, options)
   }
 
-  /** A paste's versions, the newest first, without their content. Only the owner may list them. It is not metered. */
+  /** A paste's versions, newest first, without their content. Only the owner may list them. It is not metered. */
   versions(id: string, filter: VersionFilter = {}, options?: CallOptions): List<PasteVersion> {
     return listOf(this.#transport, this.#item('versions', id), 'versions', filter, options)
   }
@@ -77,7 +77,7 @@ export class Texts {
   }
 }
 
-/** A part of a path. One that is empty or of dots would be another path. */
+/** A path segment. An empty or dot segment would change the path. */
 export function segment(id: string): string {
   if (/^\.{0,2}$/.test(id)) throw new TypeError(`${JSON.stringify(id)} is no id`)
   return encodeURIComponent(id)
@@ -87,7 +87,7 @@ function tag(version: number | undefined): string | undefined {
   return version === undefined ? undefined : `"${version}"`
 }
 
-/** A list whose pages have their items in a member of this name. */
+/** A list whose pages have their items in the named member. */
 export function listOf<T>(
   transport: Transport, path: string, member: string, filter: { cursor?: string }, options: CallOptions | undefined,
 ): List<T> {

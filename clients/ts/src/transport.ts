@@ -1,17 +1,17 @@
 import { ApiError, ConnectionError, QuireError, TimeoutError, failureOf } from './errors.js'
 
-/** What each method takes. */
+/** Options of every method. */
 export interface CallOptions {
-  /** Ends the call, its retries and its waits. The call then fails with the signal's `reason`. */
+  /** Aborts the call, its retries and its waits. The call then fails with the signal's `reason`. */
   signal?: AbortSignal | undefined
-  /** Longest time of the whole call in milliseconds, with its retries; `Infinity`: no limit. 120,000 by default. */
+  /** Timeout of the call in milliseconds, including retries; `Infinity` for none. 120,000 by default. */
   timeoutMs?: number | undefined
 }
 
-/** What a call that is charged at most once takes. */
+/** Options of a call that is charged at most once. */
 export interface IdempotentOptions extends CallOptions {
   /**
-   * In place of a drawn one: a write that is repeated under it within 24 hours, by another process too, is carried out once.
+   * Replaces the random one: a write retried under it within 24 hours, even by another process, is carried out once.
    * 1 to 128 printable ASCII characters.
    */
   idempotencyKey?: string | undefined
@@ -20,26 +20,26 @@ export interface IdempotentOptions extends CallOptions {
 /** What paid for a call. */
 export type ChargeSource = 'quota' | 'credits' | 'none'
 
-/** What every result tells beside its content. */
+/** Metadata of every result. */
 export interface Meta {
-  /** Free calls left this month under the call's quota key; 0: the next one is paid from credits, -1: unlimited. */
+  /** Free calls left this month under the call's quota key; 0 if the next one uses credits, -1 if unlimited. */
   remaining: number
-  /** By which the call is explained. */
+  /** For `account.explain`. */
   requestId: string
-  /** What paid for the call; absent where it is not metered. */
+  /** What paid for the call; absent if it is not metered. */
   chargeSource?: ChargeSource | undefined
   /** Credits that the call cost, such as `"0.000500"`. See `parseCredits` for sums. */
   cost: string
-  /** Credits that are left after the call; absent where credits did not pay. */
+  /** Balance after the call; absent unless credits paid. */
   balance?: string | undefined
-  /** The answer of the first call with this `idempotencyKey`: nothing was charged again. */
+  /** Replayed under the `idempotencyKey`: nothing was charged again. */
   replayed: boolean
 }
 
-/** The content of an answer, and what it tells about the call. */
+/** The content of a response, and its metadata. */
 export type Result<T> = T & Meta
 
-/** How a client sends. */
+/** Settings of a client's transport. */
 export interface Settings {
   baseUrl: string
   fetch: typeof fetch
@@ -53,19 +53,19 @@ export interface Settings {
 /** One call. It may be sent several times. */
 export interface Call {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Below `baseUrl`, or a whole address, which gets no API key. */
+  /** Relative to `baseUrl`, or an absolute URL, which gets no API key. */
   path: string | URL
   query?: object | undefined
   headers?: Record<string, string | undefined>
   /** It is sent as JSON. */
   json?: unknown
-  /** Makes the body of an attempt. It is closed when the attempt has ended. `length` in bytes, if it is known. */
+  /** Returns the body of an attempt, which is closed after it. `length` in bytes, if known. */
   body?: (attempt: Attempt) => { body: Sendable, length?: number | undefined }
   /** No API key and no session are sent. */
   anonymous?: boolean
-  /** A write, or a read that is charged: `Idempotency-Key` says to the service which attempts are one call. */
+  /** A write or a metered read: its attempts share an `Idempotency-Key`. */
   idempotent?: boolean
-  /** `timeoutMs` has no default: the call goes on as long as bytes move. */
+  /** `timeoutMs` has no default: the call continues while bytes move. */
   transfer?: boolean
   options?: IdempotentOptions | undefined
 }
@@ -77,22 +77,22 @@ interface Request {
   text: string | undefined
 }
 
-/** Bodies that every `fetch` takes. */
+/** Bodies that every `fetch` accepts. */
 export type Sendable = Blob | ReadableStream<Uint8Array>
 
 const firstPauseMs = 100
 const longestPauseMs = 10_000
-/** The longest Retry-After that a call waits for. A longer one is for the caller to decide about. */
+/** The longest Retry-After that a call waits for. A longer one is up to the caller. */
 const longestRetryAfterMs = 60_000
-/** An attempt in which no byte moves for so long has failed. The service answers sooner, also a call that waits for an event. */
+/** Timeout of an attempt without any transferred byte. The service answers sooner, even a long poll. */
 const silenceMs = 60_000
-/** A body that is sent at once shows no progress. The service gives up slower ones. */
+/** A body sent as a whole shows no progress. The service gives up on slower ones. */
 const slowestBytesPerMs = 16
-/** The largest JSON answer that is read: a paste of 4 MiB, each byte of it escaped. */
+/** Maximum size of a JSON response: a paste of 4 MiB with every byte escaped. */
 const longestAnswerBytes = 26 * 2 ** 20
 const longestTimerMs = 2 ** 31 - 1
 
-/** Sends calls, and repeats those that may be repeated. */
+/** Sends calls and retries them. */
 export class Transport {
   readonly #settings: Settings
 
@@ -100,7 +100,7 @@ export class Transport {
     this.#settings = settings
   }
 
-  /** Sends a call and returns the JSON of its answer, without `success`. */
+  /** Sends a call and returns the JSON of its response, without `success`. */
   async json<T extends object>(call: Call, headers?: (headers: Headers) => void): Promise<Result<T>> {
     return this.send(call, async (response, attempt) => {
       const body = await readText(response, attempt, longestAnswerBytes)
@@ -111,8 +111,8 @@ export class Transport {
   }
 
   /**
-   * Sends a call until it succeeds, fails for good, or may not be repeated any more. `read` reads the answer of a success;
-   * it may be repeated as well, if it throws a ConnectionError.
+   * Sends a call until it succeeds, fails permanently, or runs out of retries. `read` reads the response of a success; it is retried as
+   * well if it throws a ConnectionError.
    */
   async send<T>(call: Call, read: (response: Response, attempt: Attempt) => Promise<T>): Promise<T> {
     const { signal, timeoutMs = call.transfer ? Infinity : this.#settings.timeoutMs } = call.options ?? {}
@@ -132,7 +132,7 @@ export class Transport {
         attempt.fail(last) // where it still sends
       }
       const wait = repeatableAfterMs(last)
-      // A part of the pause is drawn, so that clients that failed together do not come back together.
+      // Jitter, so that clients that failed together don't retry together.
       const waitMs = Math.max(wait ?? 0, 0) + pause / 2 + Math.random() * pause / 2
       pause = Math.min(2 * pause, longestPauseMs)
       if (wait === undefined || sent >= this.#settings.retries || wait > longestRetryAfterMs || Date.now() + waitMs >= until) throw last
@@ -140,7 +140,7 @@ export class Transport {
     }
   }
 
-  /** The parts of a call's request that are the same for each attempt. */
+  /** The parts of a request that all attempts share. */
   #request(call: Call): Request {
     const { apiKey, session, headers: own, baseUrl } = this.#settings
     const ours = typeof call.path === 'string'
@@ -188,13 +188,13 @@ export class Transport {
   }
 }
 
-/** One sending of a call. It ends with the caller's signal, the call's time, or a silence of the connection. */
+/** One attempt of a call. It ends on the caller's signal, the call's timeout, or silence of the connection. */
 export class Attempt {
   readonly #controller = new AbortController()
   readonly #caller: AbortSignal | undefined
   readonly #abort = () => this.fail(this.#caller?.reason)
   readonly #until: number
-  /** Why the attempt before failed. */
+  /** Why the previous attempt failed. */
   readonly last: unknown
   #kept = false
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -213,7 +213,7 @@ export class Attempt {
     return this.#controller.signal
   }
 
-  /** Why the attempt was ended before its time. It counts more than what `fetch` makes of it. */
+  /** Why the attempt was aborted. It takes precedence over the error of `fetch`. */
   get failure(): unknown {
     return this.#failed?.reason
   }
@@ -222,7 +222,7 @@ export class Attempt {
     return this.#kept
   }
 
-  /** The answer is read after `send` has returned. Whoever reads it ends the attempt. */
+  /** The response is read after `send` has returned, and its reader ends the attempt. */
   keep(): void {
     this.#kept = true
   }
@@ -247,7 +247,7 @@ export class Attempt {
     }, Math.min(Math.max(left, 0), silence, longestTimerMs))
   }
 
-  /** No byte is waited for: the caller is busy. */
+  /** Suspends the silence timeout while the caller is busy. */
   idle(): void {
     clearTimeout(this.#timer)
   }
@@ -258,12 +258,12 @@ export class Attempt {
   }
 }
 
-/** Draws a key of 128 bits. crypto.randomUUID is missing in pages without TLS. */
+/** A random 128-bit key. crypto.randomUUID is missing in pages without TLS. */
 export function newIdempotencyKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** Milliseconds after which the same request may succeed; undefined where it does not help to send it again. */
+/** Milliseconds until a retry may succeed; undefined if a retry does not help. */
 function repeatableAfterMs(error: unknown): number | undefined {
   if (error instanceof ConnectionError) return isFinal(error.cause) ? undefined : 0
   if (!(error instanceof ApiError)) return undefined
@@ -271,7 +271,7 @@ function repeatableAfterMs(error: unknown): number | undefined {
   return again ? error.retryAfterMs ?? 0 : undefined
 }
 
-/** Codes of node, Deno and Bun for a name that does not exist and for certificates and addresses that are wrong. */
+/** Codes of node, Deno and Bun for unknown hosts, invalid certificates and invalid addresses. */
 const finalCodes = /^(ENOTFOUND|ERR_(TLS|SSL|INVALID)|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|UND_ERR_(INVALID|NOT_SUPPORTED)|ConnectionRefusedByPolicy)/
 
 function isFinal(error: unknown): boolean {
@@ -281,7 +281,7 @@ function isFinal(error: unknown): boolean {
   return false
 }
 
-/** The words of an error that say most: those of its innermost cause. */
+/** The most specific message of an error: its innermost cause's. */
 function reasonOf(error: unknown): string {
   let e = error
   for (let depth = 0; e instanceof Error && e.cause instanceof Error && depth < 5; depth++) e = e.cause
@@ -300,7 +300,7 @@ async function readText(response: Response, attempt: Attempt, longestBytes: numb
   return text + decoder.decode()
 }
 
-/** The bytes of an answer. A break of the connection is a ConnectionError. Leaving the loop closes the answer. */
+/** The bytes of a response. A broken connection is a ConnectionError. Leaving the loop closes the response. */
 export async function* chunksOf(response: Response, attempt: Attempt): AsyncGenerator<Uint8Array, void, undefined> {
   const reader = response.body?.getReader()
   if (!reader) return
@@ -328,12 +328,12 @@ function parseAnswer(body: string): unknown {
     const content: unknown = JSON.parse(body)
     if (content && typeof content === 'object') return content
   } catch {
-    // Some runtimes end the body of a broken connection as if it were whole.
+    // Some runtimes end the body of a broken connection as if it were complete.
   }
   throw new ConnectionError(`the answer is no JSON of the service: ${JSON.stringify(body.slice(0, 80))}`)
 }
 
-/** What an answer tells about its call. One that is not JSON has `remaining` in a header. */
+/** A response's metadata. Without JSON, `remaining` is in a header. */
 export function metaOf(headers: Headers, content: object = {}): Meta {
   const remaining = 'remaining' in content ? content.remaining : undefined
   return {

@@ -5,7 +5,7 @@ type Query<Operation extends keyof operations> = operations[Operation]['paramete
 
 type Success<Responses> = { [Status in keyof Responses]: Status extends 200 | 201 | 202 ? Responses[Status] : never }[keyof Responses]
 type Json<T> = T extends { content: { 'application/json': infer Content } } ? Content : never
-/** The JSON of an operation's success. What every answer has is in `Meta`. */
+/** The JSON of an operation's success, without the fields of `Meta`. */
 type Answer<Operation extends keyof operations> = Omit<Json<Success<operations[Operation]['responses']>>, 'success' | 'remaining'>
 
 /** A time for the API: a `Date`, or RFC 3339 such as `"2026-11-21T12:00:00Z"`. */
@@ -13,9 +13,9 @@ export type TimeInput = Date | string
 
 type WithTimes<T> = Omit<T, 'expiresAt'> & { expiresAt?: TimeInput | null }
 
-/** A paste or quick paste to create. Only `content` is needed. */
+/** A paste or quick paste to create. Only `content` is required. */
 export type NewPaste = WithTimes<Schemas['NewPaste']>
-/** A change of a paste or quick paste. An absent field stays as it is, `null` resets it to its default. */
+/** An edit of a paste or quick paste. An absent field stays unchanged, `null` resets it to its default. */
 export type PasteChange = WithTimes<Schemas['PasteChange']>
 export type Paste = Schemas['Paste']
 export type PasteHead = Schemas['PasteHead']
@@ -45,9 +45,9 @@ export type ExportState = Schemas['ExportState']['export']
 export type DeletedAccount = Answer<'deleteAccount'>
 export type SetSpendingCap = Answer<'setSpendingCap'>
 
-/** The rules of a new API key. Only `name` is needed. */
+/** The rules of a new API key. Only `name` is required. */
 export type NewKey = WithTimes<Schemas['NewKeyRules']>
-/** A change of an API key. An absent field stays as it is, `null` takes the rule away. */
+/** An edit of an API key. An absent field stays unchanged, `null` removes the rule. */
 export type KeyChange = WithTimes<Schemas['KeyRules']>
 export type Key = Schemas['KeyOfAccount']
 export type MadeKey = Answer<'createApiKey'>
@@ -55,29 +55,29 @@ export type RotatedKey = Answer<'regenerateKeyWithOverlap'>
 export type RegeneratedKey = Answer<'regenerateApiKey'>
 
 export type NewWebhook = Schemas['WebhookDraft']
-/** A change of a webhook. An absent field stays as it is. */
+/** An edit of a webhook. An absent field stays unchanged. */
 export type WebhookChange = Schemas['WebhookChange']
 export type Webhook = Schemas['Webhook']
 export type MadeWebhook = Answer<'createWebhook'>
 export type RotatedSecret = Answer<'rotateWebhookSecret'>
 export type StartedDelivery = Answer<'testWebhook'>
 export type Delivery = Schemas['Delivery']
-/** Events after one, and what to ask for next. */
+/** Events after one, and the cursor of the next call. */
 export type AccountEvents = Answer<'listEvents'>
-/** Which events are asked for. */
+/** Selects events. */
 export type EventsQuery = Query<'listEvents'>
-/** What a webhook receives. Ignore types and members that you do not know. */
+/** The payload of a webhook. Ignore unknown types and members. */
 export type WebhookEvent = Schemas['Event']
 
-/** Which pastes are listed. Without a field all are, the newest first, 50 to a page. */
+/** Filters pastes. Defaults to all, newest first, 50 per page. */
 export type PasteFilter = Query<'listPastes'>
-/** Which files are listed. */
+/** Filters files. */
 export type FileFilter = Query<'listFiles'>
-/** Which pages of a list of versions are read. */
+/** Selects pages of a list of versions. */
 export type VersionFilter = Query<'listPasteVersions'>
-/** Which days are asked for, and how they are split. */
+/** Selects days and how to split them. */
 export type DaysQuery = Query<'listUsageByDay'>
-/** Which entries of the ledger are listed. */
+/** Filters entries of the ledger. */
 export type LedgerFilter = Query<'listLedgerEntries'>
-/** Which recent requests are listed. */
+/** Filters recent requests. */
 export type RequestFilter = Query<'listRecentRequests'>

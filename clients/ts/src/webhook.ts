@@ -1,6 +1,6 @@
 import type { WebhookEvent } from './types.js'
 
-/** The webhook was not signed with the secret, or was changed, or is too old. */
+/** The webhook's signature is invalid, or its timestamp is out of tolerance. */
 export class WebhookSignatureError extends Error {
   override name = 'WebhookSignatureError'
 }
@@ -9,20 +9,20 @@ export class WebhookSignatureError extends Error {
 export type WebhookHeaders = Headers | Record<string, string | string[] | undefined>
 
 export interface WebhookOptions {
-  /** By how many seconds the webhook's time may differ from the clock here. 300 by default. */
+  /** Maximum difference in seconds between the webhook's timestamp and the local clock. 300 by default. */
   toleranceSeconds?: number | undefined
 }
 
 const defaultTolerance = 300
 
 /**
- * Checks that the service has sent a webhook, by Standard Webhooks, and returns its JSON. `body` is the body as it arrived:
- * one that was parsed and written again has another signature. While a secret is replaced, give both.
+ * Verifies a webhook according to Standard Webhooks, and returns its JSON. Pass the raw `body`: parsing and serializing it changes the
+ * signature. During a rotation, pass both secrets.
  *
- * A webhook may arrive several times, with one `webhook-id`: leave out those that you have seen.
+ * A webhook may arrive several times with the same `webhook-id`: skip the ones you have seen.
  *
- * @throws WebhookSignatureError where no signature of the headers was made with a secret, within the tolerance
- * @throws TypeError where a secret is not of the form `whsec_…`
+ * @throws WebhookSignatureError if no signature matches a secret within the tolerance
+ * @throws TypeError if a secret does not have the form `whsec_…`
  */
 export async function verifyWebhook<T = WebhookEvent>(
   headers: WebhookHeaders, body: string | Uint8Array, secret: string | readonly string[], options: WebhookOptions = {},
@@ -33,7 +33,7 @@ export async function verifyWebhook<T = WebhookEvent>(
   const keys = await Promise.all([secret].flat().map(keyOf))
   const age = Math.abs(Date.now() / 1000 - Number(timestamp))
   if (!id || !/^\d{1,15}$/.test(timestamp) || !(age <= (options.toleranceSeconds ?? defaultTolerance))) {
-    throw new WebhookSignatureError('the webhook has no id, or its time is not that of now')
+    throw new WebhookSignatureError('the webhook has no id, or its timestamp is out of tolerance')
   }
   const payload = typeof body === 'string' ? new TextEncoder().encode(body) : body
   const signed = concat(new TextEncoder().encode(`${id}.${timestamp}.`), payload)
@@ -59,7 +59,7 @@ function keyOf(secret: string): Promise<CryptoKey> {
   return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify'])
 }
 
-/** The bytes of a text in Base64; undefined where it is none. */
+/** The bytes of Base64 text; undefined if it is invalid. */
 function decode(base64: string): Uint8Array<ArrayBuffer> | undefined {
   try {
     return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0))

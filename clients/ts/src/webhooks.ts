@@ -5,21 +5,21 @@ import type { Delivery, MadeWebhook, NewWebhook, RotatedSecret, StartedDelivery,
 
 const path = '/api/users/user/webhooks'
 
-/** Webhooks of the account. These calls want a session: see `Quire.logIn`. `verifyWebhook` checks what a webhook receives. */
+/** Webhooks of the account. These calls require a session: see `Quire.logIn`. Receivers use `verifyWebhook`. */
 export class Webhooks {
   readonly #transport: Transport
 
-  /** It is made by a client. */
+  /** @internal Created by a client. */
   constructor(transport: Transport) {
     this.#transport = transport
   }
 
-  /** The account's webhooks, in the order in which they were made. */
+  /** The account's webhooks, in order of creation. */
   list(options?: CallOptions): Promise<Result<{ webhooks: Webhook[] }>> {
     return this.#transport.json({ method: 'GET', path, options })
   }
 
-  /** Makes a webhook. `secret` is shown only here. */
+  /** Creates a webhook. `secret` is shown only here. */
   create(webhook: NewWebhook, options?: IdempotentOptions): Promise<Result<MadeWebhook>> {
     return this.#transport.json({ method: 'POST', path, json: webhook, idempotent: true, options })
   }
@@ -29,7 +29,7 @@ export class Webhooks {
     return this.#webhook({ method: 'GET', path: `${path}/${segment(id)}`, options })
   }
 
-  /** Changes a webhook. An absent field stays as it is. */
+  /** Edits a webhook. An absent field stays unchanged. */
   update(id: string, change: WebhookChange, options?: IdempotentOptions): Promise<Result<Webhook>> {
     return this.#webhook({ method: 'PUT', path: `${path}/${segment(id)}`, json: change, idempotent: true, options })
   }
@@ -39,7 +39,7 @@ export class Webhooks {
     return this.#transport.json({ method: 'DELETE', path: `${path}/${segment(id)}`, idempotent: true, options })
   }
 
-  /** Replaces a webhook's secret. Until `previousSecretExpiresAt` the one of before signs too. `secret` is shown only here. */
+  /** Rotates a webhook's secret. The old one stays valid until `previousSecretExpiresAt`. `secret` is shown only here. */
   rotateSecret(id: string, options?: IdempotentOptions): Promise<Result<RotatedSecret>> {
     return this.#post(id, '/rotate-secret', options)
   }
@@ -49,7 +49,7 @@ export class Webhooks {
     return this.#post(id, '/test', options)
   }
 
-  /** The events of a webhook and what became of them, the newest first. */
+  /** The deliveries of a webhook, newest first. */
   deliveries(id: string, page: { limit?: number, cursor?: string } = {}, options?: CallOptions): List<Delivery> {
     return listOf(this.#transport, `${path}/${segment(id)}/deliveries`, 'deliveries', page, options)
   }

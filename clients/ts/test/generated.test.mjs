@@ -18,7 +18,7 @@ test('src/openapi.ts is made of docs/openapi.yaml', async (t) => {
   assert.ok(now === made, 'src/openapi.ts is stale: run `npm run generate` in clients/ts')
 })
 
-test('the codes of ErrorCode are those of docs/errors.md', async () => {
+test('ErrorCode has the codes of docs/errors.md', async () => {
   const documented = [...(await readFile(join(folder, '../../docs/errors.md'), 'utf8')).matchAll(/^## (\w+)$/gm)].map(([, code]) => code)
   const [, union] = (await readFile(join(folder, 'src/errors.ts'), 'utf8')).match(/export type ErrorCode =([^]*?)\(string/)
   assert.deepEqual([...union.matchAll(/'(\w+)'/g)].map(([, code]) => code).sort(), documented.sort())

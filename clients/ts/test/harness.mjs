@@ -1,4 +1,4 @@
-// A quire for each test file, and a proxy in front of it that breaks connections and answers as it is told.
+// A quire for each test file, and a proxy in front of it that breaks connections and answers on demand.
 import { createServer, request } from 'node:http'
 import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'

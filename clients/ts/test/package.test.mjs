@@ -41,7 +41,7 @@ test('publint finds nothing', async () => {
   assert.deepEqual(messages, [])
 })
 
-test('the types are those of the code, under node16 and bundler', async () => {
+test('the types match the code, under node16 and bundler', async () => {
   const { stdout: report } = await run(join(bin, 'attw'), [tarball, '--profile', 'esm-only', '--format', 'json'], { maxBuffer: 2 ** 26 })
   const { analysis, problems } = JSON.parse(report)
   assert.deepEqual(analysis.problems.filter(({ kind, resolutionKind }) => kind !== 'CJSResolvesToESM' && resolutionKind !== 'node10'), [], JSON.stringify(problems))

@@ -139,7 +139,7 @@ test('credits are exact', () => {
   for (const text of ['', '.5', '1.', '1.1234567', '1e3', '+1', '--1', ' 1']) assert.throws(() => parseCredits(text), RangeError, text)
 })
 
-test('SHA-256 is that of Web Crypto, in whatever pieces the bytes come', async () => {
+test('SHA-256 equals Web Crypto’s, however the bytes are split', async () => {
   const digest = async (bytes) => Buffer.from(await crypto.subtle.digest('SHA-256', bytes)).toString('hex')
   for (let length = 0; length < 200; length++) {
     const bytes = Uint8Array.from({ length }, (_, i) => i * 31 + length)

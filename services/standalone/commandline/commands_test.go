@@ -56,7 +56,7 @@ func TestAPasteFromItsCreationToItsEnd(t *testing.T) {
 	u.file("main.go", text)
 	made := u.run("", "create", "--expires", "7d", "--tag", "a,b", "main.go")
 	matches(t, made.out, "^"+regexp.QuoteMeta(shared.quire.URL())+"/p/"+id+"\n$")
-	matches(t, made.err, `^Made a paste of 29 B\. It expires at .+\. 499 free requests left\.\n$`)
+	matches(t, made.err, `^Created a paste of 29 B\. It expires at .+\. 499 free requests left\.\n$`)
 	page := strings.TrimSpace(made.out)
 
 	if got := u.run("", "get", page); got != (result{text, "", 0}) {
@@ -67,7 +67,7 @@ func TestAPasteFromItsCreationToItsEnd(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 	changed := u.run("package changed\n", "edit", page, "-")
-	if changed.out != "" || changed.err != "The paste has version 2 now. 499 free requests left.\n" {
+	if changed.out != "" || changed.err != "The paste now has version 2. 499 free requests left.\n" {
 		t.Errorf("edit: %+v", changed)
 	}
 	u.ok("", "edit", "--title", "Changed", "--expires", "never", "--tag", "", "--visibility", "private", page)
@@ -142,7 +142,7 @@ func TestAQuickPasteWithoutAKeyIsManagedByItsToken(t *testing.T) {
 		t.Fatalf("%v", made)
 	}
 	said := u.run("hello", "create", "--quiet")
-	matches(t, said.err, `^Management token, shown only this once: \S+\n$`)
+	matches(t, said.err, `^Management token, shown only once: \S+\n$`)
 	address := made["url"].(string)
 	if got := u.run("", "rm", "--yes", address); got.status != 3 || !strings.Contains(got.err, "QUIRE_MANAGE_TOKEN") {
 		t.Errorf("without the token: %+v", got)
@@ -227,7 +227,7 @@ func TestListsAreOfAllKindsInTheirOrder(t *testing.T) {
 		}
 	}
 	one := u.run("", "ls", "--limit", "1")
-	if strings.Count(one.out, "\n") != 1 || one.err != "There are more: --all lists them, --limit 2 more of them.\n" {
+	if strings.Count(one.out, "\n") != 1 || one.err != "There are more: use --all, or --limit 2.\n" {
 		t.Errorf("%+v", one)
 	}
 	newest := u.ok("", "ls", "--limit", "2")

@@ -324,7 +324,7 @@ func TestQuestionsAtATerminal(t *testing.T) {
 	page := strings.TrimSpace(u.ok("hello", "create", "--quick"))
 	for _, answer := range []string{"\r", "n\r", "yeah\r"} {
 		s := u.terminal(80, "rm", page)
-		s.await(`Delete .* for ever\? \[y/N\] $`)
+		s.await(`Permanently delete .*\? \[y/N\] $`)
 		s.types(answer)
 		if got := s.end(); got.status != 0 || !strings.Contains(got.out, "Nothing was deleted.") {
 			t.Errorf("%q: %+v", answer, got)
@@ -356,7 +356,7 @@ func TestALogInAtATerminalHidesTheKey(t *testing.T) {
 	}
 	// Ctrl-C while typing is hidden: the terminal shows again what is typed.
 	s := u.terminal(80, "login")
-	s.await(`Address of the service \[http://127\.0\.0\.1:8080\]: $`)
+	s.await(`URL of the service \[http://127\.0\.0\.1:8080\]: $`)
 	s.types(shared.quire.URL() + "\r")
 	s.await(`API key \(not shown\): $`)
 	if s.echoes() {
@@ -367,7 +367,7 @@ func TestALogInAtATerminalHidesTheKey(t *testing.T) {
 		t.Errorf("%+v, echoes %v", got, s.echoes())
 	}
 	s = u.terminal(80, "login")
-	s.await(`Address of the service`)
+	s.await(`URL of the service`)
 	s.types(shared.quire.URL() + "\r")
 	s.await(`API key \(not shown\): $`)
 	s.types(u.key + "\r")
@@ -387,7 +387,7 @@ func TestAPasswordIsAskedFor(t *testing.T) {
 	s := u.terminal(80, "create", "--password", "secret.txt")
 	s.await(`Password of the paste: $`)
 	s.types("sesame\r")
-	s.await(`The same again: $`)
+	s.await(`Repeat the password: $`)
 	s.types("sesame\r")
 	got := s.end()
 	page := regexp.MustCompile(regexp.QuoteMeta(shared.quire.URL()) + "/p/" + id).FindString(got.out)
@@ -426,7 +426,7 @@ func TestTextTypedAtATerminal(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "pro")
 	s := u.terminal(80, "create")
-	s.await(`Ctrl-D at the start of a line ends it\.`)
+	s.await(`press Ctrl-D on an empty line\.`)
 	s.types("typed text\r\x04")
 	got := s.end()
 	page := regexp.MustCompile(regexp.QuoteMeta(shared.quire.URL()) + "/p/" + id).FindString(got.out)
@@ -462,13 +462,13 @@ func TestTheEditorChangesAPaste(t *testing.T) {
 	page := strings.TrimSpace(u.ok("", "create", "main.go"))
 	editor := u.file("editor", "#!/bin/sh\ncase \"$2\" in *main.go) ;; *) exit 3;; esac\nstat -c %a \"$2\" > \"$HOME/mode\"\n[ \"$1\" = --wait ] && echo '// more' >> \"$2\"\n")
 	got := u.with("VISUAL="+editor+" --wait").terminal(80, "edit", page).end()
-	if got.status != 0 || !strings.Contains(got.out, "has version 2 now") || u.ok("", "get", page) != "package main\n// more\n" {
+	if got.status != 0 || !strings.Contains(got.out, "now has version 2") || u.ok("", "get", page) != "package main\n// more\n" {
 		t.Errorf("%+v", got)
 	}
 	if mode, err := os.ReadFile(filepath.Join(u.home, "mode")); string(mode) != "600\n" {
 		t.Errorf("the draft has the mode %q %v", mode, err)
 	}
-	if got := u.with("EDITOR=true").terminal(80, "edit", page).end(); got.status != 0 || !strings.Contains(got.out, "Nothing was changed.") {
+	if got := u.with("EDITOR=true").terminal(80, "edit", page).end(); got.status != 0 || !strings.Contains(got.out, "Nothing changed.") {
 		t.Errorf("nothing changed: %+v", got)
 	}
 	if got := u.with("EDITOR=false").terminal(80, "edit", page).end(); got.status != 1 || !strings.Contains(got.out, "VISUAL or EDITOR") {

@@ -104,7 +104,7 @@ folder, on a free port of this machine, and stop it again.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return cli.Usage("there is no command %q; quire help lists them", args[0])
+			return cli.Usage("unknown command %q; run quire help", args[0])
 		},
 		RunE: up,
 	}
