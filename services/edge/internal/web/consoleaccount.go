@@ -126,7 +126,7 @@ func (s *Server) showExportPage(c *endpoint.Call) error {
 
 // showExportWith shows the archive with a form that was refused; nil: a new one.
 func (s *Server) showExportWith(c *endpoint.Call, status int, form *console.Form) error {
-	e, err := s.exportOf(c.Who.Account)
+	e, err := s.exports.ExportOf(c.Who.Account)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return err
 	}
@@ -138,7 +138,7 @@ func (s *Server) showExportWith(c *endpoint.Call, status int, form *console.Form
 		shown.Make = console.MakeExport(shown.Holder.Account, rand.Text())
 	}
 	if e.GetState() == event.ExportState_EXPORT_READY {
-		shown.URL = s.exportURL(e)
+		shown.URL = s.exports.ExportURL(e)
 	}
 	return s.console.Export(c.Ctx, status, shown)
 }
@@ -148,7 +148,7 @@ func (s *Server) startExportFromPage(c *endpoint.Call) error {
 	form := console.MakeExport(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
-			if _, err := s.begunExport(c); err != nil {
+			if _, err := s.exports.BegunExport(c); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.ExportPath)

@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/admin"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
@@ -17,7 +18,7 @@ import (
 // showAdminAccounts lists accounts, or the one with an email, as listAccounts does.
 func (s *Server) showAdminAccounts(c *endpoint.Call) error {
 	email, cursor := strings.TrimSpace(strings.Clone(c.Query("email"))), strings.Clone(c.Query("cursor"))
-	found, err := s.accountsShown(c, email, cursor)
+	found, err := s.admin.AccountsShown(c, email, cursor)
 	shown := &console.AdminAccounts{Admin: s.adminHead(c), Search: console.FindAccount(email), Cursor: cursor}
 	if err != nil {
 		e := endpoint.AsFault(err)
@@ -40,7 +41,7 @@ func (s *Server) showAdminAccount(c *endpoint.Call) error {
 
 // showAdminAccountWith shows an account with the form that was refused; nil: all are new ones.
 func (s *Server) showAdminAccountWith(c *endpoint.Call, status int, refused *console.Form) error {
-	account, err := pathAccount(c)
+	account, err := admin.PathAccount(c)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (s *Server) showAdminAccountWith(c *endpoint.Call, status int, refused *con
 // adminAction takes one of the forms about an account. do is what the API's handler does.
 func (s *Server) adminAction(name string, body func(*console.Form) any, do func(*endpoint.Call) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
-		account, err := pathAccount(c)
+		account, err := admin.PathAccount(c)
 		if err != nil {
 			return err
 		}
@@ -91,7 +92,7 @@ func (s *Server) adminAction(name string, body func(*console.Form) any, do func(
 
 func (s *Server) adminTier() func(*endpoint.Call) error {
 	return s.adminAction("tier", func(f *console.Form) any { return map[string]any{"tier": f.Values["tier"]} }, func(c *endpoint.Call) error {
-		_, _, err := s.tierSet(c)
+		_, _, err := s.admin.TierSet(c)
 		return err
 	})
 }
@@ -104,7 +105,7 @@ func (s *Server) adminCredits() func(*endpoint.Call) error {
 		}
 		return out
 	}, func(c *endpoint.Call) error {
-		_, err := s.granted(c)
+		_, err := s.admin.Granted(c)
 		return err
 	})
 }
@@ -112,16 +113,16 @@ func (s *Server) adminCredits() func(*endpoint.Call) error {
 func reasonOf(f *console.Form) any { return map[string]any{"reason": f.Values["reason"]} }
 
 func (s *Server) adminSuspend() func(*endpoint.Call) error {
-	return s.adminAction("suspend", reasonOf, func(c *endpoint.Call) error { _, _, err := s.suspended(c); return err })
+	return s.adminAction("suspend", reasonOf, func(c *endpoint.Call) error { _, _, err := s.admin.Suspended(c); return err })
 }
 
 func (s *Server) adminResume() func(*endpoint.Call) error {
-	return s.adminAction("resume", reasonOf, func(c *endpoint.Call) error { _, _, err := s.resumed(c); return err })
+	return s.adminAction("resume", reasonOf, func(c *endpoint.Call) error { _, _, err := s.admin.Resumed(c); return err })
 }
 
 // adminKey makes another key the only one of an account, as regenerateKeyOf does, and shows it this once.
 func (s *Server) adminKey(c *endpoint.Call) error {
-	account, err := pathAccount(c)
+	account, err := admin.PathAccount(c)
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (s *Server) adminKey(c *endpoint.Call) error {
 			if err := confirmed(form, account.String()); err != nil {
 				return err
 			}
-			made, err := s.keyReplaced(c)
+			made, err := s.admin.KeyReplaced(c)
 			if err != nil {
 				return err
 			}
@@ -190,7 +191,7 @@ func (s *Server) showAdminRequest(c *endpoint.Call) error {
 }
 
 func (s *Server) explainToAdmin(c *endpoint.Call, shown *console.AdminRequest, id event.RequestID) error {
-	e, err := s.explainForAdmin(c, bus.Question{Request: id})
+	e, err := s.admin.ExplainForAdmin(c, bus.Question{Request: id})
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (s *Server) foldAdminRequest(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.console.Folded(c.Ctx, s.foldOf(c, adminFold(q.Request), q, s.explainForAdmin))
+	return s.console.Folded(c.Ctx, s.foldOf(c, adminFold(q.Request), q, s.admin.ExplainForAdmin))
 }
 
 func (s *Server) showAdminAudits(c *endpoint.Call) error {
@@ -227,7 +228,7 @@ func (s *Server) beginAdminAudit(c *endpoint.Call) error {
 	return s.submit(c, form, submission{
 		unlimited: true,
 		do: func() error {
-			id, _, err := s.auditStarted(c)
+			id, _, err := s.admin.AuditStarted(c)
 			if err != nil {
 				return err
 			}
@@ -265,7 +266,7 @@ func (s *Server) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := viewAudit(id, audit)
+	view := admin.ViewAudit(id, audit)
 	shown := &console.AdminAudit{Admin: s.adminHead(c), Begin: console.BeginAudit(), ID: id.String(), Ended: audit.Ended, Restarted: audit.Again, Match: view.Match != nil && *view.Match}
 	for n, at := range audit.Progress {
 		shown.Partitions = append(shown.Partitions, console.AuditedPartition{Partition: n, Done: at.Done, Total: at.Total})
@@ -282,7 +283,7 @@ func (s *Server) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
 // showAdminLog shows a page of the log of admins' actions, as adminLog lists it.
 func (s *Server) showAdminLog(c *endpoint.Call) error {
 	cursor := strings.Clone(c.Query("cursor"))
-	page, err := s.adminLogPage(cursor)
+	page, err := s.admin.AdminLogPage(cursor)
 	if err != nil {
 		return err
 	}

@@ -12,40 +12,7 @@ import (
 // routes is every endpoint. docs/openapi.yaml describes those of the API and docs/openapi-pages.yaml the others. A test holds
 // them to the table.
 func (s *Server) routes() []endpoint.Row {
-	return slices.Concat(s.developer.Rows(), s.accounts.Rows(), s.exportRows(), s.adminRows(), s.readerRows(), s.consoleRows(), s.otherRows())
-}
-
-// exportRows are the endpoints of exports.
-func (s *Server) exportRows() []endpoint.Row {
-	row := endpoint.NewRow
-	return []endpoint.Row{
-		// method, path, who may call, counted under, body, rules, handler
-		row("POST", "/api/users/user/export", endpoint.Session, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.startExport),
-		row("GET", "/api/users/user/export", endpoint.Session, endpoint.Unmetered, endpoint.NoBody, 0, s.showExport),
-		row("GET", "/exports/:id", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.OwnQuery, s.downloadExport),
-	}
-}
-
-// adminRows are the API of admins.
-func (s *Server) adminRows() []endpoint.Row {
-	row := endpoint.NewRow
-	return []endpoint.Row{
-		// method, path, who may call, counted under, body, rules, handler
-		row("POST", "/api/admin/accounts", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.createAccount),
-		row("GET", "/api/admin/accounts", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.listAccounts),
-		row("GET", "/api/admin/accounts/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAccount),
-		row("GET", "/api/admin/accounts/:id/keys", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showKeysOf),
-		row("PUT", "/api/admin/accounts/:id/tier", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.setTier),
-		row("POST", "/api/admin/accounts/:id/credits", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.grantCredits),
-		row("POST", "/api/admin/accounts/:id/key/regenerate", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.regenerateKeyOf),
-		row("POST", "/api/admin/accounts/:id/suspend", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.suspendAccount),
-		row("POST", "/api/admin/accounts/:id/resume", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.resumeAccount),
-		row("POST", "/api/admin/accounts/:id/password", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.setPassword),
-		row("GET", "/api/admin/log", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.adminLog),
-		row("GET", "/api/admin/requests/:requestId", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.explainAny),
-		row("POST", "/api/admin/audit", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, 0, s.audit),
-		row("GET", "/api/admin/audits/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAudit),
-	}
+	return slices.Concat(s.developer.Rows(), s.accounts.Rows(), s.exports.Rows(), s.admin.Rows(), s.readerRows(), s.consoleRows(), s.otherRows())
 }
 
 // readerRows are the pages for readers.

@@ -19,11 +19,13 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/admin"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/export"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
@@ -68,6 +70,8 @@ type Server struct {
 	blobs     blob.Store
 	contents  *contents.Store
 	developer *developer.API
+	exports   *export.Exports
+	admin     *admin.Admin
 	accounts  *accounts.Accounts
 	secret    *apikey.Secret
 	log       *slog.Logger
@@ -106,6 +110,10 @@ func New(cfg Config, deps Deps) *Server {
 	s.developer = developer.New(base, developer.Config{
 		Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes, AdmissionAge: cfg.AdmissionAge,
 	}, developer.Deps{Bus: deps.Bus, Blobs: deps.Blobs, Contents: s.contents, Secret: deps.Secret, Render: s.render})
+	s.exports = export.New(base, export.Deps{
+		Bus: deps.Bus, Blobs: deps.Blobs, Contents: s.contents, Secret: deps.Secret, Logger: deps.Logger, Accounts: s.accounts, Developer: s.developer,
+	})
+	s.admin = admin.New(base, admin.Deps{Bus: deps.Bus, Secret: deps.Secret, Accounts: s.accounts})
 	s.forgetful = s.render.Uncached()
 	s.console = console.New(s.pages)
 	s.pageListeners = limit.NewListeners(listenersOfAccount, listenersOfEdge)
@@ -129,7 +137,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer background.Wait()
 	defer stop()
 	background.Go(func() { s.NotifyEdges(notifying) })
-	background.Go(func() { s.makeExports(notifying) })
+	background.Go(func() { s.exports.MakeExports(notifying) })
 	return s.http.Serve(ctx, ln)
 }
 

@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"strings"
@@ -14,15 +14,15 @@ import (
 )
 
 // regenerateKeyOf makes a new key the only one of an account. Its old one is dead once this has answered.
-func (s *Server) regenerateKeyOf(c *endpoint.Call) error {
-	made, err := s.keyReplaced(c)
+func (s *Admin) regenerateKeyOf(c *endpoint.Call) error {
+	made, err := s.KeyReplaced(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
-func (s *Server) keyReplaced(c *endpoint.Call) (*accounts.NewKeyView, error) {
+func (s *Admin) KeyReplaced(c *endpoint.Call) (*accounts.NewKeyView, error) {
 	user, err := s.pathUser(c)
 	if err != nil {
 		return nil, err
@@ -37,11 +37,11 @@ type suspensionView struct {
 
 // suspendAccount has every later call with the account's key refused. The outcome comes from the fold that admits requests,
 // which announces it to the edges first.
-func (s *Server) suspendAccount(c *endpoint.Call) error { return s.answerSuspension(c, s.suspended) }
+func (s *Admin) suspendAccount(c *endpoint.Call) error { return s.answerSuspension(c, s.Suspended) }
 
-func (s *Server) resumeAccount(c *endpoint.Call) error { return s.answerSuspension(c, s.resumed) }
+func (s *Admin) resumeAccount(c *endpoint.Call) error { return s.answerSuspension(c, s.Resumed) }
 
-func (s *Server) suspended(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
+func (s *Admin) Suspended(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
 	reason, err := readReason(c.Fields)
 	if err != nil {
 		return nil, nil, err
@@ -49,7 +49,7 @@ func (s *Server) suspended(c *endpoint.Call) (*event.User, *event.CommandOutcome
 	return s.setSuspension(c, &event.Command{Action: &event.Command_Suspend{Suspend: &event.Suspend{Reason: reason}}})
 }
 
-func (s *Server) resumed(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
+func (s *Admin) Resumed(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
 	reason, err := readReason(c.Fields)
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +65,7 @@ func readReason(body []byte) (reason string, err error) {
 	return reason, err
 }
 
-func (s *Server) setSuspension(c *endpoint.Call, cmd *event.Command) (*event.User, *event.CommandOutcome, error) {
+func (s *Admin) setSuspension(c *endpoint.Call, cmd *event.Command) (*event.User, *event.CommandOutcome, error) {
 	user, err := s.pathUser(c)
 	if err != nil {
 		return nil, nil, err
@@ -75,7 +75,7 @@ func (s *Server) setSuspension(c *endpoint.Call, cmd *event.Command) (*event.Use
 	return user, o, err
 }
 
-func (s *Server) answerSuspension(c *endpoint.Call, set func(*endpoint.Call) (*event.User, *event.CommandOutcome, error)) error {
+func (s *Admin) answerSuspension(c *endpoint.Call, set func(*endpoint.Call) (*event.User, *event.CommandOutcome, error)) error {
 	user, o, err := set(c)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ type listedAccount struct {
 }
 
 // listAccounts looks an email up, or lists all accounts in the order of their ids.
-func (s *Server) listAccounts(c *endpoint.Call) error {
+func (s *Admin) listAccounts(c *endpoint.Call) error {
 	var email string
 	page := &event.ListUsers{Limit: endpoint.DefaultPage}
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
@@ -119,8 +119,8 @@ func (s *Server) listAccounts(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, found)
 }
 
-// accountsShown is a page of accounts for a reader, who may have written an email.
-func (s *Server) accountsShown(c *endpoint.Call, email, cursor string) (found accountList, err error) {
+// AccountsShown is a page of accounts for a reader, who may have written an email.
+func (s *Admin) AccountsShown(c *endpoint.Call, email, cursor string) (found accountList, err error) {
 	page := &event.ListUsers{Limit: endpoint.DefaultPage}
 	if cursor != "" {
 		if page.AfterAccount, err = accountCursor("cursor", httpin.Value{Kind: httpin.Query, Text: []byte(cursor)}); err != nil {
@@ -136,7 +136,7 @@ func (s *Server) accountsShown(c *endpoint.Call, email, cursor string) (found ac
 }
 
 // accountPage looks an email up, or lists a page of all accounts where it is empty.
-func (s *Server) accountPage(c *endpoint.Call, email string, page *event.ListUsers) (accountList, error) {
+func (s *Admin) accountPage(c *endpoint.Call, email string, page *event.ListUsers) (accountList, error) {
 	if email != "" {
 		return s.lookUpAccount(c, email)
 	}
@@ -151,7 +151,7 @@ func (s *Server) accountPage(c *endpoint.Call, email string, page *event.ListUse
 }
 
 // lookUpAccount is the account of an email, or none.
-func (s *Server) lookUpAccount(c *endpoint.Call, email string) (accountList, error) {
+func (s *Admin) lookUpAccount(c *endpoint.Call, email string) (accountList, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: email}}})
 	if err != nil {
 		return accountList{}, err
@@ -168,7 +168,7 @@ func (s *Server) lookUpAccount(c *endpoint.Call, email string) (accountList, err
 }
 
 // listOf leaves out users whose registration stopped before billing had their account.
-func (s *Server) listOf(users []*event.User, more bool) (accountList, error) {
+func (s *Admin) listOf(users []*event.User, more bool) (accountList, error) {
 	ids := make([]event.AccountID, 0, len(users))
 	for _, u := range users {
 		ids = append(ids, event.AccountID(u.Account))

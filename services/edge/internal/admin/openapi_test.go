@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"testing"
@@ -21,10 +21,10 @@ func TestAnswersForAdminsHaveTheDescribedShape(t *testing.T) {
 		{"AccountCreated", accountCreatedView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
 		{"TierSet", tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", plan.Admin)}},
 		{"Granted", grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(1)}},
-		{"Audit", viewAudit(event.NewRequestID(), &bus.Audit{Ended: true, Partitions: []*event.AuditAnswer{
+		{"Audit", ViewAudit(event.NewRequestID(), &bus.Audit{Ended: true, Partitions: []*event.AuditAnswer{
 			{Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, Match: true},
 		}})},
-		{"Audit", viewAudit(event.NewRequestID(), &bus.Audit{Done: 5, Total: 20, Again: true})},
+		{"Audit", ViewAudit(event.NewRequestID(), &bus.Audit{Done: 5, Total: 20, Again: true})},
 		{"AuditBegun", auditBegunView{Success: endpoint.Succeeded(), ID: event.NewRequestID().String(), Done: 5, Total: 20}},
 	} {
 		endpointtest.HasShape(t, spec, tc.schema, tc.answer)

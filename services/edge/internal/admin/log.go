@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"strings"
@@ -23,7 +23,7 @@ const (
 
 // note has the journal tell of an admin's action that changes nothing in billing. It comes before the action: one that can't
 // be told of is not done. The account may be 0. detail must hold no personal data, since the journal is kept for ever.
-func (s *Server) note(c *endpoint.Call, account uint64, action, detail string) error {
+func (s *Admin) note(c *endpoint.Call, account uint64, action, detail string) error {
 	_, err := s.accounts.Command(c, &event.Command{
 		Account: account, Action: &event.Command_Note{Note: &event.Note{Action: action, Detail: detail}},
 	})
@@ -52,7 +52,7 @@ type adminEntryView struct {
 }
 
 // adminLog answers with a page of the log of all admins' actions, the newest first.
-func (s *Server) adminLog(c *endpoint.Call) error {
+func (s *Admin) adminLog(c *endpoint.Call) error {
 	limit, before := uint32(endpoint.DefaultPage), ""
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
 		"limit": httpin.To(&limit, endpoint.PageLimit), "cursor": httpin.To(&before, adminCursor),
@@ -67,8 +67,8 @@ func (s *Server) adminLog(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
-// adminLogPage is the page of the log that begins at a cursor; empty: at the newest entry.
-func (s *Server) adminLogPage(cursor string) (adminLogView, error) {
+// AdminLogPage is the page of the log that begins at a cursor; empty: at the newest entry.
+func (s *Admin) AdminLogPage(cursor string) (adminLogView, error) {
 	before := ""
 	if cursor != "" {
 		var err error
@@ -79,7 +79,7 @@ func (s *Server) adminLogPage(cursor string) (adminLogView, error) {
 	return s.adminEntries(before, endpoint.DefaultPage)
 }
 
-func (s *Server) adminEntries(before string, limit int) (adminLogView, error) {
+func (s *Admin) adminEntries(before string, limit int) (adminLogView, error) {
 	page, err := s.bus.AdminLog(s.ctx, before, limit)
 	if err != nil {
 		return adminLogView{}, err

@@ -1,4 +1,4 @@
-package web
+package export
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func exportKey(id string, attempt uint32) string {
 }
 
 // dropExport deletes what the attempts at an export have left.
-func (s *Server) dropExport(ctx context.Context, id string, attempts uint32) error {
+func (s *Exports) dropExport(ctx context.Context, id string, attempts uint32) error {
 	for n := range attempts {
 		if err := s.blobs.Delete(ctx, exportKey(id, n+1)); err != nil {
 			return fmt.Errorf("delete an archive: %w", err)
@@ -45,8 +45,8 @@ func (s *Server) dropExport(ctx context.Context, id string, attempts uint32) err
 	return nil
 }
 
-// makeExports works on exports, one at a time, until ctx ends.
-func (s *Server) makeExports(ctx context.Context) {
+// MakeExports works on exports, one at a time, until ctx ends.
+func (s *Exports) MakeExports(ctx context.Context) {
 	worker := rand.Text()
 	poll := time.NewTicker(exportPoll)
 	defer poll.Stop()
@@ -63,7 +63,7 @@ func (s *Server) makeExports(ctx context.Context) {
 }
 
 // nextExport works on one export, where there is one.
-func (s *Server) nextExport(ctx context.Context, worker string) error {
+func (s *Exports) nextExport(ctx context.Context, worker string) error {
 	a, err := s.bus.User(ctx, &event.UserRequest{Action: &event.UserRequest_ClaimExport{
 		ClaimExport: &event.ClaimExport{Worker: worker, LeaseMs: exportLease.Milliseconds()},
 	}})
@@ -89,7 +89,7 @@ func (s *Server) nextExport(ctx context.Context, worker string) error {
 	return s.makeExport(ctx, e)
 }
 
-func (s *Server) saveExport(ctx context.Context, save *event.SaveExport) error {
+func (s *Exports) saveExport(ctx context.Context, save *event.SaveExport) error {
 	a, err := s.bus.User(ctx, &event.UserRequest{Action: &event.UserRequest_SaveExport{SaveExport: save}})
 	if err == nil && a.Status != event.UserStatus_USER_OK {
 		err = errExportLost
@@ -98,7 +98,7 @@ func (s *Server) saveExport(ctx context.Context, save *event.SaveExport) error {
 }
 
 // makeExport writes the archive into the blob store as it is made. Nothing of it is held in memory but one document at a time.
-func (s *Server) makeExport(ctx context.Context, e *event.Export) error {
+func (s *Exports) makeExport(ctx context.Context, e *event.Export) error {
 	x := &exporter{s: s, account: event.AccountID(e.Account), sum: sha256.New()}
 	group, work := errgroup.WithContext(ctx)
 	reader, writer := io.Pipe()
@@ -148,7 +148,7 @@ func (s *Server) makeExport(ctx context.Context, e *event.Export) error {
 	return err
 }
 
-func (s *Server) progress(e *event.Export, x *exporter) *event.SaveExport {
+func (s *Exports) progress(e *event.Export, x *exporter) *event.SaveExport {
 	e.Done, e.Total = x.done.Load(), x.total.Load()
 	return &event.SaveExport{Export: e, LeaseMs: exportLease.Milliseconds()}
 }

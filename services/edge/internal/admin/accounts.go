@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"strings"
@@ -14,8 +14,8 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 )
 
-// pathAccount is the account in the path; 404 for text that is no account id.
-func pathAccount(c *endpoint.Call) (event.AccountID, error) {
+// PathAccount is the account in the path; 404 for text that is no account id.
+func PathAccount(c *endpoint.Call) (event.AccountID, error) {
 	id, err := event.ParseAccountID(c.Params("id"))
 	if err != nil {
 		return 0, endpoint.NotFound()
@@ -24,8 +24,8 @@ func pathAccount(c *endpoint.Call) (event.AccountID, error) {
 }
 
 // pathUser is the user of the account in the path, 404 where there is none.
-func (s *Server) pathUser(c *endpoint.Call) (*event.User, error) {
-	account, err := pathAccount(c)
+func (s *Admin) pathUser(c *endpoint.Call) (*event.User, error) {
+	account, err := PathAccount(c)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ type accountCreatedView struct {
 }
 
 // createAccount makes an account with a key, for a user who has no password.
-func (s *Server) createAccount(c *endpoint.Call) error {
+func (s *Admin) createAccount(c *endpoint.Call) error {
 	email, tier, err := readNewAccount(c.Fields)
 	if err != nil {
 		return err
@@ -101,8 +101,8 @@ func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
 	return email, tier, err
 }
 
-func (s *Server) showAccount(c *endpoint.Call) error {
-	account, err := pathAccount(c)
+func (s *Admin) showAccount(c *endpoint.Call) error {
+	account, err := PathAccount(c)
 	if err != nil {
 		return err
 	}
@@ -120,8 +120,8 @@ func (s *Server) showAccount(c *endpoint.Call) error {
 }
 
 // showKeysOf answers with the keys of an account as its holder sees them.
-func (s *Server) showKeysOf(c *endpoint.Call) error {
-	account, err := pathAccount(c)
+func (s *Admin) showKeysOf(c *endpoint.Call) error {
+	account, err := PathAccount(c)
 	if err != nil {
 		return err
 	}
@@ -137,16 +137,16 @@ type tierSetView struct {
 	Account accounts.AccountView `json:"account"`
 }
 
-func (s *Server) setTier(c *endpoint.Call) error {
-	user, o, err := s.tierSet(c)
+func (s *Admin) setTier(c *endpoint.Call) error {
+	user, o, err := s.TierSet(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewOutcome(user, o)})
 }
 
-// tierSet gives the account in the path another tier.
-func (s *Server) tierSet(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
+// TierSet gives the account in the path another tier.
+func (s *Admin) TierSet(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
 	var tier plan.Tier
 	err := httpin.ParseObject(c.Fields, httpin.Fields{"tier": httpin.To(&tier, tierField)}.Set)
 	if err != nil {
@@ -171,21 +171,21 @@ type grantedView struct {
 	Balance string `json:"balance"`
 }
 
-func (s *Server) grantCredits(c *endpoint.Call) error {
-	o, err := s.granted(c)
+func (s *Admin) grantCredits(c *endpoint.Call) error {
+	o, err := s.Granted(c)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(o.BalanceMicros)})
 }
 
-// granted gives the account in the path credits, or takes some away.
-func (s *Server) granted(c *endpoint.Call) (*event.CommandOutcome, error) {
+// Granted gives the account in the path credits, or takes some away.
+func (s *Admin) Granted(c *endpoint.Call) (*event.CommandOutcome, error) {
 	grant, err := parseGrant(c.Fields, s.Now())
 	if err != nil {
 		return nil, err
 	}
-	account, err := pathAccount(c)
+	account, err := PathAccount(c)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func futureField(name string, v httpin.Value, now time.Time) (int64, error) {
 }
 
 // setPassword gives an account a password and ends its sessions.
-func (s *Server) setPassword(c *endpoint.Call) error {
+func (s *Admin) setPassword(c *endpoint.Call) error {
 	var password string
 	err := httpin.ParseObject(c.Fields, httpin.Fields{"password": httpin.To(&password, accounts.AccountPasswordField(accounts.AccountPasswordMin))}.Set)
 	if err == nil && password == "" {
@@ -254,20 +254,20 @@ func (s *Server) setPassword(c *endpoint.Call) error {
 }
 
 // explainAny says how a request of any account, or of none, was decided.
-func (s *Server) explainAny(c *endpoint.Call) error {
+func (s *Admin) explainAny(c *endpoint.Call) error {
 	id, err := accounts.ExplainedID(c)
 	if err != nil {
 		return err
 	}
-	e, err := s.explainForAdmin(c, bus.Question{Request: id})
+	e, err := s.ExplainForAdmin(c, bus.Question{Request: id})
 	if err != nil {
 		return err
 	}
 	return s.accounts.Explained(c, e)
 }
 
-// explainForAdmin asks how a request of any account was decided, and has the journal tell of that.
-func (s *Server) explainForAdmin(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
+// ExplainForAdmin asks how a request of any account was decided, and has the journal tell of that.
+func (s *Admin) ExplainForAdmin(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
 	if err := s.note(c, 0, noteExplain, q.Request.String()); err != nil {
 		return nil, err
 	}

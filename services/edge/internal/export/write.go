@@ -1,4 +1,4 @@
-package web
+package export
 
 import (
 	"archive/zip"
@@ -23,7 +23,7 @@ import (
 
 // exporter writes the archive of one account. Nobody pays for what it reads. A document that is deleted meanwhile may be left out.
 type exporter struct {
-	s           *Server
+	s           *Exports
 	account     event.AccountID
 	sum         hash.Hash // of the archive
 	done, total atomic.Uint64

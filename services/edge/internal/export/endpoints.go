@@ -1,4 +1,4 @@
-package web
+package export
 
 import (
 	"crypto/rand"
@@ -39,8 +39,8 @@ type exportView struct {
 }
 
 // startExport begins an archive of everything that the account owns, or tells of the one that is being made.
-func (s *Server) startExport(c *endpoint.Call) error {
-	e, err := s.begunExport(c)
+func (s *Exports) startExport(c *endpoint.Call) error {
+	e, err := s.BegunExport(c)
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func (s *Server) startExport(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusAccepted, s.viewExport(e))
 }
 
-// begunExport is the archive that the call has begun, or the one that is being made.
-func (s *Server) begunExport(c *endpoint.Call) (*event.Export, error) {
+// BegunExport is the archive that the call has begun, or the one that is being made.
+func (s *Exports) BegunExport(c *endpoint.Call) (*event.Export, error) {
 	id := c.Who.Account.String() + "-" + rand.Text()
 	if len(c.Idem) > 0 {
 		id = c.Who.Account.String() + "-" + hex.EncodeToString(c.Idem)
@@ -75,16 +75,16 @@ func (s *Server) begunExport(c *endpoint.Call) (*event.Export, error) {
 	return a.Export, nil
 }
 
-func (s *Server) showExport(c *endpoint.Call) error {
-	e, err := s.exportOf(c.Who.Account)
+func (s *Exports) showExport(c *endpoint.Call) error {
+	e, err := s.ExportOf(c.Who.Account)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, s.viewExport(e))
 }
 
-// exportOf is the last export of an account. One that has expired is not found.
-func (s *Server) exportOf(account event.AccountID) (*event.Export, error) {
+// ExportOf is the last export of an account. One that has expired is not found.
+func (s *Exports) ExportOf(account event.AccountID) (*event.Export, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_FindExport{FindExport: &event.FindExport{Account: uint64(account)}}})
 	switch {
 	case err != nil:
@@ -99,19 +99,19 @@ func (s *Server) exportOf(account event.AccountID) (*event.Export, error) {
 	return a.Export, nil
 }
 
-func (s *Server) viewExport(e *event.Export) exportAnswer {
+func (s *Exports) viewExport(e *event.Export) exportAnswer {
 	out := exportAnswer{Success: endpoint.Succeeded(), Export: exportView{
 		Status: strings.ToLower(strings.TrimPrefix(e.State.String(), "EXPORT_")), Done: e.Done, Total: e.Total,
 		CreatedAt: endpoint.FormatTime(e.CreatedMs), EndedAt: endpoint.OptionalTime(e.EndedMs), ExpiresAt: endpoint.OptionalTime(e.ExpiresMs),
 	}}
 	if e.State == event.ExportState_EXPORT_READY {
-		out.Export.SizeBytes, out.Export.URL = &e.SizeBytes, new(s.exportURL(e))
+		out.Export.SizeBytes, out.Export.URL = &e.SizeBytes, new(s.ExportURL(e))
 	}
 	return out
 }
 
-// exportURL is a link to the archive that needs no session.
-func (s *Server) exportURL(e *event.Export) string {
+// ExportURL is a link to the archive that needs no session.
+func (s *Exports) ExportURL(e *event.Export) string {
 	at := exportDownloadPath(e.Id)
 	expires := s.Now().Add(exportLinkTime).Unix()
 	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(at, expires)}}
@@ -121,7 +121,7 @@ func (s *Server) exportURL(e *event.Export) string {
 func exportDownloadPath(id string) string { return "/exports/" + id }
 
 // downloadExport serves a signed link.
-func (s *Server) downloadExport(c *endpoint.Call) error {
+func (s *Exports) downloadExport(c *endpoint.Call) error {
 	var expiresText, signature string
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
 		"expires":   httpin.To(&expiresText, httpin.StringField),
@@ -144,7 +144,7 @@ func (s *Server) downloadExport(c *endpoint.Call) error {
 	if err != nil {
 		return endpoint.NotFound()
 	}
-	e, err := s.exportOf(account)
+	e, err := s.ExportOf(account)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"context"
@@ -49,9 +49,9 @@ type auditBegunView struct {
 }
 
 // audit begins an audit. It waits for the end, a minute at most, unless the caller prefers not to.
-func (s *Server) audit(c *endpoint.Call) error {
+func (s *Admin) audit(c *endpoint.Call) error {
 	if prefersAsync(c.Ctx) {
-		id, begun, err := s.auditStarted(c)
+		id, begun, err := s.AuditStarted(c)
 		if err != nil {
 			return err
 		}
@@ -71,11 +71,11 @@ func (s *Server) audit(c *endpoint.Call) error {
 	case !audit.Ended:
 		return s.auditBegun(c, id, audit)
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, viewAudit(id, audit))
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewAudit(id, audit))
 }
 
-// auditStarted begins an audit, and does not wait for its end.
-func (s *Server) auditStarted(c *endpoint.Call) (event.RequestID, *bus.Audit, error) {
+// AuditStarted begins an audit, and does not wait for its end.
+func (s *Admin) AuditStarted(c *endpoint.Call) (event.RequestID, *bus.Audit, error) {
 	if err := s.note(c, 0, noteAudit, ""); err != nil {
 		return event.RequestID{}, nil, err
 	}
@@ -94,14 +94,14 @@ func prefersAsync(c *fiber.Ctx) bool {
 	return false
 }
 
-func (s *Server) auditBegun(c *endpoint.Call, id event.RequestID, audit *bus.Audit) error {
+func (s *Admin) auditBegun(c *endpoint.Call, id event.RequestID, audit *bus.Audit) error {
 	c.Location(auditPath + id.String())
 	c.Set(fiber.HeaderRetryAfter, "1")
 	return s.JSON(c.Ctx, fiber.StatusAccepted, auditBegunView{Success: endpoint.Succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total})
 }
 
 // showAudit shows an audit that this edge or another one has begun.
-func (s *Server) showAudit(c *endpoint.Call) error {
+func (s *Admin) showAudit(c *endpoint.Call) error {
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("id")))
 	if err != nil {
 		return endpoint.NotFound()
@@ -110,11 +110,11 @@ func (s *Server) showAudit(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, viewAudit(id, audit))
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewAudit(id, audit))
 }
 
-// viewAudit matches if every partition does.
-func viewAudit(id event.RequestID, audit *bus.Audit) auditView {
+// ViewAudit matches if every partition does.
+func ViewAudit(id event.RequestID, audit *bus.Audit) auditView {
 	out := auditView{
 		Success: endpoint.Succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total, Restarted: audit.Again,
 		Partitions: make([]auditPartitionView, 0, len(audit.Partitions)),
