@@ -16,6 +16,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/readers"
 	"quire.dev/services/edge/internal/render"
 )
 
@@ -44,7 +45,7 @@ func (s *Server) keepText(c *endpoint.Call, k *kind, why error) error {
 	s.Fail(c.Context(), c.Route().Path, why)
 	content := ofTextarea(kept.Values["content"])
 	kept.Values["content"] = content
-	return s.rendered(len(content), func() error { return s.console.KeptText(c.Ctx, endpoint.AsFault(why).Kind.Status(), k.Kind, kept) })
+	return s.readers.Rendered(len(content), func() error { return s.console.KeptText(c.Ctx, endpoint.AsFault(why).Kind.Status(), k.Kind, kept) })
 }
 
 func (s *Server) showNewText(c *endpoint.Call, k *kind) error {
@@ -143,7 +144,7 @@ func (s *Server) showOwnText(c *endpoint.Call, k *kind) error {
 
 // openOwnText is showOwnText for a text with a password.
 func (s *Server) openOwnText(c *endpoint.Call, k *kind) error {
-	password, err := parseReveal(c.Form)
+	password, err := readers.ParseReveal(c.Form)
 	if err != nil {
 		return err
 	}
@@ -151,14 +152,14 @@ func (s *Server) openOwnText(c *endpoint.Call, k *kind) error {
 }
 
 func (s *Server) showOwnTextWith(c *endpoint.Call, k *kind, password *string) error {
-	doc, err := s.ownText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
+	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
 	if err != nil {
 		return err
 	}
 	shown := &console.OneText{Document: doc, Form: console.UpdateText(k.Kind, c.Who.Account.String(), rand.Text(), doc), Done: doneQuery(c)}
 	status := fiber.StatusOK
 	if shown.Locked = len(doc.PasswordHash) > 0; shown.Locked && password != nil {
-		switch err := s.admitPassword(c, doc, *password); {
+		switch err := s.readers.AdmitPassword(c, doc, *password); {
 		case fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c.Ctx):
 			shown.Wrong, status = true, fiber.StatusForbidden
 		case err != nil:
@@ -173,7 +174,7 @@ func (s *Server) showOwnTextWith(c *endpoint.Call, k *kind, password *string) er
 	if err := s.http.Reserve(c.Ctx, int64(2*doc.GetContent().GetSizeBytes())); err != nil {
 		return err
 	}
-	content, err := s.wholeContent(doc.GetContent())
+	content, err := s.readers.WholeContent(doc.GetContent())
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (s *Server) showChange(c *endpoint.Call, k *kind, status int, shown *consol
 	if shown.Meter, err = s.meterOf(c, k.Update, 1); err != nil {
 		return err
 	}
-	return s.rendered(len(shown.Form.Values["content"]), func() error { return s.console.OneText(c.Ctx, status, shown) })
+	return s.readers.Rendered(len(shown.Form.Values["content"]), func() error { return s.console.OneText(c.Ctx, status, shown) })
 }
 
 // changeTextFromPage changes a text, as updateText does with If-Match: what another has written meanwhile is not lost, and neither
@@ -202,7 +203,7 @@ func (s *Server) changeTextFromPage(c *endpoint.Call, k *kind) error {
 		return err
 	}
 	account := c.Who.Account
-	doc, err := s.ownText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account), WithoutContent: true})
+	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account), WithoutContent: true})
 	gone := fault.KindOf(err) == fault.NotFound
 	if err != nil && !gone {
 		return err
@@ -249,7 +250,7 @@ func (s *Server) changeText(c *endpoint.Call, k *kind, form *console.Form) error
 // text as the next version of that. Where it is gone, it takes it as a new one.
 func (s *Server) showRefusedChange(c *endpoint.Call, k *kind, status int, form *console.Form) error {
 	account := c.Who.Account
-	doc, err := s.ownText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
+	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
 	if fault.KindOf(err) == fault.NotFound {
 		anew := console.CreateText(k.Kind, account.String(), rand.Text())
 		for _, name := range []string{"content", "title", "language", "visibility", "tags", "burnAfterRead"} {
@@ -294,12 +295,12 @@ func (s *Server) compareDraft(c *endpoint.Call, conflict *console.Conflict, cont
 	} else if err := s.http.Reserve(c.Ctx, int64(2*size)); err != nil {
 		return err
 	}
-	newer, err := s.wholeContent(doc.GetContent())
+	newer, err := s.readers.WholeContent(doc.GetContent())
 	if err != nil {
 		return err
 	}
-	return s.rendered(len(newer)+len(content), func() error {
-		conflict.Diff = s.renderer(doc).Diff(s.ctx, newer, content, doc.Language, false)
+	return s.readers.Rendered(len(newer)+len(content), func() error {
+		conflict.Diff = s.readers.Renderer(doc).Diff(s.ctx, newer, content, doc.Language, false)
 		return nil
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-	"golang.org/x/sync/semaphore"
 
 	admins "quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
@@ -29,6 +28,7 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/readers"
 	"quire.dev/services/edge/internal/render"
 )
 
@@ -70,6 +70,7 @@ type Server struct {
 	blobs     blob.Store
 	contents  *contents.Store
 	developer *developer.API
+	readers   *readers.Readers
 	exports   *export.Exports
 	admin     *admin.Admin
 	accounts  *accounts.Accounts
@@ -77,16 +78,13 @@ type Server struct {
 	log       *slog.Logger
 	http      *httpin.Server
 	ops       fasthttp.RequestHandler
-	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
-	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
+	ctx       context.Context // of calls to other parts: see httpin.Server.Context
 
 	pages         *pages.Pages
 	render        *render.Renderer
-	forgetful     *render.Renderer // render, without its cache
 	console       *console.Console
 	pageListeners *limit.Listeners
 	docs          func() (*documentation, error) // made when first asked for
-	health        *telemetry.Health
 }
 
 // New prepares a server; it does nothing before Serve.
@@ -98,10 +96,9 @@ func New(cfg Config, deps Deps) *Server {
 		UnmeteredRate: cfg.UnmeteredRate, In: cfg.In,
 	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics})
 	s := &Server{
-		Base: base, cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
+		Base: base, cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops,
 		http: base.HTTP(), ctx: base.HTTP().Context(),
-		rendering: semaphore.NewWeighted(renderBudget),
-		contents:  contents.New(base.HTTP().Context(), deps.Blobs, cfg.Partitions, deps.Logger),
+		contents: contents.New(base.HTTP().Context(), deps.Blobs, cfg.Partitions, deps.Logger),
 
 		pages:  shown,
 		render: render.New(cfg.Render),
@@ -114,7 +111,13 @@ func New(cfg Config, deps Deps) *Server {
 		Bus: deps.Bus, Blobs: deps.Blobs, Contents: s.contents, Secret: deps.Secret, Logger: deps.Logger, Accounts: s.accounts, Developer: s.developer,
 	})
 	s.admin = admin.New(base, admin.Deps{Bus: deps.Bus, Secret: deps.Secret, Accounts: s.accounts})
-	s.forgetful = s.render.Uncached()
+	checks := ""
+	if deps.Ops != nil {
+		checks = "/readyz"
+	}
+	s.readers = readers.New(base, readers.Deps{
+		Bus: deps.Bus, Contents: s.contents, Developer: s.developer, Pages: shown, Render: s.render, Health: deps.Health, Checks: checks,
+	})
 	s.console = console.New(s.pages)
 	s.pageListeners = limit.NewListeners(listenersOfAccount, listenersOfEdge)
 	s.docs = sync.OnceValues(s.newDocumentation)

@@ -1,4 +1,4 @@
-package web
+package readers
 
 import (
 	"cmp"
@@ -18,28 +18,25 @@ import (
 )
 
 // landing shows the first page with an empty form.
-func (s *Server) landing(c *endpoint.Call) error {
+func (s *Readers) landing(c *endpoint.Call) error {
 	return s.showLanding(c, fiber.StatusOK, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
 }
 
 // showLanding shows the first page. It is of use without what billing knows. A form that was refused keeps its Once: the
 // paste may exist where the answer says that it is not known, and sending the same again must not make another.
-func (s *Server) showLanding(c *endpoint.Call, status int, draft pages.Draft) error {
+func (s *Readers) showLanding(c *endpoint.Call, status int, draft pages.Draft) error {
 	book, err := s.Prices()
-	shown := &pages.Landing{URL: s.URL(""), Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
+	shown := &pages.Landing{URL: s.URL(""), Checks: s.checks, Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
 	shown.Draft.Once = cmp.Or(draft.Once, rand.Text())
 	if err == nil { // else each reader would wait for billing again
 		shown.Allowance = s.Allowance(c)
-	}
-	if s.ops != nil {
-		shown.Checks = "/readyz"
 	}
 	return s.pages.Landing(c.Ctx, status, shown)
 }
 
 // createFromPage makes a quick paste of the landing page's form. A form that is refused is shown again, with what was
 // written and why it can't be taken.
-func (s *Server) createFromPage(c *endpoint.Call) error {
+func (s *Readers) createFromPage(c *endpoint.Call) error {
 	body, err := s.readPasteForm(c)
 	if err != nil {
 		return err
@@ -80,7 +77,7 @@ func (s *Server) createFromPage(c *endpoint.Call) error {
 
 // createOfForm creates what the form says. A form that is sent again, as a browser does when its reader goes back and
 // forth, gets the first answer again.
-func (s *Server) createOfForm(n *developer.Creation, form *pages.Draft, hash uint64) (*developer.Written, error) {
+func (s *Readers) createOfForm(n *developer.Creation, form *pages.Draft, hash uint64) (*developer.Written, error) {
 	if err := n.Draft.Fill(&n.Rules, form); err != nil {
 		return nil, err
 	}
@@ -95,7 +92,7 @@ func (s *Server) createOfForm(n *developer.Creation, form *pages.Draft, hash uin
 }
 
 // readPasteForm reads the body. A form writes a line end in six bytes, and other characters in three for each of theirs.
-func (s *Server) readPasteForm(c *endpoint.Call) ([]byte, error) {
+func (s *Readers) readPasteForm(c *endpoint.Call) ([]byte, error) {
 	if name, charset, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !httpin.UTF8(charset) {
 		return nil, httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 	}
@@ -126,7 +123,7 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 }
 
 // refusePasteForm shows the form again. The error stands beside its field.
-func (s *Server) refusePasteForm(c *endpoint.Call, form *pages.Draft, err error) error {
+func (s *Readers) refusePasteForm(c *endpoint.Call, form *pages.Draft, err error) error {
 	s.Fail(c.Context(), c.Route().Path, err)
 	e := endpoint.AsFault(err)
 	name, known := fieldLabels()[e.Field]

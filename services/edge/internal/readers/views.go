@@ -1,8 +1,7 @@
-package web
+package readers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -26,19 +25,8 @@ import (
 // pageBytes is how much of a text its page shows. The page links to the raw text for the rest.
 const pageBytes = 512 << 10
 
-// missingPage answers where no route has the path: with a page where a browser asks outside of the API.
-func (s *Server) missingPage(c *fiber.Ctx, err error) error {
-	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) || s.OnContentHost(c) {
-		return err
-	}
-	if err := s.AdmitView(s.http.Source(c)); err != nil {
-		return err
-	}
-	return s.FailurePage(c, err)
-}
-
 // visible reads a document that the reader may see: a public or unlisted one, or their own. All others are 404.
-func (s *Server) visible(d event.Domain, read *event.Read) (*event.Document, error) {
+func (s *Readers) visible(d event.Domain, read *event.Read) (*event.Document, error) {
 	var pending *bus.PendingRead
 	if event.ValidItemID(read.Item) {
 		pending = s.bus.StartRead(d, read)
@@ -61,7 +49,7 @@ type viewing struct {
 
 // viewing reads the query of a page. Parameters that others add to links are ignored. Earlier versions are for the owner,
 // whose session is asked for here: docs/api.md, Pages for people.
-func (s *Server) viewing(c *endpoint.Call) (*viewing, error) {
+func (s *Readers) viewing(c *endpoint.Call) (*viewing, error) {
 	account, err := s.SessionAccount(c.Ctx)
 	v := &viewing{read: &event.Read{Item: c.Param("ref"), Requester: uint64(account)}, view: strings.Clone(c.Query("view"))}
 	if number := c.Query("version"); number != "" && err == nil {
@@ -81,7 +69,7 @@ func (v *viewing) address(k *developer.TextKind) string {
 	return path
 }
 
-func (s *Server) showText(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) showText(c *endpoint.Call, k *developer.TextKind) error {
 	v, err := s.viewing(c)
 	if err != nil {
 		return err
@@ -102,8 +90,8 @@ func burns(doc *event.Document, account uint64) bool {
 }
 
 // revealText shows a text that asks for a password or a click. No other page burns.
-func (s *Server) revealText(c *endpoint.Call, k *developer.TextKind) error {
-	password, err := parseReveal(c.Form)
+func (s *Readers) revealText(c *endpoint.Call, k *developer.TextKind) error {
+	password, err := ParseReveal(c.Form)
 	if err != nil {
 		return err
 	}
@@ -116,7 +104,7 @@ func (s *Server) revealText(c *endpoint.Call, k *developer.TextKind) error {
 		if err != nil {
 			return err
 		}
-		if err := s.admitPassword(c, doc, password); err != nil {
+		if err := s.AdmitPassword(c, doc, password); err != nil {
 			if fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c.Ctx) {
 				return s.pages.Ask(c.Ctx, pages.Ask{Document: doc, Action: v.address(k), Wrong: true})
 			}
@@ -136,14 +124,14 @@ func (s *Server) revealText(c *endpoint.Call, k *developer.TextKind) error {
 	return endpoint.Unavailable(developer.ErrReadRace)
 }
 
-// parseReveal reads the form of pages.Ask.
-func parseReveal(body []byte) (password string, err error) {
+// ParseReveal reads the form of pages.Ask.
+func ParseReveal(body []byte) (password string, err error) {
 	err = httpin.ParseForm(body, httpin.Fields{"password": httpin.To(&password, httpin.StringField)})
 	return password, err
 }
 
-// admitPassword is RequirePassword with a limit for a source that guesses.
-func (s *Server) admitPassword(c *endpoint.Call, doc *event.Document, password string) error {
+// AdmitPassword is RequirePassword with a limit for a source that guesses.
+func (s *Readers) AdmitPassword(c *endpoint.Call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
@@ -159,7 +147,7 @@ func (s *Server) admitPassword(c *endpoint.Call, doc *event.Document, password s
 
 // showContent shows the beginning of a text. Most texts are not longer. address is that of the same page in another view;
 // it is empty for the answer of a form.
-func (s *Server) showContent(c *endpoint.Call, k *developer.TextKind, doc *event.Document, v *viewing, address string) error {
+func (s *Readers) showContent(c *endpoint.Call, k *developer.TextKind, doc *event.Document, v *viewing, address string) error {
 	content, truncated, err := s.excerpt(c, doc.GetContent())
 	if err != nil {
 		return err
@@ -183,8 +171,8 @@ const (
 	renderWait   = 5 * time.Second // for a part of it
 )
 
-// rendered does the work on a page of so many bytes of text within renderBudget.
-func (s *Server) rendered(size int, render func() error) error {
+// Rendered does the work on a page of so many bytes of text within renderBudget.
+func (s *Readers) Rendered(size int, render func() error) error {
 	weight := min(int64(size), renderBudget)
 	ctx, cancel := context.WithTimeout(s.ctx, renderWait)
 	defer cancel()
@@ -195,9 +183,9 @@ func (s *Server) rendered(size int, render func() error) error {
 	return render()
 }
 
-// renderer is the one for a page of these documents. It forgets texts that burn or have a password, so that no copy of them
+// Renderer is the one for a page of these documents. It forgets texts that burn or have a password, so that no copy of them
 // stays in memory.
-func (s *Server) renderer(docs ...*event.Document) *render.Renderer {
+func (s *Readers) Renderer(docs ...*event.Document) *render.Renderer {
 	for _, doc := range docs {
 		if doc.BurnAfterRead || len(doc.PasswordHash) > 0 {
 			return s.forgetful
@@ -208,10 +196,10 @@ func (s *Server) renderer(docs ...*event.Document) *render.Renderer {
 
 // renderText shows a text: highlighted, or what it describes where it is Markdown or separated values. The answer of a form
 // can't be asked for again in another view, so that it has both.
-func (s *Server) renderText(c *endpoint.Call, content string, shown *pages.Text, v *viewing, address string) error {
-	renderer := s.renderer(shown.Document)
+func (s *Readers) renderText(c *endpoint.Call, content string, shown *pages.Text, v *viewing, address string) error {
+	renderer := s.Renderer(shown.Document)
 	shown.LanguageName = renderer.Languages().Name(shown.Document.Language)
-	return s.rendered(len(content), func() error {
+	return s.Rendered(len(content), func() error {
 		rendered := s.renderView(renderer, content, shown)
 		shown.Both = rendered && address == ""
 		if rendered && address != "" {
@@ -250,7 +238,7 @@ func tabs(address, current string) []pages.Link {
 }
 
 // renderView shows what Markdown or separated values describe. It tells whether it could.
-func (s *Server) renderView(renderer *render.Renderer, content string, shown *pages.Text) bool {
+func (s *Readers) renderView(renderer *render.Renderer, content string, shown *pages.Text) bool {
 	switch strings.ToLower(shown.Document.Language) {
 	case "markdown", "md", "mkd":
 		shown.Kind = "markdown"
@@ -275,7 +263,7 @@ func (s *Server) renderView(renderer *render.Renderer, content string, shown *pa
 }
 
 // excerpt is the first pageBytes of a content, of whole characters.
-func (s *Server) excerpt(c *endpoint.Call, content *event.Content) (text []byte, truncated bool, err error) {
+func (s *Readers) excerpt(c *endpoint.Call, content *event.Content) (text []byte, truncated bool, err error) {
 	size := min(int64(content.GetSizeBytes()), pageBytes)
 	if content.GetBlob() == "" {
 		return content.GetInline(), false, nil
@@ -299,13 +287,13 @@ func (s *Server) excerpt(c *endpoint.Call, content *event.Content) (text []byte,
 }
 
 // downloadText is rawText as a file that the browser saves.
-func (s *Server) downloadText(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) downloadText(c *endpoint.Call, k *developer.TextKind) error {
 	c.Download = true
 	return s.rawText(c, k)
 }
 
 // rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
-func (s *Server) rawText(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) rawText(c *endpoint.Call, k *developer.TextKind) error {
 	if c.Context().QueryArgs().Has("version") { // another text than the one that is asked for would be worse
 		return httpin.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
 	}
@@ -320,7 +308,7 @@ func (s *Server) rawText(c *endpoint.Call, k *developer.TextKind) error {
 	if doc.BurnAfterRead {
 		return fault.New(fault.ConfirmationRequired, "The paste burns after reading: open %s to read it, or use the API.", s.URL(k.Page+doc.Id))
 	}
-	if err := s.admitPassword(c, doc, strings.Clone(c.Get(endpoint.HeaderPassword))); err != nil {
+	if err := s.AdmitPassword(c, doc, strings.Clone(c.Get(endpoint.HeaderPassword))); err != nil {
 		return err
 	}
 	v := developer.ValidatorsOf(k.Domain, doc)
@@ -339,7 +327,7 @@ func (s *Server) rawText(c *endpoint.Call, k *developer.TextKind) error {
 	return s.developer.SendContent(c, doc, v)
 }
 
-func (s *Server) rawFile(c *endpoint.Call) error {
+func (s *Readers) rawFile(c *endpoint.Call) error {
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
@@ -350,42 +338,4 @@ func (s *Server) rawFile(c *endpoint.Call) error {
 	}
 	pages.SetRobots(c.Ctx, doc)
 	return s.developer.SendFile(c, doc, conditions)
-}
-
-// asset answers with a file that pages load.
-func (s *Server) asset(c *endpoint.Call) error {
-	found, err := s.pages.Asset(c.Ctx, c.Params("name"))
-	if err == nil && !found {
-		err = endpoint.NotFound()
-	}
-	return err
-}
-
-// operate answers /livez, /readyz and /metrics. A failure of theirs gets what every failure has.
-func (s *Server) operate(c *endpoint.Call) error {
-	s.ops(c.Context())
-	if c.Response().StatusCode() < fiber.StatusBadRequest {
-		return nil
-	}
-	var failure operatorFailure
-	if err := json.Unmarshal(c.Response().Body(), &failure); err != nil || failure.Code == "" {
-		return fault.New(fault.Internal, httpin.InternalMessage).Because(errors.New(string(c.Response().Body())))
-	}
-	failure.RequestID, failure.Docs = httpin.RequestID(c.Ctx), s.URL("/docs/errors#"+failure.Code)
-	body, err := json.Marshal(failure)
-	if err != nil {
-		return err
-	}
-	c.Response().SetBodyRaw(append(body, '\n'))
-	return nil
-}
-
-// operatorFailure is a failure as the handler of telemetry shows it, and what it lacks.
-type operatorFailure struct {
-	Success   bool            `json:"success"`
-	Reason    string          `json:"reason"`
-	Code      string          `json:"code"`
-	RequestID string          `json:"requestId"`
-	Docs      string          `json:"docs"`
-	Failing   json.RawMessage `json:"failing,omitempty"`
 }

@@ -1,4 +1,4 @@
-package web
+package readers
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 )
 
 // home is the landing page, and for a terminal what it can do here.
-func (s *Server) home(c *endpoint.Call) error {
+func (s *Readers) home(c *endpoint.Call) error {
 	c.Vary(fiber.HeaderAccept)
 	if pages.WantsHTML(c.Ctx) {
 		return s.landing(c)

@@ -1,4 +1,4 @@
-package web
+package readers
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
@@ -41,29 +40,28 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 	sum := sha256.Sum256([]byte(text))
 	doc := &event.Document{Title: "main.go", Language: "go", Content: &event.Content{SizeBytes: uint64(len(text)), Sha256: sum[:], Blob: "blob"}}
 	reads := make(chan struct{}, 10)
-	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.contents = contents.New(s.ctx, watchedStore{store, func(ctx context.Context) {
-			if _, ends := ctx.Deadline(); !ends {
-				t.Error("nothing ends a read of the store")
-			}
-			if s.rendering.TryAcquire(renderBudget) {
-				s.rendering.Release(renderBudget)
-			} else {
-				t.Error("the page holds memory to render in while it reads the store")
-			}
-			reads <- struct{}{}
-		}}, 1, s.log)
-		k := developer.QuickKind()
-		for _, r := range []endpoint.Row{
-			{Path: "/try/file", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.showTextFile(c, &pages.File{Document: doc}) }},
-			{Path: "/try/text", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error {
-				return s.showContent(c, k, doc, &viewing{read: &event.Read{}}, "/")
-			}},
-			{Path: "/try/diff", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.compare(c, k, &comparing{}, doc, doc, nil) }},
-		} {
-			s.http.Handle("GET", r.Path, s.Handler(&r))
+	edge := endpointtest.New(t, endpoint.Config{})
+	var s *Readers
+	s = newForTest(edge, watchedStore{store, func(ctx context.Context) {
+		if _, ends := ctx.Deadline(); !ends {
+			t.Error("nothing ends a read of the store")
 		}
-	})
+		if s.rendering.TryAcquire(renderBudget) {
+			s.rendering.Release(renderBudget)
+		} else {
+			t.Error("the page holds memory to render in while it reads the store")
+		}
+		reads <- struct{}{}
+	}})
+	k := developer.QuickKind()
+	addr := edge.Serve(
+		t,
+		endpoint.Row{Path: "/try/file", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.showTextFile(c, &pages.File{Document: doc}) }},
+		endpoint.Row{Path: "/try/text", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error {
+			return s.showContent(c, k, doc, &viewing{read: &event.Read{}}, "/")
+		}},
+		endpoint.Row{Path: "/try/diff", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.compare(c, k, &comparing{}, doc, doc, nil) }},
+	)
 	for path, want := range map[string]int{"file": 1, "text": 1, "diff": 2} {
 		a := endpointtest.Exchange(t, addr, "GET /try/"+path+" HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
 		if a.Status != 200 || len(reads) != want {
@@ -77,7 +75,7 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 
 // TestSecretTextsAreNotKept: render.TestAnUncachedTextIsForgotten holds the renderer to it.
 func TestSecretTextsAreNotKept(t *testing.T) {
-	s, _ := startServer(t, Config{}, func(*Server) {})
+	s := newForTest(endpointtest.New(t, endpoint.Config{}), nil)
 	plain, burning, locked := &event.Document{}, &event.Document{BurnAfterRead: true}, &event.Document{PasswordHash: []byte("x")}
 	for _, test := range []struct {
 		docs  []*event.Document
@@ -90,7 +88,7 @@ func TestSecretTextsAreNotKept(t *testing.T) {
 		{[]*event.Document{plain, locked}, false},
 		{[]*event.Document{locked, plain}, false},
 	} {
-		if (s.renderer(test.docs...) == s.render) != test.keeps {
+		if (s.Renderer(test.docs...) == s.render) != test.keeps {
 			t.Errorf("%v: want one that keeps: %v", test.docs, test.keeps)
 		}
 	}

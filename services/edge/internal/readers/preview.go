@@ -1,4 +1,4 @@
-package web
+package readers
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ const (
 )
 
 // showFile shows a file: a picture, a PDF or a text, and of all others the facts.
-func (s *Server) showFile(c *endpoint.Call) error {
+func (s *Readers) showFile(c *endpoint.Call) error {
 	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
 		return err
@@ -55,17 +55,17 @@ func (s *Server) showFile(c *endpoint.Call) error {
 }
 
 // contentOrigin is where raw content comes from, for a policy.
-func (s *Server) contentOrigin() string {
+func (s *Readers) contentOrigin() string {
 	return cmp.Or(s.ContentURL(""), "'self'")
 }
 
-func (s *Server) beginning(doc *event.Document) ([]byte, error) {
+func (s *Readers) beginning(doc *event.Document) ([]byte, error) {
 	begin, err := s.contents.LoadBeginning(s.ctx, doc.GetContent(), min(developer.SniffBytes, int64(doc.GetContent().GetSizeBytes())))
 	return begin, contents.DeletedSince(err)
 }
 
 // showTextFile shows the text of a file, in the language that its name says.
-func (s *Server) showTextFile(c *endpoint.Call, shown *pages.File) error {
+func (s *Readers) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	content := shown.Document.GetContent()
 	size := int64(content.GetSizeBytes())
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
@@ -75,9 +75,9 @@ func (s *Server) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	if err != nil {
 		return contents.DeletedSince(err)
 	}
-	return s.rendered(len(text), func() error {
+	return s.Rendered(len(text), func() error {
 		if len(text) > 0 && isText(text) && utf8.Valid(text) {
-			shown.Lines = s.renderer(shown.Document).Text(s.ctx, string(text), shown.Document.Title)
+			shown.Lines = s.Renderer(shown.Document).Text(s.ctx, string(text), shown.Document.Title)
 		}
 		return s.pages.File(c.Ctx, shown)
 	})
@@ -111,7 +111,7 @@ func isText(begin []byte) bool {
 }
 
 // viewFile answers with a PDF for the frame on its page. Any other file is a download only.
-func (s *Server) viewFile(c *endpoint.Call) error {
+func (s *Readers) viewFile(c *endpoint.Call) error {
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package web
+package readers
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 )
 
 // fileName is the name that a text is saved under: its title, with the end that its language's files commonly have.
-func (s *Server) fileName(doc *event.Document) string {
+func (s *Readers) fileName(doc *event.Document) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {
 			return '-'

@@ -1,4 +1,4 @@
-package web
+package readers
 
 import (
 	"net/url"
@@ -14,8 +14,8 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// ownText reads a text, or a version of it, for its owner. To others there is no history: 404.
-func (s *Server) ownText(k *developer.TextKind, read *event.Read) (*event.Document, error) {
+// OwnText reads a text, or a version of it, for its owner. To others there is no history: 404.
+func (s *Readers) OwnText(k *developer.TextKind, read *event.Read) (*event.Document, error) {
 	if read.Requester == 0 {
 		return nil, endpoint.NotFound()
 	}
@@ -27,7 +27,7 @@ func (s *Server) ownText(k *developer.TextKind, read *event.Read) (*event.Docume
 }
 
 // showVersions shows a text's owner the list of its versions, newest first.
-func (s *Server) showVersions(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) showVersions(c *endpoint.Call, k *developer.TextKind) error {
 	account, err := s.SessionAccount(c.Ctx)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ type comparing struct {
 	split    bool
 }
 
-func (s *Server) comparing(c *endpoint.Call) (*comparing, error) {
+func (s *Readers) comparing(c *endpoint.Call) (*comparing, error) {
 	account, err := s.SessionAccount(c.Ctx)
 	if err != nil {
 		return nil, err
@@ -93,23 +93,23 @@ func (v *comparing) address(k *developer.TextKind, view string) string {
 }
 
 // compared reads the two versions, and fills in the numbers of those that were not named.
-func (s *Server) compared(c *endpoint.Call, k *developer.TextKind) (v *comparing, from, to *event.Document, err error) {
+func (s *Readers) compared(c *endpoint.Call, k *developer.TextKind) (v *comparing, from, to *event.Document, err error) {
 	if v, err = s.comparing(c); err != nil {
 		return nil, nil, nil, err
 	}
-	if to, err = s.ownText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.to}); err != nil {
+	if to, err = s.OwnText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.to}); err != nil {
 		return nil, nil, nil, err
 	}
 	v.to = to.Version
 	if v.from == 0 {
 		v.from = max(1, v.to-1)
 	}
-	from, err = s.ownText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.from})
+	from, err = s.OwnText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.from})
 	return v, from, to, err
 }
 
 // showDiff shows a text's owner the changes from one version to another.
-func (s *Server) showDiff(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) showDiff(c *endpoint.Call, k *developer.TextKind) error {
 	v, from, to, err := s.compared(c, k)
 	if err != nil {
 		return err
@@ -132,8 +132,8 @@ func (v *comparing) view() string {
 }
 
 // revealDiff is showDiff for a text with a password.
-func (s *Server) revealDiff(c *endpoint.Call, k *developer.TextKind) error {
-	password, err := parseReveal(c.Form)
+func (s *Readers) revealDiff(c *endpoint.Call, k *developer.TextKind) error {
+	password, err := ParseReveal(c.Form)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Server) revealDiff(c *endpoint.Call, k *developer.TextKind) error {
 	if err != nil {
 		return err
 	}
-	if err := s.admitPassword(c, to, password); err != nil {
+	if err := s.AdmitPassword(c, to, password); err != nil {
 		if fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c.Ctx) {
 			return s.pages.Ask(c.Ctx, pages.Ask{Document: to, Action: v.address(k, v.view()), Wrong: true})
 		}
@@ -151,7 +151,7 @@ func (s *Server) revealDiff(c *endpoint.Call, k *developer.TextKind) error {
 }
 
 // compare shows the changes. Texts that are too large for that are only named.
-func (s *Server) compare(c *endpoint.Call, k *developer.TextKind, v *comparing, from, to *event.Document, tabs []pages.Link) error {
+func (s *Readers) compare(c *endpoint.Call, k *developer.TextKind, v *comparing, from, to *event.Document, tabs []pages.Link) error {
 	shown := &pages.Changes{Page: k.Page + v.item, From: from, To: to, Split: v.split, Tabs: tabs}
 	sizes := max(from.GetContent().GetSizeBytes(), to.GetContent().GetSizeBytes())
 	if sizes > render.DiffBytes {
@@ -161,23 +161,23 @@ func (s *Server) compare(c *endpoint.Call, k *developer.TextKind, v *comparing, 
 	if err := s.http.Reserve(c.Ctx, int64(2*sizes)); err != nil {
 		return err
 	}
-	before, err := s.wholeContent(from.GetContent())
+	before, err := s.WholeContent(from.GetContent())
 	if err != nil {
 		return err
 	}
-	after, err := s.wholeContent(to.GetContent())
+	after, err := s.WholeContent(to.GetContent())
 	if err != nil {
 		return err
 	}
-	return s.rendered(int(2*sizes), func() error {
+	return s.Rendered(int(2*sizes), func() error {
 		if shown.TooLarge = !render.Diffable(before) || !render.Diffable(after); !shown.TooLarge {
-			shown.Diff = s.renderer(from, to).Diff(s.ctx, before, after, to.Language, v.split)
+			shown.Diff = s.Renderer(from, to).Diff(s.ctx, before, after, to.Language, v.split)
 		}
 		return s.pages.Changes(c.Ctx, shown)
 	})
 }
 
-func (s *Server) wholeContent(content *event.Content) (string, error) {
+func (s *Readers) WholeContent(content *event.Content) (string, error) {
 	text, err := s.contents.Load(s.ctx, content)
 	return string(text), contents.DeletedSince(err)
 }
