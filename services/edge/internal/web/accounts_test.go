@@ -49,9 +49,9 @@ func TestTheSessionCookieIsSecureBehindTLSOnly(t *testing.T) {
 
 func TestACookieThatThisServerDidNotMakeIsNoSession(t *testing.T) {
 	// Nobody answers on the bus here: what gets past the signature would end as 503.
-	s, addr := startServer(t, Config{}, func(*Server) {})
-	short := s.secret.SignSession([]byte("short"))
-	whole := s.secret.SignSession(make([]byte, 32))
+	_, addr := startServer(t, Config{}, func(*Server) {})
+	short := theSecret(t).SignSession([]byte("short"))
+	whole := theSecret(t).SignSession(make([]byte, 32))
 	for _, cookie := range []string{"x", "a.b", short, whole[:len(whole)-1], whole + "A", "%00"} {
 		a := endpointtest.Exchange(t, addr, "GET /api/users/user HTTP/1.1\r\nHost: a\r\nCookie: quire_session="+cookie+"\r\n\r\n", 1)[0]
 		if a.Status != 401 || !strings.Contains(a.Body, `"session_required"`) {

@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ type mark = func(event.AccountID) ([]byte, error)
 
 // showEvents tells a page, as server-sent events, when it has something new to show. An event has no data: the page asks
 // for what it shows, with its session. So a page that listens in vain learns nothing.
-func (s *Server) showEvents(c *endpoint.Call, of mark) error {
+func (s *Handlers) showEvents(c *endpoint.Call, of mark) error {
 	account, session := c.Who.Account, apikey.HashToken(s.SessionToken(c.Ctx))
 	if c.Method() != fiber.MethodHead && !s.pageListeners.Begin(account) {
 		return endpoint.WaitFor(fault.New(fault.RateLimited, "More than %d pages of the account listen. Close one.", listenersOfAccount), listenersOfAccount, checkEvery, s.Now())
@@ -47,7 +47,7 @@ func (s *Server) showEvents(c *endpoint.Call, of mark) error {
 }
 
 // tellChanges looks once a second whether the mark has changed, until nobody listens or the session has ended.
-func (s *Server) tellChanges(to *httpin.Stream, account event.AccountID, session []byte, of mark) {
+func (s *Handlers) tellChanges(to *httpin.Stream, account event.AccountID, session []byte, of mark) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var last []byte
@@ -75,13 +75,13 @@ func (s *Server) tellChanges(to *httpin.Stream, account event.AccountID, session
 }
 
 // sessionIsOpen tells whether the session is valid. It is where that can't be asked: an event tells nothing.
-func (s *Server) sessionIsOpen(session []byte) bool {
+func (s *Handlers) sessionIsOpen(session []byte) bool {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CheckSession{CheckSession: &event.CheckSession{SessionHash: session}}})
 	return err != nil || a.Status != event.UserStatus_USER_NOT_FOUND
 }
 
 // changeMark is another one whenever the overview has something new to show, and the same as long as time alone goes on.
-func (s *Server) changeMark(account event.AccountID) ([]byte, error) {
+func (s *Handlers) changeMark(account event.AccountID) ([]byte, error) {
 	u, err := s.UsageOf(nil, account, &event.UsageQuery{})
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"crypto/rand"
@@ -21,7 +21,7 @@ import (
 )
 
 // readContentForm reads a form with the content of a text.
-func (s *Server) readContentForm(c *endpoint.Call) (err error) {
+func (s *Handlers) readContentForm(c *endpoint.Call) (err error) {
 	if name, charset, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !httpin.UTF8(charset) {
 		return httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
 	}
@@ -34,7 +34,7 @@ func (s *Server) readContentForm(c *endpoint.Call) (err error) {
 
 // keepText gives a text back that was sent without a session: its reader has signed out since the form was opened, and what they have
 // written may be nowhere else. It is sent again, as it is, once they have signed in.
-func (s *Server) keepText(c *endpoint.Call, k *kind, why error) error {
+func (s *Handlers) keepText(c *endpoint.Call, k *kind, why error) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
@@ -48,11 +48,11 @@ func (s *Server) keepText(c *endpoint.Call, k *kind, why error) error {
 	return s.readers.Rendered(len(content), func() error { return s.console.KeptText(c.Ctx, endpoint.AsFault(why).Kind.Status(), k.Kind, kept) })
 }
 
-func (s *Server) showNewText(c *endpoint.Call, k *kind) error {
+func (s *Handlers) showNewText(c *endpoint.Call, k *kind) error {
 	return s.showNewTextWith(c, k, fiber.StatusOK, &console.OneText{Form: console.CreateText(k.Kind, c.Who.Account.String(), rand.Text())})
 }
 
-func (s *Server) showNewTextWith(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
+func (s *Handlers) showNewTextWith(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
 	shown.Kind = k.Kind
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Server) showNewTextWith(c *endpoint.Call, k *kind, status int, shown *c
 }
 
 // createTextFromPage makes a text, as createText does.
-func (s *Server) createTextFromPage(c *endpoint.Call, k *kind) error {
+func (s *Handlers) createTextFromPage(c *endpoint.Call, k *kind) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
@@ -138,12 +138,12 @@ func textSum(text string) string {
 }
 
 // showOwnText shows a text with the form to change it, to its owner.
-func (s *Server) showOwnText(c *endpoint.Call, k *kind) error {
+func (s *Handlers) showOwnText(c *endpoint.Call, k *kind) error {
 	return s.showOwnTextWith(c, k, nil)
 }
 
 // openOwnText is showOwnText for a text with a password.
-func (s *Server) openOwnText(c *endpoint.Call, k *kind) error {
+func (s *Handlers) openOwnText(c *endpoint.Call, k *kind) error {
 	password, err := readers.ParseReveal(c.Form)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (s *Server) openOwnText(c *endpoint.Call, k *kind) error {
 	return s.showOwnTextWith(c, k, &password)
 }
 
-func (s *Server) showOwnTextWith(c *endpoint.Call, k *kind, password *string) error {
+func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *kind, password *string) error {
 	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *Server) showOwnTextWith(c *endpoint.Call, k *kind, password *string) er
 }
 
 // showChange shows the form of a text.
-func (s *Server) showChange(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
+func (s *Handlers) showChange(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
 	shown.Kind = k.Kind
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (s *Server) showChange(c *endpoint.Call, k *kind, status int, shown *consol
 
 // changeTextFromPage changes a text, as updateText does with If-Match: what another has written meanwhile is not lost, and neither
 // is what was written here.
-func (s *Server) changeTextFromPage(c *endpoint.Call, k *kind) error {
+func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *kind) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (s *Server) changeTextFromPage(c *endpoint.Call, k *kind) error {
 	})
 }
 
-func (s *Server) changeText(c *endpoint.Call, k *kind, form *console.Form) error {
+func (s *Handlers) changeText(c *endpoint.Call, k *kind, form *console.Form) error {
 	version, err := strconv.ParseUint(form.Values[console.VersionField], 10, 63)
 	if err != nil || version == 0 {
 		return httpin.InvalidField(console.VersionField, "must be what the page has")
@@ -248,7 +248,7 @@ func (s *Server) changeText(c *endpoint.Call, k *kind, form *console.Form) error
 
 // showRefusedChange shows what was written again. Where the text has changed meanwhile, it shows the difference, and takes the
 // text as the next version of that. Where it is gone, it takes it as a new one.
-func (s *Server) showRefusedChange(c *endpoint.Call, k *kind, status int, form *console.Form) error {
+func (s *Handlers) showRefusedChange(c *endpoint.Call, k *kind, status int, form *console.Form) error {
 	account := c.Who.Account
 	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
 	if fault.KindOf(err) == fault.NotFound {
@@ -284,7 +284,7 @@ func (s *Server) showRefusedChange(c *endpoint.Call, k *kind, status int, form *
 }
 
 // compareDraft shows what a draft changes in the newer version. One with a password is not shown without it.
-func (s *Server) compareDraft(c *endpoint.Call, conflict *console.Conflict, content string) error {
+func (s *Handlers) compareDraft(c *endpoint.Call, conflict *console.Conflict, content string) error {
 	doc := conflict.Newer
 	if len(doc.PasswordHash) > 0 {
 		return nil

@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 )
 
 // showRequests shows the log of recent requests, as recentRequests lists it.
-func (s *Server) showRequests(c *endpoint.Call) error {
+func (s *Handlers) showRequests(c *endpoint.Call) error {
 	shown, err := s.requestLog(c)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (s *Server) showRequests(c *endpoint.Call) error {
 }
 
 // showRequestList answers with the part of the log that moves.
-func (s *Server) showRequestList(c *endpoint.Call) error {
+func (s *Handlers) showRequestList(c *endpoint.Call) error {
 	shown, err := s.requestLog(c)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (s *Server) showRequestList(c *endpoint.Call) error {
 }
 
 // requestLog is a page of the log. Filters that can't be taken are noted in its form, and the page then has no requests.
-func (s *Server) requestLog(c *endpoint.Call) (*console.Requests, error) {
+func (s *Handlers) requestLog(c *endpoint.Call) (*console.Requests, error) {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (s *Server) requestLog(c *endpoint.Call) (*console.Requests, error) {
 }
 
 // requestMark is another one whenever the newest page of the log has something new to show.
-func (s *Server) requestMark(account event.AccountID) ([]byte, error) {
+func (s *Handlers) requestMark(account event.AccountID) ([]byte, error) {
 	page, err := s.accounts.RecentPage(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s *Server) requestMark(account event.AccountID) ([]byte, error) {
 }
 
 // showRequest shows how a request was decided, as explain answers. With a run it is folded again for that, too.
-func (s *Server) showRequest(c *endpoint.Call) error {
+func (s *Handlers) showRequest(c *endpoint.Call) error {
 	id, err := accounts.ExplainedID(c)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (s *Server) showRequest(c *endpoint.Call) error {
 }
 
 // foldRequest answers with the journal folded again for a request.
-func (s *Server) foldRequest(c *endpoint.Call) error {
+func (s *Handlers) foldRequest(c *endpoint.Call) error {
 	q, err := foldQuestion(c)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ type explainer = func(*endpoint.Call, bus.Question) (*bus.Explanation, error)
 
 // foldOf has the journal folded again for a request, and sets what comes out beside what billing has recorded. It notes in f why
 // that is not possible at the moment.
-func (s *Server) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
+func (s *Handlers) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
 	f.Run = q.Run.String()
 	if err := s.foldAgain(c, f, q, explain); err != nil {
 		e := endpoint.AsFault(err)
@@ -200,7 +200,7 @@ func (s *Server) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, expla
 	return f
 }
 
-func (s *Server) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) error {
+func (s *Handlers) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) error {
 	found, err := explain(c, q)
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func figureLeft(n int64) string {
 }
 
 // paidFor is what the account's ledger has for a request, in micro-credits. What came back is not in it.
-func (s *Server) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
+func (s *Handlers) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
 	page, err := s.accounts.LedgerPage(account, &event.LedgerQuery{Limit: endpoint.MaxPage, RequestId: id[:]})
 	if err != nil {
 		return 0, err
@@ -269,7 +269,7 @@ func (s *Server) paidFor(account event.AccountID, id event.RequestID) (paid int6
 }
 
 // recordOf is what the log of recent requests has of a request that was decided at a time; nil where it has left the log.
-func (s *Server) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
+func (s *Handlers) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
 	q := &event.RecentQuery{Limit: endpoint.MaxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
 	for {
 		page, err := s.accounts.RecentPage(account, q)

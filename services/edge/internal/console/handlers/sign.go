@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"crypto/rand"
@@ -21,7 +21,7 @@ const maxNextBytes = 1 << 10
 
 // showStatement shows the statement of a month of the session's account, to be printed. A month that is none, has not begun, or was
 // over before the account was made, is 404.
-func (s *Server) showStatement(c *endpoint.Call) error {
+func (s *Handlers) showStatement(c *endpoint.Call) error {
 	period := c.Param("period")
 	start, err := accounts.ParsePeriod(period)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Server) showStatement(c *endpoint.Call) error {
 
 // signInFirst leads a reader without a session to the form, and back to the page that they asked for. Whoever has sent a form is told
 // that nothing was done. Any other failure of the session stays what it is.
-func (s *Server) signInFirst(c *endpoint.Call, err error) error {
+func (s *Handlers) signInFirst(c *endpoint.Call, err error) error {
 	if fault.KindOf(err) != fault.SessionRequired {
 		return err
 	}
@@ -76,12 +76,12 @@ func nextPath(next string) string {
 	return next
 }
 
-func (s *Server) showSignUp(c *endpoint.Call) error { return s.showSign(c, s.console.SignUp) }
+func (s *Handlers) showSignUp(c *endpoint.Call) error { return s.showSign(c, s.console.SignUp) }
 
-func (s *Server) showSignIn(c *endpoint.Call) error { return s.showSign(c, s.console.SignIn) }
+func (s *Handlers) showSignIn(c *endpoint.Call) error { return s.showSign(c, s.console.SignIn) }
 
 // showSign shows an empty form. A reader who has a session does not need it.
-func (s *Server) showSign(c *endpoint.Call, show func(*fiber.Ctx, int, *console.Sign) error) error {
+func (s *Handlers) showSign(c *endpoint.Call, show func(*fiber.Ctx, int, *console.Sign) error) error {
 	next := nextPath(c.Query("next"))
 	if s.ReadSession(c) == nil {
 		return redirect(c.Ctx, next)
@@ -90,7 +90,7 @@ func (s *Server) showSign(c *endpoint.Call, show func(*fiber.Ctx, int, *console.
 }
 
 // signUpFromPage makes an account, as registerUser does, and its API key, as regenerateKey does.
-func (s *Server) signUpFromPage(c *endpoint.Call) error {
+func (s *Handlers) signUpFromPage(c *endpoint.Call) error {
 	return s.sign(c, accounts.AccountPasswordMin, s.console.SignUp, func(sent accounts.Credentials, form *console.Sign) error {
 		u, _, err := s.accounts.SignUp(c, sent)
 		if err != nil {
@@ -112,7 +112,7 @@ func (s *Server) signUpFromPage(c *endpoint.Call) error {
 }
 
 // signInFromPage opens a session, as login does.
-func (s *Server) signInFromPage(c *endpoint.Call) error {
+func (s *Handlers) signInFromPage(c *endpoint.Call) error {
 	return s.sign(c, 1, s.console.SignIn, func(sent accounts.Credentials, form *console.Sign) error {
 		if _, _, err := s.accounts.SignIn(c, sent); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (s *Server) signInFromPage(c *endpoint.Call) error {
 }
 
 // goOn leads to the page that who has signed in wanted to see.
-func (s *Server) goOn(c *endpoint.Call, form *console.Sign) error {
+func (s *Handlers) goOn(c *endpoint.Call, form *console.Sign) error {
 	if c.Kept {
 		return redirect(c.Ctx, console.Done(console.Path, "kept"))
 	}
@@ -130,7 +130,7 @@ func (s *Server) goOn(c *endpoint.Call, form *console.Sign) error {
 }
 
 // sign takes a form with credentials. One that is refused is shown again.
-func (s *Server) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(accounts.Credentials, *console.Sign) error) error {
+func (s *Handlers) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(accounts.Credentials, *console.Sign) error) error {
 	var email, password, next, once string
 	err := httpin.ParseForm(c.Form, httpin.Fields{
 		"email": httpin.To(&email, httpin.StringField), "password": httpin.To(&password, httpin.StringField),
@@ -165,7 +165,7 @@ func readSign(email, password string, shortest int) (sent accounts.Credentials, 
 
 // refuseSign shows the form again, without the password. The error stands beside its field. The form keeps its Once where
 // the account may exist, so that sending it again makes no other.
-func (s *Server) refuseSign(c *endpoint.Call, form *console.Sign, show func(*fiber.Ctx, int, *console.Sign) error, err error) error {
+func (s *Handlers) refuseSign(c *endpoint.Call, form *console.Sign, show func(*fiber.Ctx, int, *console.Sign) error, err error) error {
 	s.Fail(c.Context(), c.Route().Path, err)
 	e := endpoint.AsFault(err)
 	field, message := e.Field, e.Message
@@ -185,7 +185,7 @@ func (s *Server) refuseSign(c *endpoint.Call, form *console.Sign, show func(*fib
 }
 
 // signOutFromPage closes the session, as logout does.
-func (s *Server) signOutFromPage(c *endpoint.Call) error {
+func (s *Handlers) signOutFromPage(c *endpoint.Call) error {
 	if err := httpin.ParseForm(c.Form, nil); err != nil {
 		return err
 	}

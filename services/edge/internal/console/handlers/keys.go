@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"crypto/rand"
@@ -17,10 +17,12 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-func (s *Server) showKeys(c *endpoint.Call) error { return s.showKeysWith(c, fiber.StatusOK, nil, nil) }
+func (s *Handlers) showKeys(c *endpoint.Call) error {
+	return s.showKeysWith(c, fiber.StatusOK, nil, nil)
+}
 
 // showKeysWith shows the keys with a form that was refused; nil: a new one.
-func (s *Server) showKeysWith(c *endpoint.Call, status int, create, capping *console.Form) error {
+func (s *Handlers) showKeysWith(c *endpoint.Call, status int, create, capping *console.Form) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return err
@@ -42,7 +44,7 @@ func (s *Server) showKeysWith(c *endpoint.Call, status int, create, capping *con
 	return s.console.Keys(c.Ctx, status, shown)
 }
 
-func (s *Server) consoleKeys(u *event.UsageAnswer) []console.Key {
+func (s *Handlers) consoleKeys(u *event.UsageAnswer) []console.Key {
 	now := s.Now().UnixMilli()
 	out := make([]console.Key, 0, len(u.Keys))
 	for _, k := range u.Keys {
@@ -52,7 +54,7 @@ func (s *Server) consoleKeys(u *event.UsageAnswer) []console.Key {
 }
 
 // ownKey is the key that the path names.
-func (s *Server) ownKey(c *endpoint.Call) (console.Key, error) {
+func (s *Handlers) ownKey(c *endpoint.Call) (console.Key, error) {
 	number, err := accounts.PathKey(c)
 	if err != nil {
 		return console.Key{}, err
@@ -69,7 +71,7 @@ func (s *Server) ownKey(c *endpoint.Call) (console.Key, error) {
 	return keys[i], nil
 }
 
-func (s *Server) showKey(c *endpoint.Call) error {
+func (s *Handlers) showKey(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
 		return err
@@ -78,7 +80,7 @@ func (s *Server) showKey(c *endpoint.Call) error {
 }
 
 // showKeyWith shows a key with the form that was refused; those that are nil are new ones.
-func (s *Server) showKeyWith(c *endpoint.Call, status int, shown *console.OneKey) (err error) {
+func (s *Handlers) showKeyWith(c *endpoint.Call, status int, shown *console.OneKey) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func (s *Server) showKeyWith(c *endpoint.Call, status int, shown *console.OneKey
 }
 
 // createKeyFromPage makes a further key, as createKey does, and shows it this once.
-func (s *Server) createKeyFromPage(c *endpoint.Call) error {
+func (s *Handlers) createKeyFromPage(c *endpoint.Call) error {
 	form := console.CreateKey(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any { return keyRulesOf(f) },
@@ -113,7 +115,7 @@ func (s *Server) createKeyFromPage(c *endpoint.Call) error {
 }
 
 // changeKeyFromPage changes a key, as updateKey does.
-func (s *Server) changeKeyFromPage(c *endpoint.Call) error {
+func (s *Handlers) changeKeyFromPage(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func (s *Server) changeKeyFromPage(c *endpoint.Call) error {
 }
 
 // rotateKeyFromPage replaces a key, as rotateKey does. A key that is to end at once is named first.
-func (s *Server) rotateKeyFromPage(c *endpoint.Call) error {
+func (s *Handlers) rotateKeyFromPage(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
 		return err
@@ -160,7 +162,7 @@ func (s *Server) rotateKeyFromPage(c *endpoint.Call) error {
 }
 
 // revokeKeyFromPage ends a key that its reader has named, as revokeKey does.
-func (s *Server) revokeKeyFromPage(c *endpoint.Call) error {
+func (s *Handlers) revokeKeyFromPage(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
 		return err
@@ -181,7 +183,7 @@ func (s *Server) revokeKeyFromPage(c *endpoint.Call) error {
 }
 
 // capSpendingFromPage sets the cap of the account, as setSpendingCap does.
-func (s *Server) capSpendingFromPage(c *endpoint.Call) error {
+func (s *Handlers) capSpendingFromPage(c *endpoint.Call) error {
 	form := console.CapSpending(c.Who.Account.String(), "", nil)
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any { return capOf(f, "") },
@@ -242,7 +244,7 @@ func capOf(f *console.Form, before string) map[string]any {
 
 // showNewKey shows a key that was just made. scopes are those of the key; none: all. It is shown whatever else can't be: nobody
 // can show it again.
-func (s *Server) showNewKey(c *endpoint.Call, shown *console.NewKey, scopes []string) error {
+func (s *Handlers) showNewKey(c *endpoint.Call, shown *console.NewKey, scopes []string) error {
 	shown.URL, shown.Once = s.URL(""), rand.Text()
 	shown.CanPaste = len(scopes) == 0 || slices.Contains(scopes, plan.LiteCreate.String())
 	shown.Holder, _ = s.holder(c) // without an email where it is not known
@@ -252,7 +254,7 @@ func (s *Server) showNewKey(c *endpoint.Call, shown *console.NewKey, scopes []st
 		}
 		book, err := s.Prices()
 		if err == nil && shown.Welcome {
-			shown.Offers = console.OffersOf(book, plan.Tier(u.Tier), s.cfg.UpgradeURL)
+			shown.Offers = console.OffersOf(book, plan.Tier(u.Tier), s.upgradeURL)
 		}
 	}
 	return s.console.NewKey(c.Ctx, shown)

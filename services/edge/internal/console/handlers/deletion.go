@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"crypto/rand"
@@ -21,7 +21,7 @@ import (
 const mostDeleted = 100
 
 // askToDelete shows what was selected, and what deleting it is counted as.
-func (s *Server) askToDelete(c *endpoint.Call, k *kind) error {
+func (s *Handlers) askToDelete(c *endpoint.Call, k *kind) error {
 	var refs []string
 	for _, ref := range c.Context().QueryArgs().PeekMulti("ref") {
 		if id := string(ref); !slices.Contains(refs, id) && len(refs) < mostDeleted {
@@ -32,7 +32,7 @@ func (s *Server) askToDelete(c *endpoint.Call, k *kind) error {
 }
 
 // showDeletion shows those of a form's items that are still there.
-func (s *Server) showDeletion(c *endpoint.Call, k *kind, status int, form *console.Form) (err error) {
+func (s *Handlers) showDeletion(c *endpoint.Call, k *kind, status int, form *console.Form) (err error) {
 	shown := &console.Removal{Kind: k.Kind, Form: form}
 	var refs []string
 	for _, ref := range refsOf(form) {
@@ -64,7 +64,7 @@ func refsOf(form *console.Form) []string {
 }
 
 // deleteFromPage deletes what a form names, each as deleteItem does. What is gone already is no failure.
-func (s *Server) deleteFromPage(c *endpoint.Call, k *kind) error {
+func (s *Handlers) deleteFromPage(c *endpoint.Call, k *kind) error {
 	form := console.DeleteContent(k.Kind, c.Who.Account.String(), "", nil)
 	return s.submit(c, form, submission{
 		unlimited: true,
@@ -88,7 +88,7 @@ func (s *Server) deleteFromPage(c *endpoint.Call, k *kind) error {
 }
 
 // deleteOne deletes an item by a request of its own, which the log of requests shows.
-func (s *Server) deleteOne(c *endpoint.Call, k *kind, ref, once string) error {
+func (s *Handlers) deleteOne(c *endpoint.Call, k *kind, ref, once string) error {
 	id := event.NewRequestID()
 	httpin.SetRequestID(c.Ctx, id.String())
 	one := &endpoint.Call{Ctx: c.Ctx, Row: c.Row, Who: c.Who, Hash: endpoint.BodyHash(c.Ctx, []byte(ref))}

@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"bytes"
@@ -15,12 +15,12 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-func (s *Server) showAccountPage(c *endpoint.Call) error {
+func (s *Handlers) showAccountPage(c *endpoint.Call) error {
 	return s.showAccountWith(c, fiber.StatusOK, &console.Account{})
 }
 
 // showAccountWith shows the account with the form that was refused; those that are nil are new ones.
-func (s *Server) showAccountWith(c *endpoint.Call, status int, shown *console.Account) (err error) {
+func (s *Handlers) showAccountWith(c *endpoint.Call, status int, shown *console.Account) (err error) {
 	if shown.Usage, err = s.UsageOf(c, c.Who.Account, &event.UsageQuery{}); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *Server) showAccountWith(c *endpoint.Call, status int, shown *console.Ac
 }
 
 // changeEmailFromPage gives the account another address, as changeEmail does.
-func (s *Server) changeEmailFromPage(c *endpoint.Call) error {
+func (s *Handlers) changeEmailFromPage(c *endpoint.Call) error {
 	form := console.ChangeEmail(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any {
@@ -72,7 +72,7 @@ func (s *Server) changeEmailFromPage(c *endpoint.Call) error {
 }
 
 // changePasswordFromPage sets another password, as changePassword does.
-func (s *Server) changePasswordFromPage(c *endpoint.Call) error {
+func (s *Handlers) changePasswordFromPage(c *endpoint.Call) error {
 	form := console.ChangePassword(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		body: func(f *console.Form) any {
@@ -89,7 +89,7 @@ func (s *Server) changePasswordFromPage(c *endpoint.Call) error {
 }
 
 // endSessionFromPage ends a session, as endSession does. Who ends the one that asks signs in again.
-func (s *Server) endSessionFromPage(c *endpoint.Call) error {
+func (s *Handlers) endSessionFromPage(c *endpoint.Call) error {
 	form := console.EndSessions(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
@@ -107,7 +107,7 @@ func (s *Server) endSessionFromPage(c *endpoint.Call) error {
 }
 
 // endSessionsFromPage ends all sessions, as endSessions does.
-func (s *Server) endSessionsFromPage(c *endpoint.Call) error {
+func (s *Handlers) endSessionsFromPage(c *endpoint.Call) error {
 	form := console.EndSessions(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
@@ -120,12 +120,12 @@ func (s *Server) endSessionsFromPage(c *endpoint.Call) error {
 	})
 }
 
-func (s *Server) showExportPage(c *endpoint.Call) error {
+func (s *Handlers) showExportPage(c *endpoint.Call) error {
 	return s.showExportWith(c, fiber.StatusOK, nil)
 }
 
 // showExportWith shows the archive with a form that was refused; nil: a new one.
-func (s *Server) showExportWith(c *endpoint.Call, status int, form *console.Form) error {
+func (s *Handlers) showExportWith(c *endpoint.Call, status int, form *console.Form) error {
 	e, err := s.exports.ExportOf(c.Who.Account)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return err
@@ -144,7 +144,7 @@ func (s *Server) showExportWith(c *endpoint.Call, status int, form *console.Form
 }
 
 // startExportFromPage has an archive made, as startExport does.
-func (s *Server) startExportFromPage(c *endpoint.Call) error {
+func (s *Handlers) startExportFromPage(c *endpoint.Call) error {
 	form := console.MakeExport(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
@@ -158,7 +158,7 @@ func (s *Server) startExportFromPage(c *endpoint.Call) error {
 }
 
 // deleteAccountFromPage deletes the account, as deleteAccount does, once its reader has typed the email.
-func (s *Server) deleteAccountFromPage(c *endpoint.Call) error {
+func (s *Handlers) deleteAccountFromPage(c *endpoint.Call) error {
 	holder, err := s.holder(c)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"crypto/rand"
@@ -16,12 +16,12 @@ import (
 func doneQuery(c *endpoint.Call) string { return strings.Clone(c.Query("done")) }
 
 // showOverview shows the month of the account.
-func (s *Server) showOverview(c *endpoint.Call) error {
+func (s *Handlers) showOverview(c *endpoint.Call) error {
 	return s.showOverviewWith(c, fiber.StatusOK, nil)
 }
 
 // showOverviewWith shows it with a form that was refused; nil: a new one.
-func (s *Server) showOverviewWith(c *endpoint.Call, status int, key *console.Form) error {
+func (s *Handlers) showOverviewWith(c *endpoint.Call, status int, key *console.Form) error {
 	shown, err := s.overview(c)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *Server) showOverviewWith(c *endpoint.Call, status int, key *console.For
 }
 
 // showUsage answers with the part of the overview that moves. Its page is told where the session has ended.
-func (s *Server) showUsage(c *endpoint.Call) error {
+func (s *Handlers) showUsage(c *endpoint.Call) error {
 	shown, err := s.overview(c)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (s *Server) showUsage(c *endpoint.Call) error {
 }
 
 // overview asks for what the overview shows: what dev-usage, the list of keys and the usage by day answer.
-func (s *Server) overview(c *endpoint.Call) (*console.Overview, error) {
+func (s *Handlers) overview(c *endpoint.Call) (*console.Overview, error) {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return nil, err
@@ -57,12 +57,12 @@ func (s *Server) overview(c *endpoint.Call) (*console.Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &console.Overview{Usage: u, Days: days, Now: now, UpgradeURL: s.cfg.UpgradeURL}, nil
+	return &console.Overview{Usage: u, Days: days, Now: now, UpgradeURL: s.upgradeURL}, nil
 }
 
 // makeKeyFromPage makes the first API key of an account, as regenerateKey does, and shows it this once. An account that has
 // one by now keeps it.
-func (s *Server) makeKeyFromPage(c *endpoint.Call) error {
+func (s *Handlers) makeKeyFromPage(c *endpoint.Call) error {
 	form := console.FirstKey(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
@@ -80,7 +80,7 @@ func (s *Server) makeKeyFromPage(c *endpoint.Call) error {
 }
 
 // hasNoOtherKey is an error where the account has a default key that another call than this one has made.
-func (s *Server) hasNoOtherKey(c *endpoint.Call) error {
+func (s *Handlers) hasNoOtherKey(c *endpoint.Call) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{})
 	if err != nil || u.KeyVersion == 0 {
 		return err

@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ import (
 const searchPages = 5
 
 // showBilling shows the credits, statements, spending caps and alerts of the account.
-func (s *Server) showBilling(c *endpoint.Call) error {
+func (s *Handlers) showBilling(c *endpoint.Call) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true, Grants: console.MostGrants})
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func consoleEntries(page *event.LedgerAnswer) (out []console.Entry) {
 }
 
 // showLedger shows a page of the ledger, as ledger answers it. A search that can't be made is told beside its field.
-func (s *Server) showLedger(c *endpoint.Call) error {
+func (s *Handlers) showLedger(c *endpoint.Call) error {
 	holder, err := s.holder(c)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *Server) showLedger(c *endpoint.Call) error {
 }
 
 // showLedgerTable answers with the entries that fit a search in CSV, as ledger does.
-func (s *Server) showLedgerTable(c *endpoint.Call) error {
+func (s *Handlers) showLedgerTable(c *endpoint.Call) error {
 	_, q, err := searchOf(c)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"crypto/rand"
@@ -14,12 +14,12 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 )
 
-func (s *Server) showWebhooksPage(c *endpoint.Call) error {
+func (s *Handlers) showWebhooksPage(c *endpoint.Call) error {
 	return s.showWebhooksWith(c, fiber.StatusOK, nil)
 }
 
 // showWebhooksWith shows the webhooks with a form that was refused; nil: a new one.
-func (s *Server) showWebhooksWith(c *endpoint.Call, status int, create *console.Form) error {
+func (s *Handlers) showWebhooksWith(c *endpoint.Call, status int, create *console.Form) error {
 	holder, err := s.holder(c)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func consoleWebhook(w accounts.Webhook) console.Webhook {
 }
 
 // createWebhookFromPage makes a webhook, as createWebhook does, and shows its secret this once.
-func (s *Server) createWebhookFromPage(c *endpoint.Call) error {
+func (s *Handlers) createWebhookFromPage(c *endpoint.Call) error {
 	form := console.CreateWebhook(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		body: webhookBody,
@@ -59,7 +59,7 @@ func (s *Server) createWebhookFromPage(c *endpoint.Call) error {
 }
 
 // showSecret shows a secret that was just made, whatever else can't be: nobody can show it again.
-func (s *Server) showSecret(c *endpoint.Call, shown *console.NewSecret) error {
+func (s *Handlers) showSecret(c *endpoint.Call, shown *console.NewSecret) error {
 	shown.Holder, _ = s.holder(c) // without an email where it is not known
 	return s.console.NewSecret(c.Ctx, shown)
 }
@@ -86,7 +86,7 @@ func webhookBody(f *console.Form) any {
 	return out
 }
 
-func (s *Server) showWebhookPage(c *endpoint.Call) error {
+func (s *Handlers) showWebhookPage(c *endpoint.Call) error {
 	w, err := s.accounts.WebhookOf(c)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (s *Server) showWebhookPage(c *endpoint.Call) error {
 }
 
 // showWebhookWith shows a webhook with the form that was refused; those that are nil are new ones.
-func (s *Server) showWebhookWith(c *endpoint.Call, status int, shown *console.OneWebhook) (err error) {
+func (s *Handlers) showWebhookWith(c *endpoint.Call, status int, shown *console.OneWebhook) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *Server) showWebhookWith(c *endpoint.Call, status int, shown *console.On
 }
 
 // changeWebhookFromPage changes a webhook, as changeWebhook does.
-func (s *Server) changeWebhookFromPage(c *endpoint.Call) error {
+func (s *Handlers) changeWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ChangeWebhook(account, "", w)
 		return &console.OneWebhook{Webhook: w, Change: form}, form, submission{body: webhookBody, do: func() error {
@@ -145,7 +145,7 @@ func (s *Server) changeWebhookFromPage(c *endpoint.Call) error {
 }
 
 // rotateSecretFromPage makes a new secret, as rotateWebhookSecret does, and shows it this once.
-func (s *Server) rotateSecretFromPage(c *endpoint.Call) error {
+func (s *Handlers) rotateSecretFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.RotateSecret)
 		return &console.OneWebhook{Webhook: w, Rotate: form}, form, submission{do: func() error {
@@ -159,7 +159,7 @@ func (s *Server) rotateSecretFromPage(c *endpoint.Call) error {
 }
 
 // testWebhookFromPage has a test sent, as testWebhook does.
-func (s *Server) testWebhookFromPage(c *endpoint.Call) error {
+func (s *Handlers) testWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.TestWebhook)
 		return &console.OneWebhook{Webhook: w, Test: form}, form, submission{do: func() error {
@@ -172,7 +172,7 @@ func (s *Server) testWebhookFromPage(c *endpoint.Call) error {
 }
 
 // replayDeliveryFromPage has a delivery sent again, as replayDelivery does.
-func (s *Server) replayDeliveryFromPage(c *endpoint.Call) error {
+func (s *Handlers) replayDeliveryFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, "deliveries")
 		shown := &console.OneWebhook{Webhook: w}
@@ -192,7 +192,7 @@ func (s *Server) replayDeliveryFromPage(c *endpoint.Call) error {
 }
 
 // deleteWebhookFromPage deletes a webhook whose id its reader has typed, as deleteWebhook does.
-func (s *Server) deleteWebhookFromPage(c *endpoint.Call) error {
+func (s *Handlers) deleteWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.DeleteWebhook(account, "", w)
 		return &console.OneWebhook{Webhook: w, Delete: form}, form, submission{do: func() error {
@@ -208,7 +208,7 @@ func (s *Server) deleteWebhookFromPage(c *endpoint.Call) error {
 }
 
 // onWebhook takes a form of the page of a webhook. Where it is refused, the page is shown with it.
-func (s *Server) onWebhook(c *endpoint.Call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
+func (s *Handlers) onWebhook(c *endpoint.Call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
 	w, err := s.accounts.WebhookOf(c)
 	if err != nil {
 		return err

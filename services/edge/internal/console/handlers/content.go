@@ -1,4 +1,4 @@
-package web
+package handlers
 
 import (
 	"crypto/rand"
@@ -24,21 +24,21 @@ type kind struct {
 	text *developer.TextKind // nil for files
 }
 
-func (s *Server) pasteContents() *kind {
+func (s *Handlers) pasteContents() *kind {
 	k := developer.PasteKind()
 	return &kind{console.Pastes(), s.developer.TextList(k), k}
 }
 
-func (s *Server) quickContents() *kind {
+func (s *Handlers) quickContents() *kind {
 	k := developer.QuickKind()
 	return &kind{console.QuickPastes(), s.developer.TextList(k), k}
 }
 
-func (s *Server) fileContents() *kind { return &kind{console.Files(), s.developer.FileList(), nil} }
+func (s *Handlers) fileContents() *kind { return &kind{console.Files(), s.developer.FileList(), nil} }
 
 // contentPage is inConsole for a page of a kind of content. The headers of a metered answer are for programs: a page says in words
 // what it costs.
-func (s *Server) contentPage(k *kind, handle func(*endpoint.Call, *kind) error) func(*endpoint.Call) error {
+func (s *Handlers) contentPage(k *kind, handle func(*endpoint.Call, *kind) error) func(*endpoint.Call) error {
 	return s.inSession(func(c *endpoint.Call) error {
 		err := handle(c, k)
 		if err != nil || c.Response().StatusCode() != fiber.StatusCreated {
@@ -64,7 +64,7 @@ func (s *Server) contentPage(k *kind, handle func(*endpoint.Call, *kind) error) 
 }
 
 // showContents shows a list, as list answers it.
-func (s *Server) showContents(c *endpoint.Call, k *kind) error {
+func (s *Handlers) showContents(c *endpoint.Call, k *kind) error {
 	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind), Done: doneQuery(c)}
 	err := s.findContents(c, k, shown)
 	status := fiber.StatusOK
@@ -80,7 +80,7 @@ func (s *Server) showContents(c *endpoint.Call, k *kind) error {
 }
 
 // findContents reads the query and asks for the page of the list.
-func (s *Server) findContents(c *endpoint.Call, k *kind, shown *console.Contents) error {
+func (s *Handlers) findContents(c *endpoint.Call, k *kind, shown *console.Contents) error {
 	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: console.ContentPage}
 	var cursor string
 	if err := readFilters(c, shown.Filter, developer.ListFields(q, &cursor)); err != nil {
@@ -98,7 +98,7 @@ func (s *Server) findContents(c *endpoint.Call, k *kind, shown *console.Contents
 }
 
 // showContentsWith shows a list, of files with the form of an upload that was refused; nil: a new one.
-func (s *Server) showContentsWith(c *endpoint.Call, status int, shown *console.Contents, upload *console.Form) (err error) {
+func (s *Handlers) showContentsWith(c *endpoint.Call, status int, shown *console.Contents, upload *console.Form) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
@@ -114,13 +114,13 @@ func (s *Server) showContentsWith(c *endpoint.Call, status int, shown *console.C
 }
 
 // meterOf is what so many requests are counted as, and the keys that they may be made with.
-func (s *Server) meterOf(c *endpoint.Call, key plan.QuotaKey, count int) (*console.Meter, error) {
+func (s *Handlers) meterOf(c *endpoint.Call, key plan.QuotaKey, count int) (*console.Meter, error) {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return nil, err
 	}
 	m := &console.Meter{
-		Key: key, Count: count, Keys: s.chargeable(u, key), BalanceMicros: u.BalanceMicros, Tier: plan.Tier(u.Tier).Title(), UpgradeURL: s.cfg.UpgradeURL,
+		Key: key, Count: count, Keys: s.chargeable(u, key), BalanceMicros: u.BalanceMicros, Tier: plan.Tier(u.Tier).Title(), UpgradeURL: s.upgradeURL,
 	}
 	if i := slices.IndexFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == key }); i >= 0 {
 		m.Known, m.Left, m.Limit = true, u.Usage[i].Remaining, u.Usage[i].Limit
@@ -141,7 +141,7 @@ func (s *Server) meterOf(c *endpoint.Call, key plan.QuotaKey, count int) (*conso
 }
 
 // chargeable are the keys that a request of the console may be counted for, the default one first.
-func (s *Server) chargeable(u *event.UsageAnswer, key plan.QuotaKey) []console.Key {
+func (s *Handlers) chargeable(u *event.UsageAnswer, key plan.QuotaKey) []console.Key {
 	return slices.DeleteFunc(s.consoleKeys(u), func(k console.Key) bool {
 		return !k.Live() || k.Replaced || len(k.Scopes) > 0 && !slices.Contains(k.Scopes, uint32(key))
 	})
@@ -149,7 +149,7 @@ func (s *Server) chargeable(u *event.UsageAnswer, key plan.QuotaKey) []console.K
 
 // charge has the call made with one of the account's own keys: that of the id, or the first that may make it. Content is counted
 // for a key wherever it is made, so that the limits of a key, its usage and the log of requests have all of it.
-func (s *Server) charge(c *endpoint.Call, id string) error {
+func (s *Handlers) charge(c *endpoint.Call, id string) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (s *Server) charge(c *endpoint.Call, id string) error {
 }
 
 // uploadFromPage stores a file, as uploadFile does. A script of the page gets the answer of the API.
-func (s *Server) uploadFromPage(c *endpoint.Call, k *kind) error {
+func (s *Handlers) uploadFromPage(c *endpoint.Call, k *kind) error {
 	form, u := console.UploadFile(c.Who.Account.String(), ""), s.developer.NewUpload(c)
 	var account, key string
 	u.Also = httpin.Fields{
