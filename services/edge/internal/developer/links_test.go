@@ -4,23 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"quire.dev/pkg/apikey"
-	"quire.dev/pkg/journal/journaltest"
-	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 func TestLinksToContentLeadToItsHost(t *testing.T) {
-	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := bus.New(journaltest.Start(t).Conn(t), bus.Config{Partitions: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	base := endpoint.New(endpoint.Config{PublicURL: "https://quire.example", ContentURL: "https://content.example/"}, endpoint.Deps{Bus: b, Secret: secret})
-	s := New(base, Config{}, Deps{Secret: secret})
+	edge := endpointtest.New(t, endpoint.Config{PublicURL: "https://quire.example", ContentURL: "https://content.example/"})
+	s := New(edge.Base, Config{}, Deps{Secret: edge.Secret})
 	if link := s.downloadURL("AAAAAAAAAAAA"); !strings.HasPrefix(link, "https://content.example/f/AAAAAAAAAAAA/download?") {
 		t.Error(link)
 	}

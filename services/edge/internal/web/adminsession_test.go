@@ -22,7 +22,7 @@ func adminCookieOf(t *testing.T, addr string, token admins.Token) string {
 	signed := endpointtest.Exchange(t, addr, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nSec-Fetch-Site: same-origin\r\n"+
 		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", console.AdminSignInPath, len(form), form), 1)[0]
 	cookie, _, _ := strings.Cut(signed.Header.Get("Set-Cookie"), ";")
-	if signed.Status != http.StatusSeeOther || !strings.HasPrefix(cookie, adminCookie+"=") {
+	if signed.Status != http.StatusSeeOther || !strings.HasPrefix(cookie, "quire_admin"+"=") {
 		t.Fatalf("signed in: %d, cookie %q: %s", signed.Status, cookie, signed.Body)
 	}
 	return cookie

@@ -21,17 +21,18 @@ import (
 // BenchmarkCreate has 256 clients that make quick pastes of 1 KiB, over a journal with fsync. The services only say yes. What
 // they, the clients and NATS allocate is counted too.
 func BenchmarkCreate(b *testing.B) {
-	s, addr := startServerOn(b, busOfYes(b), Config{}, func(*Server) {})
+	secret := theSecret(b)
+	_, addr := startServerOn(b, busOfYes(b), Config{}, func(*Server) {})
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	var group sync.WaitGroup
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range 256 {
-		key := s.secret.NewKey(event.NewAccountID(), []byte{byte(i)})
+		key := secret.NewKey(event.NewAccountID(), []byte{byte(i)})
 		key.Version = 1
 		group.Go(func() {
-			if err := createWhile(addr, s.secret.Format(key), func() bool { return left.Add(-1) >= 0 }); err != nil {
+			if err := createWhile(addr, secret.Format(key), func() bool { return left.Add(-1) >= 0 }); err != nil {
 				b.Error(err)
 			}
 		})

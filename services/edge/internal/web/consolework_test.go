@@ -161,8 +161,8 @@ func TestAPageAsksAsMuchForAThousandItemsAsForTen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, addr := startServerOn(t, b, Config{}, func(*Server) {})
-	cookie := "quire_session=" + s.secret.SignSession(make([]byte, 32))
+	_, addr := startServerOn(t, b, Config{}, func(*Server) {})
+	cookie := "quire_session=" + theSecret(t).SignSession(make([]byte, 32))
 	for _, path := range []string{
 		console.Path, console.UsagePath, console.KeysPath, console.KeysPath + "/k1", console.RequestsPath, console.RequestListPath, console.BillingPath,
 		console.LedgerPath, console.LedgerPath + "?q=x", console.WebhooksPath, console.PastesPath, console.QuickPath, console.FilesPath,

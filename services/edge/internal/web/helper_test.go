@@ -25,11 +25,7 @@ func startServer(t testing.TB, cfg Config, setup func(*Server)) (*Server, string
 // startServerOn is startServer with a bus.
 func startServerOn(t testing.TB, b *bus.Bus, cfg Config, setup func(*Server)) (*Server, string) {
 	t.Helper()
-	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := New(cfg, Deps{Bus: b, Secret: secret, Logger: slog.New(slog.DiscardHandler)})
+	s := New(cfg, Deps{Bus: b, Secret: theSecret(t), Logger: slog.New(slog.DiscardHandler)})
 	setup(s)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,3 +44,12 @@ func startServerOn(t testing.TB, b *bus.Bus, cfg Config, setup func(*Server)) (*
 }
 
 func theToken() admins.Tokens { return admins.Tokens{{Name: admins.DefaultName, Secret: "the token"}} }
+
+func theSecret(t testing.TB) *apikey.Secret {
+	t.Helper()
+	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}

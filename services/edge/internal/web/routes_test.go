@@ -25,7 +25,7 @@ func TestTheTableOfRoutesIsTheDescription(t *testing.T) {
 		described[name] = op
 	}
 	param := regexp.MustCompile(`:(\w+)`)
-	for _, r := range (&Server{}).routes() {
+	for _, r := range New(Config{}, Deps{}).routes() {
 		name := r.Method + " " + param.ReplaceAllString(r.Path, "{$1}")
 		op := described[name]
 		if op == nil {
@@ -273,7 +273,7 @@ func TestRowsWithoutAQueryRefuseOne(t *testing.T) {
 // TestProbesAndAssetsAloneHaveNoRate: every other call that no quota counts passes QUIRE_UNMETERED_RATE.
 func TestProbesAndAssetsAloneHaveNoRate(t *testing.T) {
 	var got []string
-	for _, r := range (&Server{}).routes() {
+	for _, r := range New(Config{}, Deps{}).routes() {
 		if r.Rules.Has(endpoint.Unlimited) {
 			got = append(got, r.Path)
 		}

@@ -9,7 +9,7 @@ import (
 
 // TestScriptsReadTheKeyedAPIAndRawContentOnly holds the whole table to docs/api.md, From a browser's script.
 func TestScriptsReadTheKeyedAPIAndRawContentOnly(t *testing.T) {
-	for _, r := range (&Server{}).routes() {
+	for _, r := range New(Config{}, Deps{}).routes() {
 		want := endpoint.NeverScripts
 		switch {
 		case strings.HasPrefix(r.Path, "/api/dev/"):

@@ -12,21 +12,22 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-	"golang.org/x/sync/semaphore"
 
 	admins "quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/admin"
 	"quire.dev/services/edge/internal/bus"
-	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/console/handlers"
 	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/export"
 	"quire.dev/services/edge/internal/httpin"
-	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/readers"
 	"quire.dev/services/edge/internal/render"
 )
 
@@ -65,24 +66,19 @@ type Server struct {
 	*endpoint.Base
 	cfg       Config
 	bus       *bus.Bus
-	blobs     blob.Store
-	contents  *contents.Store
 	developer *developer.API
+	handlers  *handlers.Handlers
+	readers   *readers.Readers
+	exports   *export.Exports
+	admin     *admin.Admin
 	accounts  *accounts.Accounts
-	secret    *apikey.Secret
-	log       *slog.Logger
 	http      *httpin.Server
 	ops       fasthttp.RequestHandler
-	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
-	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
+	ctx       context.Context // of calls to other parts: see httpin.Server.Context
 
-	pages         *pages.Pages
-	render        *render.Renderer
-	forgetful     *render.Renderer // render, without its cache
-	console       *console.Console
-	pageListeners *limit.Listeners
-	docs          func() (*documentation, error) // made when first asked for
-	health        *telemetry.Health
+	pages  *pages.Pages
+	render *render.Renderer
+	docs   func() (*documentation, error) // made when first asked for
 }
 
 // New prepares a server; it does nothing before Serve.
@@ -94,21 +90,30 @@ func New(cfg Config, deps Deps) *Server {
 		UnmeteredRate: cfg.UnmeteredRate, In: cfg.In,
 	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics})
 	s := &Server{
-		Base: base, cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
+		Base: base, cfg: cfg, bus: deps.Bus, ops: deps.Ops,
 		http: base.HTTP(), ctx: base.HTTP().Context(),
-		rendering: semaphore.NewWeighted(renderBudget),
-		contents:  contents.New(base.HTTP().Context(), deps.Blobs, cfg.Partitions, deps.Logger),
-
 		pages:  shown,
 		render: render.New(cfg.Render),
 	}
+	texts := contents.New(s.ctx, deps.Blobs, cfg.Partitions, deps.Logger)
 	s.accounts = accounts.New(base, accounts.Config{Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes}, accounts.Deps{Bus: deps.Bus, Secret: deps.Secret, Logger: deps.Logger})
 	s.developer = developer.New(base, developer.Config{
 		Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes, AdmissionAge: cfg.AdmissionAge,
-	}, developer.Deps{Bus: deps.Bus, Blobs: deps.Blobs, Contents: s.contents, Secret: deps.Secret, Render: s.render})
-	s.forgetful = s.render.Uncached()
-	s.console = console.New(s.pages)
-	s.pageListeners = limit.NewListeners(listenersOfAccount, listenersOfEdge)
+	}, developer.Deps{Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Secret: deps.Secret, Render: s.render})
+	s.exports = export.New(base, export.Deps{
+		Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Secret: deps.Secret, Logger: deps.Logger, Accounts: s.accounts, Developer: s.developer,
+	})
+	s.admin = admin.New(base, admin.Deps{Bus: deps.Bus, Secret: deps.Secret, Accounts: s.accounts})
+	checks := ""
+	if deps.Ops != nil {
+		checks = "/readyz"
+	}
+	s.readers = readers.New(base, readers.Deps{
+		Bus: deps.Bus, Contents: texts, Developer: s.developer, Pages: shown, Render: s.render, Health: deps.Health, Checks: checks,
+	})
+	s.handlers = handlers.New(base, handlers.Config{UpgradeURL: cfg.UpgradeURL, AdminTokens: cfg.AdminTokens, AdminOnly: cfg.AdminOnly}, handlers.Deps{
+		Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Accounts: s.accounts, Admin: s.admin, Developer: s.developer, Exports: s.exports, Readers: s.readers,
+	})
 	s.docs = sync.OnceValues(s.newDocumentation)
 	s.register()
 	return s
@@ -129,7 +134,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer background.Wait()
 	defer stop()
 	background.Go(func() { s.NotifyEdges(notifying) })
-	background.Go(func() { s.makeExports(notifying) })
+	background.Go(func() { s.exports.MakeExports(notifying) })
 	return s.http.Serve(ctx, ln)
 }
 

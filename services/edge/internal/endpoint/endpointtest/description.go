@@ -1,4 +1,4 @@
-// Package endpointtest has what the tests of endpoints share: raw requests, and the descriptions that answers are held to.
+// Package endpointtest has what the tests of endpoints share: raw requests, an edge that takes them, and the descriptions that answers are held to.
 package endpointtest
 
 import (

@@ -1,0 +1,276 @@
+package admin
+
+import (
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+// PathAccount is the account in the path; 404 for text that is no account id.
+func PathAccount(c *endpoint.Call) (event.AccountID, error) {
+	id, err := event.ParseAccountID(c.Params("id"))
+	if err != nil {
+		return 0, endpoint.NotFound()
+	}
+	return id, nil
+}
+
+// pathUser is the user of the account in the path, 404 where there is none.
+func (s *Admin) pathUser(c *endpoint.Call) (*event.User, error) {
+	account, err := PathAccount(c)
+	if err != nil {
+		return nil, err
+	}
+	user, err := s.accounts.UserOf(account)
+	if err == nil && user == nil {
+		err = endpoint.NotFound()
+	}
+	return user, err
+}
+
+func tierField(name string, v input.Value) (plan.Tier, error) {
+	text, err := input.StringField(name, v)
+	if err != nil {
+		return 0, err
+	}
+	tier, ok := plan.ParseTier(text)
+	if !ok {
+		return 0, httperr.NotAnOption(name, text, "free", "pro", "max", "admin")
+	}
+	return tier, nil
+}
+
+type accountCreatedView struct {
+	endpoint.Success
+	Account accounts.AccountView `json:"account"`
+	APIKey  string               `json:"apiKey"`
+}
+
+// createAccount makes an account with a key, for a user who has no password.
+func (s *Admin) createAccount(c *endpoint.Call) error {
+	email, tier, err := readNewAccount(c.Fields)
+	if err != nil {
+		return err
+	}
+	proposed, err := s.accounts.ProposeAccount(c.Idem, email)
+	if err != nil {
+		return err
+	}
+	user, err := s.accounts.StoreUser(&event.RegisterUser{Email: email, Account: uint64(proposed)})
+	if err != nil {
+		return err
+	}
+	if user.PasswordHash != "" && user.Account != uint64(proposed) {
+		return accounts.EmailTaken() // registered by its owner
+	}
+	// The email of a user that exists may be of an earlier call that stopped here. Billing knows.
+	account := event.AccountID(user.Account)
+	key := s.accounts.NewKey(c, account)
+	o, err := s.accounts.Command(c, &event.Command{
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: accounts.RegistrationHash(user, tier),
+		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(tier), Key: s.accounts.Rotation(key)}},
+	})
+	if err != nil {
+		return err
+	}
+	if key, err = s.accounts.MadeKey(c, key, o); err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusCreated, accountCreatedView{
+		Success: endpoint.Succeeded(), Account: accounts.ViewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
+	})
+}
+
+func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
+	err = input.ParseObject(body, input.Fields{"email": input.To(&email, accounts.EmailField), "tier": input.To(&tier, tierField)}.Set)
+	switch {
+	case err != nil:
+	case email == "":
+		err = httperr.InvalidField("email", "is required")
+	case tier == plan.TierUnspecified:
+		err = httperr.InvalidField("tier", "is required")
+	}
+	return email, tier, err
+}
+
+func (s *Admin) showAccount(c *endpoint.Call) error {
+	account, err := PathAccount(c)
+	if err != nil {
+		return err
+	}
+	u, err := s.Usage(account)
+	if err != nil {
+		return err
+	}
+	email, err := s.accounts.EmailOf(account)
+	if err != nil {
+		return err
+	}
+	view := accounts.ViewUsage(u, email)
+	view.Account.SuspensionReason = u.SuspensionReason
+	return s.JSON(c.Ctx, fiber.StatusOK, view)
+}
+
+// showKeysOf answers with the keys of an account as its holder sees them.
+func (s *Admin) showKeysOf(c *endpoint.Call) error {
+	account, err := PathAccount(c)
+	if err != nil {
+		return err
+	}
+	u, err := s.UsageOf(c, account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, accounts.ViewKeys(u))
+}
+
+type tierSetView struct {
+	endpoint.Success
+	Account accounts.AccountView `json:"account"`
+}
+
+func (s *Admin) setTier(c *endpoint.Call) error {
+	user, o, err := s.TierSet(c)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewOutcome(user, o)})
+}
+
+// TierSet gives the account in the path another tier.
+func (s *Admin) TierSet(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
+	var tier plan.Tier
+	err := input.ParseObject(c.Fields, input.Fields{"tier": input.To(&tier, tierField)}.Set)
+	if err != nil {
+		return nil, nil, err
+	}
+	if tier == plan.TierUnspecified {
+		return nil, nil, httperr.InvalidField("tier", "is required")
+	}
+	user, err := s.pathUser(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := s.accounts.Command(c, &event.Command{
+		Account: user.Account, IdempotencyId: c.Idem, BodyHash: c.Hash,
+		Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}},
+	})
+	return user, o, err
+}
+
+type grantedView struct {
+	endpoint.Success
+	Balance string `json:"balance"`
+}
+
+func (s *Admin) grantCredits(c *endpoint.Call) error {
+	o, err := s.Granted(c)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(o.BalanceMicros)})
+}
+
+// Granted gives the account in the path credits, or takes some away.
+func (s *Admin) Granted(c *endpoint.Call) (*event.CommandOutcome, error) {
+	grant, err := parseGrant(c.Fields, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	account, err := PathAccount(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.accounts.Command(c, &event.Command{
+		Account: uint64(account), IdempotencyId: c.Idem, BodyHash: c.Hash, Action: &event.Command_Grant{Grant: grant},
+	})
+}
+
+// parseGrant reads {amount, reason, expiresAt?}.
+func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
+	g := &event.Grant{}
+	err := input.ParseObject(body, input.Fields{
+		"amount": input.To(&g.AmountMicros, accounts.AmountField),
+		"reason": input.To(&g.Reason, input.Line(accounts.ReasonChars)),
+		"expiresAt": func(name string, v input.Value) (err error) {
+			g.ExpiresMs, err = futureField(name, v, now)
+			return err
+		},
+	}.Set)
+	switch {
+	case err != nil:
+		return nil, err
+	case g.AmountMicros == 0:
+		return nil, httperr.InvalidField("amount", "is required")
+	case strings.TrimSpace(g.Reason) == "":
+		return nil, httperr.InvalidField("reason", "is required: 1 to 200 characters")
+	case g.AmountMicros < 0 && g.ExpiresMs != 0:
+		return nil, httperr.InvalidField("expiresAt", "is only for credits that are given")
+	}
+	return g, nil
+}
+
+// futureField reads an optional time after now as Unix milliseconds; 0 for null.
+func futureField(name string, v input.Value, now time.Time) (int64, error) {
+	if v.Kind == input.Null {
+		return 0, nil
+	}
+	t, err := input.TimeField(name, v)
+	if err != nil {
+		return 0, err
+	}
+	if !t.After(now) {
+		return 0, httperr.InvalidField(name, "must be in the future")
+	}
+	return t.UnixMilli(), nil
+}
+
+// setPassword gives an account a password and ends its sessions.
+func (s *Admin) setPassword(c *endpoint.Call) error {
+	var password string
+	err := input.ParseObject(c.Fields, input.Fields{"password": input.To(&password, accounts.AccountPasswordField(accounts.AccountPasswordMin))}.Set)
+	if err == nil && password == "" {
+		err = httperr.InvalidField("password", "is required")
+	}
+	if err != nil {
+		return err
+	}
+	user, err := s.pathUser(c)
+	if err != nil {
+		return err
+	}
+	if err := s.accounts.ResetPassword(c, user, password); err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+}
+
+// explainAny says how a request of any account, or of none, was decided.
+func (s *Admin) explainAny(c *endpoint.Call) error {
+	id, err := accounts.ExplainedID(c)
+	if err != nil {
+		return err
+	}
+	e, err := s.ExplainForAdmin(c, bus.Question{Request: id})
+	if err != nil {
+		return err
+	}
+	return s.accounts.Explained(c, e)
+}
+
+// ExplainForAdmin asks how a request of any account was decided, and has the journal tell of that.
+func (s *Admin) ExplainForAdmin(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
+	if err := s.note(c, 0, noteExplain, q.Request.String()); err != nil {
+		return nil, err
+	}
+	return s.bus.ExplainAny(s.ctx, q)
+}

@@ -1,0 +1,134 @@
+package admin
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
+)
+
+const (
+	// auditWait is how long the call that begins an audit waits for its end.
+	auditWait = time.Minute
+	auditPath = "/api/admin/audits/"
+
+	respondAsync = "respond-async" // RFC 7240
+)
+
+type auditView struct {
+	endpoint.Success
+	ID         string               `json:"id"`
+	Done       uint64               `json:"done"`
+	Total      uint64               `json:"total"`
+	Restarted  bool                 `json:"restarted"`
+	Match      *bool                `json:"match,omitempty"` // nil: it has not ended
+	Partitions []auditPartitionView `json:"partitions"`
+}
+
+type auditPartitionView struct {
+	Partition    uint32 `json:"partition"`
+	LastSequence uint64 `json:"lastSequence"`
+	Entries      uint64 `json:"entries"`
+	LiveHash     string `json:"liveHash"`
+	ReplayHash   string `json:"replayHash"`
+	Match        bool   `json:"match"`
+}
+
+// auditBegunView is the answer to a call that does not wait for the end.
+type auditBegunView struct {
+	endpoint.Success
+	ID    string `json:"id"`
+	Done  uint64 `json:"done"`
+	Total uint64 `json:"total"`
+}
+
+// audit begins an audit. It waits for the end, a minute at most, unless the caller prefers not to.
+func (s *Admin) audit(c *endpoint.Call) error {
+	if prefersAsync(c.Ctx) {
+		id, begun, err := s.AuditStarted(c)
+		if err != nil {
+			return err
+		}
+		c.Set("Preference-Applied", respondAsync)
+		return s.auditBegun(c, id, begun)
+	}
+	if err := s.note(c, 0, noteAudit, ""); err != nil {
+		return err
+	}
+	id := event.NewRequestID()
+	ctx, cancel := context.WithTimeout(s.ctx, auditWait)
+	defer cancel()
+	audit, err := s.bus.Audit(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !audit.Ended:
+		return s.auditBegun(c, id, audit)
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewAudit(id, audit))
+}
+
+// AuditStarted begins an audit, and does not wait for its end.
+func (s *Admin) AuditStarted(c *endpoint.Call) (event.RequestID, *bus.Audit, error) {
+	if err := s.note(c, 0, noteAudit, ""); err != nil {
+		return event.RequestID{}, nil, err
+	}
+	id := event.NewRequestID()
+	begun, err := s.bus.BeginAudit(s.ctx, id)
+	return id, begun, err
+}
+
+func prefersAsync(c *fiber.Ctx) bool {
+	for preference := range strings.SplitSeq(c.Get(endpoint.HeaderPrefer), ",") {
+		name, _, _ := strings.Cut(preference, ";")
+		if strings.EqualFold(strings.Trim(name, " \t"), respondAsync) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Admin) auditBegun(c *endpoint.Call, id event.RequestID, audit *bus.Audit) error {
+	c.Location(auditPath + id.String())
+	c.Set(fiber.HeaderRetryAfter, "1")
+	return s.JSON(c.Ctx, fiber.StatusAccepted, auditBegunView{Success: endpoint.Succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total})
+}
+
+// showAudit shows an audit that this edge or another one has begun.
+func (s *Admin) showAudit(c *endpoint.Call) error {
+	id, err := event.ParseRequestID(strings.ToLower(c.Params("id")))
+	if err != nil {
+		return endpoint.NotFound()
+	}
+	audit, err := s.bus.ReadAudit(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewAudit(id, audit))
+}
+
+// ViewAudit matches if every partition does.
+func ViewAudit(id event.RequestID, audit *bus.Audit) auditView {
+	out := auditView{
+		Success: endpoint.Succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total, Restarted: audit.Again,
+		Partitions: make([]auditPartitionView, 0, len(audit.Partitions)),
+	}
+	match := len(audit.Partitions) > 0
+	for _, a := range audit.Partitions {
+		match = match && a.Match
+		out.Partitions = append(out.Partitions, auditPartitionView{
+			Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
+			LiveHash: hex.EncodeToString(a.LiveHash), ReplayHash: hex.EncodeToString(a.ReplayHash), Match: a.Match,
+		})
+	}
+	if audit.Ended {
+		out.Match = &match
+	}
+	return out
+}

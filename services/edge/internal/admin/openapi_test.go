@@ -1,0 +1,32 @@
+package admin
+
+import (
+	"testing"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/endpoint/endpointtest"
+)
+
+// TestAnswersForAdminsHaveTheDescribedShape holds what is rendered here to its schema.
+func TestAnswersForAdminsHaveTheDescribedShape(t *testing.T) {
+	spec := endpointtest.API(t)
+	for _, tc := range []struct {
+		schema string
+		answer any
+	}{
+		{"AccountCreated", accountCreatedView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
+		{"TierSet", tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", plan.Admin)}},
+		{"Granted", grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(1)}},
+		{"Audit", ViewAudit(event.NewRequestID(), &bus.Audit{Ended: true, Partitions: []*event.AuditAnswer{
+			{Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, Match: true},
+		}})},
+		{"Audit", ViewAudit(event.NewRequestID(), &bus.Audit{Done: 5, Total: 20, Again: true})},
+		{"AuditBegun", auditBegunView{Success: endpoint.Succeeded(), ID: event.NewRequestID().String(), Done: 5, Total: 20}},
+	} {
+		endpointtest.HasShape(t, spec, tc.schema, tc.answer)
+	}
+}

@@ -1,0 +1,27 @@
+package admin
+
+import (
+	"quire.dev/services/edge/internal/endpoint"
+)
+
+// Rows are the API of admins.
+func (s *Admin) Rows() []endpoint.Row {
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
+		row("POST", "/api/admin/accounts", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.createAccount),
+		row("GET", "/api/admin/accounts", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.listAccounts),
+		row("GET", "/api/admin/accounts/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAccount),
+		row("GET", "/api/admin/accounts/:id/keys", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showKeysOf),
+		row("PUT", "/api/admin/accounts/:id/tier", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.setTier),
+		row("POST", "/api/admin/accounts/:id/credits", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.grantCredits),
+		row("POST", "/api/admin/accounts/:id/key/regenerate", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.regenerateKeyOf),
+		row("POST", "/api/admin/accounts/:id/suspend", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.suspendAccount),
+		row("POST", "/api/admin/accounts/:id/resume", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.resumeAccount),
+		row("POST", "/api/admin/accounts/:id/password", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.setPassword),
+		row("GET", "/api/admin/log", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.adminLog),
+		row("GET", "/api/admin/requests/:requestId", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.explainAny),
+		row("POST", "/api/admin/audit", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, 0, s.audit),
+		row("GET", "/api/admin/audits/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAudit),
+	}
+}

@@ -1,0 +1,316 @@
+package handlers
+
+import (
+	"crypto/rand"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/admin"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+)
+
+// showAdminAccounts lists accounts, or the one with an email, as listAccounts does.
+func (s *Handlers) showAdminAccounts(c *endpoint.Call) error {
+	email, cursor := strings.TrimSpace(strings.Clone(c.Query("email"))), strings.Clone(c.Query("cursor"))
+	found, err := s.admin.AccountsShown(c, email, cursor)
+	shown := &console.AdminAccounts{Admin: s.adminHead(c), Search: console.FindAccount(email), Cursor: cursor}
+	if err != nil {
+		e := endpoint.AsFault(err)
+		if e.Kind != fault.InvalidField {
+			return err
+		}
+		refuse(shown.Search, e)
+		return s.console.AdminAccounts(c.Ctx, e.Kind.Status(), shown)
+	}
+	for _, a := range found.Accounts {
+		shown.List = append(shown.List, console.AdminAccount{ID: a.ID, Email: a.Email, Tier: a.Tier, Created: a.CreatedAt, Suspended: a.SuspendedAt != nil, Deletes: a.DeletesAt != nil})
+	}
+	shown.Next = endpoint.Optional(found.NextCursor)
+	return s.console.AdminAccounts(c.Ctx, fiber.StatusOK, shown)
+}
+
+func (s *Handlers) showAdminAccount(c *endpoint.Call) error {
+	return s.showAdminAccountWith(c, fiber.StatusOK, nil)
+}
+
+// showAdminAccountWith shows an account with the form that was refused; nil: all are new ones.
+func (s *Handlers) showAdminAccountWith(c *endpoint.Call, status int, refused *console.Form) error {
+	account, err := admin.PathAccount(c)
+	if err != nil {
+		return err
+	}
+	u, err := s.Usage(account)
+	if err != nil {
+		return err
+	}
+	email, err := s.accounts.EmailOf(account)
+	if err != nil {
+		return err
+	}
+	shown := &console.AdminOne{Admin: s.adminHead(c), ID: account.String(), Email: email, Usage: u, Done: doneQuery(c), Forms: map[string]*console.Form{}}
+	for _, name := range console.AdminActions() {
+		shown.Forms[name] = console.AdminForm(name, account.String(), rand.Text())
+		if refused != nil && refused.ID == name {
+			shown.Forms[name] = refused
+		}
+	}
+	return s.console.AdminOne(c.Ctx, status, shown)
+}
+
+// adminAction takes one of the forms about an account. do is what the API's handler does.
+func (s *Handlers) adminAction(name string, body func(*console.Form) any, do func(*endpoint.Call) error) func(*endpoint.Call) error {
+	return func(c *endpoint.Call) error {
+		account, err := admin.PathAccount(c)
+		if err != nil {
+			return err
+		}
+		form := console.AdminForm(name, account.String(), "")
+		return s.submit(c, form, submission{
+			unlimited: true,
+			body:      body,
+			do: func() error {
+				if form.Has("confirm") {
+					if err := confirmed(form, account.String()); err != nil {
+						return err
+					}
+				}
+				if err := do(c); err != nil {
+					return err
+				}
+				return redirect(c.Ctx, console.Done(console.AdminAccountPath+"/"+account.String(), name))
+			},
+			show: func(status int) error { return s.showAdminAccountWith(c, status, form) },
+		})
+	}
+}
+
+func (s *Handlers) adminTier() func(*endpoint.Call) error {
+	return s.adminAction("tier", func(f *console.Form) any { return map[string]any{"tier": f.Values["tier"]} }, func(c *endpoint.Call) error {
+		_, _, err := s.admin.TierSet(c)
+		return err
+	})
+}
+
+func (s *Handlers) adminCredits() func(*endpoint.Call) error {
+	return s.adminAction("credits", func(f *console.Form) any {
+		out := map[string]any{"amount": strings.TrimSpace(f.Values["amount"]), "reason": f.Values["reason"]}
+		if at := f.Values["expiresAt"]; at != "" {
+			out["expiresAt"] = momentOfForm(at)
+		}
+		return out
+	}, func(c *endpoint.Call) error {
+		_, err := s.admin.Granted(c)
+		return err
+	})
+}
+
+func reasonOf(f *console.Form) any { return map[string]any{"reason": f.Values["reason"]} }
+
+func (s *Handlers) adminSuspend() func(*endpoint.Call) error {
+	return s.adminAction("suspend", reasonOf, func(c *endpoint.Call) error { _, _, err := s.admin.Suspended(c); return err })
+}
+
+func (s *Handlers) adminResume() func(*endpoint.Call) error {
+	return s.adminAction("resume", reasonOf, func(c *endpoint.Call) error { _, _, err := s.admin.Resumed(c); return err })
+}
+
+// adminKey makes another key the only one of an account, as regenerateKeyOf does, and shows it this once.
+func (s *Handlers) adminKey(c *endpoint.Call) error {
+	account, err := admin.PathAccount(c)
+	if err != nil {
+		return err
+	}
+	form := console.AdminForm("key", account.String(), "")
+	return s.submit(c, form, submission{
+		unlimited: true,
+		do: func() error {
+			if err := confirmed(form, account.String()); err != nil {
+				return err
+			}
+			made, err := s.admin.KeyReplaced(c)
+			if err != nil {
+				return err
+			}
+			return s.console.AdminKey(c.Ctx, &console.AdminNewKey{Admin: s.adminHead(c), Account: account.String(), APIKey: made.APIKey})
+		},
+		show: func(status int) error { return s.showAdminAccountWith(c, status, form) },
+	})
+}
+
+// findAdminRequest explains the request of an id that was written into the form, as explainAny does. Without an id it has the form
+// alone.
+func (s *Handlers) findAdminRequest(c *endpoint.Call) error {
+	text := strings.TrimSpace(strings.Clone(c.Query("id")))
+	shown := &console.AdminRequest{Admin: s.adminHead(c), Search: console.FindRequest(text)}
+	if text == "" {
+		return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
+	}
+	refuse := func(message string) error {
+		shown.Search.Refuse("id", console.Problem{Message: message})
+		return s.console.AdminRequest(c.Ctx, fiber.StatusBadRequest, shown)
+	}
+	id, err := event.ParseRequestID(strings.ToLower(text))
+	if err != nil {
+		return refuse("id must be the X-Request-Id of a request.")
+	}
+	switch err := s.explainToAdmin(c, shown, id); {
+	case fault.KindOf(err) == fault.NotFound:
+		return refuse("There is no such request.")
+	case err != nil:
+		return err
+	}
+	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
+}
+
+// showAdminRequest explains a request of any account. With a run it is folded again for that, too.
+func (s *Handlers) showAdminRequest(c *endpoint.Call) error {
+	id, err := accounts.ExplainedID(c)
+	if err != nil {
+		return err
+	}
+	run, err := foldRun(c)
+	if err != nil {
+		return err
+	}
+	shown := &console.AdminRequest{Admin: s.adminHead(c), Search: console.FindRequest(id.String())}
+	if err := s.explainToAdmin(c, shown, id); err != nil {
+		return err
+	}
+	if shown.Explanation != nil && run != (event.RequestID{}) {
+		shown.Fold = s.foldOf(c, adminFold(id), bus.Question{Request: id, Run: run}, func(_ *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
+			return s.bus.ExplainAny(s.ctx, q) // the log has the explanation of this call already
+		})
+	}
+	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
+}
+
+func (s *Handlers) explainToAdmin(c *endpoint.Call, shown *console.AdminRequest, id event.RequestID) error {
+	e, err := s.admin.ExplainForAdmin(c, bus.Question{Request: id})
+	if err != nil {
+		return err
+	}
+	shown.ID, shown.Done, shown.Total = id.String(), e.Done, e.Total
+	if shown.Explanation = explanationOf(e.Answer); e.Answer != nil {
+		shown.Explanation.AnyKey = true
+		if !e.Answer.Anonymous {
+			shown.Account = event.AccountID(e.Answer.Account).String()
+		}
+	}
+	return nil
+}
+
+func adminFold(id event.RequestID) *console.Fold {
+	return &console.Fold{Path: console.AdminRequestsPath + "/" + id.String(), Admin: true}
+}
+
+// foldAdminRequest answers with the journal folded again for a request of any account.
+func (s *Handlers) foldAdminRequest(c *endpoint.Call) error {
+	q, err := foldQuestion(c)
+	if err != nil {
+		return err
+	}
+	return s.console.Folded(c.Ctx, s.foldOf(c, adminFold(q.Request), q, s.admin.ExplainForAdmin))
+}
+
+func (s *Handlers) showAdminAudits(c *endpoint.Call) error {
+	return s.console.AdminAudit(c.Ctx, fiber.StatusOK, &console.AdminAudit{Admin: s.adminHead(c), Begin: console.BeginAudit()})
+}
+
+// beginAdminAudit begins an audit, as audit does for one who does not wait.
+func (s *Handlers) beginAdminAudit(c *endpoint.Call) error {
+	form := console.BeginAudit()
+	return s.submit(c, form, submission{
+		unlimited: true,
+		do: func() error {
+			id, _, err := s.admin.AuditStarted(c)
+			if err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.AdminAuditsPath+"/"+id.String())
+		},
+		show: func(status int) error {
+			return s.console.AdminAudit(c.Ctx, status, &console.AdminAudit{Admin: s.adminHead(c), Begin: form})
+		},
+	})
+}
+
+func (s *Handlers) showAdminAudit(c *endpoint.Call) error {
+	shown, err := s.auditShown(c)
+	if err != nil {
+		return err
+	}
+	return s.console.AdminAudit(c.Ctx, fiber.StatusOK, shown)
+}
+
+// showAuditProgress answers with the part of an audit's page that moves.
+func (s *Handlers) showAuditProgress(c *endpoint.Call) error {
+	shown, err := s.auditShown(c)
+	if err != nil {
+		return err
+	}
+	return s.console.AuditProgress(c.Ctx, shown)
+}
+
+func (s *Handlers) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
+	id, err := event.ParseRequestID(strings.ToLower(c.Params("id")))
+	if err != nil {
+		return nil, endpoint.NotFound()
+	}
+	audit, err := s.bus.ReadAudit(s.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	view := admin.ViewAudit(id, audit)
+	shown := &console.AdminAudit{Admin: s.adminHead(c), Begin: console.BeginAudit(), ID: id.String(), Ended: audit.Ended, Restarted: audit.Again, Match: view.Match != nil && *view.Match}
+	for n, at := range audit.Progress {
+		shown.Partitions = append(shown.Partitions, console.AuditedPartition{Partition: n, Done: at.Done, Total: at.Total})
+	}
+	for _, p := range view.Partitions {
+		if int(p.Partition) < len(shown.Partitions) {
+			at := &shown.Partitions[p.Partition]
+			at.Ended, at.Match, at.Live, at.Replay = true, p.Match, p.LiveHash, p.ReplayHash
+		}
+	}
+	return shown, nil
+}
+
+// showAdminLog shows a page of the log of admins' actions, as adminLog lists it.
+func (s *Handlers) showAdminLog(c *endpoint.Call) error {
+	cursor := strings.Clone(c.Query("cursor"))
+	page, err := s.admin.AdminLogPage(cursor)
+	if err != nil {
+		return err
+	}
+	shown := &console.AdminLog{Admin: s.adminHead(c), Cursor: cursor, Next: endpoint.Optional(page.NextCursor)}
+	for _, e := range page.Entries {
+		shown.List = append(shown.List, console.AdminEntry{
+			Time: e.Time, Token: e.Token, Action: e.Action, Account: endpoint.Optional(e.Account), Outcome: e.Outcome,
+			Detail: strings.Join(notEmpty(endpoint.Optional(e.Tier), endpoint.Optional(e.Amount), endpoint.Optional(e.Detail)), ", "),
+		})
+	}
+	return s.console.AdminLog(c.Ctx, shown)
+}
+
+func notEmpty(texts ...string) (out []string) {
+	for _, text := range texts {
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// showAdminPrices shows the price book in force.
+func (s *Handlers) showAdminPrices(c *endpoint.Call) error {
+	book, err := s.Prices()
+	if err != nil {
+		return err
+	}
+	return s.console.AdminPrices(c.Ctx, &console.AdminPrices{Admin: s.adminHead(c), Book: book})
+}

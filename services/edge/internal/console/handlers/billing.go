@@ -1,0 +1,94 @@
+package handlers
+
+import (
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
+)
+
+// searchPages bounds the pages of the ledger that billing is asked for until one has an entry that fits a search.
+const searchPages = 5
+
+// showBilling shows the credits, statements, spending caps and alerts of the account.
+func (s *Handlers) showBilling(c *endpoint.Call) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true, Grants: console.MostGrants})
+	if err != nil {
+		return err
+	}
+	holder, err := s.holder(c)
+	if err != nil {
+		return err
+	}
+	latest, err := s.accounts.LedgerPage(c.Who.Account, &event.LedgerQuery{Limit: console.LatestEntries})
+	if err != nil {
+		return err
+	}
+	webhooks, err := s.accounts.WebhookRules(c)
+	if err != nil {
+		return err
+	}
+	return s.console.Billing(c.Ctx, &console.Billing{
+		Holder: holder, Usage: u, Keys: s.consoleKeys(u), Latest: consoleEntries(latest), Webhooks: len(webhooks),
+	})
+}
+
+func consoleEntries(page *event.LedgerAnswer) (out []console.Entry) {
+	for _, e := range page.Entries {
+		out = append(out, console.Entry{LedgerEntry: e, RequestID: endpoint.Optional(endpoint.RequestIDText(e.RequestId))})
+	}
+	return out
+}
+
+// showLedger shows a page of the ledger, as ledger answers it. A search that can't be made is told beside its field.
+func (s *Handlers) showLedger(c *endpoint.Call) error {
+	holder, err := s.holder(c)
+	if err != nil {
+		return err
+	}
+	shown := &console.Ledger{Holder: holder, Cursor: strings.Clone(c.Query("cursor"))}
+	var q *event.LedgerQuery
+	if shown.Search, q, err = searchOf(c); err != nil {
+		e := endpoint.AsFault(err)
+		refuse(shown.Search, e)
+		return s.console.Ledger(c.Ctx, e.Kind.Status(), shown)
+	}
+	q.Limit = endpoint.DefaultPage
+	for range searchPages {
+		page, err := s.accounts.LedgerPage(c.Who.Account, q)
+		if err != nil {
+			return err
+		}
+		next := accounts.ViewLedger(page).NextCursor
+		shown.Entries, shown.Next, q.Cursor = consoleEntries(page), endpoint.Optional(next), page.NextCursor
+		if len(shown.Entries) > 0 || next == nil {
+			break
+		}
+	}
+	return s.console.Ledger(c.Ctx, fiber.StatusOK, shown)
+}
+
+// showLedgerTable answers with the entries that fit a search in CSV, as ledger does.
+func (s *Handlers) showLedgerTable(c *endpoint.Call) error {
+	_, q, err := searchOf(c)
+	if err != nil {
+		return err
+	}
+	return s.accounts.LedgerTable(c, q, accounts.MaxTable)
+}
+
+// searchOf reads what the address of a page searches the ledger for. The form is there also where the search can't be made.
+func searchOf(c *endpoint.Call) (*console.Form, *event.LedgerQuery, error) {
+	search, form := &accounts.LedgerSearch{}, console.SearchLedger(map[string]string{})
+	err := readFilters(c, form, search.Fields())
+	form = console.SearchLedger(form.Values) // what is written into a field for days may be none
+	if err != nil {
+		return form, nil, err
+	}
+	q, err := search.Query()
+	return form, q, err
+}

@@ -1,0 +1,212 @@
+package handlers
+
+import (
+	"crypto/rand"
+	"slices"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// kind is a kind of content in the console: its words, its list, and its endpoints if it is of text.
+type kind struct {
+	*console.Kind
+	list *developer.Listing
+	text *developer.TextKind // nil for files
+}
+
+func (s *Handlers) pasteContents() *kind {
+	k := developer.PasteKind()
+	return &kind{console.Pastes(), s.developer.TextList(k), k}
+}
+
+func (s *Handlers) quickContents() *kind {
+	k := developer.QuickKind()
+	return &kind{console.QuickPastes(), s.developer.TextList(k), k}
+}
+
+func (s *Handlers) fileContents() *kind { return &kind{console.Files(), s.developer.FileList(), nil} }
+
+// contentPage is inConsole for a page of a kind of content. The headers of a metered answer are for programs: a page says in words
+// what it costs.
+func (s *Handlers) contentPage(k *kind, handle func(*endpoint.Call, *kind) error) func(*endpoint.Call) error {
+	return s.inSession(func(c *endpoint.Call) error {
+		err := handle(c, k)
+		if err != nil || c.Response().StatusCode() != fiber.StatusCreated {
+			header := &c.Response().Header
+			header.DisableNormalizing() // their names were set as they are
+			for _, name := range []string{endpoint.HeaderRateLimit, endpoint.HeaderRateLimitPolicy, endpoint.HeaderChargeSource, endpoint.HeaderCreditsCost, endpoint.HeaderCreditsBalance} {
+				header.Del(name)
+			}
+			header.EnableNormalizing()
+		}
+		return err
+	}, func(c *endpoint.Call, err error) error {
+		content := c.Row.Body != endpoint.NoBody && c.Row.Body != endpoint.Form
+		switch {
+		case fault.KindOf(err) != fault.SessionRequired || !content:
+		case !pages.WantsHTML(c.Ctx): // the script that uploads files tells its reader
+			return err
+		case k.text != nil:
+			return s.keepText(c, k, err)
+		}
+		return s.signInFirst(c, err)
+	})
+}
+
+// showContents shows a list, as list answers it.
+func (s *Handlers) showContents(c *endpoint.Call, k *kind) error {
+	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind), Done: doneQuery(c)}
+	err := s.findContents(c, k, shown)
+	status := fiber.StatusOK
+	if e := endpoint.AsFault(err); err != nil {
+		if e.Kind.Status() != fiber.StatusBadRequest {
+			return err
+		}
+		s.Fail(c.Context(), c.Route().Path, err)
+		refuse(shown.Filter, e)
+		shown.List, status = nil, e.Kind.Status()
+	}
+	return s.showContentsWith(c, status, shown, nil)
+}
+
+// findContents reads the query and asks for the page of the list.
+func (s *Handlers) findContents(c *endpoint.Call, k *kind, shown *console.Contents) error {
+	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: console.ContentPage}
+	var cursor string
+	if err := readFilters(c, shown.Filter, developer.ListFields(q, &cursor)); err != nil {
+		return err
+	}
+	if err := s.developer.ContinueList(q, k.list, &c.Who, cursor); err != nil {
+		return err
+	}
+	page, err := s.bus.List(s.ctx, k.list.Domain, q)
+	if err != nil {
+		return err
+	}
+	shown.List, shown.Next, shown.Later = page.Documents, s.developer.NextCursor(k.list, &c.Who, q, page), cursor != ""
+	return nil
+}
+
+// showContentsWith shows a list, of files with the form of an upload that was refused; nil: a new one.
+func (s *Handlers) showContentsWith(c *endpoint.Call, status int, shown *console.Contents, upload *console.Form) (err error) {
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	if !shown.Kind.Text {
+		if shown.Meter, err = s.meterOf(c, shown.Kind.Create, 1); err != nil {
+			return err
+		}
+		if shown.Upload = upload; upload == nil {
+			shown.Upload = console.UploadFile(shown.Holder.Account, rand.Text())
+		}
+	}
+	return s.console.Contents(c.Ctx, status, shown)
+}
+
+// meterOf is what so many requests are counted as, and the keys that they may be made with.
+func (s *Handlers) meterOf(c *endpoint.Call, key plan.QuotaKey, count int) (*console.Meter, error) {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return nil, err
+	}
+	m := &console.Meter{
+		Key: key, Count: count, Keys: s.chargeable(u, key), BalanceMicros: u.BalanceMicros, Tier: plan.Tier(u.Tier).Title(), UpgradeURL: s.upgradeURL,
+	}
+	if i := slices.IndexFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == key }); i >= 0 {
+		m.Known, m.Left, m.Limit = true, u.Usage[i].Remaining, u.Usage[i].Limit
+	}
+	book, err := s.Prices()
+	if err != nil && book == nil {
+		m.Known = false
+		return m, nil
+	}
+	for _, t := range book.Tiers {
+		for _, term := range t.Terms {
+			if t.Tier == u.Tier && plan.QuotaKey(term.QuotaKey) == key {
+				m.Sold, m.PriceMicros = term.Overage, term.PriceMicros
+			}
+		}
+	}
+	return m, nil
+}
+
+// chargeable are the keys that a request of the console may be counted for, the default one first.
+func (s *Handlers) chargeable(u *event.UsageAnswer, key plan.QuotaKey) []console.Key {
+	return slices.DeleteFunc(s.consoleKeys(u), func(k console.Key) bool {
+		return !k.Live() || k.Replaced || len(k.Scopes) > 0 && !slices.Contains(k.Scopes, uint32(key))
+	})
+}
+
+// charge has the call made with one of the account's own keys: that of the id, or the first that may make it. Content is counted
+// for a key wherever it is made, so that the limits of a key, its usage and the log of requests have all of it.
+func (s *Handlers) charge(c *endpoint.Call, id string) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return err
+	}
+	keys := s.chargeable(u, c.Row.Key)
+	if id != "" {
+		keys = slices.DeleteFunc(keys, func(k console.Key) bool { return k.ID != id })
+	}
+	if len(keys) == 0 {
+		return httperr.InvalidField(console.KeyField, "must be an API key of yours that works and may do this")
+	}
+	k := keys[0]
+	if k.Fingerprint == 0 {
+		return endpoint.Unavailable(accounts.ErrOldRules)
+	}
+	c.Who.Key.Account, c.Who.Key.Number, c.Who.Key.Version = c.Who.Account, k.Number, k.Version
+	c.Who.Fingerprint = k.Fingerprint
+	return nil
+}
+
+// uploadFromPage stores a file, as uploadFile does. A script of the page gets the answer of the API.
+func (s *Handlers) uploadFromPage(c *endpoint.Call, k *kind) error {
+	form, u := console.UploadFile(c.Who.Account.String(), ""), s.developer.NewUpload(c)
+	var account, key string
+	u.Also = input.Fields{
+		"account": input.To(&account, input.StringField), "once": input.To(&form.Once, input.StringField), console.KeyField: input.To(&key, input.StringField),
+	}
+	err := u.Open()
+	if err == nil && account != "" && account != c.Who.Account.String() {
+		err = otherAccount()
+	}
+	if err == nil {
+		err = s.readOnce(c, form.Once)
+	}
+	if err == nil {
+		err = s.charge(c, key)
+	}
+	var done *developer.Written
+	if err == nil {
+		done, err = u.Write()
+	}
+	switch {
+	case !pages.WantsHTML(c.Ctx) && err == nil:
+		return u.Answer(done)
+	case err == nil:
+		return redirect(c.Ctx, console.Done(k.Path, "uploaded"))
+	case !pages.WantsHTML(c.Ctx):
+		return err
+	}
+	s.Fail(c.Context(), c.Route().Path, err)
+	e := endpoint.AsFault(err)
+	form.Once, form.Values[console.KeyField] = onceAfter(form.Once, e.Kind), key
+	refuse(form, e)
+	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind)}
+	if err := s.findContents(c, k, shown); err != nil {
+		return err
+	}
+	return s.showContentsWith(c, e.Kind.Status(), shown, form)
+}

@@ -1,0 +1,204 @@
+package handlers
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// inConsole is a handler of the console for who has a session. Others sign in first, and come back to the page that they
+// asked for.
+func (s *Handlers) inConsole(handle func(*endpoint.Call) error) func(*endpoint.Call) error {
+	return s.inSession(handle, s.signInFirst)
+}
+
+// inSession is a handler for who has a session. otherwise answers where reading it fails.
+func (s *Handlers) inSession(handle func(*endpoint.Call) error, otherwise func(*endpoint.Call, error) error) func(*endpoint.Call) error {
+	return func(c *endpoint.Call) error {
+		if err := s.ReadSession(c); err != nil {
+			return otherwise(c, err)
+		}
+		return handle(c)
+	}
+}
+
+// holder is whose page it is.
+func (s *Handlers) holder(c *endpoint.Call) (console.Holder, error) {
+	email, err := s.accounts.EmailOf(c.Who.Account)
+	return console.Holder{Account: c.Who.Account.String(), Email: email}, err
+}
+
+// submission is what a form of the console does once it is read.
+type submission struct {
+	// body is what the API would be sent for it; nil where the API takes no body.
+	body func(*console.Form) any
+	// do carries it out, as the API's handler does, and answers.
+	do func() error
+	// show answers with the page that the form is on. The form has what was written into it, and why it was refused.
+	show func(status int) error
+	// unlimited: it does not change its reader's account, but makes content, which is metered, or is an admin's.
+	unlimited bool
+}
+
+// submit takes a form that was sent. One that is refused is shown again, with the error beside its field.
+func (s *Handlers) submit(c *endpoint.Call, f *console.Form, sub submission) error {
+	other, err := s.readConsoleForm(c, f)
+	if err != nil { // a browser sends no such form
+		return err
+	}
+	if other {
+		err = otherAccount()
+	}
+	if err == nil && sub.body != nil {
+		if c.Fields, err = json.Marshal(sub.body(f)); err != nil {
+			return fmt.Errorf("encode form: %w", err)
+		}
+		c.Hash = endpoint.BodyHash(c.Ctx, c.Fields)
+	}
+	if err == nil && !sub.unlimited {
+		err = s.AdmitChange(c.Who.Account)
+	}
+	if err == nil {
+		err = sub.do()
+	}
+	switch {
+	case err == nil || !pages.WantsHTML(c.Ctx):
+		return err
+	case fault.KindOf(err) == fault.SessionRequired:
+		return s.signInFirst(c, err)
+	}
+	s.Fail(c.Context(), c.Route().Path, err)
+	e := endpoint.AsFault(err)
+	f.Once = onceAfter(f.Once, e.Kind)
+	refuse(f, e)
+	return sub.show(e.Kind.Status())
+}
+
+// refuse notes in a form why it was refused.
+func refuse(f *console.Form, e *fault.Error) {
+	f.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+}
+
+func otherAccount() error {
+	return fault.New(fault.InvalidField, "You have signed in to another account since this page was opened. Nothing was done. This page is that account's now.")
+}
+
+// readConsoleForm reads what was written into a form. other tells that its page was made for another account.
+func (s *Handlers) readConsoleForm(c *endpoint.Call, f *console.Form) (other bool, err error) {
+	f.Values = make(map[string]string)
+	var account string
+	fields := input.Fields{
+		"account": input.To(&account, input.StringField), "once": input.To(&f.Once, input.StringField),
+	}
+	for _, name := range f.Names() {
+		fields[name] = func(name string, v input.Value) (err error) {
+			f.Values[name], err = input.StringField(name, v)
+			return err
+		}
+	}
+	if err := input.ParseForm(c.Form, fields); err != nil {
+		return false, err
+	}
+	if f.Account == "" {
+		f.Account = account
+	}
+	return account != "" && account != c.Who.Account.String(), s.readOnce(c, f.Once)
+}
+
+// onceAfter is the Once of a form that is shown again. It stays where what was asked for may have been done, so that sending it
+// again does it no other time.
+func onceAfter(once string, kind fault.Kind) string {
+	switch kind {
+	case fault.OutcomeUnknown, fault.Unavailable, fault.IdempotencyInFlight:
+		return cmp.Or(once, rand.Text())
+	}
+	return rand.Text()
+}
+
+// sentence is a text of the API as one of its own.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// readFilters reads the filters in the address of a page, and gives those that are set to the fields of their names, with the
+// cursor. A browser sends fields that nobody has filled in, too. The form has all that was written, also where one can't be taken.
+func readFilters(c *endpoint.Call, form *console.Form, fields input.Fields) error {
+	set := func(name string) string {
+		return strings.ToValidUTF8(strings.TrimSpace(strings.Clone(c.Query(name))), "\uFFFD")
+	}
+	for _, name := range form.Names() {
+		if text := set(name); text != "" {
+			form.Values[name] = text
+		}
+	}
+	for _, name := range append(form.Names(), "cursor") {
+		text := set(name)
+		if form.Field(name).Type == "datetime-local" {
+			text = momentOfForm(text)
+		}
+		if text == "" {
+			continue
+		}
+		if err := fields[name](name, input.Value{Kind: input.Query, Text: []byte(text)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// momentOfForm is a time of a form as the API takes it. A browser leaves out the seconds and the zone, which is UTC then. Any other
+// text stays as it is.
+func momentOfForm(text string) string {
+	for _, rest := range []string{":00Z", "Z"} {
+		if _, err := input.ParseTime(text + rest); err == nil {
+			return text + rest
+		}
+	}
+	return text
+}
+
+// confirmed is an error unless the form has a text that its reader was asked to type.
+func confirmed(f *console.Form, text string) error {
+	if strings.EqualFold(strings.TrimSpace(f.Values["confirm"]), strings.TrimSpace(text)) {
+		return nil
+	}
+	return httperr.InvalidField("confirm", "must be "+text)
+}
+
+// readOnce takes what a form has for an Idempotency-Key. The page drew it, so that the id says nothing of the form's fields:
+// it goes to a journal that is kept for ever.
+func (s *Handlers) readOnce(c *endpoint.Call, once string) error {
+	if once == "" {
+		return nil
+	}
+	if len(once) > endpoint.MaxOnceBytes {
+		return httperr.InvalidField("once", "must be what the page has")
+	}
+	scope := c.Who.Payer()
+	if scope == 0 {
+		scope = s.Network(c.Ctx)
+	}
+	c.Idem = onceID(scope, c.Method(), c.Path(), once)
+	return nil
+}
+
+func onceID(scope event.AccountID, method, path, once string) []byte {
+	id := event.NewIdempotencyID(scope.Bytes(), method, path, once)
+	return id[:]
+}

@@ -1,0 +1,261 @@
+package handlers
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
+)
+
+func (s *Handlers) showKeys(c *endpoint.Call) error {
+	return s.showKeysWith(c, fiber.StatusOK, nil, nil)
+}
+
+// showKeysWith shows the keys with a form that was refused; nil: a new one.
+func (s *Handlers) showKeysWith(c *endpoint.Call, status int, create, capping *console.Form) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return err
+	}
+	holder, err := s.holder(c)
+	if err != nil {
+		return err
+	}
+	shown := &console.Keys{Holder: holder, List: s.consoleKeys(u), Cap: u.Cap, Create: create, Capping: capping, Done: doneQuery(c)}
+	if create == nil {
+		shown.Create = console.CreateKey(holder.Account, rand.Text())
+	}
+	if capping == nil {
+		shown.Capping = console.CapSpending(holder.Account, rand.Text(), u.Cap)
+	}
+	if u.KeyVersion == 0 {
+		shown.First = console.FirstKey(holder.Account, rand.Text())
+	}
+	return s.console.Keys(c.Ctx, status, shown)
+}
+
+func (s *Handlers) consoleKeys(u *event.UsageAnswer) []console.Key {
+	now := s.Now().UnixMilli()
+	out := make([]console.Key, 0, len(u.Keys))
+	for _, k := range u.Keys {
+		out = append(out, console.Key{ApiKey: k, ID: apikey.ID(k.Number), Now: now})
+	}
+	return out
+}
+
+// ownKey is the key that the path names.
+func (s *Handlers) ownKey(c *endpoint.Call) (console.Key, error) {
+	number, err := accounts.PathKey(c)
+	if err != nil {
+		return console.Key{}, err
+	}
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return console.Key{}, err
+	}
+	keys := s.consoleKeys(u)
+	i := slices.IndexFunc(keys, func(k console.Key) bool { return k.Number == number })
+	if i < 0 {
+		return console.Key{}, endpoint.NotFound()
+	}
+	return keys[i], nil
+}
+
+func (s *Handlers) showKey(c *endpoint.Call) error {
+	key, err := s.ownKey(c)
+	if err != nil {
+		return err
+	}
+	return s.showKeyWith(c, fiber.StatusOK, &console.OneKey{Key: key})
+}
+
+// showKeyWith shows a key with the form that was refused; those that are nil are new ones.
+func (s *Handlers) showKeyWith(c *endpoint.Call, status int, shown *console.OneKey) (err error) {
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	account := shown.Holder.Account
+	if shown.Change == nil {
+		shown.Change = console.ChangeKey(account, rand.Text(), shown.Key)
+	}
+	if shown.Rotate == nil {
+		shown.Rotate = console.RotateKey(account, rand.Text(), shown.Key)
+	}
+	if shown.Revoke == nil {
+		shown.Revoke = console.RevokeKey(account, rand.Text(), shown.Key)
+	}
+	shown.Done = doneQuery(c)
+	return s.console.OneKey(c.Ctx, status, shown)
+}
+
+// createKeyFromPage makes a further key, as createKey does, and shows it this once.
+func (s *Handlers) createKeyFromPage(c *endpoint.Call) error {
+	form := console.CreateKey(c.Who.Account.String(), "")
+	return s.submit(c, form, submission{
+		body: func(f *console.Form) any { return keyRulesOf(f) },
+		do: func() error {
+			made, err := s.accounts.FurtherKey(c)
+			if err != nil {
+				return err
+			}
+			return s.showNewKey(c, &console.NewKey{APIKey: made.APIKey}, made.Key.Scopes)
+		},
+		show: func(status int) error { return s.showKeysWith(c, status, form, nil) },
+	})
+}
+
+// changeKeyFromPage changes a key, as updateKey does.
+func (s *Handlers) changeKeyFromPage(c *endpoint.Call) error {
+	key, err := s.ownKey(c)
+	if err != nil {
+		return err
+	}
+	form := console.ChangeKey(c.Who.Account.String(), "", key)
+	return s.submit(c, form, submission{
+		body: func(f *console.Form) any { return keyRulesOf(f) },
+		do: func() error {
+			if _, err := s.accounts.ChangedKey(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(key.Path(), "changed"))
+		},
+		show: func(status int) error { return s.showKeyWith(c, status, &console.OneKey{Key: key, Change: form}) },
+	})
+}
+
+// rotateKeyFromPage replaces a key, as rotateKey does. A key that is to end at once is named first.
+func (s *Handlers) rotateKeyFromPage(c *endpoint.Call) error {
+	key, err := s.ownKey(c)
+	if err != nil {
+		return err
+	}
+	form := console.RotateKey(c.Who.Account.String(), "", key)
+	return s.submit(c, form, submission{
+		body: func(f *console.Form) any { return map[string]any{"overlap": f.Values["overlap"]} },
+		do: func() error {
+			if form.Values["overlap"] == "0s" {
+				if err := confirmed(form, key.Label()); err != nil {
+					return err
+				}
+			}
+			made, endsMs, err := s.accounts.ReplacedKey(c)
+			if err != nil {
+				return err
+			}
+			if endsMs <= s.Now().UnixMilli() {
+				endsMs = 0
+			}
+			return s.showNewKey(c, &console.NewKey{APIKey: made.APIKey, OldEndsMs: endsMs}, made.Key.Scopes)
+		},
+		show: func(status int) error { return s.showKeyWith(c, status, &console.OneKey{Key: key, Rotate: form}) },
+	})
+}
+
+// revokeKeyFromPage ends a key that its reader has named, as revokeKey does.
+func (s *Handlers) revokeKeyFromPage(c *endpoint.Call) error {
+	key, err := s.ownKey(c)
+	if err != nil {
+		return err
+	}
+	form := console.RevokeKey(c.Who.Account.String(), "", key)
+	return s.submit(c, form, submission{
+		do: func() error {
+			if err := confirmed(form, key.Label()); err != nil {
+				return err
+			}
+			if _, err := s.accounts.RevokedKey(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(console.KeysPath, "revoked"))
+		},
+		show: func(status int) error { return s.showKeyWith(c, status, &console.OneKey{Key: key, Revoke: form}) },
+	})
+}
+
+// capSpendingFromPage sets the cap of the account, as setSpendingCap does.
+func (s *Handlers) capSpendingFromPage(c *endpoint.Call) error {
+	form := console.CapSpending(c.Who.Account.String(), "", nil)
+	return s.submit(c, form, submission{
+		body: func(f *console.Form) any { return capOf(f, "") },
+		do: func() error {
+			if _, err := s.accounts.CappedSpending(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(console.KeysPath, "cap"))
+		},
+		show: func(status int) error { return s.showKeysWith(c, status, nil, form) },
+	})
+}
+
+// keyRulesOf is what a key may do, as the API takes it.
+func keyRulesOf(f *console.Form) map[string]any {
+	out := map[string]any{"name": f.Values["name"], "scopes": nil, "spendingCap": nil}
+	if expiry := f.Values["expiresIn"]; expiry != "" && expiry != console.KeepExpiry {
+		out["expiresIn"] = expiry
+	}
+	if f.Values["scopes"] == console.ScopesSome {
+		scopes := []string{}
+		for _, key := range plan.QuotaKeys() {
+			if f.Values["scopes."+key.String()] != "" {
+				scopes = append(scopes, key.String())
+			}
+		}
+		out["scopes"] = scopes
+	}
+	quotas := map[string]any{}
+	for _, key := range plan.QuotaKeys() {
+		if text := strings.TrimSpace(f.Values["quotas."+key.String()]); text != "" {
+			quotas[key.String()] = wholeNumber(text)
+		}
+	}
+	out["quotas"] = quotas
+	if limit := capOf(f, "spendingCap."); limit["amount"] != nil {
+		out["spendingCap"] = limit
+	}
+	return out
+}
+
+// wholeNumber is a number where the text is one, and the text otherwise, which the API refuses.
+func wholeNumber(text string) any {
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return json.Number(strconv.FormatUint(n, 10))
+	}
+	return text
+}
+
+// capOf is a spending cap as the API takes it. Without an amount there is none.
+func capOf(f *console.Form, before string) map[string]any {
+	amount := strings.TrimSpace(f.Values[before+"amount"])
+	if amount == "" {
+		return map[string]any{"amount": nil}
+	}
+	return map[string]any{"amount": amount, "period": f.Values[before+"period"]}
+}
+
+// showNewKey shows a key that was just made. scopes are those of the key; none: all. It is shown whatever else can't be: nobody
+// can show it again.
+func (s *Handlers) showNewKey(c *endpoint.Call, shown *console.NewKey, scopes []string) error {
+	shown.URL, shown.Once = s.URL(""), rand.Text()
+	shown.CanPaste = len(scopes) == 0 || slices.Contains(scopes, plan.LiteCreate.String())
+	shown.Holder, _ = s.holder(c) // without an email where it is not known
+	if u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{}); err == nil {
+		if i := slices.IndexFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == plan.LiteCreate }); i >= 0 {
+			shown.Known, shown.Left, shown.Limit = true, u.Usage[i].Remaining, u.Usage[i].Limit
+		}
+		book, err := s.Prices()
+		if err == nil && shown.Welcome {
+			shown.Offers = console.OffersOf(book, plan.Tier(u.Tier), s.upgradeURL)
+		}
+	}
+	return s.console.NewKey(c.Ctx, shown)
+}

@@ -1,0 +1,95 @@
+package handlers
+
+import (
+	"crypto/rand"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+)
+
+// done is the notice that the address of a page names.
+func doneQuery(c *endpoint.Call) string { return strings.Clone(c.Query("done")) }
+
+// showOverview shows the month of the account.
+func (s *Handlers) showOverview(c *endpoint.Call) error {
+	return s.showOverviewWith(c, fiber.StatusOK, nil)
+}
+
+// showOverviewWith shows it with a form that was refused; nil: a new one.
+func (s *Handlers) showOverviewWith(c *endpoint.Call, status int, key *console.Form) error {
+	shown, err := s.overview(c)
+	if err != nil {
+		return err
+	}
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	shown.Done, shown.Key = doneQuery(c), key
+	if key == nil && shown.Usage.KeyVersion == 0 {
+		shown.Key = console.FirstKey(shown.Holder.Account, rand.Text())
+	}
+	return s.console.Overview(c.Ctx, status, shown)
+}
+
+// showUsage answers with the part of the overview that moves. Its page is told where the session has ended.
+func (s *Handlers) showUsage(c *endpoint.Call) error {
+	shown, err := s.overview(c)
+	if err != nil {
+		return err
+	}
+	return s.console.Usage(c.Ctx, shown)
+}
+
+// overview asks for what the overview shows: what dev-usage, the list of keys and the usage by day answer.
+func (s *Handlers) overview(c *endpoint.Call) (*console.Overview, error) {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	first, last := min(console.BurnFrom(now).UnixMilli(), u.PeriodStartMs)/endpoint.Day.Milliseconds(), now.UnixMilli()/endpoint.Day.Milliseconds()
+	days, err := s.accounts.DaysOf(c.Who.Account, first, last)
+	if err != nil {
+		return nil, err
+	}
+	return &console.Overview{Usage: u, Days: days, Now: now, UpgradeURL: s.upgradeURL}, nil
+}
+
+// makeKeyFromPage makes the first API key of an account, as regenerateKey does, and shows it this once. An account that has
+// one by now keeps it.
+func (s *Handlers) makeKeyFromPage(c *endpoint.Call) error {
+	form := console.FirstKey(c.Who.Account.String(), "")
+	return s.submit(c, form, submission{
+		do: func() error {
+			if err := s.hasNoOtherKey(c); err != nil {
+				return err
+			}
+			made, err := s.accounts.MakeKey(c, c.Who.Account)
+			if err != nil {
+				return err
+			}
+			return s.showNewKey(c, &console.NewKey{APIKey: made.APIKey}, nil)
+		},
+		show: func(status int) error { return s.showOverviewWith(c, status, form) },
+	})
+}
+
+// hasNoOtherKey is an error where the account has a default key that another call than this one has made.
+func (s *Handlers) hasNoOtherKey(c *endpoint.Call) error {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{})
+	if err != nil || u.KeyVersion == 0 {
+		return err
+	}
+	key := s.accounts.NewKey(c, c.Who.Account)
+	key.Version = u.KeyVersion
+	same, err := s.accounts.CurrentKey(key)
+	if err == nil && !same {
+		err = fault.New(fault.InvalidField, "The account has an API key already. It is on the page of the API keys, where it can be replaced.")
+	}
+	return err
+}

@@ -1,0 +1,287 @@
+package handlers
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// showRequests shows the log of recent requests, as recentRequests lists it.
+func (s *Handlers) showRequests(c *endpoint.Call) error {
+	shown, err := s.requestLog(c)
+	if err != nil {
+		return err
+	}
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	status := fiber.StatusOK
+	if shown.Filter.Wrong() {
+		status = fiber.StatusBadRequest
+	}
+	return s.console.Requests(c.Ctx, status, shown)
+}
+
+// showRequestList answers with the part of the log that moves.
+func (s *Handlers) showRequestList(c *endpoint.Call) error {
+	shown, err := s.requestLog(c)
+	if err != nil {
+		return err
+	}
+	if shown.Filter.Wrong() {
+		return fault.New(fault.InvalidField, "A filter can't be taken.")
+	}
+	return s.console.RequestList(c.Ctx, shown)
+}
+
+// requestLog is a page of the log. Filters that can't be taken are noted in its form, and the page then has no requests.
+func (s *Handlers) requestLog(c *endpoint.Call) (*console.Requests, error) {
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return nil, err
+	}
+	var keys [][2]string
+	for _, k := range s.consoleKeys(u) {
+		keys = append(keys, [2]string{k.ID, k.Label()})
+	}
+	var names []string
+	for _, d := range accounts.Decisions() {
+		names = append(names, accounts.DecisionName(d))
+	}
+	shown := &console.Requests{Filter: console.RequestFilters(keys, names), Cursor: strings.Clone(c.Query("cursor"))}
+	q := &accounts.RecentFilter{}
+	q.Limit = endpoint.DefaultPage
+	err = readFilters(c, shown.Filter, q.Fields())
+	if err == nil {
+		err = q.Check()
+	}
+	if err != nil {
+		e := endpoint.AsFault(err)
+		if e.Kind != fault.InvalidField {
+			return nil, err
+		}
+		refuse(shown.Filter, e)
+		return shown, nil
+	}
+	page, err := s.accounts.RecentPage(c.Who.Account, &q.RecentQuery)
+	if err != nil {
+		return nil, err
+	}
+	view := accounts.ViewRecent(page)
+	for n, r := range view.Requests {
+		shown.List = append(shown.List, console.Request{
+			ID: r.RequestID, TimeMs: page.Requests[n].TimeMs, QuotaKey: r.QuotaKey, Key: r.Key, Decision: r.Decision,
+			Status: endpoint.Optional(r.Status), Source: r.ChargeSource, Cost: r.Cost,
+		})
+	}
+	shown.Next = endpoint.Optional(view.NextCursor)
+	return shown, nil
+}
+
+// requestMark is another one whenever the newest page of the log has something new to show.
+func (s *Handlers) requestMark(account event.AccountID) ([]byte, error) {
+	page, err := s.accounts.RecentPage(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
+	if err != nil {
+		return nil, err
+	}
+	text, err := event.Encode(page)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	return sum[:], nil
+}
+
+// showRequest shows how a request was decided, as explain answers. With a run it is folded again for that, too.
+func (s *Handlers) showRequest(c *endpoint.Call) error {
+	id, err := accounts.ExplainedID(c)
+	if err != nil {
+		return err
+	}
+	run, err := foldRun(c)
+	if err != nil {
+		return err
+	}
+	e, err := s.accounts.ExplainOwn(c, bus.Question{Request: id})
+	if err != nil {
+		return err
+	}
+	shown := &console.Explained{ID: id.String(), Done: e.Done, Total: e.Total, Explanation: explanationOf(e.Answer)}
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	if e.Answer != nil && run != (event.RequestID{}) {
+		shown.Fold = s.foldOf(c, &console.Fold{Path: shown.Path()}, bus.Question{Request: id, Run: run}, s.accounts.ExplainOwn)
+	}
+	return s.console.Explained(c.Ctx, shown)
+}
+
+// foldRequest answers with the journal folded again for a request.
+func (s *Handlers) foldRequest(c *endpoint.Call) error {
+	q, err := foldQuestion(c)
+	if err != nil {
+		return err
+	}
+	f := &console.Fold{Path: console.RequestsPath + "/" + q.Request.String()}
+	switch err := s.ReadSession(c); {
+	case fault.KindOf(err) == fault.SessionRequired: // the script of the page shows what it gets
+		f.SignedOut = true
+		return s.console.Folded(c.Ctx, f)
+	case err != nil:
+		return err
+	}
+	return s.console.Folded(c.Ctx, s.foldOf(c, f, q, s.accounts.ExplainOwn))
+}
+
+// foldQuestion is what the address of a fold asks. It begins a fold where it names none.
+func foldQuestion(c *endpoint.Call) (q bus.Question, err error) {
+	if q.Request, err = accounts.ExplainedID(c); err != nil {
+		return q, err
+	}
+	if q.Run, err = foldRun(c); err == nil && q.Run == (event.RequestID{}) {
+		q.Run = event.NewRequestID()
+	}
+	return q, err
+}
+
+// newRun is what the address of a page has for a fold that is to begin.
+const newRun = "new"
+
+// foldRun is the fold that the address of a page names: one that is under way, or a new one. It is zero where it names none.
+func foldRun(c *endpoint.Call) (event.RequestID, error) {
+	switch text := c.Query("run"); text {
+	case "":
+		return event.RequestID{}, nil
+	case newRun:
+		return event.NewRequestID(), nil
+	default:
+		id, err := event.ParseRequestID(strings.ToLower(text))
+		if err != nil {
+			err = httperr.InvalidField("run", "must be "+newRun)
+		}
+		return id, err
+	}
+}
+
+// explanationOf is nil for an explanation that billing has not found yet.
+func explanationOf(e *event.ExplainAnswer) *console.Explanation {
+	if e == nil {
+		return nil
+	}
+	view := accounts.ViewExplained(e)
+	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: endpoint.Optional(view.Key)}
+}
+
+// explainer asks how a request was decided that the caller may see.
+type explainer = func(*endpoint.Call, bus.Question) (*bus.Explanation, error)
+
+// foldOf has the journal folded again for a request, and sets what comes out beside what billing has recorded. It notes in f why
+// that is not possible at the moment.
+func (s *Handlers) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
+	f.Run = q.Run.String()
+	if err := s.foldAgain(c, f, q, explain); err != nil {
+		e := endpoint.AsFault(err)
+		s.LogFailure(c.Context(), c.Route().Path, e)
+		f.Problem = e.Message
+	}
+	return f
+}
+
+func (s *Handlers) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) error {
+	found, err := explain(c, q)
+	if err != nil {
+		return err
+	}
+	e := found.Answer
+	switch {
+	case e == nil:
+		f.Done, f.Total = found.Done, found.Total
+		return nil
+	case e.Anonymous:
+		f.Problem = "The request was made without a key: the log and the ledger of no account have it, so that there is nothing to compare."
+		return nil
+	}
+	account := event.AccountID(e.Account)
+	paid, err := s.paidFor(account, q.Request)
+	if err != nil {
+		return err
+	}
+	recorded, err := s.recordOf(account, q.Request, e.TimeMs)
+	if err != nil {
+		return err
+	}
+	compare(f, e, recorded, paid)
+	return nil
+}
+
+// compare sets what was recorded of a request beside what came out when it was folded again. The log may have forgotten it: then
+// recorded is nil.
+func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequest, paid int64) {
+	const open = "open"
+	f.Folded, f.Open, f.Forgotten = e.Folded, e.Settlement == open || recorded.GetStatus() == open, recorded == nil
+	if recorded != nil {
+		log := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{recorded}}).Requests[0]
+		again := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{{
+			Key: e.Key, Decision: e.GetVerdict().GetDecision(), Held: e.GetVerdict().GetHeld(), Charge: e.Charge, CostMicros: e.CostMicros,
+			Remaining: e.GetVerdict().GetRemaining(), Status: e.Settlement,
+		}}}).Requests[0]
+		f.Compare("Decision", console.Words(log.Decision), console.Words(again.Decision))
+		f.Compare("API key", log.Key, again.Key)
+		f.Compare("Left after it", figureLeft(log.Remaining), figureLeft(again.Remaining))
+		f.Compare("Settlement", console.SettlementText(endpoint.Optional(log.Status)), console.SettlementText(endpoint.Optional(again.Status)))
+		f.Compare("Paid by", log.ChargeSource, again.ChargeSource)
+		f.Compare("Credits", log.Cost, again.Cost)
+	}
+	f.Compare("Credits in the ledger", plan.Micros(paid).String(), endpoint.Credits(e.CostMicros))
+}
+
+// figureLeft is a number of requests that were left.
+func figureLeft(n int64) string {
+	if n == plan.Unlimited {
+		return "unlimited"
+	}
+	return pages.Number(n)
+}
+
+// paidFor is what the account's ledger has for a request, in micro-credits. What came back is not in it.
+func (s *Handlers) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
+	page, err := s.accounts.LedgerPage(account, &event.LedgerQuery{Limit: endpoint.MaxPage, RequestId: id[:]})
+	if err != nil {
+		return 0, err
+	}
+	for _, entry := range page.Entries {
+		paid -= entry.AmountMicros
+	}
+	return paid, nil
+}
+
+// recordOf is what the log of recent requests has of a request that was decided at a time; nil where it has left the log.
+func (s *Handlers) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
+	q := &event.RecentQuery{Limit: endpoint.MaxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
+	for {
+		page, err := s.accounts.RecentPage(account, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page.Requests {
+			if bytes.Equal(r.RequestId, id[:]) {
+				return r, nil
+			}
+		}
+		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
+			return nil, nil
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package handlers
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/readers"
+	"quire.dev/services/edge/internal/render"
+)
+
+// readContentForm reads a form with the content of a text.
+func (s *Handlers) readContentForm(c *endpoint.Call) (err error) {
+	if name, charset, _ := headers.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !headers.UTF8(charset) {
+		return httperr.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
+	}
+	limit := c.Row.Body.Limit()
+	if c.Form, err = s.developer.ReadContent(c, developer.JSONBytes(limit), limit); err != nil {
+		return err
+	}
+	return s.http.Reserve(c.Ctx, int64(2*len(c.Form))) // its fields, and what the API would be sent for them
+}
+
+// keepText gives a text back that was sent without a session: its reader has signed out since the form was opened, and what they have
+// written may be nowhere else. It is sent again, as it is, once they have signed in.
+func (s *Handlers) keepText(c *endpoint.Call, k *kind, why error) error {
+	if err := s.readContentForm(c); err != nil {
+		return err
+	}
+	kept := console.KeptText(k.Kind, c.Param("ref"))
+	if _, err := s.readConsoleForm(c, kept); err != nil {
+		return err
+	}
+	s.Fail(c.Context(), c.Route().Path, why)
+	content := ofTextarea(kept.Values["content"])
+	kept.Values["content"] = content
+	return s.readers.Rendered(len(content), func() error { return s.console.KeptText(c.Ctx, endpoint.AsFault(why).Kind.Status(), k.Kind, kept) })
+}
+
+func (s *Handlers) showNewText(c *endpoint.Call, k *kind) error {
+	return s.showNewTextWith(c, k, fiber.StatusOK, &console.OneText{Form: console.CreateText(k.Kind, c.Who.Account.String(), rand.Text())})
+}
+
+func (s *Handlers) showNewTextWith(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
+	shown.Kind = k.Kind
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	if shown.Meter, err = s.meterOf(c, k.Create, 1); err != nil {
+		return err
+	}
+	return s.console.OneText(c.Ctx, status, shown)
+}
+
+// createTextFromPage makes a text, as createText does.
+func (s *Handlers) createTextFromPage(c *endpoint.Call, k *kind) error {
+	if err := s.readContentForm(c); err != nil {
+		return err
+	}
+	form := console.CreateText(k.Kind, c.Who.Account.String(), "")
+	return s.submit(c, form, submission{
+		unlimited: true,
+		body:      func(f *console.Form) any { return textOfForm(f, false) },
+		do: func() error {
+			if err := s.charge(c, form.Values[console.KeyField]); err != nil {
+				return err
+			}
+			n := s.developer.NewCreation(c, k.text)
+			if err := n.Draft.Parse(&n.Rules, c.Fields); err != nil {
+				return err
+			}
+			n.Received(c.Hash)
+			done, err := s.developer.Create(n)
+			if err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(k.Of(done.Outcome.Item), "created"))
+		},
+		show: func(status int) error {
+			return s.showNewTextWith(c, k, status, &console.OneText{Form: form})
+		},
+	})
+}
+
+// textOfForm is a text as the API takes it.
+func textOfForm(f *console.Form, update bool) map[string]any {
+	out := map[string]any{"title": f.Values["title"], "burnAfterRead": f.Values["burnAfterRead"] != ""}
+	for _, name := range []string{"language", "visibility"} {
+		if value := f.Values[name]; value != "" {
+			out[name] = value
+		}
+	}
+	if expiry := f.Values["expiresIn"]; expiry != "" && expiry != console.KeepExpiry {
+		out["expiresIn"] = expiry
+	}
+	tags := []string{}
+	for tag := range strings.SplitSeq(f.Values["tags"], ",") {
+		if tag = strings.TrimSpace(tag); tag != "" {
+			tags = append(tags, tag)
+		}
+	}
+	out["tags"] = tags
+	switch password := f.Values["password"]; {
+	case password != "":
+		out["password"] = password
+	case f.Values[console.RemovePasswordField] != "":
+		out["password"] = nil
+	}
+	content, sent := f.Values["content"]
+	f.Values["content"] = ofTextarea(content)
+	// A text whose line ends a browser writes in another way stays as it is unless its reader has changed it.
+	if sent && (!update || textSum(content) != f.Values[console.SumField]) {
+		out["content"] = f.Values["content"]
+	}
+	return out
+}
+
+// ofTextarea is a text with the line ends that it had before a browser sent it.
+func ofTextarea(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+}
+
+// textSum is the same for all texts that a textarea takes for one.
+func textSum(text string) string {
+	sum := sha256.Sum256([]byte(ofTextarea(text)))
+	return hex.EncodeToString(sum[:16])
+}
+
+// showOwnText shows a text with the form to change it, to its owner.
+func (s *Handlers) showOwnText(c *endpoint.Call, k *kind) error {
+	return s.showOwnTextWith(c, k, nil)
+}
+
+// openOwnText is showOwnText for a text with a password.
+func (s *Handlers) openOwnText(c *endpoint.Call, k *kind) error {
+	password, err := readers.ParseReveal(c.Form)
+	if err != nil {
+		return err
+	}
+	return s.showOwnTextWith(c, k, &password)
+}
+
+func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *kind, password *string) error {
+	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
+	if err != nil {
+		return err
+	}
+	shown := &console.OneText{Document: doc, Form: console.UpdateText(k.Kind, c.Who.Account.String(), rand.Text(), doc), Done: doneQuery(c)}
+	status := fiber.StatusOK
+	if shown.Locked = len(doc.PasswordHash) > 0; shown.Locked && password != nil {
+		switch err := s.readers.AdmitPassword(c, doc, *password); {
+		case fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c.Ctx):
+			shown.Wrong, status = true, fiber.StatusForbidden
+		case err != nil:
+			return err
+		default:
+			shown.Locked = false
+		}
+	}
+	if shown.Locked {
+		return s.showChange(c, k, status, shown)
+	}
+	if err := s.http.Reserve(c.Ctx, int64(2*doc.GetContent().GetSizeBytes())); err != nil {
+		return err
+	}
+	content, err := s.readers.WholeContent(doc.GetContent())
+	if err != nil {
+		return err
+	}
+	if shown.Uneditable = strings.ContainsRune(content, 0); !shown.Uneditable {
+		shown.Form.Values["content"], shown.Form.Values[console.SumField] = ofTextarea(content), textSum(content)
+	}
+	return s.showChange(c, k, status, shown)
+}
+
+// showChange shows the form of a text.
+func (s *Handlers) showChange(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
+	shown.Kind = k.Kind
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	if shown.Meter, err = s.meterOf(c, k.Update, 1); err != nil {
+		return err
+	}
+	return s.readers.Rendered(len(shown.Form.Values["content"]), func() error { return s.console.OneText(c.Ctx, status, shown) })
+}
+
+// changeTextFromPage changes a text, as updateText does with If-Match: what another has written meanwhile is not lost, and neither
+// is what was written here.
+func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *kind) error {
+	if err := s.readContentForm(c); err != nil {
+		return err
+	}
+	account := c.Who.Account
+	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account), WithoutContent: true})
+	gone := fault.KindOf(err) == fault.NotFound
+	if err != nil && !gone {
+		return err
+	}
+	if gone {
+		doc = &event.Document{Id: c.Param("ref")}
+	}
+	form := console.UpdateText(k.Kind, account.String(), "", doc)
+	return s.submit(c, form, submission{
+		unlimited: true,
+		body:      func(f *console.Form) any { return textOfForm(f, true) },
+		do: func() error {
+			if gone {
+				return endpoint.NotFound()
+			}
+			return s.changeText(c, k, form)
+		},
+		show: func(status int) error { return s.showRefusedChange(c, k, status, form) },
+	})
+}
+
+func (s *Handlers) changeText(c *endpoint.Call, k *kind, form *console.Form) error {
+	version, err := strconv.ParseUint(form.Values[console.VersionField], 10, 63)
+	if err != nil || version == 0 {
+		return httperr.InvalidField(console.VersionField, "must be what the page has")
+	}
+	if err := s.charge(c, form.Values[console.KeyField]); err != nil {
+		return err
+	}
+	u := s.developer.NewUpdate(c, k.text)
+	u.Draft.IfMatch = []uint64{version}
+	if err := u.Draft.Parse(&u.Rules, c.Fields); err != nil {
+		return err
+	}
+	u.Received(c.Hash)
+	done, err := s.developer.Update(u)
+	if err != nil {
+		return err
+	}
+	return redirect(c.Ctx, console.Done(k.Of(done.Outcome.Item), "saved"))
+}
+
+// showRefusedChange shows what was written again. Where the text has changed meanwhile, it shows the difference, and takes the
+// text as the next version of that. Where it is gone, it takes it as a new one.
+func (s *Handlers) showRefusedChange(c *endpoint.Call, k *kind, status int, form *console.Form) error {
+	account := c.Who.Account
+	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
+	if fault.KindOf(err) == fault.NotFound {
+		anew := console.CreateText(k.Kind, account.String(), rand.Text())
+		for _, name := range []string{"content", "title", "language", "visibility", "tags", "burnAfterRead"} {
+			anew.Values[name] = form.Values[name]
+		}
+		deleted := status == fiber.StatusNotFound
+		if !deleted { // it is another account's
+			anew.Errors = form.Errors
+		}
+		return s.showNewTextWith(c, k, status, &console.OneText{Form: anew, Gone: deleted})
+	}
+	if err != nil {
+		return err
+	}
+	shown := &console.OneText{Document: doc, Form: form}
+	content, sent := form.Values["content"], form.Values[console.SumField] != ""
+	shown.Locked = !sent && len(doc.PasswordHash) > 0
+	shown.Uneditable = !sent && !shown.Locked
+	if status == fiber.StatusPreconditionFailed {
+		form.Errors = nil
+		form.Values[console.VersionField] = strconv.FormatUint(doc.Version, 10)
+		shown.Conflict = &console.Conflict{Newer: doc}
+		if sent {
+			form.Values[console.SumField] = "changed" // what is sent next is taken, even if it is what the page once had
+			if err := s.compareDraft(c, shown.Conflict, content); err != nil {
+				return err
+			}
+		}
+	}
+	return s.showChange(c, k, status, shown)
+}
+
+// compareDraft shows what a draft changes in the newer version. One with a password is not shown without it.
+func (s *Handlers) compareDraft(c *endpoint.Call, conflict *console.Conflict, content string) error {
+	doc := conflict.Newer
+	if len(doc.PasswordHash) > 0 {
+		return nil
+	}
+	conflict.Compared = true
+	if size := doc.GetContent().GetSizeBytes(); size > render.DiffBytes || len(content) > render.DiffBytes {
+		return nil
+	} else if err := s.http.Reserve(c.Ctx, int64(2*size)); err != nil {
+		return err
+	}
+	newer, err := s.readers.WholeContent(doc.GetContent())
+	if err != nil {
+		return err
+	}
+	return s.readers.Rendered(len(newer)+len(content), func() error {
+		conflict.Diff = s.readers.Renderer(doc).Diff(s.ctx, newer, content, doc.Language, false)
+		return nil
+	})
+}

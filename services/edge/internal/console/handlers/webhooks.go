@@ -1,0 +1,221 @@
+package handlers
+
+import (
+	"crypto/rand"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/alert"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/httpin/input"
+)
+
+func (s *Handlers) showWebhooksPage(c *endpoint.Call) error {
+	return s.showWebhooksWith(c, fiber.StatusOK, nil)
+}
+
+// showWebhooksWith shows the webhooks with a form that was refused; nil: a new one.
+func (s *Handlers) showWebhooksWith(c *endpoint.Call, status int, create *console.Form) error {
+	holder, err := s.holder(c)
+	if err != nil {
+		return err
+	}
+	list, err := s.accounts.WebhooksOf(c)
+	if err != nil {
+		return err
+	}
+	shown := &console.Webhooks{Holder: holder, Most: accounts.MaxWebhooks, Create: create, Done: doneQuery(c)}
+	for _, w := range list {
+		shown.List = append(shown.List, consoleWebhook(w))
+	}
+	if create == nil {
+		shown.Create = console.CreateWebhook(holder.Account, rand.Text())
+	}
+	return s.console.Webhooks(c.Ctx, status, shown)
+}
+
+func consoleWebhook(w accounts.Webhook) console.Webhook {
+	return console.Webhook{WebhookRules: w.Rules, URL: w.URL}
+}
+
+// createWebhookFromPage makes a webhook, as createWebhook does, and shows its secret this once.
+func (s *Handlers) createWebhookFromPage(c *endpoint.Call) error {
+	form := console.CreateWebhook(c.Who.Account.String(), "")
+	return s.submit(c, form, submission{
+		body: webhookBody,
+		do: func() error {
+			w, secret, err := s.accounts.CreatedWebhook(c)
+			if err != nil {
+				return err
+			}
+			return s.showSecret(c, &console.NewSecret{Webhook: consoleWebhook(w), Secret: secret})
+		},
+		show: func(status int) error { return s.showWebhooksWith(c, status, form) },
+	})
+}
+
+// showSecret shows a secret that was just made, whatever else can't be: nobody can show it again.
+func (s *Handlers) showSecret(c *endpoint.Call, shown *console.NewSecret) error {
+	shown.Holder, _ = s.holder(c) // without an email where it is not known
+	return s.console.NewSecret(c.Ctx, shown)
+}
+
+// webhookBody is what a webhook is told of, as the API takes it.
+func webhookBody(f *console.Form) any {
+	events := []string{}
+	for _, t := range alert.Types() {
+		if name := alert.TypeName(t); f.Values["events."+name] != "" {
+			events = append(events, name)
+		}
+	}
+	out := map[string]any{"url": strings.TrimSpace(f.Values["url"]), "events": events, "thresholds": nil, "balanceBelow": nil}
+	if amount := strings.TrimSpace(f.Values["balanceBelow"]); amount != "" {
+		out["balanceBelow"] = amount
+	}
+	var thresholds []any
+	for text := range strings.FieldsFuncSeq(f.Values["thresholds"], func(r rune) bool { return r == ',' || r == ' ' || r == '%' }) {
+		thresholds = append(thresholds, wholeNumber(text))
+	}
+	if thresholds != nil {
+		out["thresholds"] = thresholds
+	}
+	return out
+}
+
+func (s *Handlers) showWebhookPage(c *endpoint.Call) error {
+	w, err := s.accounts.WebhookOf(c)
+	if err != nil {
+		return err
+	}
+	return s.showWebhookWith(c, fiber.StatusOK, &console.OneWebhook{Webhook: consoleWebhook(w)})
+}
+
+// showWebhookWith shows a webhook with the form that was refused; those that are nil are new ones.
+func (s *Handlers) showWebhookWith(c *endpoint.Call, status int, shown *console.OneWebhook) (err error) {
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	q := &event.ListDeliveries{Limit: console.ShownDeliveries}
+	if shown.Cursor = strings.Clone(c.Query("cursor")); shown.Cursor != "" {
+		if q.Before, err = accounts.PositionField("cursor", input.Value{Kind: input.Query, Text: []byte(shown.Cursor)}); err != nil {
+			return err
+		}
+	}
+	list, next, err := s.accounts.DeliveriesOf(c, shown.Webhook.Webhook, q)
+	if err != nil {
+		return err
+	}
+	account := shown.Holder.Account
+	for _, d := range list {
+		shown.Deliveries = append(shown.Deliveries, console.Delivery{
+			Delivery: d, Replay: console.ActOnWebhook(account, rand.Text(), shown.Webhook, "deliveries/"+d.Alert.GetId()+"/replay"),
+		})
+	}
+	if shown.Change == nil {
+		shown.Change = console.ChangeWebhook(account, rand.Text(), shown.Webhook)
+	}
+	if shown.Rotate == nil {
+		shown.Rotate = console.ActOnWebhook(account, rand.Text(), shown.Webhook, console.RotateSecret)
+	}
+	if shown.Test == nil {
+		shown.Test = console.ActOnWebhook(account, rand.Text(), shown.Webhook, console.TestWebhook)
+	}
+	if shown.Delete == nil {
+		shown.Delete = console.DeleteWebhook(account, rand.Text(), shown.Webhook)
+	}
+	shown.Next, shown.Done = next, doneQuery(c)
+	return s.console.OneWebhook(c.Ctx, status, shown)
+}
+
+// changeWebhookFromPage changes a webhook, as changeWebhook does.
+func (s *Handlers) changeWebhookFromPage(c *endpoint.Call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.ChangeWebhook(account, "", w)
+		return &console.OneWebhook{Webhook: w, Change: form}, form, submission{body: webhookBody, do: func() error {
+			if _, err := s.accounts.ChangedWebhook(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(w.Path(), "webhook"))
+		}}
+	})
+}
+
+// rotateSecretFromPage makes a new secret, as rotateWebhookSecret does, and shows it this once.
+func (s *Handlers) rotateSecretFromPage(c *endpoint.Call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.ActOnWebhook(account, "", w, console.RotateSecret)
+		return &console.OneWebhook{Webhook: w, Rotate: form}, form, submission{do: func() error {
+			a, err := s.accounts.RotatedSecret(c)
+			if err != nil {
+				return err
+			}
+			return s.showSecret(c, &console.NewSecret{Webhook: w, Secret: a.Secret, UntilMs: a.PreviousUntilMs, Rotated: true})
+		}}
+	})
+}
+
+// testWebhookFromPage has a test sent, as testWebhook does.
+func (s *Handlers) testWebhookFromPage(c *endpoint.Call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.ActOnWebhook(account, "", w, console.TestWebhook)
+		return &console.OneWebhook{Webhook: w, Test: form}, form, submission{do: func() error {
+			if _, err := s.accounts.TestedWebhook(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(w.Path(), "tested"))
+		}}
+	})
+}
+
+// replayDeliveryFromPage has a delivery sent again, as replayDelivery does.
+func (s *Handlers) replayDeliveryFromPage(c *endpoint.Call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.ActOnWebhook(account, "", w, "deliveries")
+		shown := &console.OneWebhook{Webhook: w}
+		return shown, form, submission{
+			do: func() error {
+				if _, err := s.accounts.ReplayedDelivery(c); err != nil {
+					return err
+				}
+				return redirect(c.Ctx, console.Done(w.Path(), "replayed"))
+			},
+			show: func(status int) error {
+				shown.Refused = form.Whole()
+				return s.showWebhookWith(c, status, shown)
+			},
+		}
+	})
+}
+
+// deleteWebhookFromPage deletes a webhook whose id its reader has typed, as deleteWebhook does.
+func (s *Handlers) deleteWebhookFromPage(c *endpoint.Call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.DeleteWebhook(account, "", w)
+		return &console.OneWebhook{Webhook: w, Delete: form}, form, submission{do: func() error {
+			if err := confirmed(form, w.ID()); err != nil {
+				return err
+			}
+			if _, err := s.accounts.DeletedWebhook(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(console.WebhooksPath, "unhooked"))
+		}}
+	})
+}
+
+// onWebhook takes a form of the page of a webhook. Where it is refused, the page is shown with it.
+func (s *Handlers) onWebhook(c *endpoint.Call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
+	w, err := s.accounts.WebhookOf(c)
+	if err != nil {
+		return err
+	}
+	shown, form, sub := act(c.Who.Account.String(), consoleWebhook(w))
+	if sub.show == nil {
+		sub.show = func(status int) error { return s.showWebhookWith(c, status, shown) }
+	}
+	return s.submit(c, form, sub)
+}

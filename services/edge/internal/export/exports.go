@@ -1,0 +1,47 @@
+// Package export is the endpoints of exports, and makes them: an archive of everything that an account owns.
+package export
+
+import (
+	"context"
+	"log/slog"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/blob"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
+)
+
+// Deps are the parts that exports are made with.
+type Deps struct {
+	Bus       *bus.Bus
+	Blobs     blob.Store // that has the archives
+	Contents  *contents.Store
+	Secret    *apikey.Secret
+	Logger    *slog.Logger
+	Accounts  *accounts.Accounts
+	Developer *developer.API // as which documents are written
+}
+
+// Exports answers the calls about exports.
+type Exports struct {
+	*endpoint.Base
+	bus       *bus.Bus
+	blobs     blob.Store
+	contents  *contents.Store
+	secret    *apikey.Secret
+	log       *slog.Logger
+	accounts  *accounts.Accounts
+	developer *developer.API
+	ctx       context.Context // of calls to other parts
+}
+
+// New prepares the endpoints of exports. MakeExports makes the archives.
+func New(base *endpoint.Base, deps Deps) *Exports {
+	return &Exports{
+		Base: base, bus: deps.Bus, blobs: deps.Blobs, contents: deps.Contents, secret: deps.Secret, log: deps.Logger,
+		accounts: deps.Accounts, developer: deps.Developer, ctx: base.HTTP().Context(),
+	}
+}

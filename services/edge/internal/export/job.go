@@ -1,0 +1,154 @@
+package export
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"quire.dev/pkg/event"
+)
+
+// Exports are made by the edges: an edge can already read everything that an account owns. The job is a record of billing's, with
+// a lease. An edge that ends loses the lease, and another one makes the archive from the beginning.
+const (
+	exportPoll  = 2 * time.Second
+	exportLease = 30 * time.Second
+	exportSave  = 5 * time.Second // between two notes of the progress, which prolong the lease
+	exportPage  = 100
+
+	exportAttempts = 5 // that billing allows
+)
+
+var errExportLost = errors.New("another edge has taken the export over, or it is not wanted any more")
+
+// exportKey is the blob of an attempt at an export. Each has its own, so that one that was given up never replaces another. The
+// rights of an edge in the bucket know the form: docs/operations.md, Stores.
+func exportKey(id string, attempt uint32) string {
+	account, name, _ := strings.Cut(id, "-")
+	return fmt.Sprintf("exports/%s/%s/%d.zip", account, name, attempt)
+}
+
+// dropExport deletes what the attempts at an export have left.
+func (s *Exports) dropExport(ctx context.Context, id string, attempts uint32) error {
+	for n := range attempts {
+		if err := s.blobs.Delete(ctx, exportKey(id, n+1)); err != nil {
+			return fmt.Errorf("delete an archive: %w", err)
+		}
+	}
+	return nil
+}
+
+// MakeExports works on exports, one at a time, until ctx ends.
+func (s *Exports) MakeExports(ctx context.Context) {
+	worker := rand.Text()
+	poll := time.NewTicker(exportPoll)
+	defer poll.Stop()
+	for {
+		if err := s.nextExport(ctx, worker); err != nil && ctx.Err() == nil {
+			s.log.Warn("an export will be tried again", "error", err)
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// nextExport works on one export, where there is one.
+func (s *Exports) nextExport(ctx context.Context, worker string) error {
+	a, err := s.bus.User(ctx, &event.UserRequest{Action: &event.UserRequest_ClaimExport{
+		ClaimExport: &event.ClaimExport{Worker: worker, LeaseMs: exportLease.Milliseconds()},
+	}})
+	if err != nil || a.Status != event.UserStatus_USER_OK || a.Export == nil {
+		return err
+	}
+	e := a.Export
+	for _, id := range e.Stale {
+		if err := s.dropExport(ctx, id, exportAttempts); err != nil {
+			return err
+		}
+	}
+	e.Stale = nil
+	if e.State != event.ExportState_EXPORT_RUNNING {
+		if err := s.dropExport(ctx, e.Id, e.Attempts); err != nil {
+			return err
+		}
+		return s.saveExport(ctx, &event.SaveExport{Export: e, LeaseMs: exportLease.Milliseconds(), Remove: true})
+	}
+	if err := s.dropExport(ctx, e.Id, e.Attempts-1); err != nil { // of edges that have ended
+		return err
+	}
+	return s.makeExport(ctx, e)
+}
+
+func (s *Exports) saveExport(ctx context.Context, save *event.SaveExport) error {
+	a, err := s.bus.User(ctx, &event.UserRequest{Action: &event.UserRequest_SaveExport{SaveExport: save}})
+	if err == nil && a.Status != event.UserStatus_USER_OK {
+		err = errExportLost
+	}
+	return err
+}
+
+// makeExport writes the archive into the blob store as it is made. Nothing of it is held in memory but one document at a time.
+func (s *Exports) makeExport(ctx context.Context, e *event.Export) error {
+	x := &exporter{s: s, account: event.AccountID(e.Account), sum: sha256.New()}
+	group, work := errgroup.WithContext(ctx)
+	reader, writer := io.Pipe()
+	written := make(chan struct{})
+	var size int64
+	group.Go(func() error {
+		err := x.write(work, writer)
+		_ = writer.CloseWithError(err) // nil: the end
+		return err
+	})
+	group.Go(func() error {
+		defer close(written)
+		info, err := s.blobs.Put(work, exportKey(e.Id, e.Attempts), io.TeeReader(reader, x.sum), -1)
+		_ = reader.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // the writer does not wait for a store that failed
+		size = info.Size
+		return err
+	})
+	group.Go(func() error {
+		tick := time.NewTicker(exportSave)
+		defer tick.Stop()
+		for {
+			select {
+			case <-written:
+				return nil
+			case <-work.Done():
+				return nil
+			case <-tick.C:
+				if err := s.saveExport(work, s.progress(e, x)); err != nil {
+					return err
+				}
+			}
+		}
+	})
+	err := group.Wait()
+	if err == nil {
+		done := s.progress(e, x)
+		done.Export.State, done.Export.SizeBytes, done.Export.Sha256 = event.ExportState_EXPORT_READY, uint64(size), x.sum.Sum(nil)
+		err = s.saveExport(ctx, done)
+	}
+	if err == nil {
+		s.log.Info("an export was made", "account", x.account.String(), "documents", e.Done, "bytes", size, "attempt", e.Attempts)
+	}
+	if errors.Is(err, errExportLost) {
+		s.log.Info("an export was given up", "cause", err)
+		return s.blobs.Delete(ctx, exportKey(e.Id, e.Attempts))
+	}
+	return err
+}
+
+func (s *Exports) progress(e *event.Export, x *exporter) *event.SaveExport {
+	e.Done, e.Total = x.done.Load(), x.total.Load()
+	return &event.SaveExport{Export: e, LeaseMs: exportLease.Milliseconds()}
+}

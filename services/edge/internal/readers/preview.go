@@ -1,0 +1,136 @@
+package readers
+
+import (
+	"bytes"
+	"cmp"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/contents"
+	"quire.dev/services/edge/internal/developer"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/render"
+)
+
+// previewTextBytes bounds the text of a file that its page shows. A larger file is a download.
+const previewTextBytes = render.HighlightBytes
+
+const (
+	typePDF = "application/pdf"
+	typeSVG = "image/svg+xml"
+)
+
+// showFile shows a file: a picture, a PDF or a text, and of all others the facts.
+func (s *Readers) showFile(c *endpoint.Call) error {
+	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
+	if err != nil {
+		return err
+	}
+	path := "/f/" + doc.Id
+	shown := &pages.File{Document: doc, Raw: s.ContentURL(path + "/raw")}
+	size := doc.GetContent().GetSizeBytes()
+	begin, err := s.beginning(doc)
+	if err != nil {
+		return err
+	}
+	switch kind := previewType(doc.ContentType, begin); {
+	case kind == typePDF:
+		shown.Frame = s.ContentURL(path + "/view")
+		shown.Embeds = []string{s.contentOrigin()}
+	case kind != "":
+		shown.Image = shown.Raw
+		if s.ContentURL("") != "" {
+			shown.Embeds = []string{s.contentOrigin()}
+		}
+	case isText(begin) && size <= previewTextBytes:
+		return s.showTextFile(c, shown)
+	case isText(begin):
+		shown.Notice = "It is too large to be shown here."
+	}
+	return s.pages.File(c.Ctx, shown)
+}
+
+// contentOrigin is where raw content comes from, for a policy.
+func (s *Readers) contentOrigin() string {
+	return cmp.Or(s.ContentURL(""), "'self'")
+}
+
+func (s *Readers) beginning(doc *event.Document) ([]byte, error) {
+	begin, err := s.contents.LoadBeginning(s.ctx, doc.GetContent(), min(developer.SniffBytes, int64(doc.GetContent().GetSizeBytes())))
+	return begin, contents.DeletedSince(err)
+}
+
+// showTextFile shows the text of a file, in the language that its name says.
+func (s *Readers) showTextFile(c *endpoint.Call, shown *pages.File) error {
+	content := shown.Document.GetContent()
+	size := int64(content.GetSizeBytes())
+	if err := s.http.Reserve(c.Ctx, size); err != nil {
+		return err
+	}
+	text, err := s.contents.LoadBeginning(s.ctx, content, size)
+	if err != nil {
+		return contents.DeletedSince(err)
+	}
+	return s.Rendered(len(text), func() error {
+		if len(text) > 0 && isText(text) && utf8.Valid(text) {
+			shown.Lines = s.Renderer(shown.Document).Text(s.ctx, string(text), shown.Document.Title)
+		}
+		return s.pages.File(c.Ctx, shown)
+	})
+}
+
+// previewType is the type of a file that a page may show as a picture or in a frame; "" for all others. A type is believed
+// where its name and its bytes say the same.
+func previewType(named string, begin []byte) string {
+	named, _, _ = strings.Cut(strings.ToLower(named), ";")
+	named = strings.TrimSpace(named)
+	switch named {
+	case "image/png", "image/jpeg", "image/gif", "image/webp", typePDF:
+		if http.DetectContentType(begin) == named {
+			return named
+		}
+	case "image/avif":
+		if len(begin) >= 12 && string(begin[4:8]) == "ftyp" && (string(begin[8:12]) == "avif" || string(begin[8:12]) == "avis") {
+			return named
+		}
+	case typeSVG:
+		if isText(begin) && bytes.Contains(bytes.ToLower(begin), []byte("<svg")) {
+			return named
+		}
+	}
+	return ""
+}
+
+// isText tells whether the beginning of a file is a text in UTF-8.
+func isText(begin []byte) bool {
+	return len(begin) > 0 && !bytes.ContainsRune(begin, 0) && utf8.Valid(begin[:contents.WholeRunes(begin)])
+}
+
+// viewFile answers with a PDF for the frame on its page. Any other file is a download only.
+func (s *Readers) viewFile(c *endpoint.Call) error {
+	conditions, err := headers.ReadConditions(c.Ctx)
+	if err != nil {
+		return err
+	}
+	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
+	if err != nil {
+		return err
+	}
+	begin, err := s.beginning(doc)
+	if err != nil {
+		return err
+	}
+	if previewType(doc.ContentType, begin) != typePDF {
+		return endpoint.NotFound()
+	}
+	pages.SetRobots(c.Ctx, doc)
+	if err := s.developer.SendFile(c, doc, conditions); err != nil {
+		return err
+	}
+	pages.ProtectFrame(c.Ctx, doc, s.PublicURL())
+	return nil
+}
