@@ -203,7 +203,7 @@ func (n *notifier) usedMore(a *account, key plan.QuotaKey, limit int64) {
 	}
 	m := monthNumber(a.month)
 	n.grown(a, limited{kind: event.AlertType_ALERT_QUOTA, key: key, from: m.start}, growth{
-		before: uint64(a.current.used[key]) - 1, after: uint64(a.current.used[key]), limit: uint64(limit), until: m.end,
+		before: a.current.used[key] - 1, after: a.current.used[key], limit: uint64(limit), until: m.end,
 	})
 }
 
