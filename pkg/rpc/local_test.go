@@ -139,7 +139,7 @@ func TestAMessageIsACopy(t *testing.T) {
 	})
 }
 
-// TestASlowListenerBlocksNobody: its messages are lost, as core NATS drops those of a slow subscription.
+// TestASlowListenerBlocksNobody: its messages are lost, as in core NATS.
 func TestASlowListenerBlocksNobody(t *testing.T) {
 	s := &oneProcess{Server: journaltest.Start(t)}
 	nc := s.Conn(t, nats.InProcessServer(s))

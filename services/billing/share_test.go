@@ -24,7 +24,7 @@ import (
 	"quire.dev/services/billing"
 )
 
-// sharing is a service that folds its share, as a process of its own does.
+// sharing is a service that folds its share, like a separate process.
 type sharing struct {
 	s        *stack
 	instance string
@@ -208,7 +208,7 @@ func (s *stack) mustHaveCharged(ids []uint64, charges int) {
 	}
 }
 
-// leaveUnderLoad ends an instance in the orderly way while requests go on. None of them may fail.
+// leaveUnderLoad stops an instance orderly under load. No request may fail.
 func (s *stack) leaveUnderLoad(h *sharing, ids []uint64) (charges int) {
 	s.t.Helper()
 	h.leave()
@@ -372,7 +372,7 @@ func TestEveryReplicaCanBeAskedForAnAudit(t *testing.T) {
 	}
 }
 
-// TestNothingIsShownOfAPartitionThatMovedAway: its last values would stand in the metrics for ever.
+// TestNothingIsShownOfAPartitionThatMovedAway: otherwise its last values would stay in the metrics.
 func TestNothingIsShownOfAPartitionThatMovedAway(t *testing.T) {
 	s := newStack(t)
 	assigned := make(chan []int, 1)

@@ -61,7 +61,7 @@ func (l *lockedBuffer) String() string {
 
 var listensOn = regexp.MustCompile(`listens on (http://\S+)`)
 
-// environment is that of the test, with these settings of quire and no others.
+// environment is the test's environment with only these settings of quire.
 func environment(settings ...string) []string {
 	var out []string
 	for _, v := range os.Environ() {
@@ -122,8 +122,8 @@ func (c *child) end(t testing.TB, signal syscall.Signal) error {
 	}
 }
 
-// TestCrashKeepsWhatWasAcknowledged kills quire at random instants under load and starts it again on the same folder.
-// Everything that was answered is there, nothing is counted that no client asked for, and the audit matches.
+// TestCrashKeepsWhatWasAcknowledged kills quire at random instants under load and restarts it on the same folder. Everything
+// acknowledged exists, nothing is counted that no client asked for, and the audit matches.
 func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	t.Parallel()
 	seed := *crashSeed

@@ -73,7 +73,7 @@ func TestADamagedBlobIsNeverAnsweredWhole(t *testing.T) {
 	}
 }
 
-// TestNoPageShowsAPartOfADamagedBlob: of a long text a page shows the beginning, which has no hash of its own.
+// TestNoPageShowsAPartOfADamagedBlob: a page shows the beginning of a long text, which has no separate hash.
 func TestNoPageShowsAPartOfADamagedBlob(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")

@@ -94,7 +94,7 @@ func TestAnExportThatAKillCutOffIsMadeByTheNextEdge(t *testing.T) {
 	h.call(t, http.MethodPut, c.base+"/api/admin/accounts/"+made.Account.ID+"/tier", strings.NewReader(`{"tier":"admin"}`))
 	files := map[string][]byte{}
 	for n := range 3 {
-		content := make([]byte, 20<<20) // random: the archive of zeros would be made too fast
+		content := make([]byte, 20<<20) // random: an archive of zeros would finish too fast
 		if _, err := rand.Read(content); err != nil {
 			t.Fatal(err)
 		}

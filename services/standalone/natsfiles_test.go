@@ -21,8 +21,8 @@ import (
 	"quire.dev/services/standalone/internal/natsserver"
 )
 
-// TestTheEmbeddedServerIsOneWhoseFilesAreKnown: whoever takes another version of NATS runs the tests of natsfiles and of this package
-// with it, and then names it in natsfiles.Tried.
+// TestTheEmbeddedServerIsOneWhoseFilesAreKnown: to upgrade NATS, run the tests of natsfiles and of this package with the new
+// version, and then add it to natsfiles.Tried.
 func TestTheEmbeddedServerIsOneWhoseFilesAreKnown(t *testing.T) {
 	if !natsfiles.Tried(natsserver.Version) {
 		t.Errorf("natsfiles was not tried with nats-server %s", natsserver.Version)
@@ -57,7 +57,7 @@ func runAs(t *testing.T, folder, version string, do func(*Quire)) (string, error
 	return log.String(), err
 }
 
-// followers counts the consumers of all journals of an account, which are those of followers.
+// followers counts the consumers of all journals of an account, one per follower.
 func followers(t *testing.T, q *Quire) (n int) {
 	t.Helper()
 	nc, err := (&process{Quire: q, host: host.New(q.cfg, q.deps.Logger)}).connect("test")

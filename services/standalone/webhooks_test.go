@@ -38,7 +38,7 @@ type watched struct {
 	hook    string
 }
 
-// watch makes an account of the tier Free with a webhook that is told of its quotas.
+// watch creates an account of the tier Free with a webhook subscribed to its quotas.
 func watch(t *testing.T, base, email, url string, percents []int) *watched {
 	t.Helper()
 	w := &watched{}
@@ -146,7 +146,7 @@ func (r *receiver) events() int {
 	return len(r.posts)
 }
 
-// ids are those of the events that have come.
+// ids are the ids of the received events.
 func (r *receiver) ids() iter.Seq[string] {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -203,7 +203,7 @@ func TestTheBarOfAnUploadAndDownloadFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// slowProxy stands before the server. It reads a part of an upload or download, tells so, and goes on when release is called.
+// slowProxy is a proxy that reads a part of an upload or download, reports that, and continues once release is called.
 func slowProxy(t *testing.T) (address string, halted <-chan struct{}, release func()) {
 	t.Helper()
 	target, err := url.Parse(shared.quire.URL())

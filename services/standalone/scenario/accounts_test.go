@@ -218,8 +218,8 @@ func TestNoRequestIsAdmittedAfterARevocation(t *testing.T) {
 	}
 }
 
-// useBeyond has clients use a key while end makes it useless, and for 20 calls more, which must be refused. It returns how many
-// requests were admitted that began after end. A client whose call fails goes on if expected says so.
+// useBeyond lets clients use a key while end invalidates it, and for 20 more calls, which must be refused. It returns how many
+// requests that began after end were admitted. A client whose call fails continues if expected allows it.
 func (i *instance) useBeyond(t *testing.T, key, code string, status int, end func(), expected func(error) bool) (late int64) {
 	t.Helper()
 	var ended atomic.Bool

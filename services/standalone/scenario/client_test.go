@@ -157,7 +157,7 @@ func (a answer) failsLike(t testing.TB, other answer) bool {
 	return a.status == other.status && reflect.DeepEqual(one, two)
 }
 
-// hasHeader holds a header to a value; "" stands for no such header.
+// hasHeader asserts the value of a header; "" means no such header.
 func (a answer) hasHeader(t testing.TB, name, want string) {
 	t.Helper()
 	if got := a.header.Get(name); got != want {
@@ -228,7 +228,7 @@ func text(t testing.TB, o object, path ...string) string {
 	return s
 }
 
-// account is an account that a test has made.
+// account is an account created by a test.
 type account struct {
 	i              *instance
 	id, email, key string

@@ -93,7 +93,7 @@ func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 
-	// A search that can't be made is told beside its field, and the table has what was searched for.
+	// An invalid search is reported beside its field, and the table shows the last valid one.
 	for search, says := range map[string][]string{
 		"type=charg&q=kept":             {"search-type-error", "Did you mean", "charge", `value="kept"`},
 		"from=soon":                     {"search-from-error", "The first day must be a day like 2026-11-21", `value="soon"`},
@@ -245,7 +245,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 		t.Error("it is not deleted")
 	}
 	v.submit(t, stale, path+"/test").shows(t, http.StatusNotFound)
-	v.submit(t, page, pages, filled...).shows(t, http.StatusNotFound, "is deleted") // the form that has made it, sent again
+	v.submit(t, page, pages, filled...).shows(t, http.StatusNotFound, "is deleted") // the form that created it, sent again
 	if len(api()) != 0 {
 		t.Error("a deleted webhook is back")
 	}

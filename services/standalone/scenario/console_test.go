@@ -220,7 +220,7 @@ func TestAFormOfTheConsoleThatIsRefusedSaysWhereAndWhy(t *testing.T) {
 	for range 2 {
 		v.submit(t, form, "/console/sign-up", "email", email, "password", correct).shows(t, http.StatusOK, "Welcome")
 	}
-	// Who was on the way somewhere goes on. The first key is then made in the console.
+	// A visitor who was on the way to a page gets there. The first key is then created in the console.
 	v = i.visitor()
 	v.submit(t, v.open(t, "/console/sign-up?next=/docs"), "/console/sign-up", "email", newEmail(), "password", correct).leads(t, "/docs")
 	page := v.open(t, "/console").shows(t, http.StatusOK, "You have no key yet")

@@ -68,7 +68,7 @@ func TestAnAdminHasASessionOfItsOwn(t *testing.T) {
 	v.open(t, "/console/admin").leads(t, "/console/admin/sign-in?next=%2Fconsole%2Fadmin")
 }
 
-// TestAnAdminActsOnAnAccountInTheConsole, each time the API shows it, and it stands in the log.
+// TestAnAdminActsOnAnAccountInTheConsole: each action shows in the API, and in the log.
 func TestAnAdminActsOnAnAccountInTheConsole(t *testing.T) {
 	i := common(t)
 	v, a := i.signInAdmin(t), i.account(t, "free")
@@ -227,8 +227,8 @@ func (a account) uploadSlowly(t *testing.T) (finish func()) {
 	}
 }
 
-// TestTheHealthOfThePartitionsIsShown: the instances of each, with what they have yet to fold. A request under way is a hold of
-// one partition of billing, as long as it lasts.
+// TestTheHealthOfThePartitionsIsShown: the instances of each, with their lag. A request in progress is a hold of one partition
+// of billing.
 func TestTheHealthOfThePartitionsIsShown(t *testing.T) {
 	t.Parallel()
 	i := start(t, behindProxy(), with("QUIRE_PARTITIONS", "3"))
@@ -274,7 +274,7 @@ func TestTheHealthOfThePartitionsIsShown(t *testing.T) {
 	i.visitor().open(t, "/console/admin/health").leads(t, "/console/admin/sign-in?next=%2Fconsole%2Fadmin%2Fhealth")
 }
 
-// TestAnAdminFoldsARequestAgain, of any account. It stands in the log, and a request without a key has nothing to compare.
+// TestAnAdminFoldsARequestAgain, of any account. The log shows it, and a request without a key has nothing to compare.
 func TestAnAdminFoldsARequestAgain(t *testing.T) {
 	i := common(t)
 	v, a := i.signInAdmin(t), i.account(t, "free")

@@ -264,7 +264,7 @@ func (f *fixture) hook(t *testing.T) string {
 	return text(t, made.ok(t, http.StatusCreated), "webhook", "id")
 }
 
-// delivery has a webhook told of a test, and gives the delivery's id.
+// delivery sends a test to a webhook, and returns the delivery's id.
 func (f *fixture) delivery(t *testing.T, hook string) string {
 	t.Helper()
 	return text(t, f.person.do(t, "POST", "/api/users/user/webhooks/"+hook+"/test", nil).ok(t, http.StatusAccepted), "delivery")

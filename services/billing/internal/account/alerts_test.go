@@ -105,7 +105,7 @@ func TestEachThresholdOfAQuotaIsToldOnceAMonth(t *testing.T) {
 	}
 	h.want(h.admission(alice, plan.PastesDelete), exhausted)
 
-	// The next month begins anew, and so does another limit.
+	// The next month starts over, and so does another limit.
 	h.wait(31 * 24 * time.Hour)
 	month = at("2026-11-01T00:00:00Z")
 	h.use(alice, plan.PastesDelete, 5)
@@ -217,7 +217,7 @@ func TestEachShareOfACapIsToldOnceAPeriod(t *testing.T) {
 	wants(want...)
 	h.want(h.admission(alice, plan.FilesUpload), capReached)
 
-	// Another period of a cap is another limit, of which it is remembered what was told.
+	// Another period of a cap is another limit, with its own notifications.
 	h.command(setCap(alice, event.CapPeriod_CAP_MONTH, 50_000))
 	h.voided(pay())
 	want = append(want, fmt.Sprintf("%x cap of account from %d: 50%%, 25000 of 50000 to [7]", alice, at("2026-10-01T00:00:00Z")))
@@ -230,7 +230,7 @@ func TestEachShareOfACapIsToldOnceAPeriod(t *testing.T) {
 	pay()
 	wants(want...)
 
-	// The next day begins anew.
+	// The next day starts over.
 	h.command(setCap(alice, event.CapPeriod_CAP_DAY, 20_000))
 	h.wait(24 * time.Hour)
 	day += dayMillis
@@ -346,19 +346,19 @@ func TestWebhooksAreWarnedOfAnExpirySevenDaysAndOneDayBefore(t *testing.T) {
 	wants()
 	h.wait(time.Millisecond).tick()
 	wants(times(1, 10*day, 7), times(8, 10*day, 7))
-	// A webhook that is made now is not told of what is over, and is of what comes.
+	// A new webhook is notified of later events, not of past ones.
 	h.webhook(webhookOf(alice, 8, toldKey, 0))
 	h.command(unhook(alice, 7))
 	h.wait(3 * day).tick()
 	wants(strings.Replace(times(2, 7*day, 1), "[7]", "[8]", 1))
 
-	// Who asks for no warnings for a while is not told later of what was due then.
+	// After a pause in its subscription a webhook is not warned of what was due meanwhile.
 	h.webhook(webhookOf(alice, 8, toldQuota, 0))
 	h.wait(3*day + time.Hour).tick()
 	h.webhook(webhookOf(alice, 8, toldKey, 0))
 	h.wait(time.Hour).tick()
 	wants()
-	// No message came for a while: both are told, once.
+	// No message came for a while: both warnings come, once.
 	h.wait(20 * day).tick()
 	wants(strings.Replace(times(7, 30*day, 7), "[7]", "[8]", 1), strings.Replace(times(7, 30*day, 1), "[7]", "[8]", 1))
 	h.wait(30 * day).tick()
@@ -445,11 +445,11 @@ func TestAChangeOfAWebhookIsAMerge(t *testing.T) {
 	}
 }
 
-// modelHooks are the webhooks of an account in the model, which keeps all that it ever told of.
+// modelHooks are the webhooks of an account in the model, which keeps all notifications.
 type modelHooks struct {
 	hooks map[uint64]*event.WebhookRules
 	made  []uint64
-	told  map[string][]uint32 // by what has the limit, its period and the limit
+	told  map[string][]uint32 // by owner of the limit, its period and the limit
 	low   map[uint64]bool
 }
 

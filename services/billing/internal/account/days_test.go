@@ -148,7 +148,7 @@ func TestACorrectionCountsOnTheDayOfItsRequest(t *testing.T) {
 	}
 }
 
-// TestAClockThatWasAheadLeavesDaysInTheirMonth: requests go on counting in a month that had begun, on its first day.
+// TestAClockThatWasAheadLeavesDaysInTheirMonth: requests still count in a month that had begun, on its first day.
 func TestAClockThatWasAheadLeavesDaysInTheirMonth(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)
@@ -169,7 +169,7 @@ func TestAClockThatWasAheadLeavesDaysInTheirMonth(t *testing.T) {
 	}
 }
 
-// TestClosedMonthsKeepTheirDays: storage by day is part of the record, and what becomes known later is made up for.
+// TestClosedMonthsKeepTheirDays: storage by day is part of the record, and later corrections go into the current month.
 func TestClosedMonthsKeepTheirDays(t *testing.T) {
 	h := historyOf(t)
 	h.wait(time.Millisecond)

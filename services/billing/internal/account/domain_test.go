@@ -153,7 +153,7 @@ func TestADomainSettlesItsOwnWritesOnly(t *testing.T) {
 			if after != before || h.fold.OpenHolds() != open || len(h.fold.principals.accounts[alice].failures) > 0 || len(h.ledger) > 0 {
 				t.Errorf("it had an effect: %d holds of %d are open\n%s\n%s", h.fold.OpenHolds(), open, after, before)
 			}
-			// The true service goes on as if nothing had happened.
+			// The true service continues as if nothing had happened.
 			if reasons := h.sends(SettledLite, &event.UsageBatch{Source: event.Lite.Stream(maxStreams - 1), Settlements: []*event.Settlement{served(own)}}); reasons != nil {
 				t.Errorf("its own write: %q", reasons)
 			}

@@ -187,7 +187,7 @@ func goldenHeld(h *history) {
 	}
 	h.usage(free, nil)
 	h.voided(free[0])
-	h.domain(1, &event.Settlement{Account: bob, StorageDelta: 1, StoredMs: h.now}) // the stream was made anew
+	h.domain(1, &event.Settlement{Account: bob, StorageDelta: 1, StoredMs: h.now}) // the stream was recreated
 	h.wait(-time.Hour).tick()                                                      // the journal's clock came back
 	again := h.admission(bob, plan.LiteCreate)
 	again.KeyVersion, again.KeyFingerprint = 2, 2

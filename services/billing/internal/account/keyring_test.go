@@ -149,7 +149,7 @@ func TestAnAccountHasTwentyKeys(t *testing.T) {
 	h.does(replaceKey(alice, last[len(last)-1].Number, 600, 0))
 }
 
-// TestTheDefaultKeyHasItsPlace: it may be made, or made again, at any time, and an account never has more than twenty.
+// TestTheDefaultKeyHasItsPlace: it may be created or regenerated at any time, and an account never has more than twenty keys.
 func TestTheDefaultKeyHasItsPlace(t *testing.T) {
 	h := historyOf(t)
 	h.does(&event.Command{Account: alice, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Max)}}})

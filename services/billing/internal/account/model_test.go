@@ -10,8 +10,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// model is a second implementation of the billing rules, simple and slow: it keeps every request for ever and counts
-// by looking at all of them.
+// model is a second implementation of the billing rules, simple and slow: it keeps all requests and counts by looking at all of
+// them.
 type model struct {
 	now      int64
 	book     *plan.Book
@@ -31,7 +31,7 @@ type modelAccount struct {
 	tier    plan.Tier
 	version uint32
 	created int64
-	renewed int64 // when the default key was made
+	renewed int64 // creation of the default key
 	changes int   // of the tier
 	changed int64 // time of the last change of tier, prices or rules
 	stored  []modelStorage
@@ -58,7 +58,7 @@ type modelAccount struct {
 type modelStorage struct {
 	delta   int64
 	from    int64 // when it was
-	learned int64 // when billing was told
+	learned int64 // when billing learned it
 }
 
 type modelGrant struct {

@@ -69,7 +69,7 @@ func TestFailedCallsBesideAGoodOneCostItNothing(t *testing.T) {
 				h.failed(a)
 			}
 			h.served(good)
-			// The client was told the price, so the ledger has it and its return.
+			// The client has seen the price, so the ledger shows it and its refund.
 			entries := h.ledger[len(h.ledger)-2:]
 			if entries[0].AmountMicros+entries[1].AmountMicros != 0 || entries[1].Type != event.LedgerType_LEDGER_CHARGE ||
 				string(entries[0].RequestId) != string(good.RequestId) || string(entries[1].RequestId) != string(good.RequestId) {
@@ -247,7 +247,7 @@ func TestExplainAgreesWithTheLedgerAboutLateCharges(t *testing.T) {
 	}
 }
 
-// TestAClosedStatementDoesNotChange: what is known late of a closed month is made up for in the current one.
+// TestAClosedStatementDoesNotChange: late corrections of a closed month go into the current one.
 func TestAClosedStatementDoesNotChange(t *testing.T) {
 	h := historyOf(t)
 	h.now = at("2026-11-01T00:00:00Z")

@@ -105,7 +105,7 @@ func TestCreditsGoInTheOrderOfExpiry(t *testing.T) {
 	}
 }
 
-// TestAKeyAndItsSuccessorShareALineage: limits and counters go on, whichever of them is used.
+// TestAKeyAndItsSuccessorShareALineage: limits and counters continue, whichever of them is used.
 func TestAKeyAndItsSuccessorShareALineage(t *testing.T) {
 	b := newBase(at("2026-10-15T12:00:00Z"))
 	a := accountAt(b, plan.Pro)

@@ -28,7 +28,7 @@ func TestAGrantThatExpiredStaysSoInASnapshot(t *testing.T) {
 			if h.balance(alice) != 0 {
 				t.Fatalf("the rest of the grant is there: %d", h.balance(alice))
 			}
-			stateHash(t, h.fold) // encodes the account: the clock's return has to encode it anew
+			stateHash(t, h.fold) // encodes the account: the clock's return must encode it again
 			h.wait(-80 * time.Second).tick()
 			snapshot := restored(t, h.fold)
 			taken := len(h.messages)

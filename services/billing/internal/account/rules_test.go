@@ -272,7 +272,7 @@ func TestIdempotencyInFlightAndServed(t *testing.T) {
 	}
 }
 
-// A metered read under a key is charged once, and served again MaxRepeats times. The next is a new read, with repeats of its own.
+// A metered read under a key is charged once, and repeated MaxRepeats times for free. The next is a new read, with new repeats.
 func TestAReadUnderAKeyIsChargedOnce(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)

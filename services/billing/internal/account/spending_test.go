@@ -148,7 +148,7 @@ func TestAKeysCapIsKeptWhileTheClockIsBackFromAnotherDay(t *testing.T) {
 	}
 }
 
-// TestWhatIsToldOfAKeyIsForgottenWithIt: making and revoking keys for ever takes no more memory.
+// TestWhatIsToldOfAKeyIsForgottenWithIt: creating and revoking keys endlessly takes no more memory.
 func TestWhatIsToldOfAKeyIsForgottenWithIt(t *testing.T) {
 	h := overQuota(t)
 	h.webhook(webhookOf(alice, 7, 1<<(event.AlertType_ALERT_CAP-1), 0))

@@ -141,7 +141,8 @@ func (w *world) user(id event.AccountID) *event.User {
 	return w.ask(&event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Account: uint64(id)}}}).User
 }
 
-// TestAnErasureWaitsForTheExport: the archive of an account goes at once, whoever works on it loses it, and the user goes after it.
+// TestAnErasureWaitsForTheExport: the account's archive is deleted at once, its worker loses it, and the user is deleted after
+// it.
 func TestAnErasureWaitsForTheExport(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(5)
@@ -184,8 +185,8 @@ func TestAnErasureWaitsForTheExport(t *testing.T) {
 	}
 }
 
-// TestAnErasureGoesOnWhereItWasCutOff: a document service that does not answer, or a process that ends, leaves the user, which is
-// the note of what is to be done. The user goes last.
+// TestAnErasureGoesOnWhereItWasCutOff: after an unresponsive document service or a crash the user remains, which marks the
+// remaining work. The user is deleted last.
 func TestAnErasureGoesOnWhereItWasCutOff(t *testing.T) {
 	w := newWorld(t)
 	id, other := w.register(5), w.register(6)

@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// queue is the explanations of a test, which end when they are told to.
+// queue holds the explanations of a test, which end on command.
 type queue struct {
 	*explanations
 	now time.Time

@@ -52,7 +52,7 @@ func found(t *testing.T, p *Projection, s Search, limit int) (pages int, times [
 	}
 }
 
-// TestASearchLooksAtABoundedNumberOfEntries, and goes on with the next page.
+// TestASearchLooksAtABoundedNumberOfEntries, and continues with the next page.
 func TestASearchLooksAtABoundedNumberOfEntries(t *testing.T) {
 	p := withEntries(t, maxScan+1500, func(i int) string {
 		if i == 3 {

@@ -59,8 +59,8 @@ func TestAnAddressMovesBackAndForth(t *testing.T) {
 	}
 }
 
-// TestAChangeThatStoppedHalfWay keeps the address from others for an hour. The account itself may go on. Nobody finds a user
-// under it, and nobody is it.
+// TestAChangeThatStoppedHalfWay reserves the address for an hour. The account itself may continue. Nobody finds or becomes a
+// user under it.
 func TestAChangeThatStoppedHalfWay(t *testing.T) {
 	u := open(t)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -245,8 +245,8 @@ func TestUsersAreListedByPages(t *testing.T) {
 	}
 }
 
-// TestASourceMakesSoManyUsersADay: exactly, also by several instances at a time. Users that exist are not made again, and
-// users without a source are not counted.
+// TestASourceMakesSoManyUsersADay: exactly, even with concurrent instances. Existing users are not created again, and users
+// without a source are not counted.
 func TestASourceMakesSoManyUsersADay(t *testing.T) {
 	now := time.Date(2026, 11, 21, 23, 0, 0, 0, time.UTC)
 	store := openStore(t)

@@ -447,7 +447,7 @@ func TestOldEventsAreDeletedAndNotSent(t *testing.T) {
 	r := newReceiver(t, nil)
 	hook, _ := b.hook(r.URL)
 	id := b.tell(hook)
-	b.pass(maxAge + time.Minute) // as where the read model is made anew
+	b.pass(maxAge + time.Minute) // as with a rebuilt read model
 	stop := b.send("one")
 	b.until(hook, "it is given up", func(d *event.Delivery) bool { return d.Status == event.DeliveryStatus_DELIVERY_FAILED })
 	stop()

@@ -82,7 +82,7 @@ func TestACreationIsAnsweredAgainForADay(t *testing.T) {
 	}
 }
 
-// TestSecretsAreEncryptedAgainWithANewMaster: the master secret is replaced, and the one of before is taken away later.
+// TestSecretsAreEncryptedAgainWithANewMaster: the master secret is rotated, and the previous one retired later.
 func TestSecretsAreEncryptedAgainWithANewMaster(t *testing.T) {
 	b := newBench(t)
 	r := newReceiver(t, nil)

@@ -261,7 +261,7 @@ func TestAHealthCheckThatRanOutOfTimeIsDoneAgain(t *testing.T) {
 	}
 }
 
-// A stream that is being made has a folder before the server knows it.
+// A stream under creation has a folder before the server knows it.
 func TestAStreamThatIsBeingMadeIsNotTakenForLost(t *testing.T) {
 	folder := t.TempDir()
 	s := start(t, folder)
