@@ -36,7 +36,7 @@ const rules2 = account.NewestRules + 1
 func (s *stack) rulesNow() uint32 {
 	s.t.Helper()
 	fold := account.New()
-	_ = fold.Know(rules2) // it has come to no rules yet
+	_ = fold.Know(rules2) // no rules reached yet
 	s.replay(fold)
 	return fold.Rules()
 }

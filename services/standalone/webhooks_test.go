@@ -103,7 +103,7 @@ func (w *watched) useUp(ctx context.Context) error {
 		case err == nil && answer["code"] == "quota_exhausted":
 			return nil
 		}
-		if !wait.For(ctx, 20*time.Millisecond) { // it was killed, or starts
+		if !wait.For(ctx, 20*time.Millisecond) { // killed
 			return ctx.Err()
 		}
 	}

@@ -236,7 +236,7 @@ type account struct {
 
 var accounts atomic.Uint64
 
-// account makes an account by the admin API.
+// account creates an account through the admin API.
 func (i *instance) account(t testing.TB, tier string) account {
 	t.Helper()
 	email := fmt.Sprintf("user%d-%d@example.org", accounts.Add(1), time.Now().UnixNano())

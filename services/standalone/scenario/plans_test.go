@@ -615,8 +615,8 @@ func TestConcurrentRequestsNeverOverspend(t *testing.T) {
 	}
 }
 
-// TestFailedCallsCostNothingBesideOthers: at the last request of a quota, calls that will fail run beside good ones. The good
-// one that fits is neither refused for the month nor paid, and no other is free.
+// TestFailedCallsCostNothingBesideOthers: at the last request of a quota, failing calls run beside successful ones. The successful
+// one that fits is neither refused for the month nor charged, and no other is free.
 func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "free")

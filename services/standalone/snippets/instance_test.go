@@ -180,7 +180,7 @@ func (i *instance) do(t *testing.T, method, path string, body any, header ...str
 	return a
 }
 
-// account makes an account by the operator and gives its id and API key.
+// account creates an account as the operator and returns its id and API key.
 func (i *instance) account(t *testing.T, email, tier string) (id, key string) {
 	t.Helper()
 	a := i.do(t, "POST", "/api/admin/accounts", map[string]string{"email": email, "tier": tier}, "Authorization", "Bearer "+adminToken)
