@@ -138,8 +138,7 @@ func (s sent) wait(e *edge) {
 	}
 }
 
-// TestSharedPartitionsAreTakenOver holds that each request is decided once and answered while instances join, die and
-// leave.
+// TestSharedPartitionsAreTakenOver: each request is decided once and answered while instances join, die and leave.
 func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	w := newWorldOf(t, fold.Pastes(), 4)
 	// These instances are named so that any two of them have two of the four partitions each.

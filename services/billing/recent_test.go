@@ -9,7 +9,7 @@ import (
 	"quire.dev/services/billing"
 )
 
-// recent asks for all pages of an account's last requests.
+// recent reads all pages of an account's recent requests.
 func (s *stack) recent(id uint64, q *event.RecentQuery) (all []*event.RecentRequest) {
 	s.t.Helper()
 	for {
@@ -60,7 +60,7 @@ func TestRecentRequestsOutliveAKill(t *testing.T) {
 			}
 		}
 	}
-	s.usage(nil, []*event.Settlement{{RequestId: open.RequestId, Result: event.Result_VOID, Account: alice, QuotaKey: open.QuotaKey}}) // whose record came from an image
+	s.usage(nil, []*event.Settlement{{RequestId: open.RequestId, Result: event.Result_VOID, Account: alice, QuotaKey: open.QuotaKey}}) // its record came from an image
 	all := s.recent(alice, &event.RecentQuery{})
 	if last := all[len(all)-1]; last.Status != "void" || last.Charge != event.ChargeSource_CHARGE_NONE {
 		t.Errorf("%v", last)

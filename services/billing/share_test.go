@@ -138,7 +138,7 @@ func (s *stack) waitShared(all ...*sharing) {
 	})
 }
 
-// accounts makes one account in each partition. Its next uploads cost credits.
+// accounts creates one account in each partition. Its next uploads cost credits.
 func (s *stack) accounts() []uint64 {
 	s.t.Helper()
 	ids := make([]uint64, s.count)
@@ -191,7 +191,7 @@ func (s *stack) finish(begun map[uint64]*event.Admission) {
 	}
 }
 
-// mustHaveCharged holds that each account has paid for so many uploads, each once.
+// mustHaveCharged asserts that each account has paid for this many uploads, each once.
 func (s *stack) mustHaveCharged(ids []uint64, charges int) {
 	s.t.Helper()
 	for p, id := range ids {
@@ -229,7 +229,7 @@ func (s *stack) leaveUnderLoad(h *sharing, ids []uint64) (charges int) {
 	}
 }
 
-// TestSharedPartitionsAreTakenOver holds that no charge is lost or doubled while instances join, die and leave.
+// TestSharedPartitionsAreTakenOver: no charge is lost or doubled while instances join, die and leave.
 func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	s := newStack(t)
 	s.count = 4

@@ -32,7 +32,7 @@ func TestTheEmbeddedServerIsOneWhoseFilesAreKnown(t *testing.T) {
 	}
 }
 
-// runAs runs a quire whose server is taken for that version. do is called with it once it serves. It returns how Run ended, and the log.
+// runAs runs a quire with an overridden server version, and calls do once it serves. It returns how Run ended, and the log.
 func runAs(t *testing.T, folder, version string, do func(*Quire)) (string, error) {
 	t.Helper()
 	var log lockedBuffer
@@ -75,8 +75,8 @@ func followers(t *testing.T, q *Quire) (n int) {
 	return n
 }
 
-// TestTheFilesOfAnUnknownVersionAreLeftToTheServer: it says so once, followers have consumers, and the server repairs its files as it
-// does by itself. The check would refuse them.
+// TestTheFilesOfAnUnknownVersionAreLeftToTheServer: it says so once, followers have consumers, and the server repairs its files
+// by itself. The check would refuse them.
 func TestTheFilesOfAnUnknownVersionAreLeftToTheServer(t *testing.T) {
 	t.Parallel()
 	const unknown, says = "2.99.0", "unknown file format of this NATS version"

@@ -75,7 +75,7 @@ func TestAnEmailIsChanged(t *testing.T) {
 	}
 }
 
-// profile is the account as its holder sees it.
+// profile is the account as shown to its owner.
 func (p *person) profile(t testing.TB) object {
 	t.Helper()
 	return at(t, p.do(t, "GET", "/api/users/user", nil).ok(t, http.StatusOK), "account").(object)

@@ -24,7 +24,7 @@ func entriesOf(t *testing.T, page answer) (list []string) {
 	return list
 }
 
-// TestTheLedgerIsSearchedInTheConsole: grants, charges and adjustments, in pages and as a table, as the API shows them.
+// TestTheLedgerIsSearchedInTheConsole: grants, charges and adjustments, in pages and as a table, as in the API.
 func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 	i := common(t)
 	v, email, key := i.signUp(t)
@@ -69,7 +69,7 @@ func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 		"quotaKey=files.get":     nil,
 		"q=GIFT":                 all[2:],
 		"q=gift&type=adjustment": nil,
-		"type=grant&q=&quotaKey=&from=&to=&requestId=":                                                                  all[2:], // as a browser sends what nobody has filled in
+		"type=grant&q=&quotaKey=&from=&to=&requestId=":                                                                  all[2:], // as a browser sends empty fields
 		"from=" + today.AddDate(0, 0, -1).Format(time.DateOnly) + "&to=" + today.AddDate(0, 0, 1).Format(time.DateOnly): all,
 		"from=" + today.AddDate(0, 0, 2).Format(time.DateOnly):                                                          nil,
 	} {
@@ -194,7 +194,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 	v.open(t, pages).shows(t, http.StatusOK, `href="`+path+`"`, "(10 %, 90 %)").hides(t, secret)
 	one := v.open(t, path).shows(t, http.StatusOK, "Nothing was sent yet", `value="10, 90"`, `value="2.5"`).hides(t, secret)
 
-	// A test is posted once, however often its form is sent, and again where its reader wants that.
+	// A test is posted once, however often its form is sent, and again on request.
 	for range 2 {
 		v.submit(t, one, path+"/test").leads(t, path+"?done=tested")
 	}

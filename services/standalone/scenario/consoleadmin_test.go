@@ -20,7 +20,8 @@ func (i *instance) signInAdmin(t *testing.T) *visitor {
 	return v
 }
 
-// TestAnAdminHasASessionOfItsOwn, which no user's session is, and which ends where the admin signs out. The token is in no page and no cookie.
+// TestAnAdminHasASessionOfItsOwn, separate from user sessions, which ends when the admin signs out. The token is in no page and
+// no cookie.
 func TestAnAdminHasASessionOfItsOwn(t *testing.T) {
 	i := common(t)
 	user, _, _ := i.signUp(t)
@@ -40,7 +41,7 @@ func TestAnAdminHasASessionOfItsOwn(t *testing.T) {
 	for range 2 { // each edge knows the session
 		v.open(t, "/console/admin/log").shows(t, http.StatusOK, "Admin <b>").hides(t, i.adminToken).hasHeader(t, "Cache-Control", "no-store")
 	}
-	v.open(t, "/console").leads(t, "/console/sign-in") // it is none of an account
+	v.open(t, "/console").leads(t, "/console/sign-in") // it belongs to no account
 	right := *v.cookies[0]
 	for n, part := range strings.Split(right.Value, "~") {
 		changed := right
@@ -150,7 +151,7 @@ func TestAnAuditIsWatchedInTheConsole(t *testing.T) {
 	i.admin(t, "GET", "/api/admin/audits/"+path[strings.LastIndexByte(path, '/')+1:], nil).ok(t, http.StatusOK)
 }
 
-// TestOnlyFormsThatChangeAnAccountAreLimited: making content is metered instead, and admins share no account.
+// TestOnlyFormsThatChangeAnAccountAreLimited: creating content is metered instead, and admins share no account.
 func TestOnlyFormsThatChangeAnAccountAreLimited(t *testing.T) {
 	i := common(t)
 	v, _ := i.holderOf(t, "pro")
@@ -182,7 +183,7 @@ type healthRow struct{ service, partition, instance, state, behind, holds string
 
 var healthRows = regexp.MustCompile(`<tr><th scope="row">(\w+) (\d+)</th><td>([^<]*)</td><td>(.*?)</td><td>([^<]*)</td><td>([^<]*)</td></tr>`)
 
-// health reads the page of health, or the part of it that moves.
+// health reads the health page, or its live part.
 func (v *visitor) health(t *testing.T, path string) (page answer, rows []healthRow) {
 	t.Helper()
 	v.source = newSource() // each may open so many pages a minute
@@ -233,14 +234,14 @@ func TestTheHealthOfThePartitionsIsShown(t *testing.T) {
 	t.Parallel()
 	i := start(t, behindProxy(), with("QUIRE_PARTITIONS", "3"))
 	v, a := i.signInAdmin(t), i.account(t, "pro")
-	// well holds the rows to partitions that all are served and up to date, and to so many with a hold.
+	// well asserts that all partitions are served and up to date, and how many have a hold.
 	well := func(path string, holding int) func() error {
 		return func() error {
 			page, rows := v.health(t, path)
 			if !strings.Contains(string(page.body), "Every partition is served.") || strings.Contains(string(page.body), "No answer came") {
 				return fmt.Errorf("%.3000s", page.body)
 			}
-			held := map[string]string{} // what the instances of a partition have
+			held := map[string]string{} // holds by partition, equal for its instances
 			for _, r := range rows {
 				partition := r.service + " " + r.partition
 				if other, ok := held[partition]; ok && other != r.holds || r.instance == "none" || r.state != "serves" || r.behind != "0" {

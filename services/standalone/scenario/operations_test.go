@@ -257,7 +257,7 @@ func accountOperations() map[string]goCall {
 	}
 }
 
-// hook makes a webhook and gives its id.
+// hook creates a webhook and returns its id.
 func (f *fixture) hook(t *testing.T) string {
 	t.Helper()
 	made := f.person.do(t, "POST", "/api/users/user/webhooks", object{"url": f.receiver.URL, "events": []string{"quota.threshold"}})

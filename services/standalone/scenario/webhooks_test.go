@@ -73,7 +73,7 @@ func verifies(secret string, p hookPost) bool {
 	return err == nil && w.VerifyIgnoringTimestamp(p.body, p.header) == nil
 }
 
-// hook makes a webhook.
+// hook creates a webhook.
 func (p *person) hook(t testing.TB, fields object) (id, secret string) {
 	t.Helper()
 	made := p.do(t, "POST", webhooksPath, fields).ok(t, http.StatusCreated)
