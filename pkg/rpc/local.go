@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Local delivers messages from Publish to Listen within a process. Without it they go through the NATS server of the process, where
-// five goroutines wake each other on the way of each. Safe for concurrent use.
+// Local delivers messages from Publish to Listen within a process. Otherwise they go through the NATS server of the process,
+// where delivering each involves five goroutines. Safe for concurrent use.
 type Local struct {
 	mu            sync.RWMutex
 	subscriptions []*localSubscription
@@ -22,8 +22,8 @@ type localSubscription struct {
 	to      chan<- *nats.Msg
 }
 
-// localOf returns the deliveries of the process whose NATS server nc is connected to, nil unless that server is in this process:
-// then the provider of the connection (nats.InProcessServer) has a method Local.
+// localOf returns the deliveries of the process whose NATS server nc is connected to, if that server is in this process and its
+// connection provider (nats.InProcessServer) has a method Local; else nil.
 func localOf(nc *nats.Conn) *Local {
 	if provider, ok := nc.Opts.InProcessServer.(interface{ Local() *Local }); ok {
 		return provider.Local()
@@ -31,11 +31,11 @@ func localOf(nc *nats.Conn) *Local {
 	return nil
 }
 
-// errNoRoom says that a subscriber is too slow. Core NATS drops messages of such a subscriber too.
+// errNoRoom means that a subscriber is too slow. Core NATS drops messages of such a subscriber too.
 var errNoRoom = errors.New("a subscriber in this process is too slow")
 
-// Publish sends a message as nc does. Where somebody in this process listens for it with Listen, they get it before Publish
-// returns, and nobody else does. It never blocks, and a message may be lost.
+// Publish sends a message like nc. If it has listeners in this process, by Listen, they get it before Publish returns, and
+// nobody else does. It never blocks, and a message may be lost.
 func Publish(nc *nats.Conn, subject string, data []byte) error {
 	if local := localOf(nc); local != nil {
 		if found, err := local.publish(subject, data); found {
@@ -69,14 +69,14 @@ func (s *localSubscription) matches(subject string) bool {
 	return s.subject == subject
 }
 
-// Listen has the messages to a subject, or to a pattern that ends in .>, sent to a channel until stop is called: those of Publish and those
-// that come through the server, each once. Those of one connection that were sent with Publish stay in order.
+// Listen sends the messages on a subject, or on a pattern that ends in .>, to a channel until stop is called: those from
+// Publish and from the server, each once. Messages that one connection sent with Publish stay in order.
 func Listen(nc *nats.Conn, subject string, to chan *nats.Msg) (stop func(), err error) {
 	subscription, err := nc.ChanSubscribe(subject, to)
 	if err != nil {
 		return nil, err
 	}
-	unsubscribe := func() { _ = subscription.Unsubscribe() } // fails only where the connection is closed
+	unsubscribe := func() { _ = subscription.Unsubscribe() } // fails only if the connection is closed
 	local := localOf(nc)
 	if local == nil {
 		return unsubscribe, nil
