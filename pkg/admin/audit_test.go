@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/admin"
 )
 
-// TestWhatTakesLongIsAskedForAgain until the result is there.
+// TestWhatTakesLongIsAskedForAgain: the client polls until the result is ready.
 func TestWhatTakesLongIsAskedForAgain(t *testing.T) {
 	var asked []string
 	answers := map[string][]string{

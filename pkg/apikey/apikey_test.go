@@ -160,7 +160,7 @@ func TestASecretIsReplacedInSteps(t *testing.T) {
 			}
 		}
 	}
-	// What a command has made under the secret of before is found again.
+	// A key created under the previous secret is found again.
 	old, now := steps[0], steps[2]
 	if keys := now.NewKeys(5, []byte("command")); keys[0] != now.NewKey(5, []byte("command")) || keys[1] != old.NewKey(5, []byte("command")) ||
 		now.Format(keys[1]) != old.Format(keys[1]) {

@@ -122,8 +122,8 @@ func (w *world) watch(e *edge) *watched {
 	return d
 }
 
-// TestALateReplicaShowsNothingOld has the replica that answers reads fold no more, as if it were paused or its link were
-// slow, while another one goes on. It still has the document in memory, and takes reads.
+// TestALateReplicaShowsNothingOld: the replica that answers reads stops folding, as if it were paused or its link were slow,
+// while another one continues. It still has the document in memory, and accepts reads.
 func TestALateReplicaShowsNothingOld(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	w.patience = 200 * time.Millisecond

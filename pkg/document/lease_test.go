@@ -55,7 +55,7 @@ func (s *simulation) start(i int, instance string, from *simulated) {
 		elapsed: func() time.Duration { return time.Duration(float64(s.now) * r.rate) },
 		sent:    map[uint64]time.Duration{}, others: map[reading]time.Duration{},
 	}
-	r.renewing.Store(true) // the simulation decides when a message is made
+	r.renewing.Store(true) // the simulation decides when a message is sent
 	if from != nil {       // at another replica's checkpoint
 		r.state, r.at, r.version = fold.NewState(from.state.Snapshot()), from.at, from.version
 	}
@@ -88,7 +88,7 @@ func (r *simulated) make(ends bool) *event.RequestBatch {
 	return m
 }
 
-// store stores one of the messages that were made. It may be stored again.
+// store stores one of the pending messages, perhaps again.
 func (s *simulation) store(r *simulated, which int, again bool) {
 	m := r.unsent[which]
 	if !again {
@@ -122,7 +122,7 @@ func (s *simulation) read(r *simulated, which int) {
 		}
 	case read.after < 0 || r.at < read.after:
 	case read.version == 0:
-		read.version = r.version + 1 // 1 is the document as it was made
+		read.version = r.version + 1 // 1 is the created document
 	default:
 		r.reads = append(r.reads[:which:which], r.reads[which+1:]...)
 		if r.isBarred() {

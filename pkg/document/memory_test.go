@@ -25,8 +25,8 @@ func newTestMemory(t *testing.T) *memory {
 	return newMemory(1, cache)
 }
 
-// TestStaleLoadIsNotCached orders a reader's load and a commit in the way that would leave an old
-// version, or a deleted document, in the cache for ever.
+// TestStaleLoadIsNotCached orders a reader's load and a commit in the way that would leave an old version, or a deleted
+// document, in the cache.
 func TestStaleLoadIsNotCached(t *testing.T) {
 	for name, c := range map[string]struct {
 		newer *entry

@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// TestReadsOfTheSameProcessAgreeWithMessages: whoever asks, for whatever is in memory.
+// TestReadsOfTheSameProcessAgreeWithMessages for every caller, and for everything in memory.
 func TestReadsOfTheSameProcessAgreeWithMessages(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	engine := w.start()

@@ -11,7 +11,7 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// creations are changes of a run of messages that made so many documents of one account.
+// creations are the changes of messages that created as many documents of one account.
 func creations(documents int, title string) *changes {
 	m := &message{sequence: 7}
 	for n := range documents {

@@ -61,8 +61,8 @@ func TestADomainSettlesOnItsOwnSubjectOnly(t *testing.T) {
 	}
 }
 
-// TestARedirectedJournalIsNoRequest: a service that may make consumers of its own stream has one deliver to the subject of this
-// journal. NATS stores what comes from there. It is no request.
+// TestARedirectedJournalIsNoRequest: a service with the right to create consumers of its own stream makes one deliver to the
+// subject of this journal. NATS stores these messages. They are no requests.
 func TestARedirectedJournalIsNoRequest(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	w.ensure(event.Lite)

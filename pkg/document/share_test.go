@@ -22,7 +22,7 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// sharing is an engine that folds its share, as a process of its own does.
+// sharing is an engine that folds its share, like a separate process.
 type sharing struct {
 	w        *world
 	instance string
@@ -138,8 +138,7 @@ func (s sent) wait(e *edge) {
 	}
 }
 
-// TestSharedPartitionsAreTakenOver holds that each request is decided once and answered while instances join, die and
-// leave.
+// TestSharedPartitionsAreTakenOver: each request is decided once and answered while instances join, die and leave.
 func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	w := newWorldOf(t, fold.Pastes(), 4)
 	// These instances are named so that any two of them have two of the four partitions each.
@@ -235,7 +234,7 @@ func TestAReplicaThatBeginsAgainRefusesItsReads(t *testing.T) {
 	slow.views.set(func() { slow.views.hang, slow.views.commits = hang, commits })
 	e := w.newEdge("edge1")
 	made := create(alice, text("x"))
-	e.want(event.OutcomeStatus_OK, made) // it is folded, and can't be projected
+	e.want(event.OutcomeStatus_OK, made) // it is folded, but can't be projected
 	<-commits
 	j := journal.Open(w.nc, w.policy.Domain.Stream(0))
 	end := func() uint64 {

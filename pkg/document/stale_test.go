@@ -164,7 +164,7 @@ func TestNothingIsDecidedOnAReadModelFromBefore(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const tries = 20 // the cache drops a document a moment later, and may answer in place of the read model
+			const tries = 20 // the cache drops a document a moment later, and may answer instead of the read model
 			for range tries {
 				w := newWorld(t, fold.Pastes())
 				w.bounds.CacheBytes = 1 // each document is loaded
@@ -183,8 +183,8 @@ func TestNothingIsDecidedOnAReadModelFromBefore(t *testing.T) {
 	}
 }
 
-// TestAReadModelThatLostACommitIsBroughtUpToDate holds that a replica does not wait for ever for a commit that its
-// read model has shown and lost, as after a restore or the loss of a majority.
+// TestAReadModelThatLostACommitIsBroughtUpToDate: a replica does not wait indefinitely for a commit that its read model has
+// shown and lost, as after a restore or the loss of a majority.
 func TestAReadModelThatLostACommitIsBroughtUpToDate(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	w.bounds.ViewWait = 50 * time.Millisecond

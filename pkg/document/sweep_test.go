@@ -190,7 +190,7 @@ func TestExpiredDocumentsAreNotThereEvenBeforeTheyAreSwept(t *testing.T) {
 	}
 }
 
-// More outcomes are kept in 24 hours than a sweep deletes in one commit: it has to go on until none is left that is old.
+// More outcomes are kept in 24 hours than a sweep deletes in one commit: it must continue until no old one is left.
 func TestASweepDeletesAllOldOutcomes(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	w.bounds.Sweep.OutcomesEvery = time.Hour // at the start, then not again

@@ -29,7 +29,7 @@ func TestVersionsAreListedNewestFirst(t *testing.T) {
 		u := &event.Update{Title: new(fmt.Sprint("title ", n)), Language: new(fmt.Sprint("lang", n))}
 		u.Content = &event.Content{Inline: bytes.Repeat([]byte("s"), n), SizeBytes: uint64(n)}
 		batch = append(batch, update(alice, made.Item, u))
-		if len(batch) == 60 { // several versions are made by one message
+		if len(batch) == 60 { // several versions per message
 			e.do(batch...)
 			batch = nil
 		}

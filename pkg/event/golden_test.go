@@ -17,7 +17,7 @@ import (
 
 var write = flag.Bool("write-golden", false, "write examples that are not there yet; existing ones are never changed")
 
-// journaled are the messages that journals and kept states hold. Later versions must read them for ever.
+// journaled are the messages in journals and kept states. All later versions must read them.
 func journaled() map[string]event.Message {
 	return map[string]event.Message{
 		"usage_batch":           &event.UsageBatch{},

@@ -53,7 +53,7 @@ func TestTheTerminalShowsEverySettingWithItsDefault(t *testing.T) {
 	}
 }
 
-// stores are the settings that each service of its own needs.
+// stores are the settings required by each separate service.
 var stores = []string{"QUIRE_NATS_URL=nats://n:4222", "QUIRE_MONGO_URL=mongodb://a,b/?replicaSet=r", "QUIRE_S3_URL=https://k:s@h/b"}
 
 func with(variables ...string) []string { return append(slices.Clone(stores), variables...) }
@@ -139,7 +139,7 @@ func TestSettingsThatAreUnsetHaveTheirDefaults(t *testing.T) {
 	if job, err := ReadSettings(Provision, stores[:1]); err != nil || job.Replicas != 3 || job.Partitions != 16 || quire.Replicas != 1 {
 		t.Errorf("%+v, %v", job, err)
 	}
-	// Each service has a database of its own: its user may not touch another's.
+	// Each service has a separate database: its user may not touch another's.
 	for program, database := range map[Program]string{Billing: "quire_billing", Paste: "quire_paste", Lite: "quire_lite", File: "quire_file"} {
 		s, err := ReadSettings(program, with())
 		if err != nil || s.MongoDatabase != database || s.Partitions != 16 || s.OpsListen != ":9090" || s.LogFormat != "json" {

@@ -103,7 +103,7 @@ func TestWhatWaitsLeavesInOneMessage(t *testing.T) {
 	}
 }
 
-// stream answers in place of a stream, as a test decides.
+// stream answers instead of a stream, as a test decides.
 func stream(t *testing.T, nc *nats.Conn, respond func(n int, m *nats.Msg)) (received func() []string) {
 	t.Helper()
 	var data atomic.Pointer[[]string]

@@ -99,8 +99,8 @@ func TestWhatAConsumerDeliversKeepsItsSubject(t *testing.T) {
 	}
 }
 
-// TestFollowGoesOnWhenItsServerIsCutOff: no packet tells that a server is cut off. The connection notices it,
-// and the follower goes on at another server.
+// TestFollowGoesOnWhenItsServerIsCutOff: no packet reports that a server is unreachable. The connection notices, and the
+// follower continues at another server.
 func TestFollowGoesOnWhenItsServerIsCutOff(t *testing.T) {
 	c := journaltest.StartCluster(t, 3)
 	nc := c.Conn(t)

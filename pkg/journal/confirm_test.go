@@ -84,7 +84,7 @@ func TestTheEndIsConfirmedByAMajority(t *testing.T) {
 	})
 }
 
-// TestConfirmationsAreFew: the journal keeps them for ever, and one caller who asks again and again must not fill it.
+// TestConfirmationsAreFew: the journal keeps them permanently, and one caller who repeats a query must not fill it.
 func TestConfirmationsAreFew(t *testing.T) {
 	t.Parallel()
 	cluster := journaltest.StartCluster(t, 3)

@@ -81,8 +81,8 @@ func consumers(t *testing.T, nc *nats.Conn, stream string) (n int) {
 	return n
 }
 
-// TestAJournalInThisProcessIsFollowedInItsFiles: messages of all sizes, over several blocks, and with headers, are those that the
-// server has, and no consumer is made for them.
+// TestAJournalInThisProcessIsFollowedInItsFiles: messages of all sizes, over several blocks, and with headers, equal the
+// server's, and no consumer is created.
 func TestAJournalInThisProcessIsFollowedInItsFiles(t *testing.T) {
 	s := withFiles(journaltest.Start(t))
 	nc := s.Conn(t)

@@ -107,7 +107,7 @@ func TestKillChild(t *testing.T) {
 	ensure(t, nc, billing(0))
 	cfg := s.config(new(outcomes))
 	cfg.MaxItems = 20
-	cfg.Encode = encode(round) // each process is a source of its own
+	cfg.Encode = encode(round) // each process is a separate source
 	cfg.Acked = func(items []item, _, _ uint64) {
 		var lines strings.Builder
 		for _, it := range items {

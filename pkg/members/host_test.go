@@ -42,7 +42,7 @@ func host(t *testing.T, m *Member) (sets <-chan []int, stop context.CancelFunc, 
 	return out, cancel, done
 }
 
-// TestAMemberJoinsWhenAServerIsThere: until then it can be made, and stopped.
+// TestAMemberJoinsWhenAServerIsThere: before that it can be created, and stopped.
 func TestAMemberJoinsWhenAServerIsThere(t *testing.T) {
 	server, cfg := journaltest.Start(t), quick(1)
 	nc := server.Conn(t, nats.MaxReconnects(-1))

@@ -18,7 +18,7 @@
 // fold's decisions depend on the journal alone. A partition that no member folds gives no answers, so each rule
 // prefers folding twice.
 //
-// Nothing is lost with the bucket's content: the members announce themselves anew. The bucket itself is made by Ensure, which
+// Nothing is lost with the bucket's content: the members announce themselves again. Ensure creates the bucket itself, which
 // members have no right to.
 package members
 

@@ -137,8 +137,8 @@ func TestACutMemberFoldsOnAndComesBack(t *testing.T) {
 	cover.mustHaveNoHole(t)
 }
 
-// TestARestartedServerChangesNothing: the bucket is lost with it and made again. No member is taken for dead meanwhile,
-// and one that dies afterwards is.
+// TestARestartedServerChangesNothing: the bucket is lost with it and recreated. No member is taken for dead meanwhile, and one
+// that dies afterwards is.
 func TestARestartedServerChangesNothing(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), quick(1), newCoverage()
 	a, b, c := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
@@ -193,7 +193,7 @@ func TestMembersMakeNoBucket(t *testing.T) {
 	}
 }
 
-// TestABucketOutlivesARestartOfAllServers of a cluster, empty: members can't make it, and announce themselves in it anew.
+// TestABucketOutlivesARestartOfAllServers of a cluster, empty: members can't create it, and announce themselves in it again.
 func TestABucketOutlivesARestartOfAllServers(t *testing.T) {
 	cluster, cfg, cover := journaltest.StartCluster(t, 3), quick(1), newCoverage()
 	cfg.BucketReplicas = 3
@@ -452,7 +452,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	if _, err := joined(t.Context(), refused, other); !errors.Is(err, ErrPartitions) {
 		t.Fatal(err)
 	}
-	server.Restart(t) // watches are made anew
+	server.Restart(t) // watches are recreated
 	eventually.True(t, "a new bucket", func() bool { return Ensure(t.Context(), server.Conn(t), cfg) == nil })
 	waitShared(t, cfg, a, b, c)
 	way.close()
@@ -468,7 +468,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		for _, stack := range bytes.Split(stacks, []byte("\n\n")) {
-			for _, ours := range []string{"pkg/members.(*", "(*kvs)", "(*js).subscribe"} { // the last two are those of watches
+			for _, ours := range []string{"pkg/members.(*", "(*kvs)", "(*js).subscribe"} { // the last two belong to watches
 				if bytes.Contains(stack, []byte(ours)) {
 					return fmt.Errorf("%s", stack)
 				}

@@ -50,7 +50,7 @@ func TestOneMemberMovesOnlyItsOwnPartitions(t *testing.T) {
 	})
 }
 
-// TestOwnersAreBalanced even if names differ in one character, as those of pods do.
+// TestOwnersAreBalanced even if names differ in one character, like names of pods.
 func TestOwnersAreBalanced(t *testing.T) {
 	const partitions, replicas = 4096, 2
 	for _, count := range []int{2, 3, 5, 8, 16} {

@@ -22,7 +22,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// readsOwn has the member read the next announcement of its own.
+// readsOwn makes the member read its own next announcement.
 func (s *scene) readsOwn() {
 	s.last++
 	s.readOwn(entry{instance: "self", revision: s.last, created: s.now, announcement: announcement{Partitions: 8, Beat: s.last}}, s.now)
@@ -93,7 +93,7 @@ func TestARepeatedEntryIsNoSignOfLife(t *testing.T) {
 	}
 	s.mustKnow()
 
-	// A bucket that was made anew counts from 1 again: the same revision is another entry.
+	// A recreated bucket counts from 1 again: the same revision is another entry.
 	s.readPeer(entry, s.now)
 	s.pass(2 * time.Second)
 	entry.created = s.now
@@ -173,7 +173,7 @@ func TestAHandoverEndsAtItsBound(t *testing.T) {
 	}
 }
 
-// TestALostBucketCountsAnew: revisions of the old one say nothing about those of the new one.
+// TestALostBucketCountsAnew: revisions of the old bucket say nothing about the new one.
 func TestALostBucketCountsAnew(t *testing.T) {
 	s := newScene(t)
 	s.last = 1000

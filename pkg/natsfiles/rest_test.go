@@ -292,7 +292,7 @@ func TestTheIndexAfterAKillIsAsTheServerWouldWriteIt(t *testing.T) {
 	}
 }
 
-// indexOf reads the index of the stream that is kept for ever, its subjects sorted.
+// indexOf reads the index of the permanent stream, its subjects sorted.
 func indexOf(dir string) index {
 	x := readIndex(&plan{name: forever, dir: filepath.Join(dir, streamFolder, forever)})
 	slices.SortFunc(x.subjects, func(a, b indexedSubject) int { return strings.Compare(a.name, b.name) })
@@ -344,7 +344,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// TestAllIsReadFirstWhereTheServerReadsIt: without an index of the last record, and where no such index can be made.
+// TestAllIsReadFirstWhereTheServerReadsIt: without an index of the last record, and if no such index can be derived.
 func TestAllIsReadFirstWhereTheServerReadsIt(t *testing.T) {
 	orderly, killed := store(t, true, 0), store(t, false, 0)
 	index := func(dir string) string {

@@ -197,7 +197,7 @@ func TestASilentEndIsAFailure(t *testing.T) {
 	}
 }
 
-// told records the calls of Served.
+// notifications records the calls of Served.
 type notifications struct {
 	mu  sync.Mutex
 	all []string
@@ -268,7 +268,7 @@ func TestASetIsReadyWithAllOfItsFirstPartitions(t *testing.T) {
 	log.wait(t, "0 true", "1 true", "1 false", "0 false")
 }
 
-// TestASetWithoutPartitionsIsReady as soon as it was told so.
+// TestASetWithoutPartitionsIsReady as soon as it knows.
 func TestASetWithoutPartitionsIsReady(t *testing.T) {
 	set, assigned, _ := run(t, replica.Config{})
 	if set.Serving() {

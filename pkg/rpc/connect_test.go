@@ -228,8 +228,8 @@ func TestConnectWaitsForAServerAndShowsNoPassword(t *testing.T) {
 	}
 }
 
-// TestAServerStoppedWhileDisconnectedGetsNoRequestsAfterwards: a subscription that came back with the connection, and
-// that no goroutine reads, would take its share of the requests for as long as the process lives.
+// TestAServerStoppedWhileDisconnectedGetsNoRequestsAfterwards: a subscription restored with the connection, without a goroutine
+// that reads it, would take its share of the requests for the rest of the process.
 func TestAServerStoppedWhileDisconnectedGetsNoRequestsAfterwards(t *testing.T) {
 	first := natsServer(t, nil)
 	address := first.Addr().(*net.TCPAddr)

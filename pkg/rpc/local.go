@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Local delivers messages from Publish to Listen within a process. A nil Local sends them through the NATS server, where five
-// goroutines wake each other on the way of each. Safe for concurrent use.
+// Local delivers messages from Publish to Listen within a process. A nil Local sends them through the NATS server, where
+// delivering each involves five goroutines. Safe for concurrent use.
 type Local struct {
 	mu            sync.RWMutex
 	subscriptions []*localSubscription
@@ -22,11 +22,11 @@ type localSubscription struct {
 	to      chan<- *nats.Msg
 }
 
-// errNoRoom says that a subscriber is too slow. Core NATS drops messages of such a subscriber too.
+// errNoRoom means that a subscriber is too slow. Core NATS drops messages of such a subscriber too.
 var errNoRoom = errors.New("a subscriber in this process is too slow")
 
-// Publish sends a message as nc does. Where somebody listens for it with Listen, they get it before Publish returns, and nobody
-// else does. It never blocks, and a message may be lost.
+// Publish sends a message like nc. If it has listeners in this process, by Listen, they get it before Publish returns, and
+// nobody else does. It never blocks, and a message may be lost.
 func (l *Local) Publish(nc *nats.Conn, subject string, data []byte) error {
 	if l != nil {
 		if found, err := l.publish(subject, data); found {
@@ -60,14 +60,14 @@ func (s *localSubscription) matches(subject string) bool {
 	return s.subject == subject
 }
 
-// Listen has the messages to a subject, or to a pattern that ends in .>, sent to a channel until stop is called: those of Publish and those
-// that come through the server, each once. Those of one connection that were sent with Publish stay in order.
+// Listen sends the messages on a subject, or on a pattern that ends in .>, to a channel until stop is called: those from
+// Publish and from the server, each once. Messages that one connection sent with Publish stay in order.
 func (l *Local) Listen(nc *nats.Conn, subject string, to chan *nats.Msg) (stop func(), err error) {
 	subscription, err := nc.ChanSubscribe(subject, to)
 	if err != nil {
 		return nil, err
 	}
-	unsubscribe := func() { _ = subscription.Unsubscribe() } // fails only where the connection is closed
+	unsubscribe := func() { _ = subscription.Unsubscribe() } // fails only if the connection is closed
 	if l == nil {
 		return unsubscribe, nil
 	}

@@ -135,7 +135,7 @@ func TestAMessageIsACopy(t *testing.T) {
 	})
 }
 
-// TestASlowListenerBlocksNobody: its messages are lost, as core NATS drops those of a slow subscription.
+// TestASlowListenerBlocksNobody: its messages are lost, as in core NATS.
 func TestASlowListenerBlocksNobody(t *testing.T) {
 	c := client{journaltest.Start(t).Conn(t), new(rpc.Local)}
 	heard, _ := c.listen(t, "a", 1)

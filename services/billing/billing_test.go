@@ -457,7 +457,8 @@ func TestUsersAndSessions(t *testing.T) {
 	}
 }
 
-// TestAMarkBeyondItsStreamIsToldAndStopsNothing: a document journal was made anew. The start says so, and new writes are settled.
+// TestAMarkBeyondItsStreamIsToldAndStopsNothing: a document journal was recreated. The start reports it, and new writes are
+// settled.
 func TestAMarkBeyondItsStreamIsToldAndStopsNothing(t *testing.T) {
 	s := newStack(t)
 	stream := journal.Stream{Domain: string(event.File), Name: event.File.Stream(0), Subjects: event.File.Subjects(0)}

@@ -112,7 +112,7 @@ func (s *stack) read(key string) []byte {
 	return data
 }
 
-// anotherBilling writes snapshots into the same blob store with a key of its own.
+// anotherBilling writes snapshots into the same blob store with a different key.
 func (s *stack) anotherBilling() *snapshots.Store { return s.billingAt(time.Now) }
 
 // billingAt is anotherBilling by another clock, which dates the key.

@@ -9,7 +9,7 @@ import (
 	"quire.dev/services/billing"
 )
 
-// recent asks for all pages of an account's last requests.
+// recent reads all pages of an account's recent requests.
 func (s *stack) recent(id uint64, q *event.RecentQuery) (all []*event.RecentRequest) {
 	s.t.Helper()
 	for {
@@ -24,7 +24,7 @@ func (s *stack) recent(id uint64, q *event.RecentQuery) (all []*event.RecentRequ
 	}
 }
 
-// TestRecentRequestsOutliveAKill: the list is made again from an image and the journal, whole and each request once.
+// TestRecentRequestsOutliveAKill: the list is rebuilt from an image and the journal, complete and without duplicates.
 func TestRecentRequestsOutliveAKill(t *testing.T) {
 	s := newStack(t)
 	cfg := billing.Config{SnapshotMessages: 3}
@@ -60,18 +60,18 @@ func TestRecentRequestsOutliveAKill(t *testing.T) {
 			}
 		}
 	}
-	s.usage(nil, []*event.Settlement{{RequestId: open.RequestId, Result: event.Result_VOID, Account: alice, QuotaKey: open.QuotaKey}}) // whose record came from an image
+	s.usage(nil, []*event.Settlement{{RequestId: open.RequestId, Result: event.Result_VOID, Account: alice, QuotaKey: open.QuotaKey}}) // its record came from an image
 	all := s.recent(alice, &event.RecentQuery{})
 	if last := all[len(all)-1]; last.Status != "void" || last.Charge != event.ChargeSource_CHARGE_NONE {
 		t.Errorf("%v", last)
 	}
-	// The void has made the newest paid one free.
+	// The void has refunded the newest paid request.
 	if newest := all[0]; newest.CostMicros != 0 || newest.Charge != event.ChargeSource_CHARGE_QUOTA || all[1].CostMicros != 5_000 {
 		t.Errorf("%v, and before it %v", newest, all[1])
 	}
 }
 
-// TestReplicasShowTheSameRecentRequests: one that starts later has those of before too.
+// TestReplicasShowTheSameRecentRequests: one that starts later has the earlier ones too.
 func TestReplicasShowTheSameRecentRequests(t *testing.T) {
 	s := newStack(t)
 	first := s.start(billing.Config{SnapshotMessages: 4}, 0)

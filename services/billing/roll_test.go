@@ -32,11 +32,11 @@ func (s *stack) limitNow() int64 {
 // rules2 are made-up successors of today's rules.
 const rules2 = account.NewestRules + 1
 
-// rulesNow folds the journal, as the next version does.
+// rulesNow folds the journal like the next version.
 func (s *stack) rulesNow() uint32 {
 	s.t.Helper()
 	fold := account.New()
-	_ = fold.Know(rules2) // it has come to no rules yet
+	_ = fold.Know(rules2) // no rules reached yet
 	s.replay(fold)
 	return fold.Rules()
 }
@@ -66,7 +66,7 @@ func TestPricesAndRulesWaitForTheLastInstanceOfTheVersionBefore(t *testing.T) {
 	})
 	s.waitShared(renewed, second)
 
-	// One of the version before comes back and is left alone. It can't fold the new rules, and says so.
+	// An instance of the previous version comes back and is left alone. It can't fold the new rules, and says so.
 	again := s.shareAs("again", 3, billing.Config{Book: bookWith(100)})
 	eventually.True(t, "it ends", func() bool {
 		select {
@@ -87,7 +87,7 @@ func TestPricesAndRulesWaitForTheLastInstanceOfTheVersionBefore(t *testing.T) {
 	}
 }
 
-// TestAnInstanceThatIsOlderThanThePricesKeepsItsOwn: it takes the partition over alone, as after it was cut off.
+// TestAnInstanceThatIsOlderThanThePricesKeepsItsOwn: it takes the partition over alone, as after a network failure.
 func TestAnInstanceThatIsOlderThanThePricesKeepsItsOwn(t *testing.T) {
 	s := newStack(t)
 	clock := time.Now().Add(-time.Minute)

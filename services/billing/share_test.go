@@ -24,7 +24,7 @@ import (
 	"quire.dev/services/billing"
 )
 
-// sharing is a service that folds its share, as a process of its own does.
+// sharing is a service that folds its share, like a separate process.
 type sharing struct {
 	s        *stack
 	instance string
@@ -138,7 +138,7 @@ func (s *stack) waitShared(all ...*sharing) {
 	})
 }
 
-// accounts makes one account in each partition. Its next uploads cost credits.
+// accounts creates one account in each partition. Its next uploads cost credits.
 func (s *stack) accounts() []uint64 {
 	s.t.Helper()
 	ids := make([]uint64, s.count)
@@ -191,7 +191,7 @@ func (s *stack) finish(begun map[uint64]*event.Admission) {
 	}
 }
 
-// mustHaveCharged holds that each account has paid for so many uploads, each once.
+// mustHaveCharged asserts that each account has paid for this many uploads, each once.
 func (s *stack) mustHaveCharged(ids []uint64, charges int) {
 	s.t.Helper()
 	for p, id := range ids {
@@ -208,7 +208,7 @@ func (s *stack) mustHaveCharged(ids []uint64, charges int) {
 	}
 }
 
-// leaveUnderLoad ends an instance in the orderly way while requests go on. None of them may fail.
+// leaveUnderLoad stops an instance orderly under load. No request may fail.
 func (s *stack) leaveUnderLoad(h *sharing, ids []uint64) (charges int) {
 	s.t.Helper()
 	h.leave()
@@ -229,7 +229,7 @@ func (s *stack) leaveUnderLoad(h *sharing, ids []uint64) (charges int) {
 	}
 }
 
-// TestSharedPartitionsAreTakenOver holds that no charge is lost or doubled while instances join, die and leave.
+// TestSharedPartitionsAreTakenOver: no charge is lost or doubled while instances join, die and leave.
 func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	s := newStack(t)
 	s.count = 4
@@ -372,7 +372,7 @@ func TestEveryReplicaCanBeAskedForAnAudit(t *testing.T) {
 	}
 }
 
-// TestNothingIsShownOfAPartitionThatMovedAway: its last values would stand in the metrics for ever.
+// TestNothingIsShownOfAPartitionThatMovedAway: otherwise its last values would stay in the metrics.
 func TestNothingIsShownOfAPartitionThatMovedAway(t *testing.T) {
 	s := newStack(t)
 	assigned := make(chan []int, 1)

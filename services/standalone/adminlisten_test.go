@@ -11,7 +11,8 @@ import (
 	"quire.dev/services/standalone/internal/datafolder"
 )
 
-// TestAdminsAreServedOnTheirOwnAddress: the admin paths are nowhere else, and the commands find them there with the first token.
+// TestAdminsAreServedOnTheirOwnAddress: the admin paths are nowhere else, and the commands find them there with the first
+// token.
 func TestAdminsAreServedOnTheirOwnAddress(t *testing.T) {
 	t.Parallel()
 	const ann, bob = "a-token-of-ann-for-tests", "a-token-of-bob-for-tests"

@@ -17,8 +17,7 @@ var built struct {
 	err    error
 }
 
-// binary builds the quire command once for all tests that run it as a process. Those are no unit tests: -short leaves
-// them out.
+// binary builds the quire command once for all tests that run it as a process. These are not unit tests: -short skips them.
 func binary(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {

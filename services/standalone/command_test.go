@@ -85,7 +85,7 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 		t.Skip("NOT TESTED: the command of the first start. There is no curl")
 	}
 	folder := filepath.Join(t.TempDir(), "data")
-	c := launch(t, folder, "QUIRE_ADMIN_TOKEN=") // quire makes one itself
+	c := launch(t, folder, "QUIRE_ADMIN_TOKEN=") // quire creates one itself
 	var command string
 	eventually.NoError(t, "the greeting", func() error {
 		command = regexp.MustCompile(`(?m)^curl .*$`).FindString(c.stdout.String())
@@ -148,7 +148,7 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 	}
 }
 
-// createQuickPaste makes a quick paste and returns the request's id.
+// createQuickPaste creates a quick paste and returns the request's id.
 func createQuickPaste(t *testing.T, base, key string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/dev/paste-lite/create", strings.NewReader("x"))

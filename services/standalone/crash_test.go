@@ -61,7 +61,7 @@ func (l *lockedBuffer) String() string {
 
 var listensOn = regexp.MustCompile(`listens on (http://\S+)`)
 
-// environment is that of the test, with these settings of quire and no others.
+// environment is the test's environment with only these settings of quire.
 func environment(settings ...string) []string {
 	var out []string
 	for _, v := range os.Environ() {
@@ -122,8 +122,8 @@ func (c *child) end(t testing.TB, signal syscall.Signal) error {
 	}
 }
 
-// TestCrashKeepsWhatWasAcknowledged kills quire at random instants under load and starts it again on the same folder.
-// Everything that was answered is there, nothing is counted that no client asked for, and the audit matches.
+// TestCrashKeepsWhatWasAcknowledged kills quire at random instants under load and restarts it on the same folder. Everything
+// acknowledged exists, nothing is counted that no client asked for, and the audit matches.
 func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	t.Parallel()
 	seed := *crashSeed
@@ -153,8 +153,8 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	settles(t, folder, l)
 }
 
-// settles starts quire on the folder with its clock three minutes ahead, so that holds that nobody settled close at
-// once. Then it checks the promises again: no hold explains a difference in a count any more.
+// settles starts quire on the folder with its clock three minutes ahead, so that unsettled holds close at once. Then it
+// verifies the promises again: no hold explains a difference in a count any more.
 func settles(t *testing.T, folder string, l *load.Load) {
 	t.Helper()
 	c := launch(t, folder, "QUIRE_DEV=1", "QUIRE_CLOCK_OFFSET=3m")
@@ -172,8 +172,8 @@ func settles(t *testing.T, folder string, l *load.Load) {
 // openHolds is how many holds billing says are open.
 func (c *child) openHolds(ctx context.Context) (int64, error) { return load.OpenHolds(ctx, c.base) }
 
-// A call that was admitted and then killed with its process holds its Idempotency-Key until billing closes the hold, two minutes
-// later. Its client must not have to wait for that.
+// A call that was admitted and then killed with its process holds its Idempotency-Key until billing closes the hold, two
+// minutes later. Its client must not have to wait for that.
 func TestAWriteThatAKillCutOffIsDecidedAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -236,7 +236,7 @@ func TestAWriteThatAKillCutOffIsDecidedAtTheNextStart(t *testing.T) {
 	})
 }
 
-// accountKey makes an account of the Pro tier and returns its API key.
+// accountKey creates a Pro account and returns its API key.
 func accountKey(t *testing.T, base string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/admin/accounts", strings.NewReader(`{"email":"a@example.org","tier":"pro"}`))
@@ -259,7 +259,7 @@ func accountKey(t *testing.T, base string) string {
 	return made.APIKey
 }
 
-// TestStopsInOrderUnderLoad ends quire by SIGTERM in the middle of work: running requests are finished.
+// TestStopsInOrderUnderLoad stops quire by SIGTERM under load: running requests are finished.
 func TestStopsInOrderUnderLoad(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")

@@ -52,7 +52,7 @@ func TestADamagedBlobIsNeverAnsweredWhole(t *testing.T) {
 		got, err = io.ReadAll(answer.Body)
 		return answer.StatusCode, got, err
 	}
-	for range 2 { // the second time from what is remembered about the first
+	for range 2 { // the second time from the cached result of the first
 		if status, got, err := get("bytes=100-199"); status != http.StatusPartialContent || !bytes.Equal(got, text[100:200]) || err != nil {
 			t.Errorf("a range of a sound blob: %d with %d bytes, %v", status, len(got), err)
 		}
@@ -73,7 +73,7 @@ func TestADamagedBlobIsNeverAnsweredWhole(t *testing.T) {
 	}
 }
 
-// TestNoPageShowsAPartOfADamagedBlob: of a long text a page shows the beginning, which has no hash of its own.
+// TestNoPageShowsAPartOfADamagedBlob: a page shows the beginning of a long text, which has no separate hash.
 func TestNoPageShowsAPartOfADamagedBlob(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -116,7 +116,8 @@ func TestNoPageShowsAPartOfADamagedBlob(t *testing.T) {
 	}
 }
 
-// TestDamageInAnOldFileOfAJournalIsFoundInUse: a start of large journals after an orderly stop does not wait until all is read.
+// TestDamageInAnOldFileOfAJournalIsFoundInUse: a start with large journals after an orderly stop does not wait until all is
+// read.
 func TestDamageInAnOldFileOfAJournalIsFoundInUse(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")

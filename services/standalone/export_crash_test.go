@@ -18,13 +18,13 @@ import (
 	"quire.dev/pkg/eventually"
 )
 
-// holder is an account holder's browser.
+// holder is an account owner's browser.
 type holder struct {
 	client *http.Client
 	key    string
 }
 
-// call makes a call that has to be answered with a 2xx.
+// call makes a call that must be answered with a 2xx.
 func (h *holder) call(t *testing.T, method, url string, body io.Reader) []byte {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -52,7 +52,7 @@ func (h *holder) call(t *testing.T, method, url string, body io.Reader) []byte {
 	return data
 }
 
-// export is how far the account's export is.
+// export is the state of the account's export.
 func (h *holder) export(t *testing.T, base string) (e struct {
 	Status, URL string
 	EndedAt     time.Time
@@ -67,8 +67,8 @@ func (h *holder) export(t *testing.T, base string) (e struct {
 	return e
 }
 
-// TestAnExportThatAKillCutOffIsMadeByTheNextEdge: the next process begins the archive again, as soon as the lease of the process
-// that was killed has ended, and it has everything.
+// TestAnExportThatAKillCutOffIsMadeByTheNextEdge: the next process restarts the archive once the lease of the killed one has
+// ended, and it is complete.
 func TestAnExportThatAKillCutOffIsMadeByTheNextEdge(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -94,7 +94,7 @@ func TestAnExportThatAKillCutOffIsMadeByTheNextEdge(t *testing.T) {
 	h.call(t, http.MethodPut, c.base+"/api/admin/accounts/"+made.Account.ID+"/tier", strings.NewReader(`{"tier":"admin"}`))
 	files := map[string][]byte{}
 	for n := range 3 {
-		content := make([]byte, 20<<20) // random: the archive of zeros would be made too fast
+		content := make([]byte, 20<<20) // random: an archive of zeros would finish too fast
 		if _, err := rand.Read(content); err != nil {
 			t.Fatal(err)
 		}

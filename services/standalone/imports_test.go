@@ -19,7 +19,7 @@ type listedPackage struct {
 	Deps         []string
 }
 
-// TestImportRules holds the code to the layers of ARCHITECTURE.md.
+// TestImportRules enforces the layers of ARCHITECTURE.md.
 func TestImportRules(t *testing.T) {
 	packages := listPackages(t)
 	if len(packages) < 20 {
@@ -31,7 +31,7 @@ func TestImportRules(t *testing.T) {
 			checkImport(t, p.ImportPath, imported)
 		}
 		for _, imported := range append(p.TestImports, p.XTestImports...) {
-			// These tests replace a server under a connection, or have it refuse one, so they run their own.
+			// These tests replace a server under a connection, or make it refuse one, so they run separate ones.
 			if (p.ImportPath == pkgModule+"/rpc" || p.ImportPath == pkgModule+"/journal") && within(imported, "github.com/nats-io/nats-server") {
 				continue
 			}
@@ -84,8 +84,8 @@ const (
 	serviceModule = "quire.dev/services/"
 )
 
-// checkImport holds one import to the rules: a service never imports another, pkg never imports a service, and each
-// driver is imported by its own package only.
+// checkImport enforces the rules for one import: a service never imports another, pkg never imports a service, and each driver
+// is imported by only one package.
 func checkImport(t *testing.T, importer, imported string) {
 	t.Helper()
 	if within(importer, pkgModule) && strings.HasPrefix(imported, serviceModule) {
@@ -132,8 +132,8 @@ func isFold(path string) bool {
 	return path == serviceModule+"billing/internal/account" || path == pkgModule+"/document/fold"
 }
 
-// checkPure holds a fold to its events: it may not reach a clock, a network or a store, not even through another
-// package.
+// checkPure enforces that a fold depends on its events alone: it may not reach a clock, a network or a store, not even through
+// another package.
 func checkPure(t *testing.T, p listedPackage) {
 	t.Helper()
 	forbidden := []string{

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestPartsOfTwoInstallationsAreNotStarted: a folder gets a part of another one, as by a restore that went wrong.
+// TestPartsOfTwoInstallationsAreNotStarted: a folder contains a part of another one, as after a failed restore.
 func TestPartsOfTwoInstallationsAreNotStarted(t *testing.T) {
 	t.Parallel()
 	for part, name := range map[string]string{"blobs": "the blob store", "views/paste.db": "the read model of paste"} {

@@ -9,7 +9,7 @@ import (
 
 const testAdminToken = "an-admin-token-for-tests"
 
-// newCrowd makes clients of the quire at base, of all groups unless some are named.
+// newCrowd returns clients of the quire at base, of all groups unless some are named.
 func newCrowd(t testing.TB, base string, workers int, groups ...load.Group) *load.Load {
 	t.Helper()
 	return quiretest.Gather(t, load.Config{Bases: []string{base}, AdminToken: testAdminToken, Workers: workers, Groups: groups})
@@ -27,7 +27,7 @@ func more(t testing.TB, what string, l *load.Load, count int64) {
 	quiretest.More(t, what, l, count)
 }
 
-// check verifies everything that was acknowledged to the crowd, and audits.
+// check verifies everything acknowledged to the crowd, and audits.
 func check(t testing.TB, l *load.Load) error {
 	t.Helper()
 	return quiretest.Check(t, l)

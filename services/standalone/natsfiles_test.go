@@ -21,8 +21,8 @@ import (
 	"quire.dev/services/standalone/internal/natsserver"
 )
 
-// TestTheEmbeddedServerIsOneWhoseFilesAreKnown: whoever takes another version of NATS runs the tests of natsfiles and of this package
-// with it, and then names it in natsfiles.Tried.
+// TestTheEmbeddedServerIsOneWhoseFilesAreKnown: to upgrade NATS, run the tests of natsfiles and of this package with the new
+// version, and then add it to natsfiles.Tried.
 func TestTheEmbeddedServerIsOneWhoseFilesAreKnown(t *testing.T) {
 	if !natsfiles.Tried(natsserver.Version) {
 		t.Errorf("natsfiles was not tried with nats-server %s", natsserver.Version)
@@ -82,8 +82,8 @@ func consumers(t *testing.T, q *Quire) (n int) {
 	return n
 }
 
-// TestTheFilesOfAnUnknownVersionAreLeftToTheServer: it says so once, followers have consumers, and the server repairs its files as it
-// does by itself. The check would refuse them.
+// TestTheFilesOfAnUnknownVersionAreLeftToTheServer: it says so once, followers have consumers, and the server repairs its files
+// by itself. The check would refuse them.
 func TestTheFilesOfAnUnknownVersionAreLeftToTheServer(t *testing.T) {
 	t.Parallel()
 	const unknown, says = "2.99.0", "unknown file format of this NATS version"

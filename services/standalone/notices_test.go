@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestTheNoticesAreOfWhatIsBuilt: THIRD_PARTY_NOTICES has a text of each module that a program is built from, at its version,
-// and of no other.
+// TestTheNoticesAreOfWhatIsBuilt: THIRD_PARTY_NOTICES has a text for exactly the modules that programs are built from, at their
+// versions.
 func TestTheNoticesAreOfWhatIsBuilt(t *testing.T) {
 	text, err := os.ReadFile("../../THIRD_PARTY_NOTICES")
 	if err != nil {

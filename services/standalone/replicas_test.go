@@ -34,7 +34,7 @@ func (x *text) String() string {
 	return x.all.String()
 }
 
-// TestOneProcessOnANATSClusterKeepsAsManyCopiesAsItIsTold, and warns where each journal is on one server only.
+// TestOneProcessOnANATSClusterKeepsAsManyCopiesAsItIsTold, and warns if each journal is on only one server.
 func TestOneProcessOnANATSClusterKeepsAsManyCopiesAsItIsTold(t *testing.T) {
 	t.Parallel()
 	cluster := journaltest.StartCluster(t, 3)

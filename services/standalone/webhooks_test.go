@@ -38,7 +38,7 @@ type watched struct {
 	hook    string
 }
 
-// watch makes an account of the tier Free with a webhook that is told of its quotas.
+// watch creates an account of the tier Free with a webhook subscribed to its quotas.
 func watch(t *testing.T, base, email, url string, percents []int) *watched {
 	t.Helper()
 	w := &watched{}
@@ -103,7 +103,7 @@ func (w *watched) useUp(ctx context.Context) error {
 		case err == nil && answer["code"] == "quota_exhausted":
 			return nil
 		}
-		if !wait.For(ctx, 20*time.Millisecond) { // it was killed, or starts
+		if !wait.For(ctx, 20*time.Millisecond) { // killed
 			return ctx.Err()
 		}
 	}
@@ -146,7 +146,7 @@ func (r *receiver) events() int {
 	return len(r.posts)
 }
 
-// ids are those of the events that have come.
+// ids are the ids of the received events.
 func (r *receiver) ids() iter.Seq[string] {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -324,7 +324,7 @@ func TestAFullDiskIsUnavailableAndWorksAgainLater(t *testing.T) {
 
 const noMount = "cannot mount"
 
-// fillSmallDisk runs in a mount namespace of its own.
+// fillSmallDisk runs in a separate mount namespace.
 func fillSmallDisk(folder string, _ int) error {
 	if err := syscall.Mount("none", folder, "tmpfs", 0, "size=2m"); err != nil {
 		fmt.Println(noMount, err)

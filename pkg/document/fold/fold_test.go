@@ -30,7 +30,7 @@ func settlements(r *event.Request, o *event.Outcome, c fold.Change, sequence uin
 
 var at = fold.Position{Sequence: 9, Index: 3, NowMS: nowMS}
 
-// stored is a document as it stands, changed by f.
+// stored is a stored document, changed by f.
 func stored(f func(*event.Document)) *event.Document {
 	d := &event.Document{
 		Id: theItem, Owner: owner, Title: "title", Language: "go", Visibility: uint32(event.Unlisted), Tags: []string{"a"},

@@ -220,7 +220,7 @@ func drawRequest(t *rapid.T, versions, serial int, nowMS int64) (r *event.Reques
 	return r, draft
 }
 
-// kept stands for the engine: the state that it keeps between requests.
+// kept plays the engine: the state that it keeps between requests.
 type kept struct {
 	state    *event.Document
 	versions map[uint64]*event.Document

@@ -22,8 +22,8 @@ import (
 
 const urlVariable = "QUIRE_MONGO_URL"
 
-// serverConfig names a database of its own on the server that the environment
-// names.
+// serverConfig names a separate database on the server given by the
+// environment.
 func serverConfig(t *testing.T) Config {
 	t.Helper()
 	url := os.Getenv(urlVariable)
@@ -272,9 +272,9 @@ func TestALargeBatchThatConflictsLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestALargeBatchUnderWayIsDecidedOrGivenUp: other processes open the store and sweep while its writer
-// pauses between two chunks. They leave its chunks alone for an hour, and after that as long as its
-// stream can still move to it. A writer without a stream gives up early.
+// TestALargeBatchUnderWayIsDecidedOrGivenUp: other processes open the store and sweep while its writer pauses between two
+// chunks. They leave its chunks alone for an hour, and after that while its stream can still move to it. A writer without a
+// stream gives up early.
 func TestALargeBatchUnderWayIsDecidedOrGivenUp(t *testing.T) {
 	for _, c := range []struct {
 		stream  string

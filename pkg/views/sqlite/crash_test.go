@@ -123,8 +123,8 @@ func runUntilKilled(t *testing.T, path string, until uint64) uint64 {
 	return last
 }
 
-// checkWhole fails unless checkpoint and documents are those of whole batches,
-// up to the last one reported or beyond it.
+// checkWhole fails unless checkpoint and documents come from whole batches, up
+// to the last one reported or beyond it.
 func checkWhole(t *testing.T, s *Store, reported uint64) {
 	t.Helper()
 	at, err := s.Checkpoint(t.Context(), crashStream)

@@ -92,7 +92,7 @@ func TestReadersFindWhatMoves(t *testing.T) {
 				for i := range ids {
 					ids[i] = fmt.Sprintf("%d-%d", 1+random.Uint64N(at), random.IntN(size))
 				}
-				docs, err := s.Load(t.Context(), "items", ids, views.Heads) // some ids are there twice
+				docs, err := s.Load(t.Context(), "items", ids, views.Heads) // some ids occur twice
 				slices.Sort(ids)
 				ids = slices.Compact(ids)
 				if err != nil || len(docs) != len(ids) {

@@ -26,7 +26,7 @@ func matches(t *testing.T, text, pattern string) {
 	}
 }
 
-// TestTheClientIsSmall: the client's own program has no server in it.
+// TestTheClientIsSmall: the client program contains no server.
 func TestTheClientIsSmall(t *testing.T) {
 	t.Parallel()
 	start(t)
@@ -93,7 +93,7 @@ func TestAPasteFromItsCreationToItsEnd(t *testing.T) {
 	}
 }
 
-// TestWhichKindIsMade: a paste with an account whose plan has pastes, a quick paste without, and what the user says in any case.
+// TestWhichKindIsMade: a paste for an account whose plan has pastes, a quick paste without, unless the user chooses.
 func TestWhichKindIsMade(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -167,7 +167,7 @@ func TestAPasteWithAPassword(t *testing.T) {
 	}
 }
 
-// TestWhatSomebodyElseHasChangedIsNotOverwritten: the text is kept where the change fails, from the editor and from a pipe.
+// TestWhatSomebodyElseHasChangedIsNotOverwritten: after a failed change the text is kept, from the editor and from a pipe.
 func TestWhatSomebodyElseHasChangedIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "pro")
@@ -275,7 +275,7 @@ func TestAFileGoesUpAndComesBack(t *testing.T) {
 	}
 }
 
-// TestTheFieldsOfJSONAreStable holds the output of --json to the table of docs/guides/command-line.md.
+// TestTheFieldsOfJSONAreStable compares the output of --json with the table of docs/guides/command-line.md.
 func TestTheFieldsOfJSONAreStable(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "pro")
@@ -353,7 +353,7 @@ func TestALogInIsKeptForItsUserAlone(t *testing.T) {
 	u.ok("", "usage", "--profile", "work")
 }
 
-// TestWhatFailsBehindACreationIsToldAlone: with another exit status a script would make the paste again.
+// TestWhatFailsBehindACreationIsToldAlone: with another exit status a script would create the paste again.
 func TestWhatFailsBehindACreationIsToldAlone(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "pro").with("BROWSER=false")

@@ -16,7 +16,7 @@ import (
 
 var keyRing = flag.Bool("keyring", false, "try the system's key ring; it needs dbus-daemon and gnome-keyring-daemon")
 
-// startKeyRing starts a session's bus with an unlocked key ring on it, and gives the bus's address.
+// startKeyRing starts a session bus with an unlocked key ring, and returns the bus's address.
 func startKeyRing(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
@@ -26,7 +26,7 @@ func startKeyRing(t *testing.T) string {
 		cmd.Env = environ
 		t.Cleanup(func() {
 			if cmd.Process != nil {
-				_ = cmd.Process.Kill() // it may have ended by itself
+				_ = cmd.Process.Kill() // it may have ended
 				_ = cmd.Wait()         // "signal: killed"
 			}
 		})
@@ -62,7 +62,7 @@ func startKeyRing(t *testing.T) string {
 	return address.Text()
 }
 
-// TestALogInIsKeptInTheSystemsKeyRing: the key is nowhere else, and a log-out takes it away. Without the key ring the file has it
+// TestALogInIsKeptInTheSystemsKeyRing: the key is nowhere else, and a logout removes it. Without the key ring it is in the file
 // (TestALogInIsKeptForItsUserAlone).
 func TestALogInIsKeptInTheSystemsKeyRing(t *testing.T) {
 	if !*keyRing {

@@ -1,4 +1,4 @@
-// Package commandline tries the commands for users as their program, at a terminal and without one, against a whole Quire.
+// Package commandline tests the commands for users as a program, at a terminal and without one, against a whole Quire.
 package commandline
 
 import (
@@ -22,7 +22,7 @@ import (
 
 const adminToken = "an-admin-token-for-tests"
 
-// shared is what all tests of the package use: one server, and one program.
+// shared is used by all tests of the package: one server, and one program.
 var shared struct {
 	once    sync.Once
 	folder  string
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// user is somebody with a home of their own, and perhaps an account.
+// user is a person with a home folder, and perhaps an account.
 type user struct {
 	t       *testing.T
 	home    string
@@ -54,7 +54,7 @@ type user struct {
 	environ []string
 }
 
-// newUser makes an account of a tier, and logs nobody in: the key is in the environment. Without a tier there is no account.
+// newUser creates an account of a tier, and logs nobody in: the key is in the environment. Without a tier there is no account.
 func newUser(t *testing.T, tier string) *user {
 	t.Helper()
 	start(t)
@@ -101,7 +101,7 @@ func startAll() error {
 	}
 	cfg, err := host.ReadSettings(host.Quire, []string{
 		"QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA=" + filepath.Join(shared.folder, "data"), "QUIRE_ADMIN_TOKEN=" + adminToken, "QUIRE_ANON_LIMIT=1000",
-		// An operator may have these set for themselves: the server does not take them for settings that are mistyped.
+		// An operator may use these too: the server does not report them as mistyped settings.
 		"QUIRE_API_KEY=qk_x", "QUIRE_URL=http://127.0.0.1:1", "QUIRE_PROFILE=x", "QUIRE_PASSWORD=x", "QUIRE_MANAGE_TOKEN=x",
 	})
 	if err != nil {
@@ -123,7 +123,7 @@ func startAll() error {
 	}
 }
 
-// with is the user with more variables.
+// with returns the user with more variables.
 func (u *user) with(variables ...string) *user {
 	other := *u
 	other.environ = append(append([]string{}, u.environ...), variables...)

@@ -92,7 +92,7 @@ func (s *session) types(text string) {
 	}
 }
 
-// echoes tells whether the terminal shows what is typed.
+// echoes reports whether the terminal shows what is typed.
 func (s *session) echoes() bool {
 	s.t.Helper()
 	state, err := unix.IoctlGetTermios(int(s.tty.Fd()), unix.TCGETS)
@@ -102,7 +102,7 @@ func (s *session) echoes() bool {
 	return state.Lflag&unix.ECHO != 0 && state.Lflag&unix.ICANON != 0
 }
 
-// end waits for the end of the command. The terminal has to be as it was before.
+// end waits for the end of the command. The terminal must be as before.
 func (s *session) end() result {
 	s.t.Helper()
 	err := s.cmd.Wait()
@@ -121,12 +121,12 @@ func (s *session) end() result {
 
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)`)
 
-// lines are what was shown in a line at any time, without colours.
+// lines are the texts shown in each line over time, without colors.
 func lines(shown string) []string {
 	return strings.FieldsFunc(escapes.ReplaceAllString(shown, ""), func(r rune) bool { return r == '\r' || r == '\n' })
 }
 
-// fits holds everything that was shown to the width of the terminal.
+// fits asserts that everything shown fits the width of the terminal.
 func fits(t *testing.T, shown string, columns int) {
 	t.Helper()
 	for _, line := range lines(shown) {
@@ -203,7 +203,7 @@ func TestTheBarOfAnUploadAndDownloadFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// slowProxy stands before the server. It reads a part of an upload or download, tells so, and goes on when release is called.
+// slowProxy is a proxy that reads a part of an upload or download, reports that, and continues once release is called.
 func slowProxy(t *testing.T) (address string, halted <-chan struct{}, release func()) {
 	t.Helper()
 	target, err := url.Parse(shared.quire.URL())
@@ -219,13 +219,13 @@ func slowProxy(t *testing.T) (address string, halted <-chan struct{}, release fu
 	address = "http://" + ln.Addr().String()
 	forward := &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ErrorLog: log.New(io.Discard, "", 0), // of clients that go
+		ErrorLog: log.New(io.Discard, "", 0), // of clients that disconnect
 		ModifyResponse: func(r *http.Response) error {
 			if strings.HasSuffix(r.Request.URL.Path, "/download") {
 				r.Body = &haltingBody{ReadCloser: r.Body, left: 256 << 10, reached: reached, released: released}
 				return nil
 			}
-			// Links to files lead through the proxy too.
+			// Links to files go through the proxy too.
 			data, err := io.ReadAll(r.Body)
 			data = bytes.ReplaceAll(data, []byte(target.String()), []byte(address))
 			r.Body = io.NopCloser(bytes.NewReader(data))
@@ -246,7 +246,7 @@ func slowProxy(t *testing.T) (address string, halted <-chan struct{}, release fu
 	return address, reached, release
 }
 
-// haltingBody is a body of which some bytes arrive. The rest does not until it is released.
+// haltingBody is a body that stops after some bytes until it is released.
 type haltingBody struct {
 	io.ReadCloser
 	left     int
@@ -394,7 +394,7 @@ func TestAPasswordIsAskedFor(t *testing.T) {
 	if got.status != 0 || page == "" || strings.Contains(got.out, "sesame") {
 		t.Fatalf("%+v", got)
 	}
-	s = u.terminal(80, "get", page) // that it has a password shows only when it is read
+	s = u.terminal(80, "get", page) // the password requirement shows only when it is read
 	s.await(`Password of the paste: $`)
 	s.types("sesame\r")
 	if got := s.end(); got.status != 0 || !strings.Contains(got.out, "the secret") {
@@ -441,7 +441,7 @@ func TestTextTypedAtATerminal(t *testing.T) {
 	}
 }
 
-// TestStrangersTextDoesNotCommandTheTerminal: a pipe gets the bytes, a terminal is shown what they are.
+// TestStrangersTextDoesNotCommandTheTerminal: a pipe gets the raw bytes, a terminal an escaped form.
 func TestStrangersTextDoesNotCommandTheTerminal(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "pro")

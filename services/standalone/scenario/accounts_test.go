@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// person is somebody with a browser: an email, a password and a session cookie.
+// person is a user with a browser: an email, a password and a session cookie.
 type person struct {
 	i               *instance
 	email, password string
@@ -35,7 +35,7 @@ func (i *instance) personWith(t testing.TB, password string) *person {
 	return p
 }
 
-// keep takes the session cookie of an answer.
+// keep stores the session cookie of a response.
 func (p *person) keep(t testing.TB, a answer) {
 	t.Helper()
 	p.cookies = (&http.Response{Header: a.header}).Cookies()
@@ -48,7 +48,7 @@ func (p *person) keep(t testing.TB, a answer) {
 	}
 }
 
-// do sends a request as a page of the same origin would.
+// do sends a request like a page of the same origin.
 func (p *person) do(t testing.TB, method, path string, body any) answer {
 	t.Helper()
 	return p.i.do(t, method, path, request{body: body, cookies: p.cookies, header: map[string]string{"Sec-Fetch-Site": "same-origin"}})
@@ -126,7 +126,7 @@ func TestARegistrationIsReplayedWithASessionOfItsOwn(t *testing.T) {
 		refused.fails(t, http.StatusUnprocessableEntity, "idempotency_mismatch", "")
 		refused.hasHeader(t, "Set-Cookie", "")
 	}
-	header = nil // without the Idempotency-Key the same registration is taken
+	header = nil // the same registration is accepted without the Idempotency-Key
 	register("x-"+email, "correct horse").ok(t, http.StatusCreated)
 }
 
@@ -166,7 +166,7 @@ func TestAWriteWithASessionIsTakenFromTheSameOriginOnly(t *testing.T) {
 	for _, own := range []map[string]string{{"Sec-Fetch-Site": "same-origin"}, {"Origin": i.public}} {
 		send("POST", regenerate, own).ok(t, http.StatusOK)
 	}
-	// A read is taken from anywhere.
+	// A read is accepted from any origin.
 	send("GET", "/api/users/user", map[string]string{"Sec-Fetch-Site": "cross-site"}).ok(t, http.StatusOK)
 }
 
@@ -201,8 +201,8 @@ func TestANewKeyEndsTheOldOneAtOnce(t *testing.T) {
 	}
 }
 
-// TestNoRequestIsAdmittedAfterARevocation has clients use a key while it is replaced. No request that begins after the
-// answer to that may be admitted.
+// TestNoRequestIsAdmittedAfterARevocation: clients use a key while it is replaced. No request that begins after the answer may
+// be admitted.
 func TestNoRequestIsAdmittedAfterARevocation(t *testing.T) {
 	i := common(t)
 	p := i.person(t)
@@ -218,8 +218,8 @@ func TestNoRequestIsAdmittedAfterARevocation(t *testing.T) {
 	}
 }
 
-// useBeyond has clients use a key while end makes it useless, and for 20 calls more, which must be refused. It returns how many
-// requests were admitted that began after end. A client whose call fails goes on if expected says so.
+// useBeyond lets clients use a key while end invalidates it, and for 20 more calls, which must be refused. It returns how many
+// requests that began after end were admitted. A client whose call fails continues if expected allows it.
 func (i *instance) useBeyond(t *testing.T, key, code string, status int, end func(), expected func(error) bool) (late int64) {
 	t.Helper()
 	var ended atomic.Bool

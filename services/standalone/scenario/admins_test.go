@@ -125,8 +125,8 @@ func TestASuspendedAccountIsRefusedByEveryEdge(t *testing.T) {
 	i.admin(t, "POST", "/api/admin/accounts/00000000001/suspend", object{"reason": "x"}).fails(t, http.StatusNotFound, "not_found", "")
 }
 
-// TestNoRequestIsAdmittedAfterASuspension has clients use a key while its account is suspended. No request that begins after
-// the answer to that may be admitted.
+// TestNoRequestIsAdmittedAfterASuspension: clients use a key while its account is suspended. No request that begins after the
+// answer may be admitted.
 func TestNoRequestIsAdmittedAfterASuspension(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "max")
@@ -242,7 +242,7 @@ func TestAnAdminSetsAPassword(t *testing.T) {
 	again.ok(t, http.StatusOK)
 	again.hasHeader(t, "Idempotency-Replayed", "true")
 	fresh.do(t, "PUT", "/api/users/user/password", object{"currentPassword": "another horse", "password": "my own horse"}).ok(t, http.StatusOK)
-	i.do(t, "POST", path, keyed).ok(t, http.StatusOK) // was done, and is not done again
+	i.do(t, "POST", path, keyed).ok(t, http.StatusOK) // done, and not repeated
 	fresh.signIn(t, "my own horse")
 
 	made := i.account(t, "pro") // by an admin, without a password

@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// TestAnAuditNeedNotBeWaitedFor: it is found by its address, through any edge.
+// TestAnAuditNeedNotBeWaitedFor: it is found at its address, through any edge.
 func TestAnAuditNeedNotBeWaitedFor(t *testing.T) {
 	i := common(t)
 	i.account(t, "pro").quick(t, nil)
@@ -74,7 +74,7 @@ func TestExplanationsAreLimited(t *testing.T) {
 	unknown(i.admin(t, "GET", "/api/admin"+elsewhere(), nil))
 }
 
-// TestOneExplanationAtATime: of those that an account asks for at once, none fails but by waiting for its turn.
+// TestOneExplanationAtATime: of an account's concurrent ones, none fails except by waiting for its turn.
 func TestOneExplanationAtATime(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "pro")

@@ -58,7 +58,7 @@ func TestAnEmailIsChanged(t *testing.T) {
 	i.do(t, "POST", "/api/users/register", request{body: object{"email": fresh, "password": "not the password"}}).
 		fails(t, http.StatusConflict, "email_taken", "")
 
-	// The address of before is free, also for the one who had it.
+	// The previous address is free, even for its former user.
 	change(p.password, before).ok(t, http.StatusOK)
 	keyed.body = object{"currentPassword": p.password, "email": fresh}
 	late := i.do(t, "PUT", "/api/users/user/email", keyed) // sent again after a later change
@@ -75,7 +75,7 @@ func TestAnEmailIsChanged(t *testing.T) {
 	}
 }
 
-// profile is the account as its holder sees it.
+// profile is the account as shown to its owner.
 func (p *person) profile(t testing.TB) object {
 	t.Helper()
 	return at(t, p.do(t, "GET", "/api/users/user", nil).ok(t, http.StatusOK), "account").(object)

@@ -18,10 +18,10 @@ import (
 
 var faultSeed = flag.Uint64("faults.seed", 13, "seed of the faults between the clients and the edges")
 
-// clientScenario is one logical call of a client: its arguments, and what must have happened once it is answered.
+// clientScenario is one logical call of a client: its arguments, and its expected effects.
 type clientScenario struct {
 	op, quotaKey string // quotaKey is empty where the call is not metered
-	// prepare makes what the call needs, and gives its arguments and a check of its result.
+	// prepare creates what the call needs, and returns its arguments and a check of its result.
 	prepare func(t *testing.T, a account, n int) (args object, check func(t *testing.T, result object))
 }
 
@@ -30,7 +30,7 @@ func sha256Of(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// binary is content that a file is uploaded with.
+// binary is the content of an uploaded file.
 func binary(n int) []byte {
 	content := make([]byte, 96<<10)
 	for k := range content {
@@ -142,8 +142,8 @@ func clientScenarios() []clientScenario {
 	)
 }
 
-// TestEachLogicalCallIsChargedOnce makes each call while each fault happens between the client and the service. However often
-// the client sends it, it is carried out and charged once.
+// TestEachLogicalCallIsChargedOnce makes each call under each fault between the client and the service. However often the
+// client sends it, it is executed and charged once.
 func TestEachLogicalCallIsChargedOnce(t *testing.T) {
 	i := common(t)
 	for _, kind := range driverKinds() {
@@ -171,7 +171,7 @@ func TestEachLogicalCallIsChargedOnce(t *testing.T) {
 	i.audit(t)
 }
 
-// clientRun is a driver that makes the nth call of a scenario.
+// clientRun is a driver making the nth call of a scenario.
 type clientRun struct {
 	account  account
 	proxy    *injector
@@ -200,7 +200,7 @@ func callOnce(t *testing.T, r clientRun, plan ...fault) {
 	if s.quotaKey == "" {
 		return
 	}
-	// What was cut off may be given back a moment later.
+	// An interrupted call may be refunded a moment later.
 	eventually.NoError(t, fmt.Sprintf("one charge after %q, seed %d", injected, *faultSeed), func() error {
 		if used := a.used(t, s.quotaKey); used != before+1 {
 			return fmt.Errorf("%d charges", used-before)

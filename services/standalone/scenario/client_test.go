@@ -107,7 +107,7 @@ func encodeBody(body any) (io.Reader, string, error) {
 // object is a JSON object.
 type object = map[string]any
 
-// ok holds the answer to a status and returns its body.
+// ok asserts the status and returns the body.
 func (a answer) ok(t testing.TB, status int) object {
 	t.Helper()
 	if a.status != status {
@@ -127,7 +127,7 @@ func (a answer) json(t testing.TB) object {
 	return out
 }
 
-// fails holds the answer to an error. An empty reason stands for any.
+// fails asserts an error response. An empty reason matches any.
 func (a answer) fails(t testing.TB, status int, code, reason string) {
 	t.Helper()
 	if a.status != status {
@@ -148,7 +148,7 @@ func (a answer) fails(t testing.TB, status int, code, reason string) {
 	}
 }
 
-// failsLike tells whether two failures differ in nothing but the request.
+// failsLike reports whether two failures differ only in the request.
 func (a answer) failsLike(t testing.TB, other answer) bool {
 	t.Helper()
 	one, two := a.json(t), other.json(t)
@@ -157,7 +157,7 @@ func (a answer) failsLike(t testing.TB, other answer) bool {
 	return a.status == other.status && reflect.DeepEqual(one, two)
 }
 
-// hasHeader holds a header to a value; "" stands for no such header.
+// hasHeader asserts the value of a header; "" means no such header.
 func (a answer) hasHeader(t testing.TB, name, want string) {
 	t.Helper()
 	if got := a.header.Get(name); got != want {
@@ -165,7 +165,7 @@ func (a answer) hasHeader(t testing.TB, name, want string) {
 	}
 }
 
-// shows holds the answer to a status and to texts in its body.
+// shows asserts the status and texts in the body.
 func (a answer) shows(t testing.TB, status int, texts ...string) answer {
 	t.Helper()
 	if a.status != status {
@@ -179,7 +179,7 @@ func (a answer) shows(t testing.TB, status int, texts ...string) answer {
 	return a
 }
 
-// hides holds the answer to a body without these texts.
+// hides asserts that the body lacks these texts.
 func (a answer) hides(t testing.TB, texts ...string) answer {
 	t.Helper()
 	for _, text := range texts {
@@ -228,7 +228,7 @@ func text(t testing.TB, o object, path ...string) string {
 	return s
 }
 
-// account is an account that a test has made.
+// account is an account created by a test.
 type account struct {
 	i              *instance
 	id, email, key string
@@ -236,7 +236,7 @@ type account struct {
 
 var accounts atomic.Uint64
 
-// account makes an account by the admin API.
+// account creates an account through the admin API.
 func (i *instance) account(t testing.TB, tier string) account {
 	t.Helper()
 	email := fmt.Sprintf("user%d-%d@example.org", accounts.Add(1), time.Now().UnixNano())
@@ -261,7 +261,7 @@ func (a account) with(t testing.TB, method, path string, r request) answer {
 	return a.i.do(t, method, path, r)
 }
 
-// grant gives credits and returns the balance after it.
+// grant adds credits and returns the balance after it.
 func (a account) grant(t testing.TB, amount string) string {
 	t.Helper()
 	return text(t, a.i.admin(t, http.MethodPost, "/api/admin/accounts/"+a.id+"/credits",
@@ -290,7 +290,7 @@ func (a account) balance(t testing.TB) string {
 	return text(t, a.usage(t), "credits", "balance")
 }
 
-// paste makes a paste, quick a quick paste, upload a file; each returns the id.
+// paste creates a paste, quick a quick paste, upload a file; each returns the id.
 func (a account) paste(t testing.TB, fields object) string {
 	t.Helper()
 	return text(t, a.do(t, http.MethodPost, "/api/dev/pastes/create", withContent(fields)).ok(t, http.StatusCreated), "id")
@@ -314,8 +314,8 @@ func (a account) upload(t testing.TB, name string, content []byte) string {
 	return text(t, a.do(t, http.MethodPost, "/api/dev/files/upload?name="+url.QueryEscape(name), content).ok(t, http.StatusCreated), "id")
 }
 
-// untilRefused repeats a call until every edge refuses it with this code, and returns how many calls were answered
-// before: each edge counts the failures and views that it sees itself.
+// untilRefused repeats a call until every edge refuses it with this code, and returns how many calls were answered before: each
+// edge counts only the failures and views it sees.
 func (i *instance) untilRefused(t testing.TB, code string, call func() answer, answered func(answer)) int {
 	t.Helper()
 	calls := 0
@@ -357,7 +357,7 @@ func (i *instance) auditEnd(t testing.TB, begun answer) (body object) {
 	return body
 }
 
-// audit asks for an audit, which must match.
+// audit requests an audit, which must match.
 func (i *instance) audit(t testing.TB) object {
 	t.Helper()
 	body := i.auditEnd(t, i.admin(t, http.MethodPost, "/api/admin/audit", nil))

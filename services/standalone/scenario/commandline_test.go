@@ -52,7 +52,7 @@ func (d *commandDriver) run(ctx context.Context, args ...string) (printed, error
 	return printed{string(out), string(errs), status}, err
 }
 
-// objects runs a command that must succeed, and gives what it printed: a JSON object in each line.
+// objects runs a command that must succeed, and returns its output: one JSON object per line.
 func (d *commandDriver) objects(ctx context.Context, args ...string) ([]object, error) {
 	p, err := d.run(ctx, args...)
 	if err != nil {
@@ -121,11 +121,11 @@ func (d *commandDriver) call(ctx context.Context, op string, args object) (objec
 	return nil, fmt.Errorf("operation %s", op)
 }
 
-// moreThanRetries are as many faults of a kind as no client outlasts.
+// moreThanRetries is a number of faults that no client outlasts.
 func moreThanRetries(f fault) []fault { return slices.Repeat([]fault{f}, 20) }
 
-// TestTheCommandLineTellsWhetherItMayHaveBeenDone: where no answer comes through, the exit status tells a script whether the
-// command may have been carried out, and nothing is printed that it could take for an address.
+// TestTheCommandLineTellsWhetherItMayHaveBeenDone: if no response comes through, the exit status tells a script whether the
+// command may have been executed, and no output looks like an address.
 func TestTheCommandLineTellsWhetherItMayHaveBeenDone(t *testing.T) {
 	i := common(t)
 	for _, test := range []struct {

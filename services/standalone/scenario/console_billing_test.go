@@ -24,7 +24,7 @@ func entriesOf(t *testing.T, page answer) (list []string) {
 	return list
 }
 
-// TestTheLedgerIsSearchedInTheConsole: grants, charges and adjustments, in pages and as a table, as the API shows them.
+// TestTheLedgerIsSearchedInTheConsole: grants, charges and adjustments, in pages and as a table, as in the API.
 func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 	i := common(t)
 	v, email, key := i.signUp(t)
@@ -69,7 +69,7 @@ func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 		"quotaKey=files.get":     nil,
 		"q=GIFT":                 all[2:],
 		"q=gift&type=adjustment": nil,
-		"type=grant&q=&quotaKey=&from=&to=&requestId=":                                                                  all[2:], // as a browser sends what nobody has filled in
+		"type=grant&q=&quotaKey=&from=&to=&requestId=":                                                                  all[2:], // as a browser sends empty fields
 		"from=" + today.AddDate(0, 0, -1).Format(time.DateOnly) + "&to=" + today.AddDate(0, 0, 1).Format(time.DateOnly): all,
 		"from=" + today.AddDate(0, 0, 2).Format(time.DateOnly):                                                          nil,
 	} {
@@ -93,7 +93,7 @@ func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 
-	// A search that can't be made is told beside its field, and the table has what was searched for.
+	// An invalid search is reported beside its field, and the table shows the last valid one.
 	for search, says := range map[string][]string{
 		"type=charg&q=kept":             {"search-type-error", "Did you mean", "charge", `value="kept"`},
 		"from=soon":                     {"search-from-error", "The first day must be a day like 2026-11-21", `value="soon"`},
@@ -194,7 +194,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 	v.open(t, pages).shows(t, http.StatusOK, `href="`+path+`"`, "(10 %, 90 %)").hides(t, secret)
 	one := v.open(t, path).shows(t, http.StatusOK, "No deliveries yet", `value="10, 90"`, `value="2.5"`).hides(t, secret)
 
-	// A test is posted once, however often its form is sent, and again where its reader wants that.
+	// A test is posted once, however often its form is sent, and again on request.
 	for range 2 {
 		v.submit(t, one, path+"/test").leads(t, path+"?done=tested")
 	}
@@ -245,7 +245,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 		t.Error("it is not deleted")
 	}
 	v.submit(t, stale, path+"/test").shows(t, http.StatusNotFound)
-	v.submit(t, page, pages, filled...).shows(t, http.StatusNotFound, "is deleted") // the form that has made it, sent again
+	v.submit(t, page, pages, filled...).shows(t, http.StatusNotFound, "is deleted") // the form that created it, sent again
 	if len(api()) != 0 {
 		t.Error("a deleted webhook is back")
 	}

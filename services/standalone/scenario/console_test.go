@@ -45,7 +45,7 @@ func (v *visitor) open(t *testing.T, path string) answer {
 	return v.send(t, "GET", path, browser())
 }
 
-// listen asks for a stream of events, at its whole address. The stream ends with the test.
+// listen opens a stream of events. It ends with the test.
 func (v *visitor) listen(t *testing.T, method, address string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
@@ -86,7 +86,7 @@ func (v *visitor) submit(t *testing.T, page answer, action string, fields ...str
 	return v.send(t, "POST", action, r)
 }
 
-// leads holds an answer to a redirect to path.
+// leads asserts a redirect to path.
 func (a answer) leads(t *testing.T, path string) {
 	t.Helper()
 	a.shows(t, http.StatusSeeOther)
@@ -118,7 +118,7 @@ func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 		t.Fatalf("cookies %v", v.cookies)
 	}
 	key := shownKey(t, shown)
-	again := v.submit(t, form, "/console/sign-up", "email", email, "password", correct) // a browser sends the form again where its reader goes back
+	again := v.submit(t, form, "/console/sign-up", "email", email, "password", correct) // a browser resends the form when its reader goes back
 	if shownKey(t, again) != key {
 		t.Error("the form sent twice makes two keys")
 	}
@@ -175,7 +175,7 @@ func TestSomebodySignsInAndGoesOn(t *testing.T) {
 		v := i.visitor()
 		form := v.open(t, "/console/sign-in?next="+url.QueryEscape(next)).shows(t, http.StatusOK, `autocomplete="current-password"`)
 		v.submit(t, form, "/console/sign-in", "email", strings.ToUpper(email), "password", correct).leads(t, want)
-		v.open(t, "/console/sign-in?next="+url.QueryEscape(next)).leads(t, want) // there is nothing to sign in for
+		v.open(t, "/console/sign-in?next="+url.QueryEscape(next)).leads(t, want) // already signed in
 		v.open(t, "/console/sign-up").leads(t, "/console")
 	}
 }
@@ -213,14 +213,14 @@ func TestAFormOfTheConsoleThatIsRefusedSaysWhereAndWhy(t *testing.T) {
 			}
 		})
 	}
-	// The same password is no other account: the form was sent twice.
+	// The same password is not another account: the form was sent twice.
 	v := i.visitor()
 	form := v.open(t, "/console/sign-up")
 	email := newEmail()
 	for range 2 {
 		v.submit(t, form, "/console/sign-up", "email", email, "password", correct).shows(t, http.StatusOK, "Welcome")
 	}
-	// Who was on the way somewhere goes on. The first key is then made in the console.
+	// A visitor who was on the way to a page gets there. The first key is then created in the console.
 	v = i.visitor()
 	v.submit(t, v.open(t, "/console/sign-up?next=/docs"), "/console/sign-up", "email", newEmail(), "password", correct).leads(t, "/docs")
 	page := v.open(t, "/console").shows(t, http.StatusOK, "You have no API key yet")
@@ -340,7 +340,7 @@ func TestKeysAreMadeChangedReplacedAndRevokedInTheConsole(t *testing.T) {
 	}
 }
 
-// TestTheSpendingCapIsSetInTheConsole, shown on the overview, and taken away.
+// TestTheSpendingCapIsSetInTheConsole, shown on the overview, and removed.
 func TestTheSpendingCapIsSetInTheConsole(t *testing.T) {
 	i := common(t)
 	v, _, _ := i.signUp(t)
@@ -449,8 +449,8 @@ func TestAPageOfAnotherAccountChangesNothing(t *testing.T) {
 	i.do(t, "GET", "/api/users/user", request{key: key}).ok(t, http.StatusOK)
 }
 
-// TestAPageIsToldOfNewRequests as they come in, through another edge where there are two, until its session ends. Of the pages
-// of an account that listen there are no more than eight on an edge.
+// TestAPageIsToldOfNewRequests as they arrive, through another edge if there are two, until its session ends. At most eight
+// pages of an account listen on one edge.
 func TestAPageIsToldOfNewRequests(t *testing.T) {
 	i := common(t)
 	v, _, key := i.signUp(t)
@@ -486,7 +486,8 @@ func TestAPageIsToldOfNewRequests(t *testing.T) {
 	create := func() {
 		i.do(t, "POST", "/api/dev/paste-lite/create", request{key: key, body: object{"content": "x"}}).ok(t, http.StatusCreated)
 	}
-	// A request between the first look and its answer would be in that look, so that nothing has changed since: one more is told.
+	// A request between the first query and its response would be included in it, so that nothing has changed since: send one
+	// more.
 	for n := 0; ; n++ {
 		create()
 		select {
@@ -505,7 +506,7 @@ func TestAPageIsToldOfNewRequests(t *testing.T) {
 	v.send(t, "GET", "/console/usage", request{header: map[string]string{}}).shows(t, http.StatusOK, "pasteLite.create").hides(t, "<html")
 	v.submit(t, v.open(t, "/console/account"), "/console/sessions").leads(t, "/console/sign-in")
 	deadline := time.After(time.Minute)
-	for ended := false; !ended; { // what it is told until then says nothing of the account
+	for ended := false; !ended; { // earlier events say nothing of the account
 		select {
 		case _, open := <-told:
 			ended = !open

@@ -20,7 +20,8 @@ func (i *instance) signInAdmin(t *testing.T) *visitor {
 	return v
 }
 
-// TestAnAdminHasASessionOfItsOwn, which no user's session is, and which ends where the admin signs out. The token is in no page and no cookie.
+// TestAnAdminHasASessionOfItsOwn, separate from user sessions, which ends when the admin signs out. The token is in no page and
+// no cookie.
 func TestAnAdminHasASessionOfItsOwn(t *testing.T) {
 	i := common(t)
 	user, _, _ := i.signUp(t)
@@ -40,7 +41,7 @@ func TestAnAdminHasASessionOfItsOwn(t *testing.T) {
 	for range 2 { // each edge knows the session
 		v.open(t, "/console/admin/log").shows(t, http.StatusOK, "Admin <b>").hides(t, i.adminToken).hasHeader(t, "Cache-Control", "no-store")
 	}
-	v.open(t, "/console").leads(t, "/console/sign-in") // it is none of an account
+	v.open(t, "/console").leads(t, "/console/sign-in") // it belongs to no account
 	right := *v.cookies[0]
 	for n, part := range strings.Split(right.Value, "~") {
 		changed := right
@@ -68,7 +69,7 @@ func TestAnAdminHasASessionOfItsOwn(t *testing.T) {
 	v.open(t, "/console/admin").leads(t, "/console/admin/sign-in?next=%2Fconsole%2Fadmin")
 }
 
-// TestAnAdminActsOnAnAccountInTheConsole, each time the API shows it, and it stands in the log.
+// TestAnAdminActsOnAnAccountInTheConsole: each action shows in the API, and in the log.
 func TestAnAdminActsOnAnAccountInTheConsole(t *testing.T) {
 	i := common(t)
 	v, a := i.signInAdmin(t), i.account(t, "free")
@@ -150,7 +151,7 @@ func TestAnAuditIsWatchedInTheConsole(t *testing.T) {
 	i.admin(t, "GET", "/api/admin/audits/"+path[strings.LastIndexByte(path, '/')+1:], nil).ok(t, http.StatusOK)
 }
 
-// TestOnlyFormsThatChangeAnAccountAreLimited: making content is metered instead, and admins share no account.
+// TestOnlyFormsThatChangeAnAccountAreLimited: creating content is metered instead, and admins share no account.
 func TestOnlyFormsThatChangeAnAccountAreLimited(t *testing.T) {
 	i := common(t)
 	v, _ := i.holderOf(t, "pro")
@@ -182,7 +183,7 @@ type healthRow struct{ service, partition, instance, state, behind, holds string
 
 var healthRows = regexp.MustCompile(`<tr><th scope="row">(\w+) (\d+)</th><td>([^<]*)</td><td>(.*?)</td><td>([^<]*)</td><td>([^<]*)</td></tr>`)
 
-// health reads the page of health, or the part of it that moves.
+// health reads the health page, or its live part.
 func (v *visitor) health(t *testing.T, path string) (page answer, rows []healthRow) {
 	t.Helper()
 	v.source = newSource() // each may open so many pages a minute
@@ -227,20 +228,20 @@ func (a account) uploadSlowly(t *testing.T) (finish func()) {
 	}
 }
 
-// TestTheHealthOfThePartitionsIsShown: the instances of each, with what they have yet to fold. A request under way is a hold of
-// one partition of billing, as long as it lasts.
+// TestTheHealthOfThePartitionsIsShown: the instances of each, with their lag. A request in progress is a hold of one partition
+// of billing.
 func TestTheHealthOfThePartitionsIsShown(t *testing.T) {
 	t.Parallel()
 	i := start(t, behindProxy(), with("QUIRE_PARTITIONS", "3"))
 	v, a := i.signInAdmin(t), i.account(t, "pro")
-	// well holds the rows to partitions that all are served and up to date, and to so many with a hold.
+	// well asserts that all partitions are served and up to date, and how many have a hold.
 	well := func(path string, holding int) func() error {
 		return func() error {
 			page, rows := v.health(t, path)
 			if !strings.Contains(string(page.body), "Every partition is served.") || strings.Contains(string(page.body), "No answer from") {
 				return fmt.Errorf("%.3000s", page.body)
 			}
-			held := map[string]string{} // what the instances of a partition have
+			held := map[string]string{} // holds by partition, equal for its instances
 			for _, r := range rows {
 				partition := r.service + " " + r.partition
 				if other, ok := held[partition]; ok && other != r.holds || r.instance == "none" || r.state != "serving" || r.behind != "0" {
@@ -274,7 +275,7 @@ func TestTheHealthOfThePartitionsIsShown(t *testing.T) {
 	i.visitor().open(t, "/console/admin/health").leads(t, "/console/admin/sign-in?next=%2Fconsole%2Fadmin%2Fhealth")
 }
 
-// TestAnAdminFoldsARequestAgain, of any account. It stands in the log, and a request without a key has nothing to compare.
+// TestAnAdminFoldsARequestAgain, of any account. The log shows it, and a request without a key has nothing to compare.
 func TestAnAdminFoldsARequestAgain(t *testing.T) {
 	i := common(t)
 	v, a := i.signInAdmin(t), i.account(t, "free")

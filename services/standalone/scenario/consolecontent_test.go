@@ -53,7 +53,7 @@ func TestTextsAreMadeChangedFoundAndDeletedInTheConsole(t *testing.T) {
 				t.Errorf("made as %v", paste)
 			}
 
-			// Two readers open it, both change it: the second sees what the first has written, and loses nothing.
+			// Two readers open and change it: the second sees what the first has written, and loses nothing.
 			one := v.open(t, place).shows(t, http.StatusOK, "Paste created.", "two\n</textarea>", `value="red, blue"`, k.noun+" edits", k.page+id+"/versions")
 			stale := v.open(t, k.list+"/"+id)
 			change := func(page answer, content string) answer {
@@ -81,7 +81,7 @@ func TestTextsAreMadeChangedFoundAndDeletedInTheConsole(t *testing.T) {
 	}
 }
 
-// findsContents holds the search of a list to what the API finds.
+// findsContents compares the search of a list with the API's results.
 func (v *visitor) findsContents(t *testing.T, a account, list, api string) {
 	t.Helper()
 	for n := range 41 {

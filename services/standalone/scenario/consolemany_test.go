@@ -14,11 +14,12 @@ import (
 	"quire.dev/pkg/eventually"
 )
 
-// many is how many pastes the pages of the console are tried with. The Pro plan has 500 without credits: the ledger has the others.
+// many is the number of pastes for testing the pages of the console. The Pro plan has 500 without credits: the ledger has the
+// others.
 const many, charged = 1500, 1000
 
-// loaded is somebody with many pastes, with so many quick pastes and files, and with as many API keys and webhooks as an account can
-// have. The log of requests is full.
+// loaded is a user with many pastes, as many quick pastes and files, and as many API keys and webhooks as allowed. The log of
+// requests is full.
 func (i *instance) loaded(t testing.TB, others int) *person {
 	t.Helper()
 	p, a := i.owner(t)
@@ -82,7 +83,7 @@ func lists(others int) []list {
 	}
 }
 
-// pagesOf are the pages of the console for somebody: all that show something of the account.
+// pagesOf returns the console pages that show anything of the account.
 func (p *person) pagesOf(t testing.TB) []string {
 	t.Helper()
 	first := func(path string, item *regexp.Regexp) string {
@@ -114,7 +115,7 @@ func (p *person) pagesOf(t testing.TB) []string {
 	)
 }
 
-// later is the address of the page after; empty: there is none.
+// later is the address of the next page, or "".
 func later(page answer) string {
 	if m := laterPage.FindStringSubmatch(string(page.body)); m != nil {
 		return strings.ReplaceAll(m[1], "&amp;", "&")
@@ -122,8 +123,8 @@ func later(page answer) string {
 	return ""
 }
 
-// TestTheConsoleIsLightWithManyItems: a page has no more of a thousand items than fit on it, and below 100 KB. The pages after it have the
-// others, each once.
+// TestTheConsoleIsLightWithManyItems: of a thousand items a page shows only as many as fit, below 100 KB. The following pages
+// have the others, each once.
 func TestTheConsoleIsLightWithManyItems(t *testing.T) {
 	t.Parallel()
 	i := start(t, behindProxy())
@@ -135,7 +136,7 @@ func TestTheConsoleIsLightWithManyItems(t *testing.T) {
 		}
 	}
 	for _, l := range lists(others) {
-		eventually.NoError(t, l.path, func() error { // a request is charged some moments after its answer
+		eventually.NoError(t, l.path, func() error { // a request is charged a moment after its response
 			seen, pages := map[string]bool{}, 0
 			for at := l.path; at != ""; pages++ {
 				page := p.page(t, "GET", at, request{}).shows(t, http.StatusOK)
@@ -182,7 +183,7 @@ func BenchmarkConsoleHealth(b *testing.B) {
 	admin.benchmark(b, "/console/admin/health")
 }
 
-// benchmark asks for a page, again and again.
+// benchmark requests a page repeatedly.
 func (p *person) benchmark(b *testing.B, path string) {
 	b.Helper()
 	size := 0

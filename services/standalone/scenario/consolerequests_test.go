@@ -109,7 +109,7 @@ func logged(page answer) (ids []string) {
 	return ids
 }
 
-// grouped is a number as pages show it.
+// grouped is a number with thousands separators as on pages.
 func grouped(n int64) string {
 	text := fmt.Sprint(n)
 	for at := len(text) - 3; at > 0; at -= 3 {
@@ -118,7 +118,7 @@ func grouped(n int64) string {
 	return text
 }
 
-// TestTheLogOfRequestsHasPagesInTheConsole: none is left out or comes twice, and a full page is light.
+// TestTheLogOfRequestsHasPagesInTheConsole: none is missing or duplicated, and a full page is light.
 func TestTheLogOfRequestsHasPagesInTheConsole(t *testing.T) {
 	i := common(t)
 	v, _, key := i.signUp(t)
@@ -171,7 +171,7 @@ func TestTheLogOfRequestsIsToldOfARefusal(t *testing.T) {
 			}
 		}
 	}()
-	for range 20 { // the first look may come after the first refusals
+	for range 20 { // the first query may come after the first refusals
 		i.do(t, "GET", "/api/dev/pastes/get/000000000000", request{key: key}).fails(t, http.StatusTooManyRequests, "plan_upgrade_required", "")
 		select {
 		case <-told:
@@ -182,7 +182,7 @@ func TestTheLogOfRequestsIsToldOfARefusal(t *testing.T) {
 	t.Error("nothing is told")
 }
 
-// TestHeadOfAStreamEndsAtOnce: it has the headers of the stream, and takes none of the places of those who listen.
+// TestHeadOfAStreamEndsAtOnce: it has the headers of the stream, and does not count as a listener.
 func TestHeadOfAStreamEndsAtOnce(t *testing.T) {
 	i := common(t)
 	v, _, _ := i.signUp(t)

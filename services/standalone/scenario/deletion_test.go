@@ -29,7 +29,7 @@ func (p *person) deleteAccount(t testing.TB) time.Time {
 	return at
 }
 
-// key makes an API key of the person, in place of the one before.
+// key creates an API key of the person, replacing the previous one.
 func (p *person) key(t testing.TB) account {
 	t.Helper()
 	made := p.do(t, "POST", "/api/users/user/dev-key/regenerate", nil).ok(t, http.StatusOK)

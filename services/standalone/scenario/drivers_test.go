@@ -28,7 +28,7 @@ import (
 // driverCommand has a client in another language make the calls: see clients/README.md.
 var driverCommand = flag.String("driver", "", "a command that makes the calls of the clients' scenarios, such as \"node clients/ts/driver.mjs\"")
 
-// driver makes a call by a client. Its operations, arguments and results are those of clients/README.md.
+// driver makes a call by a client, with the operations, arguments and results of clients/README.md.
 type driver interface {
 	call(ctx context.Context, op string, args object) (object, error)
 }

@@ -26,7 +26,7 @@ type documented struct {
 
 func (d documented) String() string { return d.method + " " + d.path }
 
-// documentedOperations are those of the API. The registration comes first: its example and that of the login are one account.
+// documentedOperations are the API's operations. The registration comes first: its example and the login's are one account.
 func documentedOperations(t *testing.T) []documented {
 	t.Helper()
 	s := specification()
@@ -187,7 +187,7 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		path += "?after=00000000000000000"
 	}
 	if strings.HasPrefix(d.path, "/api/users/user/requests") && by == "Session" {
-		path = "" // the person has made no metered request
+		path = "" // the person has sent no metered request
 	}
 	return path, r
 }
@@ -208,7 +208,7 @@ func (s *stage) webhook() (id, delivery string) {
 	return id, delivery
 }
 
-// setBody gives the request an example as its body. Emails are made this run's own.
+// setBody sets an example as the request's body, with emails unique to this run.
 func (s *stage) setBody(r *request, media string, value any) {
 	t := s.t
 	switch media {

@@ -225,7 +225,7 @@ func TestAnExportIsTakenOverByAnotherEdge(t *testing.T) {
 	}
 	eventually.NoError(t, "both edges work at the same time", func() error {
 		for _, p := range persons {
-			p.do(t, "POST", "/api/users/user/export", nil).ok(t, http.StatusAccepted) // tells of the one that is being made
+			p.do(t, "POST", "/api/users/user/export", nil).ok(t, http.StatusAccepted) // returns the one in progress
 		}
 		if !running(persons[0]) || !running(persons[1]) {
 			return errors.New("not yet")

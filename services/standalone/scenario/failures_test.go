@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// exchange sends raw bytes over a connection of its own and reads one answer.
+// exchange sends raw bytes over a separate connection and reads one response.
 func (i *instance) exchange(t testing.TB, raw string) answer {
 	t.Helper()
 	conn, err := net.Dial("tcp", i.address())

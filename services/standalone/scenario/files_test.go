@@ -123,7 +123,7 @@ func TestAFileIsUploadedEitherWayAndReadBack(t *testing.T) {
 	}
 }
 
-// TestADownloadLinkIsForItsFileAlone: it opens a private file to whoever has it, names no account, and opens no other file.
+// TestADownloadLinkIsForItsFileAlone: with it anyone can open a private file, it names no account, and opens no other file.
 func TestADownloadLinkIsForItsFileAlone(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "pro")
@@ -333,7 +333,7 @@ func TestTheLargestFileIsTakenAndOneByteMoreIsNot(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsAnsweredWhileTheClientStillSends: the answer must reach a client that has not finished, and that goes on
+// TestTooLargeIsAnsweredWhileTheClientStillSends: the response must reach a client that has not finished, and that keeps
 // sending for a while.
 func TestTooLargeIsAnsweredWhileTheClientStillSends(t *testing.T) {
 	i := common(t)

@@ -49,7 +49,7 @@ func TestGuessingAnAccountsPasswordIsLimited(t *testing.T) {
 	}
 }
 
-// TestGuessesAtACurrentPasswordAreLimited: also those that are made at the same time with a session.
+// TestGuessesAtACurrentPasswordAreLimited: even concurrent ones with a session.
 func TestGuessesAtACurrentPasswordAreLimited(t *testing.T) {
 	i := common(t)
 	p := i.person(t)
@@ -68,7 +68,7 @@ func TestGuessesAtACurrentPasswordAreLimited(t *testing.T) {
 	}
 }
 
-// TestTriesOfTakenAddressesAreLimited: also those that are made at the same time.
+// TestTriesOfTakenAddressesAreLimited: even concurrent ones.
 func TestTriesOfTakenAddressesAreLimited(t *testing.T) {
 	i := common(t)
 	email := i.account(t, "free").email // without a password, whose guesses are limited too
@@ -97,8 +97,8 @@ func TestTriesOfTakenAddressesAreLimited(t *testing.T) {
 	}
 }
 
-// TestRegistrationsOfANetworkAreLimited: exactly, over all edges and at the same time. An address that has an account is
-// told so beyond the limit too.
+// TestRegistrationsOfANetworkAreLimited: exactly, over all edges and concurrently. A taken address is reported as such even
+// beyond the limit.
 func TestRegistrationsOfANetworkAreLimited(t *testing.T) {
 	i := common(t)
 	const limit, tries = 20, 30

@@ -258,7 +258,7 @@ func TestPicturesPDFAndTextsOfFilesAreShown(t *testing.T) {
 	}
 }
 
-// TestLargePagesDoNotHoldUpReads asks for many large pages at a time, while metered reads go on.
+// TestLargePagesDoNotHoldUpReads requests many large pages at a time, while metered reads continue.
 func TestLargePagesDoNotHoldUpReads(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "max")

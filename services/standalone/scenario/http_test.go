@@ -156,7 +156,7 @@ func TestARetryMayBeWrittenInAnotherWay(t *testing.T) {
 	}
 }
 
-// TestContentIsHeldToDatesAsToTags: Last-Modified is good for every condition that takes a date.
+// TestContentIsHeldToDatesAsToTags: Last-Modified works in every condition that takes a date.
 func TestContentIsHeldToDatesAsToTags(t *testing.T) {
 	const past, future = "Sun, 06 Nov 1994 08:49:37 GMT", "Thursday, 30-Nov-72 00:00:00 GMT"
 	i := common(t)

@@ -147,7 +147,7 @@ func TestRulesOfKeysAreChecked(t *testing.T) {
 	p.do(t, "POST", keysPath+"/k1/rotate", object{"overlap": "0s"}).fails(t, http.StatusNotFound, "not_found", "")
 	i.do(t, "GET", keysPath, request{}).fails(t, http.StatusUnauthorized, "session_required", "")
 
-	for n := range 18 { // the default key and k2 are there
+	for n := range 18 { // the default key and k2 exist
 		p.further(t, object{"name": fmt.Sprint(n)})
 	}
 	p.do(t, "POST", keysPath, object{"name": "x"}).fails(t, http.StatusConflict, "too_many_keys", "")
@@ -266,7 +266,7 @@ func TestManyCallersNeverPassACap(t *testing.T) {
 		}
 		return nil
 	})
-	owner.paste(t, nil) // free calls go on
+	owner.paste(t, nil) // free calls continue
 	p.do(t, "PUT", "/api/users/user/spending-cap", object{"amount": nil}).ok(t, http.StatusOK)
 	owner.with(t, "POST", "/api/dev/files/upload?name=f", request{body: []byte("x")}).ok(t, http.StatusCreated)
 	for _, wrong := range []object{{}, {"amount": "5"}, {"period": "day"}, {"amount": "5", "period": "year"}, {"amount": "-1", "period": "day"}} {
@@ -284,7 +284,7 @@ func TestAKeysQuotaIsItsOwn(t *testing.T) {
 		narrow.do(t, "GET", "/api/dev/paste-lite/get/"+quick, nil).ok(t, http.StatusOK)
 	}
 	made := p.do(t, "POST", keysPath+"/k1/rotate", object{"overlap": "0s"}).ok(t, http.StatusOK)
-	narrow.key = text(t, made, "apiKey") // a new key ends no limit
+	narrow.key = text(t, made, "apiKey") // a new key resets no limit
 	for range i.bases {
 		i.untilRefused(t, "key_quota_exhausted", func() answer {
 			return narrow.do(t, "GET", "/api/dev/paste-lite/get/"+quick, nil)
@@ -293,7 +293,7 @@ func TestAKeysQuotaIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestKeysOutliveARestart: keys, limits and what was spent are there again.
+// TestKeysOutliveARestart: keys, limits and spending are restored.
 func TestKeysOutliveARestart(t *testing.T) {
 	i := start(t)
 	p, owner := i.owner(t)
@@ -311,7 +311,7 @@ func TestKeysOutliveARestart(t *testing.T) {
 	}
 }
 
-// TestChangesOfAnAccountAreLimited: through each of all edges, and only those of the account.
+// TestChangesOfAnAccountAreLimited: through each of all edges, and only for that account.
 func TestChangesOfAnAccountAreLimited(t *testing.T) {
 	i := common(t)
 	p, other := i.person(t), i.person(t)

@@ -38,7 +38,7 @@ func (p *manyProcesses) kill() error {
 	return group.Wait()
 }
 
-// child is a oneProcess in a process of its own: the program of this test, which runs TestChild alone.
+// child is a oneProcess in a separate process: the program of this test, which runs only TestChild.
 type child struct {
 	*oneProcess
 	logs    string
@@ -83,7 +83,7 @@ func (c *child) diagnosis() string {
 	return fmt.Sprintf("%s\n%v", output, err)
 }
 
-// TestChild is a quire in a process of its own, for tests that kill it.
+// TestChild is a quire in a separate process, for tests that kill it.
 func TestChild(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		t.Skip("runs as the child of another test")
@@ -201,7 +201,7 @@ func TestAKillLosesNothingOfAnAccount(t *testing.T) {
 		}
 		i.recovers(t, owner, left, half)
 
-		made := i.do(t, "POST", keysPath+"/"+id+"/rotate", rotation).ok(t, http.StatusOK) // once, whether it was cut off or not
+		made := i.do(t, "POST", keysPath+"/"+id+"/rotate", rotation).ok(t, http.StatusOK) // once, even after an interruption
 		old := line
 		line = text(t, made, "apiKey")
 		for range i.bases {

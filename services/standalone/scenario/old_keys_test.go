@@ -21,8 +21,8 @@ func (p *person) newKey(t testing.TB) string {
 	return text(t, p.do(t, "POST", "/api/users/user/dev-key/regenerate", nil).ok(t, http.StatusOK), "apiKey")
 }
 
-// keyedCalls makes a call of each operation that takes an API key, which succeeds, and returns it to be made again. Writes
-// that take an Idempotency-Key have one.
+// keyedCalls makes a successful call of each operation that takes an API key, and returns it for repeats. Writes that take an
+// Idempotency-Key have one.
 func (s *stage) keyedCalls() []keyedCall {
 	var out []keyedCall
 	for _, d := range documentedOperations(s.t) {
@@ -57,8 +57,8 @@ func (s *stage) keyedCalls() []keyedCall {
 	return out
 }
 
-// TestAnOldKeyIsRefusedEverywhere: once a regeneration has answered, the key of before opens nothing, at any edge: no
-// endpoint that the description names, and no answer that is kept under an Idempotency-Key.
+// TestAnOldKeyIsRefusedEverywhere: once a regeneration has answered, the old key opens nothing, at any edge: no endpoint of the
+// description, and no answer kept under an Idempotency-Key.
 func TestAnOldKeyIsRefusedEverywhere(t *testing.T) {
 	i := common(t)
 	p := i.person(t)

@@ -257,14 +257,14 @@ func accountOperations() map[string]goCall {
 	}
 }
 
-// hook makes a webhook and gives its id.
+// hook creates a webhook and returns its id.
 func (f *fixture) hook(t *testing.T) string {
 	t.Helper()
 	made := f.person.do(t, "POST", "/api/users/user/webhooks", object{"url": f.receiver.URL, "events": []string{"quota.threshold"}})
 	return text(t, made.ok(t, http.StatusCreated), "webhook", "id")
 }
 
-// delivery has a webhook told of a test, and gives the delivery's id.
+// delivery sends a test to a webhook, and returns the delivery's id.
 func (f *fixture) delivery(t *testing.T, hook string) string {
 	t.Helper()
 	return text(t, f.person.do(t, "POST", "/api/users/user/webhooks/"+hook+"/test", nil).ok(t, http.StatusAccepted), "delivery")

@@ -134,8 +134,8 @@ func (o operation) request() request {
 
 const hammerers = 48
 
-// hammer does n operations at once, all of which must succeed, and returns the ids that were made. It does not hold the
-// answers to docs/openapi.yaml.
+// hammer does n concurrent operations, all of which must succeed, and returns the created ids. It does not check the answers
+// against docs/openapi.yaml.
 func (a account) hammer(t testing.TB, n int, operate func(n int) operation) []string {
 	t.Helper()
 	var next atomic.Int64
@@ -615,8 +615,8 @@ func TestConcurrentRequestsNeverOverspend(t *testing.T) {
 	}
 }
 
-// TestFailedCallsCostNothingBesideOthers: at the last request of a quota, calls that will fail run beside good ones. The good
-// one that fits is neither refused for the month nor paid, and no other is free.
+// TestFailedCallsCostNothingBesideOthers: at the last request of a quota, failing calls run beside successful ones. The successful
+// one that fits is neither refused for the month nor charged, and no other is free.
 func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "free")
@@ -632,7 +632,7 @@ func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 	for range 39 {
 		group.Go(func() {
 			got, err := i.try(t.Context(), http.MethodGet, "/api/dev/paste-lite/get/aaaaaaaaaaaa", request{key: a.key})
-			// One that comes after the good one was served is rightly told that the month's quota is used up.
+			// A call after the successful one is correctly refused: the month's quota is used up.
 			if err != nil || got.status != http.StatusNotFound && !strings.Contains(string(got.body), `"quota_held"`) &&
 				!strings.Contains(string(got.body), `"quota_exhausted"`) {
 				t.Errorf("a missing one: %d %s, %v", got.status, got.body, err)
@@ -651,7 +651,7 @@ func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 		t.Errorf("used %d", used)
 	}
 
-	// With credits the good ones go on, and each beyond the limit is paid once.
+	// With credits the successful calls continue, and each over quota is paid once.
 	a.setTier(t, "pro")
 	a.grant(t, "1")
 	const deletes = 500

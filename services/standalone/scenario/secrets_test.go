@@ -113,7 +113,7 @@ func TestTheSecretIsReplacedWithoutAnOutage(t *testing.T) {
 	after := sign(t, i)
 	after.holds(t)
 
-	i.settings["QUIRE_SECRET_PREVIOUS"] = "" // as if it were not set; a cluster keeps settings that it is not told of
+	i.settings["QUIRE_SECRET_PREVIOUS"] = "" // as if unset; a cluster keeps settings that are not overridden
 	i.restart(t)
 	after.holds(t)
 	before.ended(t)

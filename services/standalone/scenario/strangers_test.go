@@ -66,8 +66,8 @@ func trickle(t testing.TB, i *instance, a account, count int) (answers <-chan in
 	return out
 }
 
-// TestBodiesThatTrickleStopNobody: 500 connections announce 4 MiB and trickle. Another client's creations of 20 KiB go on, and
-// those that trickle are the ones that are cut.
+// TestBodiesThatTrickleStopNobody: 500 connections announce 4 MiB and trickle. Another client's creations of 20 KiB continue,
+// and only trickling connections are cut.
 func TestBodiesThatTrickleStopNobody(t *testing.T) {
 	t.Parallel()
 	i := start(t, behindProxy())
@@ -158,7 +158,7 @@ func TestALargeBodyIsReadOnceItsRequestIsAdmitted(t *testing.T) {
 	i.header(t, "PUT", "/api/dev/paste-lite/update/000000000000", "X-Manage-Token: mt_wrong\r\nX-Forwarded-For: "+newSource()+"\r\n"+large, "").
 		fails(t, http.StatusNotFound, "not_found", "")
 
-	// What the header shows is told first, and so is what a small body shows.
+	// Errors visible in the header come first, as do those in a small body.
 	i.header(t, "POST", create, key(free)+fmt.Sprintf("Content-Length: %d\r\n", 64<<20), "").fails(t, http.StatusRequestEntityTooLarge, "too_large", "")
 	i.header(t, "POST", create, key(free)+"Content-Type: image/png\r\n"+large, "").fails(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
 	i.header(t, "POST", create, key(free)+"Content-Encoding: gzip\r\n"+large, "").fails(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
@@ -215,8 +215,8 @@ func TestAFaultOfALargeBodyCostsNothing(t *testing.T) {
 	}
 }
 
-// TestFaultyLargeBodiesAreLimited: each is admitted and given back in the journal, which is kept for ever, and none uses the
-// allowance of its source.
+// TestFaultyLargeBodiesAreLimited: each is admitted and voided in the permanent journal, and none uses the allowance of its
+// source.
 func TestFaultyLargeBodiesAreLimited(t *testing.T) {
 	i := common(t)
 	r := request{body: []byte(strings.Repeat("x", 70_000) + "\xff"), header: map[string]string{"Content-Type": "text/plain"}, source: newSource()}
@@ -225,8 +225,8 @@ func TestFaultyLargeBodiesAreLimited(t *testing.T) {
 	})
 }
 
-// TestKeylessCreationsAreLimitedForAnIPv6Site: whoever has a /48 has 65,536 sources, and may create what 16 of them may. Each edge
-// counts, and tells the others once a second.
+// TestKeylessCreationsAreLimitedForAnIPv6Site: a /48 contains 65,536 sources, and may create what 16 of them may. Each edge
+// counts, and informs the others once a second.
 func TestKeylessCreationsAreLimitedForAnIPv6Site(t *testing.T) {
 	i := common(t)
 	create := func(site, n int) answer {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCallsThatNoQuotaCountsAreLimited: by account and by source, and metered calls go on.
+// TestCallsThatNoQuotaCountsAreLimited: by account and by source, while metered calls continue.
 func TestCallsThatNoQuotaCountsAreLimited(t *testing.T) {
 	i := start(t, with("QUIRE_UNMETERED_RATE", "1"), behindProxy())
 	a := i.account(t, "pro")

@@ -73,7 +73,7 @@ func verifies(secret string, p hookPost) bool {
 	return err == nil && w.VerifyIgnoringTimestamp(p.body, p.header) == nil
 }
 
-// hook makes a webhook.
+// hook creates a webhook.
 func (p *person) hook(t testing.TB, fields object) (id, secret string) {
 	t.Helper()
 	made := p.do(t, "POST", webhooksPath, fields).ok(t, http.StatusCreated)
@@ -97,7 +97,7 @@ func TestACrossingIsPostedOnceAcrossRestartsAndKills(t *testing.T) {
 	for range 100 {
 		a.quick(t, nil)
 	}
-	i.restart(t) // the events are there, and their deliveries
+	i.restart(t) // the events and their deliveries exist
 	r.answer(http.StatusNoContent)
 	want := map[string]int64{"50": 50, "80": 80, "100": 100}
 	eventually.NoError(t, "all are delivered", func() error {
@@ -344,7 +344,7 @@ func TestATestEventIsSentRepeatedAndListened(t *testing.T) {
 	}
 	p.do(t, "POST", hook+"/deliveries/evt_x/replay", nil).fails(t, http.StatusNotFound, "not_found", "")
 
-	// The same event is there for who listens, and for nobody else.
+	// Listeners of the same account get the event, and nobody else.
 	page := a.do(t, "GET", "/api/users/user/events?wait=5&after="+start, nil).ok(t, http.StatusOK)
 	events := at(t, page, "events").([]any)
 	if len(events) != 1 || events[0].(object)["id"] != delivery || events[0].(object)["type"] != "webhook.test" {

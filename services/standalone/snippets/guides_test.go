@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mark stands between the outputs of a guide's blocks.
+// mark separates the outputs of a guide's blocks.
 const mark = "\u001e"
 
 // TestTheGuidesDoWhatTheyShow runs the bash of each guide from its first line to its last, as a reader would, and compares
@@ -39,7 +39,7 @@ func (i *instance) follow(t *testing.T, path string) {
 	folder := t.TempDir()
 	_, key := i.account(t, filepath.Base(path)+"@guides.example", "pro")
 	variables := map[string]string{"API_KEY": key, "ADMIN_TOKEN": adminToken, "PATH": i.programs + ":" + os.Getenv("PATH")}
-	user := maps.Clone(variables) // who has logged in on the command line
+	user := maps.Clone(variables) // logged in on the command line
 	user["QUIRE_URL"], user["QUIRE_API_KEY"] = i.public, key
 	var script strings.Builder
 	var shown []block // after each bash block, if the guide shows what comes out
@@ -273,7 +273,7 @@ func (i *instance) tryWorkflow(t *testing.T, user map[string]string, text string
 			if step.Run == "" || failed != (step.If == "failure()") {
 				continue
 			}
-			// As the runner runs a step without a shell of its own.
+			// As the runner runs a step without an explicit shell.
 			if out, err := run(t, folder, runner, "bash", "-e", "-c", step.Run); err != nil {
 				if failed {
 					t.Errorf("%s: %v %s", step.Name, err, out)

@@ -46,7 +46,7 @@ type instance struct {
 	mu    sync.Mutex
 	calls []call
 
-	webhooks map[string][2]string // id and delivery, by the session that made them
+	webhooks map[string][2]string // id and delivery, by the creating session
 }
 
 // call is what the proxy saw.
@@ -120,7 +120,7 @@ func (i *instance) seen() []call {
 	return calls
 }
 
-// answer is that of a call of a set-up.
+// answer is the response to a call of a setup.
 type answer struct {
 	header http.Header
 	body   map[string]any
@@ -180,7 +180,7 @@ func (i *instance) do(t *testing.T, method, path string, body any, header ...str
 	return a
 }
 
-// account makes an account by the operator and gives its id and API key.
+// account creates an account as the operator and returns its id and API key.
 func (i *instance) account(t *testing.T, email, tier string) (id, key string) {
 	t.Helper()
 	a := i.do(t, "POST", "/api/admin/accounts", map[string]string{"email": email, "tier": tier}, "Authorization", "Bearer "+adminToken)
@@ -201,7 +201,7 @@ func (i *instance) session(t *testing.T, email, password string) string {
 	return value
 }
 
-// environment is that of a snippet. Nothing of the machine's own is in it but the way to programs.
+// environment is the environment of a snippet. Of the machine's own it has only the path to programs.
 func environment(folder string, variables map[string]string) []string {
 	out := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "LC_ALL=C.UTF-8", "NO_PROXY=*"}
 	for name, value := range variables {

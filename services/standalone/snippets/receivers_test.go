@@ -68,7 +68,7 @@ func tryReceiver(t *testing.T, language, text string) {
 		t.Fatal(err)
 	}
 	ended := func() {
-		_ = cmd.Process.Kill() // it may have ended by itself
+		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // "signal: killed"
 	}
 	defer ended()

@@ -92,7 +92,7 @@ var (
 	emails = regexp.MustCompile(`[\w.+-]+@[\w-]+\.[\w.-]+`)
 )
 
-// prepare makes the things that a snippet works on, and puts their ids in place of the examples.
+// prepare creates the objects that a snippet works on, and puts their ids in place of the examples.
 func (i *instance) prepare(t *testing.T, o *operation, language string) setting {
 	t.Helper()
 	email := fmt.Sprintf("%s-%s@snippets.example", o.id, language)
@@ -167,7 +167,7 @@ func (i *instance) value(t *testing.T, o *operation, variable string, of owner) 
 	return "", false
 }
 
-// webhook gives a webhook that an owner's session has made, with an event, and makes them the first time.
+// webhook returns a webhook of an owner's session with an event, creating both on first use.
 func (i *instance) webhook(t *testing.T, of owner) (id, delivery string) {
 	t.Helper()
 	i.mu.Lock()

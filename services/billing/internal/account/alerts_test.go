@@ -105,7 +105,7 @@ func TestEachThresholdOfAQuotaIsToldOnceAMonth(t *testing.T) {
 	}
 	h.want(h.admission(alice, plan.PastesDelete), exhausted)
 
-	// The next month begins anew, and so does another limit.
+	// The next month starts over, and so does another limit.
 	h.wait(31 * 24 * time.Hour)
 	month = at("2026-11-01T00:00:00Z")
 	h.use(alice, plan.PastesDelete, 5)
@@ -189,7 +189,7 @@ func TestEachShareOfACapIsToldOnceAPeriod(t *testing.T) {
 	h.grant(alice, 1_000_000, 0)
 	h.command(setCap(alice, event.CapPeriod_CAP_DAY, 20_000))
 	h.webhook(webhookOf(alice, 7, toldCap, 0))
-	h.use(alice, plan.FilesUpload, 100) // by the quota
+	h.use(alice, plan.FilesUpload, 100) // within the quota
 	day := h.now / dayMillis * dayMillis
 	account := func(percent, spent uint64) string {
 		return fmt.Sprintf("%x cap of account from %d: %d%%, %d of 20000 to [7]", alice, day, percent, spent)
@@ -217,7 +217,7 @@ func TestEachShareOfACapIsToldOnceAPeriod(t *testing.T) {
 	wants(want...)
 	h.want(h.admission(alice, plan.FilesUpload), capReached)
 
-	// Another period of a cap is another limit, of which it is remembered what was told.
+	// Another period of a cap is another limit, with its own notifications.
 	h.command(setCap(alice, event.CapPeriod_CAP_MONTH, 50_000))
 	h.voided(pay())
 	want = append(want, fmt.Sprintf("%x cap of account from %d: 50%%, 25000 of 50000 to [7]", alice, at("2026-10-01T00:00:00Z")))
@@ -230,7 +230,7 @@ func TestEachShareOfACapIsToldOnceAPeriod(t *testing.T) {
 	pay()
 	wants(want...)
 
-	// The next day begins anew.
+	// The next day starts over.
 	h.command(setCap(alice, event.CapPeriod_CAP_DAY, 20_000))
 	h.wait(24 * time.Hour)
 	day += dayMillis
@@ -249,7 +249,7 @@ func TestADayAndAMonthThatBeginTogetherAreToldApart(t *testing.T) {
 	h.webhook(webhookOf(alice, 7, toldCap, 0))
 	first := at("2026-11-01T00:00:00Z")
 	h.wait(time.Duration(first+dayMillis/2-h.now) * time.Millisecond)
-	h.use(alice, plan.FilesUpload, 100) // by the quota
+	h.use(alice, plan.FilesUpload, 100) // within the quota
 	var want []string
 	pay := func(percents ...uint64) *event.Admission {
 		t.Helper()
@@ -281,7 +281,7 @@ func TestADayAndAMonthThatBeginTogetherAreToldApart(t *testing.T) {
 	h.replaysAlerts()
 }
 
-// TestACapOfAKeyIsToldOfUnderItsPresentNumber: also of what the key before it has spent.
+// TestACapOfAKeyIsToldOfUnderItsPresentNumber: including the spending of its predecessor.
 func TestACapOfAKeyIsToldOfUnderItsPresentNumber(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)
@@ -322,10 +322,10 @@ func TestWebhooksAreWarnedOfAnExpirySevenDaysAndOneDayBefore(t *testing.T) {
 	h.command(createKey(alice, 11, lasting(10*day)))   // 1
 	h.command(createKey(alice, 12, lasting(7*day)))    // 2: seven days before are over
 	h.command(createKey(alice, 13, lasting(day)))      // 3: and one day
-	h.command(createKey(alice, 14, lasting(10*day)))   // 4: it is revoked
-	h.command(createKey(alice, 15, lasting(10*day)))   // 5: it is replaced, by one that lives as long
-	h.command(createKey(alice, 16, &event.KeyRules{})) // 6: it does not expire
-	h.command(createKey(alice, 17, lasting(10*day)))   // 7: its expiry is put off
+	h.command(createKey(alice, 14, lasting(10*day)))   // 4: revoked
+	h.command(createKey(alice, 15, lasting(10*day)))   // 5: replaced by one with the same lifetime
+	h.command(createKey(alice, 16, &event.KeyRules{})) // 6: never expires
+	h.command(createKey(alice, 17, lasting(10*day)))   // 7: its expiry is postponed
 	h.command(revokeKey(alice, 4))
 	h.command(replaceKey(alice, 5, 18, 7*day)) // 8
 	h.command(updateKey(alice, 7, lasting(30*day)))
@@ -346,19 +346,19 @@ func TestWebhooksAreWarnedOfAnExpirySevenDaysAndOneDayBefore(t *testing.T) {
 	wants()
 	h.wait(time.Millisecond).tick()
 	wants(times(1, 10*day, 7), times(8, 10*day, 7))
-	// A webhook that is made now is not told of what is over, and is of what comes.
+	// A new webhook is notified of later events, not of past ones.
 	h.webhook(webhookOf(alice, 8, toldKey, 0))
 	h.command(unhook(alice, 7))
 	h.wait(3 * day).tick()
 	wants(strings.Replace(times(2, 7*day, 1), "[7]", "[8]", 1))
 
-	// Who asks for no warnings for a while is not told later of what was due then.
+	// After a pause in its subscription a webhook is not warned of what was due meanwhile.
 	h.webhook(webhookOf(alice, 8, toldQuota, 0))
 	h.wait(3*day + time.Hour).tick()
 	h.webhook(webhookOf(alice, 8, toldKey, 0))
 	h.wait(time.Hour).tick()
 	wants()
-	// No message came for a while: both are told, once.
+	// No message came for a while: both warnings come, once.
 	h.wait(20 * day).tick()
 	wants(strings.Replace(times(7, 30*day, 7), "[7]", "[8]", 1), strings.Replace(times(7, 30*day, 1), "[7]", "[8]", 1))
 	h.wait(30 * day).tick()
@@ -445,11 +445,11 @@ func TestAChangeOfAWebhookIsAMerge(t *testing.T) {
 	}
 }
 
-// modelHooks are the webhooks of an account in the model, which keeps all that it ever told of.
+// modelHooks are the webhooks of an account in the model, which keeps all notifications.
 type modelHooks struct {
 	hooks map[uint64]*event.WebhookRules
 	made  []uint64
-	told  map[string][]uint32 // by what has the limit, its period and the limit
+	told  map[string][]uint32 // by owner of the limit, its period and the limit
 	low   map[uint64]bool
 }
 
@@ -469,7 +469,7 @@ func (m *model) tellUsed(id uint64, key plan.QuotaKey, month uint32, used int) {
 	m.tellShares(a, toldQuota, event.CapPeriod_CAP_NONE, fmt.Sprintf("%x %v from %d", id, key, monthNumber(month).start), int64(used-1), int64(used), limit)
 }
 
-// tellShares tells of the shares of a limit that something has reached by growing.
+// tellShares expects notifications of the shares of a limit reached by a growth.
 func (m *model) tellShares(a *modelAccount, kind uint32, period event.CapPeriod, what string, before, after, limit int64) {
 	for percent := int64(1); percent <= 100 && limit > 0; percent++ {
 		to := a.hooks.wanting(func(w *event.WebhookRules) bool {
@@ -489,7 +489,7 @@ func (m *model) tellShares(a *modelAccount, kind uint32, period event.CapPeriod,
 	}
 }
 
-// notifyCaps is called before a request that was paid is in the list.
+// notifyCaps is called before a paid request enters the list.
 func (m *model) notifyCaps(a *modelAccount, r *modelRequest) {
 	tell := func(c spendingCap, whose string, lineage *uint32) {
 		from := int64(0)
@@ -517,7 +517,7 @@ func (m *model) notifyCaps(a *modelAccount, r *modelRequest) {
 	tell(a.cap, "account", nil)
 }
 
-// warn tells of the keys that expire soon, of all moments until now at which there is something to tell.
+// warn expects the warnings of keys that expire soon, for all moments until now that have any.
 func (m *model) warn(now int64) {
 	for id, a := range m.accounts {
 		to := a.hooks.wanting(func(w *event.WebhookRules) bool { return w.Events&toldKey != 0 })
@@ -543,7 +543,7 @@ func (m *model) warn(now int64) {
 	}
 }
 
-// tellLow is called after the balance has changed, but for a void.
+// tellLow is called after the balance has changed, except by a void.
 func (m *model) tellLow(id uint64, before int64) {
 	a := m.accounts[id]
 	values := map[uint64]bool{}
@@ -627,7 +627,7 @@ func (h *modelHooks) do(t *rapid.T, m *model, c *event.Command, o *event.Command
 	}
 }
 
-// compareAlerts holds the alerts of each account to the model's. Between accounts, what is due at one moment has no order.
+// compareAlerts compares each account's alerts with the model's. The order of simultaneous ones across accounts is undefined.
 func (m *machine) compareAlerts(t *rapid.T) {
 	for _, id := range m.accounts {
 		prefix := fmt.Sprintf("%x ", id)

@@ -8,8 +8,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// BenchmarkApply folds batches as a busy edge sends them: 256 admissions and the settlements of the batch before, over
-// 10,000 accounts.
+// BenchmarkApply folds batches like a busy edge's: 256 admissions and the settlements of the previous batch, over 10,000
+// accounts.
 func BenchmarkApply(b *testing.B) {
 	const accounts, size, batches = 10_000, 256, 512
 	h := newHistory(b, plan.Published(10))
@@ -50,7 +50,8 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportMetric(float64(b.N)*size/b.Elapsed().Seconds(), "admissions/s")
 }
 
-// TestAnIdleAccountIsSmall: an account that has nothing but its key takes less than 1 KB, its state for the next snapshot included.
+// TestAnIdleAccountIsSmall: an account with nothing but its key takes less than 1 KB, including its state for the next
+// snapshot.
 func TestAnIdleAccountIsSmall(t *testing.T) {
 	const accounts = 20_000
 	h := newHistory(t, plan.Published(10))

@@ -60,7 +60,7 @@ func TestAClockThatCameBackLocksNobody(t *testing.T) {
 	h.want(h.anonymous(), admitted)
 }
 
-// TestASlowSourceTurnsNothingBack: only the journal's clock does, and not within what stamps may be ahead of it.
+// TestASlowSourceTurnsNothingBack: only the journal's clock does, and only beyond the tolerance of stamps.
 func TestASlowSourceTurnsNothingBack(t *testing.T) {
 	h := ahead(t)
 	h.tick()
@@ -77,7 +77,7 @@ func TestASlowSourceTurnsNothingBack(t *testing.T) {
 	}
 }
 
-// TestMonthsThatHaveBegunStayBegun: a clock that was ahead over a month's end opens no month twice, and no closed statement.
+// TestMonthsThatHaveBegunStayBegun: a clock that was ahead over a month's end reopens no month and no closed statement.
 func TestMonthsThatHaveBegunStayBegun(t *testing.T) {
 	h := historyOf(t)
 	h.now = at("2026-10-31T12:00:00Z")

@@ -24,7 +24,7 @@ type dayCount struct {
 	spent         int64
 }
 
-// countDays sums what the fold tells of days.
+// countDays sums the fold's changes of days.
 func (h *history) countDays(deltas []UsageDelta) {
 	if h.days == nil {
 		h.days = map[dayKey]dayCount{}
@@ -39,7 +39,7 @@ func (h *history) countDays(deltas []UsageDelta) {
 	}
 }
 
-// compareDays holds the days to the model, and to the month where all of it is counted by day.
+// compareDays compares the days with the model, and with the month if all of it is counted by day.
 func (m *machine) compareDays(t *rapid.T, id uint64) {
 	want, months := map[dayKey]dayCount{}, map[dayKey]dayCount{}
 	for _, r := range m.model.requests {
@@ -84,7 +84,7 @@ func (m *machine) compareDays(t *rapid.T, id uint64) {
 	}
 }
 
-// compareStorageDays holds the days of a month to the model, and their sum to the month.
+// compareStorageDays compares the days of a month with the model, and their sum with the month.
 func (m *machine) compareStorageDays(t *rapid.T, id uint64, a *modelAccount, now *account, of month) {
 	s := m.fold.prices.statement(now, of)
 	byDay, sum := map[int64]*big.Int{}, new(big.Int)
@@ -149,7 +149,7 @@ func TestACorrectionCountsOnTheDayOfItsRequest(t *testing.T) {
 	}
 }
 
-// TestAClockThatWasAheadLeavesDaysInTheirMonth: requests go on counting in a month that had begun, on its first day.
+// TestAClockThatWasAheadLeavesDaysInTheirMonth: requests still count in a month that had begun, on its first day.
 func TestAClockThatWasAheadLeavesDaysInTheirMonth(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)
@@ -164,13 +164,13 @@ func TestAClockThatWasAheadLeavesDaysInTheirMonth(t *testing.T) {
 	if c := h.onDay(alice, "2026-11-01T00:00:00Z", plan.FilesUpload); c.used != 3 {
 		t.Fatalf("the first day of the month that counts them: %+v", c)
 	}
-	h.voided(ahead) // whose hold has another time by now
+	h.voided(ahead) // whose hold has a different time now
 	if c := h.onDay(alice, "2026-11-03T00:00:00Z", plan.FilesUpload); c.used != 2 {
 		t.Fatalf("the day of the clock that was ahead: %+v", c)
 	}
 }
 
-// TestClosedMonthsKeepTheirDays: storage by day is part of the record, and what becomes known later is made up for.
+// TestClosedMonthsKeepTheirDays: storage by day is part of the record, and later corrections go into the current month.
 func TestClosedMonthsKeepTheirDays(t *testing.T) {
 	h := historyOf(t)
 	h.wait(time.Millisecond)
@@ -200,7 +200,7 @@ func TestClosedMonthsKeepTheirDays(t *testing.T) {
 	}
 }
 
-// TestStorageByDaySumsToTheMonth: files come and go around the ends of months, and billing hears of some late.
+// TestStorageByDaySumsToTheMonth: files come and go around the ends of months, and billing learns of some late.
 func TestStorageByDaySumsToTheMonth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(t)

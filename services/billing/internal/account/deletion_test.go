@@ -24,7 +24,7 @@ func TestADeletionCanBeTakenBackFor14Days(t *testing.T) {
 		return o
 	}
 	const ok, no, gone = event.CommandStatus_COMMAND_OK, event.CommandStatus_COMMAND_INVALID, event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND
-	status(eraseAccount(alice), no) // nobody asked for it
+	status(eraseAccount(alice), no) // nobody has requested it
 	before := h.admission(alice, plan.PastesGet)
 	h.want(before, admitted)
 	due := h.now + days.Milliseconds()

@@ -21,7 +21,7 @@ func TestEachDomainHasItsKindOfSettlements(t *testing.T) {
 	}
 }
 
-// sends folds a batch on the subject of a domain and returns the reasons why its settlements were refused.
+// sends folds a batch on a domain's subject and returns why settlements were refused.
 func (h *history) sends(kind Kind, b *event.UsageBatch) []RefusalReason {
 	h.t.Helper()
 	b.StampMs = h.now
@@ -56,7 +56,7 @@ func (h *history) writing(key plan.QuotaKey) *event.Admission {
 }
 
 // TestADomainSettlesItsOwnWritesOnly: whatever a document service sends on its subject, it closes no hold of another domain,
-// charges nobody, counts no failure and sets no storage that is not its own.
+// charges nobody, counts no failure and sets no foreign storage.
 func TestADomainSettlesItsOwnWritesOnly(t *testing.T) {
 	served := func(a *event.Admission) *event.Settlement {
 		s := settlementOf(a, event.Result_SERVED)
@@ -153,7 +153,7 @@ func TestADomainSettlesItsOwnWritesOnly(t *testing.T) {
 			if after != before || h.fold.OpenHolds() != open || len(h.fold.principals.accounts[alice].failures) > 0 || len(h.ledger) > 0 {
 				t.Errorf("it had an effect: %d holds of %d are open\n%s\n%s", h.fold.OpenHolds(), open, after, before)
 			}
-			// The true service goes on as if nothing had happened.
+			// The true service continues as if nothing had happened.
 			if reasons := h.sends(SettledLite, &event.UsageBatch{Source: event.Lite.Stream(maxStreams - 1), Settlements: []*event.Settlement{served(own)}}); reasons != nil {
 				t.Errorf("its own write: %q", reasons)
 			}
@@ -181,8 +181,8 @@ func TestTheSameSettlementCountsOnce(t *testing.T) {
 	}
 }
 
-// TestAMarkThatIsFarAheadStopsNothing: a service that says it is at the end of all sequences, in some far year, can't keep
-// billing from counting what its stream stores later.
+// TestAMarkThatIsFarAheadStopsNothing: a service that claims the end of all sequences, in some far year, can't keep billing
+// from counting its stream's later messages.
 func TestAMarkThatIsFarAheadStopsNothing(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)
@@ -228,7 +228,7 @@ func TestAClockAheadIsNoReasonToCountAFileTwice(t *testing.T) {
 	}
 }
 
-// TestAVoidedWriteIsChargedForADay: a time-out or an edge has voided it, and its service says later that it was served.
+// TestAVoidedWriteIsChargedForADay: a time-out or an edge has voided it, and its service reports later that it was served.
 func TestAVoidedWriteIsChargedForADay(t *testing.T) {
 	for name, void := range map[string]func(h *history, a *event.Admission){
 		"by a time-out": func(h *history, _ *event.Admission) { h.wait(HoldMillis * time.Millisecond).tick() },
@@ -268,7 +268,7 @@ func TestAVoidedWriteIsChargedForADay(t *testing.T) {
 	}
 }
 
-// TestAWriteThatItsServiceVoidedStaysVoid: it had its say.
+// TestAWriteThatItsServiceVoidedStaysVoid: its service has decided.
 func TestAWriteThatItsServiceVoidedStaysVoid(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)

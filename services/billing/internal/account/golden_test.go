@@ -17,11 +17,10 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Recorded journals are added and never edited: they hold every later version to the same decisions.
+// Recorded journals are added and never edited: they bind every later version to the same decisions.
 var record = flag.String("record", "", "write this history as a new golden journal, such as v2")
 
-// A recorded journal folds to the same state, ledger and answers. A change of that needs a new CodeVersion and a good
-// reason.
+// A recorded journal folds to the same state, ledger and answers. Changing that needs a new CodeVersion and a good reason.
 func TestRecordedJournalsFoldAsTheyDid(t *testing.T) {
 	if *record != "" {
 		writeGolden(t, filepath.Join("testdata", *record))
@@ -43,7 +42,7 @@ func TestRecordedJournalsFoldAsTheyDid(t *testing.T) {
 	}
 }
 
-// resultOf is what a journal folds to, for people to compare.
+// resultOf is the result of folding a journal, for people to compare.
 func resultOf(t *testing.T, messages []Message) string {
 	t.Helper()
 	f := New()
@@ -187,7 +186,7 @@ func goldenHeld(h *history) {
 	}
 	h.usage(free, nil)
 	h.voided(free[0])
-	h.domain(1, &event.Settlement{Account: bob, StorageDelta: 1, StoredMs: h.now}) // the stream was made anew
+	h.domain(1, &event.Settlement{Account: bob, StorageDelta: 1, StoredMs: h.now}) // the stream was recreated
 	h.wait(-time.Hour).tick()                                                      // the journal's clock came back
 	again := h.admission(bob, plan.LiteCreate)
 	again.KeyVersion, again.KeyFingerprint = 2, 2
@@ -195,11 +194,11 @@ func goldenHeld(h *history) {
 	book := smallBook()
 	book.Terms[plan.Pro][plan.FilesUpload].Price = 7_000
 	h.prices(book)
-	h.voided(paid[1]) // paid under the prices before
+	h.voided(paid[1]) // paid under the previous prices
 	h.wait(3 * time.Minute).tick()
 }
 
-// goldenHolders uses what account holders set: several keys, their limits, caps, alerts, days.
+// goldenHolders uses everything account holders set: several keys, their limits, caps, alerts, days.
 func goldenHolders(h *history) {
 	h.grant(alice, 200_000, 0)
 	h.command(&event.Command{Account: alice, Action: &event.Command_SetWebhook{SetWebhook: &event.SetWebhook{
@@ -219,7 +218,7 @@ func goldenHolders(h *history) {
 	for range 4 { // the last ones pass the key's cap
 		h.served(use(1, 1, 11, plan.FilesUpload))
 	}
-	h.voided(failing) // the newest paid request comes back to its key and day
+	h.voided(failing) // the newest paid request is refunded to its key and day
 	use(1, 1, 11, plan.PastesGet)
 	h.command(replaceKey(alice, 1, 12, time.Hour))
 	h.command(replaceKey(alice, 0, 13, time.Hour))
@@ -250,7 +249,7 @@ func goldenHolders(h *history) {
 	goldenPlaces(h)
 }
 
-// goldenPlaces settles reads by their places: two of three, then the last once a time-out has served it.
+// goldenPlaces settles reads by offset: two of three, then the last once a time-out has served it.
 func goldenPlaces(h *history) {
 	const carol = 0xCA401
 	h.account(carol, plan.Pro)

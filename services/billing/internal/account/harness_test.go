@@ -139,7 +139,7 @@ func (h *history) command(c *event.Command) *event.CommandOutcome {
 	return h.commands(c)[0]
 }
 
-// account makes an account with the key version 1, fingerprint 1.
+// account creates an account with key version 1 and fingerprint 1.
 func (h *history) account(id uint64, tier plan.Tier) {
 	h.t.Helper()
 	if o := h.command(create(id, tier)); o.Status != event.CommandStatus_COMMAND_OK {
@@ -265,12 +265,12 @@ func (h *history) domain(sequence uint64, settlements ...*event.Settlement) {
 	}
 }
 
-// settledBy are the settlements that a domain sends. Those of requests that no domain executes are the first one's.
+// settledBy returns the settlements that a domain sends. Requests executed by no domain are assigned to the first.
 func settledBy(d event.Domain, settlements []*event.Settlement) (of []*event.Settlement) {
 	for _, s := range settlements {
 		sender := domainOf(plan.QuotaKey(s.QuotaKey))
 		if len(s.RequestId) == 0 {
-			sender = event.File // storage alone
+			sender = event.File // storage only
 		}
 		if sender == d || sender == "" && d == event.Documents()[0] {
 			of = append(of, s)
@@ -311,7 +311,7 @@ func stateHash(t tester, f *Fold) [16]byte {
 	return sum
 }
 
-// restored is the fold after a snapshot went to bytes and back.
+// restored is the fold after a round trip through an encoded snapshot.
 func restored(t tester, f *Fold) *Fold {
 	t.Helper()
 	image, err := f.Image()
@@ -340,7 +340,7 @@ func restored(t tester, f *Fold) *Fold {
 func (h *history) replayed() *Fold {
 	h.t.Helper()
 	f := New()
-	_ = f.Know(h.newest) // it has come to no rules yet
+	_ = f.Know(h.newest) // no rules reached yet
 	for _, m := range h.messages {
 		if _, err := f.Apply(m); err != nil {
 			h.t.Fatalf("replay %d: %v", m.Sequence, err)
@@ -349,7 +349,7 @@ func (h *history) replayed() *Fold {
 	return f
 }
 
-// sound checks that replay and snapshot come to the live state.
+// sound checks that replay and snapshot reach the live state.
 func (h *history) sound() {
 	h.t.Helper()
 	live := stateHash(h.t, h.fold)

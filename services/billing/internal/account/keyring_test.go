@@ -55,7 +55,7 @@ func quotasOf(key plan.QuotaKey, limit uint32) *event.KeyQuotas {
 	return &event.KeyQuotas{Limits: []*event.KeyQuota{{QuotaKey: uint32(key), Limit: limit}}}
 }
 
-// does wants a command to be carried out.
+// does expects a command to succeed.
 func (h *history) does(c *event.Command) *event.CommandOutcome {
 	h.t.Helper()
 	o := h.command(c)
@@ -65,7 +65,7 @@ func (h *history) does(c *event.Command) *event.CommandOutcome {
 	return o
 }
 
-// refuses wants a command to be refused.
+// refuses expects a command to be refused.
 func (h *history) refuses(c *event.Command, status event.CommandStatus) {
 	h.t.Helper()
 	if o := h.command(c); o.Status != status {
@@ -132,7 +132,7 @@ func TestAnAccountHasTwentyKeys(t *testing.T) {
 	h.does(replaceKey(alice, 1, 200, time.Hour)) // full, a key can still be replaced
 	h.does(revokeKey(alice, 2))
 	h.does(createKey(alice, 99, &event.KeyRules{}))
-	for n := range uint64(60) { // those that have ended are forgotten in the end
+	for n := range uint64(60) { // ended ones are forgotten in the end
 		number := h.keys(alice).Keys[len(h.keys(alice).Keys)-1].Number
 		h.does(revokeKey(alice, number))
 		h.does(createKey(alice, 300+n, &event.KeyRules{}))
@@ -140,7 +140,7 @@ func TestAnAccountHasTwentyKeys(t *testing.T) {
 	if n := len(h.keys(alice).Keys); n != MaxKeys+1+maxEndedKeys {
 		t.Errorf("%d keys are remembered", n)
 	}
-	for range MaxKeys - 1 { // one is there already
+	for range MaxKeys - 1 { // one exists already
 		list := h.keys(alice).Keys
 		h.does(replaceKey(alice, list[len(list)-1].Number, 500+uint64(len(list)), time.Hour))
 	}
@@ -149,7 +149,7 @@ func TestAnAccountHasTwentyKeys(t *testing.T) {
 	h.does(replaceKey(alice, last[len(last)-1].Number, 600, 0))
 }
 
-// TestTheDefaultKeyHasItsPlace: it may be made, or made again, at any time, and an account never has more than twenty.
+// TestTheDefaultKeyHasItsPlace: it may be created or regenerated at any time, and an account never has more than twenty keys.
 func TestTheDefaultKeyHasItsPlace(t *testing.T) {
 	h := historyOf(t)
 	h.does(&event.Command{Account: alice, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Max)}}})
@@ -256,7 +256,7 @@ func TestAReplacedKeyDoesNotOutliveItsExpiry(t *testing.T) {
 	h.want(h.sent(alice, plan.LiteGet, 2, 1, 12), invalid)
 }
 
-// TestASuccessorContinuesLimits: replacing a key ends neither its quota nor its cap.
+// TestASuccessorContinuesLimits: replacing a key resets neither its quota nor its cap.
 func TestASuccessorContinuesLimits(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Max)
@@ -282,7 +282,7 @@ func TestASuccessorContinuesLimits(t *testing.T) {
 	h.want(h.sent(alice, plan.LiteGet, 2, 1, 12), admitted)
 }
 
-// TestAKeysLimitOfNothingDoesNotEndByWaiting: as with a tier that does not have the endpoint.
+// TestAKeysLimitOfNothingDoesNotEndByWaiting: as with a tier without the endpoint.
 func TestAKeysLimitOfNothingDoesNotEndByWaiting(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Max)

@@ -10,8 +10,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// model is a second implementation of the billing rules, simple and slow: it keeps every request for ever and counts
-// by looking at all of them.
+// model is a second implementation of the billing rules, simple and slow: it keeps all requests and counts by looking at all of
+// them.
 type model struct {
 	now      int64
 	book     *plan.Book
@@ -31,7 +31,7 @@ type modelAccount struct {
 	tier    plan.Tier
 	version uint32
 	created int64
-	renewed int64 // when the default key was made
+	renewed int64 // creation of the default key
 	changes int   // of the tier
 	changed int64 // time of the last change of tier, prices or rules
 	stored  []modelStorage
@@ -40,15 +40,15 @@ type modelAccount struct {
 	taken   int64
 	expired int64
 	ledger  int64
-	free    int // requests whose payment came back
+	free    int // refunded requests
 	waived  int
 
 	suspended bool
-	deletes   int64 // when it may be erased; 0: it is not to be deleted
+	deletes   int64 // earliest erasure; 0: not to be deleted
 	erased    bool
 
-	keys     []*modelKey // the default key, once there are others
-	lineages map[uint32]*modelLine
+	keys     []*modelKey // the default key, once others exist
+	lineages map[uint32]*modelLineage
 	next     uint32
 	cap      spendingCap
 	hooks    modelHooks
@@ -58,7 +58,7 @@ type modelAccount struct {
 type modelStorage struct {
 	delta   int64
 	from    int64 // when it was
-	learned int64 // when billing was told
+	learned int64 // when billing learned it
 }
 
 type modelGrant struct {
@@ -79,11 +79,11 @@ type modelRequest struct {
 	idem      string
 	read      uint64 // event.ReadHash of a read with an idempotency id
 	repeats   int    // of such a read
-	state     string // open, served, void: what it counts as
-	memory    string // the same, as it is remembered; empty: not at all
+	state     string // open, served or void: how it counts
+	memory    string // the same, as remembered; empty: forgotten
 	timedOut  bool   // closed by a time-out and not settled since
 	closed    int64
-	late      bool // voided without the word of its service, which may still say that it was served
+	late      bool // voided without confirmation from its service, which may still report that it was served
 	paid      int64
 	uses      map[*modelGrant]int64
 	entered   bool   // the charge is in the ledger
@@ -117,7 +117,7 @@ func (a *modelAccount) inSpendOrder() []*modelGrant {
 	return list
 }
 
-// take spends an amount, which the account has.
+// take spends an amount. The account must have it.
 func (a *modelAccount) take(amount int64) map[*modelGrant]int64 {
 	uses := map[*modelGrant]int64{}
 	for _, g := range a.inSpendOrder() {
@@ -130,7 +130,7 @@ func (a *modelAccount) take(amount int64) map[*modelGrant]int64 {
 	return uses
 }
 
-// counted tells whether a request is in a counter.
+// counted reports whether a request is in a counter.
 func (m *model) counted(account uint64, key plan.QuotaKey, month uint32) (used, overage int, spent int64) {
 	for _, r := range m.requests {
 		if r.account == account && !r.anonymous && r.key == key && r.month == month && r.state != "void" {
@@ -144,11 +144,10 @@ func (m *model) counted(account uint64, key plan.QuotaKey, month uint32) (used, 
 	return used, overage, spent
 }
 
-// terms are those that an account's requests are admitted under.
+// terms returns the terms under which an account's requests are admitted.
 func (m *model) terms(a *modelAccount) [2]int { return [2]int{m.changes, a.changes} }
 
-// makeRoom makes the newest paid requests free until no more are paid than the limit leaves, of those that were paid under
-// the present terms.
+// makeRoom makes the newest requests paid under the present terms free, until no more are paid than exceed the limit.
 func (m *model) makeRoom(account uint64, key plan.QuotaKey, month uint32) {
 	a := m.accounts[account]
 	limit := m.book.Terms[a.tier][key].Limit
@@ -186,7 +185,7 @@ func (m *model) payBack(a *modelAccount, r *modelRequest) {
 	}
 }
 
-// integral is the byte-milliseconds of a month up to now.
+// integral is the byte-milliseconds of a month so far.
 func (m *model) integral(a *modelAccount, of month) *big.Int {
 	return m.integralBetween(a, of, of.start, of.end)
 }
@@ -215,7 +214,7 @@ func (m *model) integralBetween(a *modelAccount, of month, start, end int64) *bi
 	return sum
 }
 
-// advance does what is due, the earliest first.
+// advance does everything due, earliest first.
 func (m *model) advance(now int64) {
 	for {
 		var what func()
@@ -306,7 +305,7 @@ func (m *model) inWindow(network uint64) (n int) {
 	return n
 }
 
-// known tells whether the fold still remembers a request.
+// known reports whether the fold still remembers a request.
 func (m *model) known(r *modelRequest) bool {
 	return r.memory == "open" || r.memory != "" && r.closed > m.now-MemoryMillis
 }
@@ -332,7 +331,7 @@ func (m *model) idempotency(next *modelRequest) event.Decision {
 	return admitted
 }
 
-// takesOver frees the idempotency id of an admitted read from the one that can't be repeated any more.
+// takesOver frees the idempotency id of an admitted read from one with no repeats left.
 func (m *model) takesOver(next *modelRequest) {
 	for _, r := range m.requests {
 		if r != next && r.idem == next.idem {
@@ -511,14 +510,14 @@ type modelKey struct {
 	expires         int64 // by its rules; 0: never
 }
 
-// modelLine has the rules of a key and of those that replace it.
-type modelLine struct {
+// modelLineage has the rules of a key and its successors.
+type modelLineage struct {
 	scope plan.QuotaKey // 0: all
 	quota int64         // of uploads; -1: none
 	cap   spendingCap
 }
 
-// key is the valid key that a request names, nil where there is none.
+// key returns the valid key named by a request, or nil.
 func (m *model) key(a *modelAccount, item *event.Admission) *modelKey {
 	if a == nil {
 		return nil
@@ -539,7 +538,7 @@ func (m *model) key(a *modelAccount, item *event.Admission) *modelKey {
 
 func (k *modelKey) live(now int64) bool { return k.ends == 0 || now < k.ends }
 
-// countedBy is how many requests like r count for a lineage.
+// countedBy is the number of requests like r counted for a lineage.
 func (m *model) countedBy(r *modelRequest, lineage uint32) (n int64) {
 	for _, o := range m.requests {
 		if o.account == r.account && !o.anonymous && o.key == r.key && o.month == r.month && o.lineage == lineage && o.state != "void" {
@@ -549,7 +548,7 @@ func (m *model) countedBy(r *modelRequest, lineage uint32) (n int64) {
 	return n
 }
 
-// passes tells whether a price would pass a cap, of a lineage or of the account.
+// passes reports whether a price would exceed a cap, of a lineage or of the account.
 func (m *model) passes(c spendingCap, r *modelRequest, lineage *uint32, price int64) bool {
 	return c.period != event.CapPeriod_CAP_NONE && price > 0 && m.spentFor(c, r.account, lineage)+price > int64(c.amount)
 }
@@ -577,18 +576,18 @@ func (m *model) spentFor(c spendingCap, account uint64, lineage *uint32) (sum in
 	return sum
 }
 
-// several makes the account one with a list of keys.
+// several gives the account a list of keys.
 func (a *modelAccount) several() {
 	if a.keys == nil {
 		a.keys = []*modelKey{{version: a.version, fingerprint: 1, created: a.renewed}}
-		a.lineages = map[uint32]*modelLine{0: {quota: -1}}
+		a.lineages = map[uint32]*modelLineage{0: {quota: -1}}
 		a.next = 1
 	}
 }
 
-// keyCommand carries out a command about keys or caps, which the fold has accepted.
+// keyCommand applies a command about keys or caps that the fold has accepted.
 func (m *model) keyCommand(a *modelAccount, c *event.Command) {
-	set := func(k *modelKey, l *modelLine, r *event.KeyRules) {
+	set := func(k *modelKey, l *modelLineage, r *event.KeyRules) {
 		if r.ExpiresInMs != nil {
 			k.expires = m.now + *r.ExpiresInMs
 			k.ends = k.expires
@@ -617,7 +616,7 @@ func (m *model) keyCommand(a *modelAccount, c *event.Command) {
 		a.cap = capOf(action.SetSpendingCap.Cap)
 	case *event.Command_CreateKey:
 		a.several()
-		l := &modelLine{quota: -1}
+		l := &modelLineage{quota: -1}
 		k := &modelKey{
 			number: a.next, version: 1, fingerprint: action.CreateKey.Fingerprint, counts: a.next, lineage: a.next, created: m.now,
 		}

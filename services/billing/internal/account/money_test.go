@@ -250,7 +250,7 @@ func TestStorageIsBilledByTheExactIntegral(t *testing.T) {
 	if s.StorageAverageBytes != 15*plan.GB || s.StorageBilledBytes != 5*plan.GB || s.StorageOverageCents != 15 {
 		t.Fatalf("november: %v", s)
 	}
-	// Known only now: it went on the 21st, not the 16th; and stayed with one byte less in the next days.
+	// Known only now: it was deleted on the 21st, not the 16th, and one byte less stayed in the following days.
 	h.store(3, 30*plan.GB, at("2026-11-16T00:00:00Z"))
 	h.store(4, -30*plan.GB, at("2026-11-21T00:00:00Z"))
 	s, _ = h.fold.StatementAt(event.AccountID(alice), "2026-11", h.now)
@@ -325,7 +325,7 @@ func TestExplainShowsTheDecision(t *testing.T) {
 	f := New()
 	trace := f.Watch(event.RequestID(a.RequestId))
 	settled := uint64(len(h.messages))
-	h.served(beside) // until then the payment may come back
+	h.served(beside) // until then the payment may be refunded
 	for _, m := range h.messages {
 		if trace.Done(f) {
 			t.Fatal("done while the payment could come back")
@@ -345,7 +345,7 @@ func TestExplainShowsTheDecision(t *testing.T) {
 	}
 }
 
-// TestGrantsAreShownInTheOrderInWhichTheyAreSpent: those with credits left, until they expire.
+// TestGrantsAreShownInTheOrderInWhichTheyAreSpent: grants with credits left, until they expire.
 func TestGrantsAreShownInTheOrderInWhichTheyAreSpent(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)
@@ -377,7 +377,7 @@ func TestGrantsAreShownInTheOrderInWhichTheyAreSpent(t *testing.T) {
 	wants(3, 3, first, second, last)
 	h.use(alice, plan.FilesUpload, 100)
 	wants(3, 3, first, second, last)
-	paid := h.admission(alice, plan.FilesUpload) // takes the whole of the first
+	paid := h.admission(alice, plan.FilesUpload) // takes all of the first
 	h.want(paid, admitted)
 	h.served(paid)
 	wants(3, 2, second, last)

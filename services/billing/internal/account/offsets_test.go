@@ -7,7 +7,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// places settles by places, and tells how many admissions are open afterwards.
+// places settles by offset, and returns how many admissions are open afterwards.
 func (h *history) places(served ...*event.Served) (open int) {
 	h.t.Helper()
 	h.number["edge"]++
@@ -15,7 +15,7 @@ func (h *history) places(served ...*event.Served) (open int) {
 	return h.fold.OpenHolds()
 }
 
-// TestReadsAreServedByTheirPlaces: those that are named and no others, from a snapshot too.
+// TestReadsAreServedByTheirPlaces: exactly the named ones, from a snapshot too.
 func TestReadsAreServedByTheirPlaces(t *testing.T) {
 	for _, fromSnapshot := range []bool{false, true} {
 		h := newHistory(t, plan.Published(10))
@@ -37,7 +37,7 @@ func TestReadsAreServedByTheirPlaces(t *testing.T) {
 			t.Errorf("%d admissions are open after the first was served too", open)
 		}
 		for _, nothing := range []*event.Served{
-			{Sequence: sequence, Places: []uint32{3}},       // served before
+			{Sequence: sequence, Places: []uint32{3}},       // already served
 			{Sequence: sequence, Places: []uint32{4}},       // a write
 			{Sequence: sequence, Places: []uint32{5}},       // beyond the last
 			{Sequence: sequence, Places: []uint32{1 << 31}}, // far beyond

@@ -18,7 +18,7 @@ func (h *history) batchOf(id uint64, key plan.QuotaKey, n int) ([]*event.Admissi
 	return batch, h.usage(batch, nil).Verdicts
 }
 
-// atTheEnd is an account of which one free files.get is left, with credits.
+// atTheEnd is an account with one free files.get left, and credits.
 func atTheEnd(t *testing.T) *history {
 	t.Helper()
 	h := historyOf(t)
@@ -28,7 +28,7 @@ func atTheEnd(t *testing.T) *history {
 	return h
 }
 
-// wantPaid compares what was paid with the ledger and the balance.
+// wantPaid compares the payments with the ledger and the balance.
 func (h *history) wantPaid(used, overage uint64) {
 	h.t.Helper()
 	u := h.usedBy(alice, plan.FilesGet)
@@ -50,7 +50,7 @@ func (h *history) explained(request []byte) *event.ExplainAnswer {
 	return trace.Answer()
 }
 
-// TestFailedCallsBesideAGoodOneCostItNothing: 39 reads of a missing file and a good one, while one free request is left.
+// TestFailedCallsBesideAGoodOneCostItNothing: 39 reads of a missing file and a successful one, with one free request left.
 func TestFailedCallsBesideAGoodOneCostItNothing(t *testing.T) {
 	for name, order := range map[string]func(h *history, failing []*event.Admission, good *event.Admission){
 		"settled first": func(h *history, failing []*event.Admission, good *event.Admission) {
@@ -58,7 +58,7 @@ func TestFailedCallsBesideAGoodOneCostItNothing(t *testing.T) {
 			for _, a := range failing {
 				h.failed(a)
 			}
-			// It was charged, and comes back with the id of the request.
+			// It was charged, and is refunded with the id of the request.
 			last := h.ledger[len(h.ledger)-1]
 			if last.Type != event.LedgerType_LEDGER_ADJUSTMENT || last.AmountMicros != 1_000 || string(last.RequestId) != string(good.RequestId) {
 				h.t.Fatalf("the ledger ends with %v", last)
@@ -69,7 +69,7 @@ func TestFailedCallsBesideAGoodOneCostItNothing(t *testing.T) {
 				h.failed(a)
 			}
 			h.served(good)
-			// The client was told the price, so the ledger has it and its return.
+			// The client has seen the price, so the ledger shows it and its refund.
 			entries := h.ledger[len(h.ledger)-2:]
 			if entries[0].AmountMicros+entries[1].AmountMicros != 0 || entries[1].Type != event.LedgerType_LEDGER_CHARGE ||
 				string(entries[0].RequestId) != string(good.RequestId) || string(entries[1].RequestId) != string(good.RequestId) {
@@ -88,7 +88,7 @@ func TestFailedCallsBesideAGoodOneCostItNothing(t *testing.T) {
 				h.voided(a)
 			}
 			h.wait(HoldMillis * time.Millisecond).tick()
-			h.voided(failing[0]) // late: a time-out has served it too
+			h.voided(failing[0]) // late: served by a time-out
 			h.served(good)
 		},
 	} {
@@ -140,7 +140,7 @@ func TestTheNewestPaidRequestsBecomeFree(t *testing.T) {
 	h.wantPaid(502, 2)
 }
 
-// TestAChangeOfTierMovesNothingThatWasPaid: neither the change does, nor calls that fail after it.
+// TestAChangeOfTierMovesNothingThatWasPaid: neither the change itself nor later failed calls refund anything.
 func TestAChangeOfTierMovesNothingThatWasPaid(t *testing.T) {
 	h := atTheEnd(t)
 	failing := h.admission(alice, plan.FilesGet)
@@ -211,8 +211,8 @@ func TestAKeylessCallerIsToldOfHoldsToo(t *testing.T) {
 	}
 }
 
-// TestExplainAgreesWithTheLedgerAboutLateCharges: a write that was voided by a time-out is charged when its service says, even
-// much later, that it was served.
+// TestExplainAgreesWithTheLedgerAboutLateCharges: a write voided by a time-out is charged when its service reports, even much
+// later, that it was served.
 func TestExplainAgreesWithTheLedgerAboutLateCharges(t *testing.T) {
 	for _, late := range []time.Duration{3 * time.Minute, time.Hour} {
 		h := historyOf(t)
@@ -247,7 +247,7 @@ func TestExplainAgreesWithTheLedgerAboutLateCharges(t *testing.T) {
 	}
 }
 
-// TestAClosedStatementDoesNotChange: what is known late of a closed month is made up for in the current one.
+// TestAClosedStatementDoesNotChange: late corrections of a closed month go into the current one.
 func TestAClosedStatementDoesNotChange(t *testing.T) {
 	h := historyOf(t)
 	h.now = at("2026-11-01T00:00:00Z")

@@ -14,7 +14,7 @@ func (h *history) wholeInParts() {
 	passes, largest := 0, 0
 	whole, err := HashInParts(1, 1, func(fold *Fold, _, _ int) error {
 		passes++
-		_ = fold.Know(h.newest) // it has come to no rules yet
+		_ = fold.Know(h.newest) // no rules reached yet
 		err := foldAll(fold, h.messages)
 		if err == nil {
 			largest = max(largest, fold.Principals())
@@ -39,7 +39,7 @@ func foldAll(f *Fold, messages []Message) error {
 	return nil
 }
 
-// TestAPartHoldsNoMoreThanItMay: the memory of an audit is bounded, however many principals come to be on the way.
+// TestAPartHoldsNoMoreThanItMay: the memory of an audit is bounded, however many principals appear on the way.
 func TestAPartHoldsNoMoreThanItMay(t *testing.T) {
 	const accounts, most = 500, 40
 	h := newHistory(t, plan.Published(10))
@@ -67,7 +67,7 @@ func TestAPartHoldsNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// TestPrincipalsThatUseOneIDAreFoldedTogether: what is decided about one follows from the other.
+// TestPrincipalsThatUseOneIDAreFoldedTogether: decisions about one depend on the other.
 func TestPrincipalsThatUseOneIDAreFoldedTogether(t *testing.T) {
 	for name, second := range map[string]func(h *history, first *event.Admission){
 		"an admission": func(h *history, first *event.Admission) {
@@ -110,7 +110,7 @@ func TestPrincipalsThatUseOneIDAreFoldedTogether(t *testing.T) {
 	}
 }
 
-// TestAPartGivesAnAlertTheIDThatTheWholeGives: the outcome of a test of a webhook has it, and is part of the state.
+// TestAPartGivesAnAlertTheIDThatTheWholeGives: the outcome of a webhook test contains it, and is part of the state.
 func TestAPartGivesAnAlertTheIDThatTheWholeGives(t *testing.T) {
 	h := historyOf(t)
 	for _, id := range []uint64{alice, bob} {
@@ -128,7 +128,7 @@ func TestAPartGivesAnAlertTheIDThatTheWholeGives(t *testing.T) {
 	h.wholeInParts()
 }
 
-// TestAPartExplainsAsTheWholeDoes: the decision about a request follows from its own account.
+// TestAPartExplainsAsTheWholeDoes: the decision about a request depends only on its own account.
 func TestAPartExplainsAsTheWholeDoes(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)

@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// The parts of a fold by themselves, without a journal.
+// Tests of the parts of a fold, without a journal.
 
 func newBase(at int64) *base { return &base{sequence: 7, time: at, month: monthOf(at)} }
 
@@ -19,7 +19,8 @@ func accountAt(b *base, tier plan.Tier) *account {
 	return a
 }
 
-// TestAHoldIsFoundUntilItIsDropped: by its request and its offset, and by its idempotency id only until another takes that over.
+// TestAHoldIsFoundUntilItIsDropped: by its request and its offset, and by its idempotency id only until another hold takes that
+// over.
 func TestAHoldIsFoundUntilItIsDropped(t *testing.T) {
 	b := newBase(1000)
 	s := newHolds(b)
@@ -66,7 +67,7 @@ func TestAHoldIsFoundUntilItIsDropped(t *testing.T) {
 	}
 }
 
-// TestCreditsGoInTheOrderOfExpiry and come back to where they were taken; what has expired meanwhile expires at once.
+// TestCreditsGoInTheOrderOfExpiry and are refunded to their grants; in an expired grant they expire at once.
 func TestCreditsGoInTheOrderOfExpiry(t *testing.T) {
 	b := newBase(1000)
 	c := credits{base: b}
@@ -105,7 +106,7 @@ func TestCreditsGoInTheOrderOfExpiry(t *testing.T) {
 	}
 }
 
-// TestAKeyAndItsSuccessorShareALineage: limits and counters go on, whichever of them is used.
+// TestAKeyAndItsSuccessorShareALineage: limits and counters continue, whichever of them is used.
 func TestAKeyAndItsSuccessorShareALineage(t *testing.T) {
 	b := newBase(at("2026-10-15T12:00:00Z"))
 	a := accountAt(b, plan.Pro)
@@ -144,7 +145,7 @@ func TestAKeyAndItsSuccessorShareALineage(t *testing.T) {
 	}
 }
 
-// TestStorageIsAnIntegralOfTime, by month and by day, also where a change becomes known late.
+// TestStorageIsAnIntegralOfTime, by month and by day, even for late changes.
 func TestStorageIsAnIntegralOfTime(t *testing.T) {
 	b := newBase(at("2026-10-15T00:00:00Z"))
 	a := accountAt(b, plan.Pro)

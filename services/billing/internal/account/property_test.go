@@ -14,7 +14,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// smallBook has limits and prices that a short history reaches.
+// smallBook has limits and prices within reach of a short history.
 func smallBook() *plan.Book {
 	b := plan.Published(3)
 	b.AnonymousWindowMillis = 3_600_000
@@ -33,7 +33,7 @@ type machine struct {
 	*history
 	model    *model
 	restored *Fold // followed from a snapshot taken on the way
-	since    int   // messages that it has folded
+	since    int   // messages folded by it
 	past     []*event.Admission
 	placeOf  map[*event.Admission]*event.Served // of the admissions in past
 	grants   int
@@ -44,7 +44,7 @@ type machine struct {
 	accounts []uint64
 }
 
-// storedFile is one whose deletion billing has not heard of.
+// storedFile is a file whose deletion billing does not know yet.
 type storedFile struct {
 	account uint64
 	size    int64
@@ -62,7 +62,7 @@ func newMachine(t *rapid.T) *machine {
 	return &machine{history: h, model: m, keys: machineKeys, accounts: []uint64{alice, bob}, placeOf: map[*event.Admission]*event.Served{}}
 }
 
-// TestFailedCallsCostNothingBesideOthers: many calls of one account at the end of its quota, of which many fail.
+// TestFailedCallsCostNothingBesideOthers: many calls of one account at the end of its quota, many of which fail.
 func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 	freed := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -235,8 +235,7 @@ func (m *machine) admissions(t *rapid.T) {
 	}
 }
 
-// heldWhileHeld asks a refused request again after all open holds were voided. Only a refusal that said it is held may be
-// undone by that.
+// heldWhileHeld retries a refused request after voiding all open holds. That may undo only a refusal marked as held.
 func (m *machine) heldWhileHeld(t *rapid.T, a *event.Admission, v *event.Verdict) {
 	if v.Held == v.Final || v.Held && v.RetryAfterSeconds != 1 {
 		t.Fatalf("refused with %v", v)
@@ -288,7 +287,7 @@ func (m *machine) pricesChange(t *rapid.T) {
 	}
 }
 
-// storage creates and deletes files. Billing hears of some late.
+// storage creates and deletes files. Billing learns of some late.
 func (m *machine) storage(t *rapid.T) {
 	id := rapid.SampledFrom([]uint64{alice, bob}).Draw(t, "account")
 	late := rapid.SampledFrom([]int64{0, 1_000, 3_600_000, 20 * 3_600_000, 3 * 86_400_000}).Draw(t, "late")
@@ -349,7 +348,7 @@ func (m *machine) settlements(t *rapid.T) {
 	}
 }
 
-// served settles reads by their places, and some writes, which changes nothing.
+// served settles reads by offset, and some writes, which changes nothing.
 func (m *machine) served(t *rapid.T) {
 	var admissions []*event.Admission
 	b := &event.UsageBatch{Source: "edge", StampMs: m.now}
@@ -370,7 +369,7 @@ func (m *machine) served(t *rapid.T) {
 	}
 }
 
-// senderOf is the place of the domain that sends a settlement in the order in which history.domain does.
+// senderOf is the index of the domain that sends a settlement, as in history.domain.
 func senderOf(s *event.Settlement) int {
 	return slices.IndexFunc(event.Documents(), func(d event.Domain) bool { return len(settledBy(d, []*event.Settlement{s})) > 0 })
 }
@@ -469,7 +468,7 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 	}
 }
 
-// compare holds the fold to the model, and its totals to its parts.
+// compare compares the fold with the model, and its totals with its parts.
 func (m *machine) compare(t *rapid.T) {
 	month := monthOf(m.model.now)
 	for id, a := range m.model.accounts {
@@ -565,7 +564,7 @@ func (m *machine) finish(t *rapid.T) {
 
 func (f *Fold) grantHeap() expiryHeap { return f.credits.expiries }
 
-// undone tells whether open holds may undo such a refusal.
+// undone reports whether open holds may undo such a refusal.
 func undone(d event.Decision) bool {
 	switch d {
 	case exhausted, keyExhausted, capReached, event.Decision_ANONYMOUS_LIMIT:
@@ -574,7 +573,7 @@ func undone(d event.Decision) bool {
 	return false
 }
 
-// regenerated notes that the default key was replaced at once.
+// regenerated records that the default key was replaced at once.
 func (m *machine) regenerated(a *modelAccount) {
 	if a.keys == nil {
 		return
@@ -645,7 +644,7 @@ func (m *machine) keyCommand(t *rapid.T) {
 	}
 }
 
-// compareKeys holds what counts for keys and caps to the model.
+// compareKeys compares the counters of keys and caps with the model.
 func (m *machine) compareKeys(t *rapid.T, id uint64, a *modelAccount) {
 	u := m.fold.UsageAt(event.AccountID(id), m.model.now)
 	m.fold.Describe(u, &event.UsageQuery{Keys: true}, m.model.now)

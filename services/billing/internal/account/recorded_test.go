@@ -12,8 +12,8 @@ import (
 	"quire.dev/services/billing/internal/recent"
 )
 
-// TestRecordedRequestsAreAsTheyAreExplained: the list of an account's requests says the same as the explanation of each, and so does
-// one that went on from a snapshot and an image beside it. What a trace says when it is done stays so.
+// TestRecordedRequestsAreAsTheyAreExplained: the list of an account's requests agrees with the explanation of each, also after
+// a restart from a snapshot and its image. A finished trace never changes.
 func TestRecordedRequestsAreAsTheyAreExplained(t *testing.T) {
 	shown := map[recent.Status]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,7 +69,7 @@ func TestRecordedRequestsAreAsTheyAreExplained(t *testing.T) {
 	}
 }
 
-// copied is a log that went to bytes and back.
+// copied is a log after a round trip through its encoding.
 func copied(t tester, log *recent.Log) *recent.Log {
 	var data bytes.Buffer
 	if err := log.Image().Encode(&data); err != nil {
@@ -93,7 +93,7 @@ func recorded(log *recent.Log, id uint64) (text string) {
 // explains compares a record with the trace of its request.
 func (m *machine) explains(t *rapid.T, r *recent.Record) {
 	f := New()
-	_ = f.Know(m.newest) // it has come to no rules yet
+	_ = f.Know(m.newest) // no rules reached yet
 	trace := f.Watch(r.Request)
 	done := ""
 	for _, msg := range m.messages {
@@ -119,7 +119,7 @@ func (m *machine) explains(t *rapid.T, r *recent.Record) {
 	}
 }
 
-// TestKeylessRequestsAndThoseOfNobodyAreNotRecorded: nobody may ask for their list.
+// TestKeylessRequestsAndThoseOfNobodyAreNotRecorded: nobody may query their list.
 func TestKeylessRequestsAndThoseOfNobodyAreNotRecorded(t *testing.T) {
 	h := historyOf(t)
 	log := recent.New(1 << 20)

@@ -10,8 +10,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// TestAGrantThatExpiredStaysSoInASnapshot, if the clock that it expired by was ahead and has come back: what its hold gives
-// back expires at once, live and restored alike.
+// TestAGrantThatExpiredStaysSoInASnapshot, even if its clock was ahead and has come back: refunds of its hold expire at once,
+// live and restored alike.
 func TestAGrantThatExpiredStaysSoInASnapshot(t *testing.T) {
 	for name, after := range map[string]time.Duration{
 		"before its expiry": 10 * time.Second,
@@ -28,7 +28,7 @@ func TestAGrantThatExpiredStaysSoInASnapshot(t *testing.T) {
 			if h.balance(alice) != 0 {
 				t.Fatalf("the rest of the grant is there: %d", h.balance(alice))
 			}
-			stateHash(t, h.fold) // encodes the account: the clock's return has to encode it anew
+			stateHash(t, h.fold) // encodes the account: the clock's return must encode it again
 			h.wait(-80 * time.Second).tick()
 			snapshot := restored(t, h.fold)
 			taken := len(h.messages)
@@ -45,7 +45,7 @@ func TestAGrantThatExpiredStaysSoInASnapshot(t *testing.T) {
 	}
 }
 
-// follow folds what came after a snapshot.
+// follow folds the messages after a snapshot.
 func follow(t tester, f *Fold, messages []Message) {
 	t.Helper()
 	for _, m := range messages {
@@ -71,7 +71,7 @@ func TestSnapshotsUnderAClockThatComesAndGoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory(t, smallBook())
 		h.account(alice, plan.Pro)
-		h.use(alice, plan.FilesUpload, 2) // credits pay all that follow
+		h.use(alice, plan.FilesUpload, 2) // credits pay all later ones
 		snapshot, taken := restored(t, h.fold), len(h.messages)
 		var made []*event.Admission
 		for range rapid.IntRange(20, 60).Draw(t, "steps") {

@@ -51,7 +51,7 @@ func overwrite(b []byte) {
 	}
 }
 
-// TestABatchIsFoldedWithoutAnAllocationForEachItem: 64 admissions, and the settlements of those before.
+// TestABatchIsFoldedWithoutAnAllocationForEachItem: 64 admissions, and the settlements of the previous ones.
 func TestABatchIsFoldedWithoutAnAllocationForEachItem(t *testing.T) {
 	const size, warm, counted = 64, 10, 20
 	h := newHistory(t, plan.Published(10))

@@ -168,7 +168,7 @@ func TestAnonymousWindowIsExact(t *testing.T) {
 	}
 }
 
-// TestTheAllowanceIsWhatWillBeAdmitted asks before each admission, which shows that asking takes nothing.
+// TestTheAllowanceIsWhatWillBeAdmitted queries before each admission, which shows that a query uses nothing.
 func TestTheAllowanceIsWhatWillBeAdmitted(t *testing.T) {
 	h := historyOf(t)
 	day := (24 * time.Hour).Milliseconds()
@@ -200,7 +200,7 @@ func TestTheAllowanceIsWhatWillBeAdmitted(t *testing.T) {
 	want(0, 24*3600-9)
 	h.voided(last)
 	want(1, 24*3600-9)
-	// No event comes from here on: a write that nobody settled times out, and the window moves on.
+	// No event comes from here on: an unsettled write times out, and the window moves on.
 	h.now = start + 8000 + HoldMillis - 1
 	want(1, 24*3600-127)
 	h.now++
@@ -272,7 +272,7 @@ func TestIdempotencyInFlightAndServed(t *testing.T) {
 	}
 }
 
-// A metered read under a key is charged once, and served again MaxRepeats times. The next is a new read, with repeats of its own.
+// A metered read under a key is charged once, and repeated MaxRepeats times for free. The next is a new read, with new repeats.
 func TestAReadUnderAKeyIsChargedOnce(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)
@@ -368,7 +368,7 @@ func TestAReadThatTookOverAKeyMayFail(t *testing.T) {
 	h.want(read(), admitted)
 }
 
-// The repetition of a served read does not depend on what is left.
+// Repeating a served read does not depend on the remaining quota.
 func TestAServedReadIsRepeatedWithNothingLeft(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Free)
@@ -410,7 +410,7 @@ func TestUnsettledWritesAreVoidedAndReadsServed(t *testing.T) {
 	if h.fold.OpenHolds() != 0 || h.usedBy(alice, plan.PastesCreate).Used != 0 || h.usedBy(alice, plan.PastesGet).Used != 1 {
 		t.Fatal("a write is voided, a read served")
 	}
-	// What comes later still wins, once.
+	// A later settlement still wins, once.
 	h.domain(1, settlementOf(write, event.Result_SERVED))
 	h.voided(read)
 	h.voided(read)

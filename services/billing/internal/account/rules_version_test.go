@@ -12,7 +12,7 @@ import (
 // rules2 are made-up successors of today's rules, for tests of two versions side by side.
 const rules2 = NewestRules + 1
 
-// successor is a history that a program of the next version folds.
+// successor is a history folded by a program of the next version.
 func successor(t *testing.T) *history {
 	t.Helper()
 	h := newHistory(t, nil)
@@ -21,7 +21,7 @@ func successor(t *testing.T) *history {
 	return h
 }
 
-// know makes the program one that knows rules.
+// know makes the program know a version of the rules.
 func (h *history) know(rules uint32) {
 	h.t.Helper()
 	if err := h.fold.Know(rules); err != nil {
@@ -30,8 +30,8 @@ func (h *history) know(rules uint32) {
 	h.newest = rules
 }
 
-// TestNewRulesDecideNothingAgain: a history under the first rules comes to the same answers and the same ledger whether
-// newer rules follow or not, and what was paid before them does not move.
+// TestNewRulesDecideNothingAgain: a history under the first rules leads to the same answers and ledger whether newer rules
+// follow or not, and earlier payments do not move.
 func TestNewRulesDecideNothingAgain(t *testing.T) {
 	h := successor(t)
 	h.account(alice, plan.Pro)
@@ -102,7 +102,7 @@ func TestAFoldStopsAtRulesThatItDoesNotKnow(t *testing.T) {
 func TestASnapshotUnderNewerRulesIsFoldedByThoseWhoKnowThem(t *testing.T) {
 	h := successor(t)
 	h.account(alice, plan.Pro)
-	older := restored(t, h.fold) // from a snapshot under the rules before
+	older := restored(t, h.fold) // from a snapshot under the previous rules
 	h.rules = rules2
 	h.prices(plan.Published(20))
 	book := h.messages[len(h.messages)-1]
@@ -142,8 +142,8 @@ func TestASnapshotWithoutRulesIsDamaged(t *testing.T) {
 	}
 }
 
-// TestNewRulesDecideARefusedCommandAgain: during a roll-out a new edge sends commands that the rules in force don't know. Under the
-// same id such a command is carried out once the new rules are in force. What was carried out before stays so.
+// TestNewRulesDecideARefusedCommandAgain: during a rollout a new edge sends commands unknown to the rules in force. Under the
+// same id such a command is executed once the new rules are in force. Earlier commands stay executed.
 func TestNewRulesDecideARefusedCommandAgain(t *testing.T) {
 	h := successor(t)
 	h.account(alice, plan.Max)
@@ -151,7 +151,7 @@ func TestNewRulesDecideARefusedCommandAgain(t *testing.T) {
 		c.IdempotencyId = bytes.Repeat([]byte{id}, 16)
 		return c
 	}
-	for id := range byte(2) { // this version sees no action in what it does not know
+	for id := range byte(2) { // this version ignores unknown actions
 		h.refuses(keyed(&event.Command{Account: alice}, id), event.CommandStatus_COMMAND_INVALID)
 	}
 	h.does(keyed(suspend(alice), 2))
@@ -172,7 +172,7 @@ func TestNewRulesDecideARefusedCommandAgain(t *testing.T) {
 	h.sound()
 }
 
-// TestOldPricesDoNotComeBack: after the first one, a book has no effect that the live instances did not agree on.
+// TestOldPricesDoNotComeBack: after the first one, a book without the agreement of the live instances has no effect.
 func TestOldPricesDoNotComeBack(t *testing.T) {
 	h := newHistory(t, nil)
 	h.know(rules2)
@@ -202,8 +202,8 @@ func TestOldPricesDoNotComeBack(t *testing.T) {
 	h.sound()
 }
 
-// TestAnEarlierPriceBookDoesNotComeBack: who may read the last price book from a server that is behind can have the server's
-// answer stored as if it were published again. Offsets of development clocks do not count.
+// TestAnEarlierPriceBookDoesNotComeBack: a user who may read the last price book from a server that is behind can have the
+// response stored as if it were published again. Offsets of development clocks do not count.
 func TestAnEarlierPriceBookDoesNotComeBack(t *testing.T) {
 	h := newHistory(t, nil)
 	publish := func(limit, stamp, offset int64) int64 {

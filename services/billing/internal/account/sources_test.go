@@ -47,9 +47,9 @@ func (h *history) wantSettled(n uint64, open int) {
 	}
 }
 
-// TestAStreamThatWasRestoredIsSettled: its sequences were given to other requests before. Each request is settled once.
+// TestAStreamThatWasRestoredIsSettled: its sequences belonged to other requests before. Each request is settled once.
 func TestAStreamThatWasRestoredIsSettled(t *testing.T) {
-	for name, kept := range map[string]uint64{"recreated": 0, "restored": 2} { // requests that the stream still has
+	for name, kept := range map[string]uint64{"recreated": 0, "restored": 2} { // requests left in the stream
 		t.Run(name, func(t *testing.T) {
 			h := newHistory(t, plan.Published(10))
 			h.account(alice, plan.Pro)
@@ -78,7 +78,7 @@ func TestAStreamThatWasRestoredIsSettled(t *testing.T) {
 	}
 }
 
-// TestOneBatchOfANewStream: all its settlements count, those that share a sequence included.
+// TestOneBatchOfANewStream: all its settlements count, including those that share a sequence.
 func TestOneBatchOfANewStream(t *testing.T) {
 	h := newHistory(t, plan.Published(10))
 	h.account(alice, plan.Pro)

@@ -88,12 +88,12 @@ func TestAKeysCapIsItsOwn(t *testing.T) {
 		t.Errorf("refused with %v", v)
 	}
 	h.want(h.admission(alice, plan.FilesUpload), admitted)
-	h.want(h.sent(alice, plan.LiteGet, 1, 1, 11), admitted) // its quota is not used up: this costs nothing
+	h.want(h.sent(alice, plan.LiteGet, 1, 1, 11), admitted) // within its quota: this costs nothing
 	h.does(replaceKey(alice, 1, 12, 0))
 	h.want(h.sent(alice, plan.FilesUpload, 2, 1, 12), capReached)
 }
 
-// TestAReturnedPriceGoesBackToItsKeyAndDay: a void makes the newest paid request free, which may be of another key and of an
+// TestAReturnedPriceGoesBackToItsKeyAndDay: a void makes the newest paid request free, which may belong to another key and an
 // earlier day.
 func TestAReturnedPriceGoesBackToItsKeyAndDay(t *testing.T) {
 	h := overQuota(t)
@@ -117,7 +117,7 @@ func TestAReturnedPriceGoesBackToItsKeyAndDay(t *testing.T) {
 	h.want(h.sent(alice, plan.FilesUpload, 1, 1, 11), capReached)
 }
 
-// TestWhatIsChargedLateKeepsCaps: a write that was served after its hold was given back is waived where it would pass a cap.
+// TestWhatIsChargedLateKeepsCaps: a write served after its hold was voided is waived if it would exceed a cap.
 func TestWhatIsChargedLateKeepsCaps(t *testing.T) {
 	h := overQuota(t)
 	h.does(setCap(alice, event.CapPeriod_CAP_TOTAL, 5_000))
@@ -148,7 +148,7 @@ func TestAKeysCapIsKeptWhileTheClockIsBackFromAnotherDay(t *testing.T) {
 	}
 }
 
-// TestWhatIsToldOfAKeyIsForgottenWithIt: making and revoking keys for ever takes no more memory.
+// TestWhatIsToldOfAKeyIsForgottenWithIt: creating and revoking keys endlessly takes no more memory.
 func TestWhatIsToldOfAKeyIsForgottenWithIt(t *testing.T) {
 	h := overQuota(t)
 	h.webhook(webhookOf(alice, 7, 1<<(event.AlertType_ALERT_CAP-1), 0))

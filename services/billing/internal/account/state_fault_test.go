@@ -8,8 +8,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// TestACounterThatIsTooSmallStopsTheFold: it does not wrap round, nothing of its message is answered, and nothing after
-// that is folded or hashed.
+// TestACounterThatIsTooSmallStopsTheFold: it does not wrap around, nothing of its message is answered, and nothing after that
+// is folded or hashed.
 func TestACounterThatIsTooSmallStopsTheFold(t *testing.T) {
 	const key = plan.PastesGet
 	void := func(h *history, a *event.Admission) (Kind, event.Message) {

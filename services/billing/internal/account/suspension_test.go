@@ -9,8 +9,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// TestASuspendedAccountIsAdmittedNothing: neither by quota nor by credits, nor for an idempotency id that was served. What was
-// admitted before is settled as ever, and nothing is taken from the account.
+// TestASuspendedAccountIsAdmittedNothing: neither within quota nor by credits, nor for a served idempotency id. Earlier
+// admissions are settled as usual, and nothing is taken from the account.
 func TestASuspendedAccountIsAdmittedNothing(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)

@@ -18,8 +18,8 @@ import (
 	"quire.dev/services/billing/internal/users"
 )
 
-// world is what the job of one partition works with: real users, document services that hold some documents, and a journal that
-// is a map.
+// world is the environment of one partition's job: real users, document services with some documents, and a journal that is a
+// map.
 type world struct {
 	t     *testing.T
 	job   *Job
@@ -75,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// delete takes up to two documents away, as a document service with small pages.
+// delete deletes up to two documents, like a document service with small pages.
 func (w *world) delete(subject string) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *world) delete(subject string) ([]byte, error) {
 	return event.Encode(&event.EraseAnswer{Deleting: uint32(n)})
 }
 
-// append decides as the fold does.
+// append decides like the fold.
 func (w *world) append(c *event.Command) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +141,8 @@ func (w *world) user(id event.AccountID) *event.User {
 	return w.ask(&event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Account: uint64(id)}}}).User
 }
 
-// TestAnErasureWaitsForTheExport: the archive of an account goes at once, whoever works on it loses it, and the user goes after it.
+// TestAnErasureWaitsForTheExport: the account's archive is deleted at once, its worker loses it, and the user is deleted after
+// it.
 func TestAnErasureWaitsForTheExport(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(5)
@@ -173,7 +174,7 @@ func TestAnErasureWaitsForTheExport(t *testing.T) {
 	if deleting.GetState() != event.ExportState_EXPORT_READY || deleting.Attempts != 1 {
 		t.Fatalf("to be deleted: %v", deleting)
 	}
-	if err := w.job.Round(t.Context()); !errors.Is(err, errExport) { // which takes it from nobody
+	if err := w.job.Round(t.Context()); !errors.Is(err, errExport) { // which leaves its worker
 		t.Fatal(err)
 	}
 	if got := save(deleting, true); got != event.UserStatus_USER_OK {
@@ -184,8 +185,8 @@ func TestAnErasureWaitsForTheExport(t *testing.T) {
 	}
 }
 
-// TestAnErasureGoesOnWhereItWasCutOff: a document service that does not answer, or a process that ends, leaves the user, which is
-// the note of what is to be done. The user goes last.
+// TestAnErasureGoesOnWhereItWasCutOff: after an unresponsive document service or a crash the user remains, which marks the
+// remaining work. The user is deleted last.
 func TestAnErasureGoesOnWhereItWasCutOff(t *testing.T) {
 	w := newWorld(t)
 	id, other := w.register(5), w.register(6)
@@ -219,7 +220,7 @@ func TestAnErasureGoesOnWhereItWasCutOff(t *testing.T) {
 	}
 }
 
-// TestTheJournalDecidesWhetherAnAccountIsErased: an edge that ended between its steps leaves a note that says something else.
+// TestTheJournalDecidesWhetherAnAccountIsErased: an edge that ended between its steps leaves a contradicting record.
 func TestTheJournalDecidesWhetherAnAccountIsErased(t *testing.T) {
 	w := newWorld(t)
 	never, told, kept := w.register(5), w.register(6), w.register(7)

@@ -16,7 +16,7 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// TestAuditShowsAChangedHistory: an audit folds the journal, and finds a live state that was folded from anything else.
+// TestAuditShowsAChangedHistory: an audit replays the journal, and detects a live state folded from anything else.
 func TestAuditShowsAChangedHistory(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	stream := journal.Stream{
@@ -83,7 +83,7 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		err := p.journal.Replay(t.Context(), 0, 3, func(m journal.Message) error {
 			message := p.message(m)
 			c.tamper(&message)
-			_, _ = p.fold.Apply(message) // a message that can't be decoded is in the chain all the same
+			_, _ = p.fold.Apply(message) // an undecodable message is in the chain too
 			return nil
 		}, nil)
 		if err != nil {
@@ -104,7 +104,7 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 	}
 }
 
-// TestAnAuditThatNobodyTookIsFoundFinished: the result of an audit that all callers gave up is for the next caller, once.
+// TestAnAuditThatNobodyTookIsFoundFinished: if all callers gave up, the next caller gets the result, once.
 func TestAnAuditThatNobodyTookIsFoundFinished(t *testing.T) {
 	a := newAudits()
 	runs := uint64(0)
@@ -126,7 +126,7 @@ func TestAnAuditThatNobodyTookIsFoundFinished(t *testing.T) {
 	a.stop()
 }
 
-// TestAuditsAreRememberedByTheirIDs: one runs at a time, and each id leads to its result. A failed one begins again.
+// TestAuditsAreRememberedByTheirIDs: one runs at a time, and each id leads to its result. A failed one restarts.
 func TestAuditsAreRememberedByTheirIDs(t *testing.T) {
 	a := newAudits()
 	defer a.stop()

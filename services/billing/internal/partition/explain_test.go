@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// queue is the explanations of a test, which end when they are told to.
+// queue holds the explanations of a test, which end on command.
 type queue struct {
 	*explanations
 	now time.Time
@@ -37,7 +37,7 @@ func (q *queue) ask(asker, request byte) (*explanation, *refusal) {
 	})
 }
 
-// finish asks for an explanation, ends it and takes its result.
+// finish requests an explanation, ends it and takes its result.
 func (q *queue) finish(t *testing.T, asker, request byte, answer *event.ExplainAnswer) *explanation {
 	t.Helper()
 	job := q.mustAsk(t, asker, request)
@@ -93,7 +93,7 @@ func TestAResultThatMayChangeIsGivenOnce(t *testing.T) {
 	}
 }
 
-// TestAFoldOfItsOwnIsMadeOnce: one who asks for it gets no result that is kept, and asking again leads to the same fold.
+// TestAFoldOfItsOwnIsMadeOnce: its caller gets no cached result, and polling leads to the same fold.
 func TestAFoldOfItsOwnIsMadeOnce(t *testing.T) {
 	q := newQueue(t)
 	served := &event.ExplainAnswer{Settlement: "served"}

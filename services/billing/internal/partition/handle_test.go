@@ -13,8 +13,7 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// TestAWrongStateStopsThePartition: the message is not skipped as one that can't be decoded is, and the position does not
-// move past it.
+// TestAWrongStateStopsThePartition: unlike an undecodable message it is not skipped, and the position does not move past it.
 func TestAWrongStateStopsThePartition(t *testing.T) {
 	p := New(Config{}, Deps{
 		NC: journaltest.Start(t).Conn(t), Clock: time.Now, Turns: NewTurns(), Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),

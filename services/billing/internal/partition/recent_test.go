@@ -7,7 +7,7 @@ import (
 	"quire.dev/services/billing/internal/recent"
 )
 
-// TestQuotaHeldIsOneDecision: in the filter as in the answers of the API, whichever rule refused what calls in flight may undo.
+// TestQuotaHeldIsOneDecision: in the filter as in the API's answers, whichever rule refused what calls in flight may undo.
 func TestQuotaHeldIsOneDecision(t *testing.T) {
 	quota, key, anonymous := event.Decision_QUOTA_EXHAUSTED, event.Decision_KEY_QUOTA_EXHAUSTED, event.Decision_ANONYMOUS_LIMIT
 	for _, c := range []struct {

@@ -28,7 +28,7 @@ func oneMore(id event.AccountID, day uint32, spent int64) account.UsageDelta {
 	return d
 }
 
-// stored is what the store has of an account, by day.
+// stored returns an account's stored days.
 func stored(t interface{ Fatal(...any) }, p *Projection, id event.AccountID) map[uint32]dayCount {
 	days, err := p.UsageDays(context.Background(), id, today-200, today+199)
 	if err != nil {
@@ -44,8 +44,8 @@ func stored(t interface{ Fatal(...any) }, p *Projection, id event.AccountID) map
 	return out
 }
 
-// TestDaysCountEveryMessageOnce: replicas of one stream are behind and ahead of each other, lose the answers to commits, end at any
-// moment, and begin again from any message up to the checkpoint.
+// TestDaysCountEveryMessageOnce: replicas of one stream are behind and ahead of each other, lose responses to commits, end at
+// any moment, and restart from any message up to the checkpoint.
 func TestDaysCountEveryMessageOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		store := open(t)
@@ -109,7 +109,7 @@ func TestDaysCountEveryMessageOnce(t *testing.T) {
 					rt.Fatal(err)
 				}
 				store.lose.Store(0)
-			case step == 9: // it was killed
+			case step == 9: // killed
 				r.p, r.next = begin()
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// withEntries is a projection of a ledger with an entry for each minute. wanted names the reason of some.
+// withEntries is a projection of a ledger with one entry per minute. wanted names the reason of some.
 func withEntries(t *testing.T, n int, reason func(i int) string) *Projection {
 	t.Helper()
 	p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
@@ -31,7 +31,7 @@ func withEntries(t *testing.T, n int, reason func(i int) string) *Projection {
 	return p
 }
 
-// found reads all pages of a search, and tells how many pages and entries there are.
+// found reads all pages of a search, and returns the numbers of pages and entries.
 func found(t *testing.T, p *Projection, s Search, limit int) (pages int, times []int64) {
 	t.Helper()
 	for before := ""; ; {
@@ -52,7 +52,7 @@ func found(t *testing.T, p *Projection, s Search, limit int) (pages int, times [
 	}
 }
 
-// TestASearchLooksAtABoundedNumberOfEntries, and goes on with the next page.
+// TestASearchLooksAtABoundedNumberOfEntries, and continues with the next page.
 func TestASearchLooksAtABoundedNumberOfEntries(t *testing.T) {
 	p := withEntries(t, maxScan+1500, func(i int) string {
 		if i == 3 {

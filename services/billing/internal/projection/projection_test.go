@@ -74,7 +74,7 @@ func effects(sequence uint64, n int) account.Effects {
 	return e
 }
 
-// rows are effects that take n rows: entries of one account share a row, so each is of an account of its own.
+// rows are effects that take n rows: entries of one account share a row, so each has a different account.
 func rows(sequence uint64, n int) account.Effects {
 	e := effects(sequence, n)
 	for i, entry := range e.Ledger {

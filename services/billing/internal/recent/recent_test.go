@@ -145,7 +145,7 @@ func TestARequestThatIsAskedAgainHasOneRecord(t *testing.T) {
 	}
 }
 
-// TestTheListIsInTheOrderOfTheDecisions, whichever of many requests are asked again, and goes on to bytes and back.
+// TestTheListIsInTheOrderOfTheDecisions, whichever requests are retried, and survives encoding.
 func TestTheListIsInTheOrderOfTheDecisions(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	l := New(50 * entryBytes)
@@ -205,7 +205,7 @@ func TestARecordIsFoundByItsPlaceOrItsRequest(t *testing.T) {
 	}
 }
 
-// TestAnImageIsTheLogAsItWas: changes after it do not show, and what is loaded goes on as the log itself.
+// TestAnImageIsTheLogAsItWas: later changes do not show, and a loaded log continues like the original.
 func TestAnImageIsTheLogAsItWas(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	l := New(200 * entryBytes)

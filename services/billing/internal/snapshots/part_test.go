@@ -55,7 +55,7 @@ func TestAPartOfASnapshotIsReadAlone(t *testing.T) {
 	}
 }
 
-// TestADamagedSnapshotIsNoticedInParts: what is not read in full does not have the hash of the whole.
+// TestADamagedSnapshotIsNoticedInParts: incompletely read content does not match the hash of the whole.
 func TestADamagedSnapshotIsNoticedInParts(t *testing.T) {
 	image := imageOf(t, 5, 6, 7)
 	whole := image.Encode()

@@ -51,8 +51,8 @@ func TestOldSnapshotsAreThinned(t *testing.T) {
 	}
 }
 
-// TestSnapshotsAreKeptForEverInShortDistances: an explanation of any age begins at one. Large ones are further apart, so that they
-// take no more bytes than perMessage allows.
+// TestSnapshotsAreKeptForEverInShortDistances: an explanation of any age begins at one. Large ones are further apart, so that
+// their total size stays within perMessage.
 func TestSnapshotsAreKeptForEverInShortDistances(t *testing.T) {
 	const spacing = 1000
 	for _, size := range []int64{1, spacing * perMessage, 10 * spacing * perMessage} {

@@ -12,8 +12,8 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne, and an explanation those of every earlier version. Nobody takes one of
-// a version to come.
+// TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne, and an explanation also of every earlier version. Snapshots of
+// later versions are never used.
 func TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne(t *testing.T) {
 	for version, used := range map[int]struct{ start, explanation bool }{
 		account.CodeVersion + 1: {false, false},

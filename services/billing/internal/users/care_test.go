@@ -19,7 +19,7 @@ func changeEmail(t *testing.T, u *Users, account uint64, email string) *event.Us
 	return a
 }
 
-// TestAnAddressMovesBackAndForth: the store ignores what is older than a deletion, and an address that comes back is not.
+// TestAnAddressMovesBackAndForth: the store ignores documents older than a deletion, but not an address that comes back.
 func TestAnAddressMovesBackAndForth(t *testing.T) {
 	u := open(t)
 	ann := register(t, u, "ann@example.com", 5)
@@ -59,8 +59,8 @@ func TestAnAddressMovesBackAndForth(t *testing.T) {
 	}
 }
 
-// TestAChangeThatStoppedHalfWay keeps the address from others for an hour. The account itself may go on. Nobody finds a user
-// under it, and nobody is it.
+// TestAChangeThatStoppedHalfWay reserves the address for an hour. The account itself may continue. Nobody finds or becomes a
+// user under it.
 func TestAChangeThatStoppedHalfWay(t *testing.T) {
 	u := open(t)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -104,7 +104,7 @@ func TestAChangeThatStoppedHalfWay(t *testing.T) {
 	}
 }
 
-// TestTheUseOfASessionIsNotedByTheHour, and a note that comes late undoes neither an end nor a change of the session.
+// TestTheUseOfASessionIsNotedByTheHour, and a late record undoes neither an end nor a change of the session.
 func TestTheUseOfASessionIsNotedByTheHour(t *testing.T) {
 	u := open(t)
 	ann := register(t, u, "ann@example.com", 5)
@@ -153,7 +153,7 @@ func TestTheUseOfASessionIsNotedByTheHour(t *testing.T) {
 	}
 }
 
-// TestASessionIsEndedByItsAccountAlone, and a list has no more than it says.
+// TestASessionIsEndedByItsAccountAlone, and a list respects its limit.
 func TestASessionIsEndedByItsAccountAlone(t *testing.T) {
 	u := open(t)
 	ann, bob := register(t, u, "ann@example.com", 5), register(t, u, "bob@example.com", 6)
@@ -255,7 +255,7 @@ func TestTheEndOfASessionIsKnownAgain(t *testing.T) {
 	}
 }
 
-// TestTheLastChangesOfAnAddressAreKnown, so that a call that is sent again changes nothing.
+// TestTheLastChangesOfAnAddressAreKnown, so that a repeated call changes nothing.
 func TestTheLastChangesOfAnAddressAreKnown(t *testing.T) {
 	u := open(t)
 	register(t, u, "ann@example.com", 5)
@@ -276,8 +276,8 @@ func TestTheLastChangesOfAnAddressAreKnown(t *testing.T) {
 	}
 }
 
-// TestADeletionIsNotedAndEndsInNoUser: the list of due deletions has a user from the time that was set, and the address is free
-// once the user is erased.
+// TestADeletionIsNotedAndEndsInNoUser: the list of due deletions has a user from the set time on, and the address is free once
+// the user is erased.
 func TestADeletionIsNotedAndEndsInNoUser(t *testing.T) {
 	u := open(t)
 	now := time.Now().Truncate(time.Millisecond)
@@ -316,7 +316,7 @@ func TestADeletionIsNotedAndEndsInNoUser(t *testing.T) {
 			t.Errorf("due after %v: %v, want %v", c.after, got, c.want)
 		}
 	}
-	note(5, event.Deletion_DELETION_NONE, later.UnixMilli()) // by a call that has read another note
+	note(5, event.Deletion_DELETION_NONE, later.UnixMilli()) // by a call that has read another stage
 	note(6, event.Deletion_DELETION_NONE, now.UnixMilli())
 	if got := due(); len(got) != 2 {
 		t.Errorf("a note that was not read is taken back: %v", got)
@@ -345,7 +345,7 @@ func TestADeletionIsNotedAndEndsInNoUser(t *testing.T) {
 	}
 }
 
-// TestAnExportIsOneWorkersAtATime: one that stops loses it to another, who begins again, and can't change it any more.
+// TestAnExportIsOneWorkersAtATime: a stopped worker loses it to another, who restarts it, and can't change it any more.
 func TestAnExportIsOneWorkersAtATime(t *testing.T) {
 	u := open(t)
 	now := time.Now().Truncate(time.Millisecond)

@@ -76,7 +76,7 @@ func register(t *testing.T, u *Users, email string, account uint64) *event.User 
 	return a.User
 }
 
-// signIn opens a session as an edge does that has checked the password of user.
+// signIn opens a session like an edge that has checked the user's password.
 func signIn(t *testing.T, u *Users, user *event.User, session string) {
 	t.Helper()
 	a, err := u.openSession(t.Context(), &event.OpenSession{
@@ -96,7 +96,7 @@ func signedIn(t *testing.T, u *Users, session string) bool {
 	return a.Status == event.UserStatus_USER_OK
 }
 
-// TestEarlierChangesOfAPasswordAreKnown, as far as they are kept: a call that is sent again after another change changes nothing.
+// TestEarlierChangesOfAPasswordAreKnown, as far as they are kept: a repeated call after another change changes nothing.
 func TestEarlierChangesOfAPasswordAreKnown(t *testing.T) {
 	u := open(t)
 	register(t, u, "ann@example.com", 5)
@@ -129,7 +129,7 @@ func TestEarlierChangesOfAPasswordAreKnown(t *testing.T) {
 	}
 }
 
-// TestANewPasswordEndsTheOtherSessions, also one that the old password opens at the same time, and nobody else's.
+// TestANewPasswordEndsTheOtherSessions, including one opened concurrently with the old password, and nobody else's.
 func TestANewPasswordEndsTheOtherSessions(t *testing.T) {
 	u := open(t)
 	ann, bob := register(t, u, "ann@example.com", 5), register(t, u, "Bob@example.com", 6)
@@ -189,7 +189,7 @@ func TestSessionsAreEndedEverywhere(t *testing.T) {
 	}
 }
 
-// TestChangesOfUsersDoNotUndoEachOther: one of those that replace the same password counts.
+// TestChangesOfUsersDoNotUndoEachOther: of concurrent changes of the same password one succeeds.
 func TestChangesOfUsersDoNotUndoEachOther(t *testing.T) {
 	u := open(t)
 	for account := range uint64(4) {
@@ -245,8 +245,8 @@ func TestUsersAreListedByPages(t *testing.T) {
 	}
 }
 
-// TestASourceMakesSoManyUsersADay: exactly, also by several instances at a time. Users that exist are not made again, and
-// users without a source are not counted.
+// TestASourceMakesSoManyUsersADay: exactly, even with concurrent instances. Existing users are not created again, and users
+// without a source are not counted.
 func TestASourceMakesSoManyUsersADay(t *testing.T) {
 	now := time.Date(2026, 11, 21, 23, 0, 0, 0, time.UTC)
 	store := openStore(t)

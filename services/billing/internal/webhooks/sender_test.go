@@ -25,7 +25,7 @@ import (
 
 const alice = event.AccountID(0xA11CE)
 
-// bench is a read model with a store of webhooks over it, and a clock that tests move.
+// bench is a read model with a store of webhooks, and a clock that tests move.
 type bench struct {
 	t     *testing.T
 	views *switched
@@ -34,7 +34,7 @@ type bench struct {
 	sequence uint64
 }
 
-// switched is a read model that can be out of reach.
+// switched is a read model that can be made unreachable.
 type switched struct {
 	views.Store
 	down atomic.Bool
@@ -93,14 +93,14 @@ func (b *bench) send(instance string) (stop func()) {
 	return stop
 }
 
-// hook makes a webhook with an address.
+// hook creates a webhook with an address.
 func (b *bench) hook(url string) (id uint64, secret string) {
 	b.t.Helper()
 	a := b.ask(0, &event.WebhookRequest{Action: &event.WebhookRequest_Create{Create: &event.CreateAddress{Url: url}}})
 	return a.Addresses[0].Webhook, a.Secret
 }
 
-// ask asks for something that must be done.
+// ask sends a request that must succeed.
 func (b *bench) ask(webhook uint64, r *event.WebhookRequest) *event.WebhookAnswer {
 	b.t.Helper()
 	r.Account, r.Webhook = uint64(alice), webhook
@@ -134,7 +134,7 @@ func (b *bench) project(sequence uint64, a *event.Alert) {
 	}
 }
 
-// delivery is the newest of a webhook.
+// delivery is a webhook's newest delivery.
 func (b *bench) delivery(webhook uint64) *event.Delivery {
 	b.t.Helper()
 	list := b.ask(webhook, &event.WebhookRequest{Action: &event.WebhookRequest_Deliveries{Deliveries: &event.ListDeliveries{Limit: 1}}}).Deliveries
@@ -250,7 +250,7 @@ func TestAFailedDeliveryIsTriedAgainForThreeDays(t *testing.T) {
 	if days := time.Duration(b.now()-began) * time.Millisecond; days < 70*time.Hour || days > 90*time.Hour || len(r.got()) != len(pauses())+1 {
 		t.Errorf("given up after %v and %d attempts", days, len(r.got()))
 	}
-	// Its owner has it sent again, with the same id.
+	// Its owner resends it, with the same id.
 	status.Store(204)
 	b.ask(hook, &event.WebhookRequest{Action: &event.WebhookRequest_Replay{Replay: &event.ReplayDelivery{Alert: d.Alert.Id}}})
 	b.until(hook, "it is delivered", delivered)
@@ -297,14 +297,14 @@ func TestPrivateAddressesAreNotDialled(t *testing.T) {
 	}
 }
 
-// TestASenderThatIsKilledLosesNone: it ends under load, with attempts of which it has noted nothing. The next one sends all
-// that was not noted, with the same ids.
+// TestASenderThatIsKilledLosesNone: it is killed under load, with unrecorded attempts. The next one sends everything
+// unrecorded, with the same ids.
 func TestASenderThatIsKilledLosesNone(t *testing.T) {
 	b := newBench(t)
 	var seen atomic.Int32
 	r := newReceiver(t, func(http.ResponseWriter, *http.Request) {
 		if seen.Add(1) == 20 {
-			b.views.down.Store(true) // nothing is noted from here on, this one among it
+			b.views.down.Store(true) // nothing is recorded from here on, including this one
 		}
 	})
 	var hooks []uint64
@@ -341,7 +341,7 @@ func TestASenderThatIsKilledLosesNone(t *testing.T) {
 	if repeated == 0 || repeated > maxRunning {
 		t.Errorf("%d were repeated", repeated)
 	}
-	// A projection that is repeated from before sends nothing again.
+	// A repeated projection sends nothing again.
 	before := len(r.got())
 	docs, err := b.views.List(t.Context(), deliveries, views.Query{Index: byWebhook, Equal: []views.Value{views.String(addressID(alice, hooks[0]))}, Limit: 1})
 	if err != nil {
@@ -379,7 +379,7 @@ func TestTwoInstancesSendOnce(t *testing.T) {
 	}
 }
 
-// TestASlowReceiverHoldsUpNobodyElse: one that never answers has more events due than a sender looks at.
+// TestASlowReceiverHoldsUpNobodyElse: a receiver that never responds has more events due than a sender looks at.
 func TestASlowReceiverHoldsUpNobodyElse(t *testing.T) {
 	b := newBench(t)
 	hanging := make(chan struct{})
@@ -427,7 +427,7 @@ func TestBothSecretsSignForADay(t *testing.T) {
 	if verify(first, p) == nil || verify(made.Secret, p) != nil {
 		t.Error("the secret of before still signs")
 	}
-	// More rotations than may sign at a time: the newest do.
+	// After more rotations than may sign at a time the newest ones do.
 	var secrets []string
 	for i := range maxSecrets + 1 {
 		secrets = append(secrets, rotate(fmt.Sprint("more ", i)).Secret)
@@ -447,7 +447,7 @@ func TestOldEventsAreDeletedAndNotSent(t *testing.T) {
 	r := newReceiver(t, nil)
 	hook, _ := b.hook(r.URL)
 	id := b.tell(hook)
-	b.pass(maxAge + time.Minute) // as where the read model is made anew
+	b.pass(maxAge + time.Minute) // as with a rebuilt read model
 	stop := b.send("one")
 	b.until(hook, "it is given up", func(d *event.Delivery) bool { return d.Status == event.DeliveryStatus_DELIVERY_FAILED })
 	stop()

@@ -44,7 +44,7 @@ func TestAddressesOfWebhooks(t *testing.T) {
 	}
 }
 
-// TestTheDialerRefusesTheSameAddresses: what a name leads to is not known before it is dialled.
+// TestTheDialerRefusesTheSameAddresses: a name's addresses are known only when dialing.
 func TestTheDialerRefusesTheSameAddresses(t *testing.T) {
 	for address, network := range map[string]string{
 		"10.0.0.1:443": "tcp4", "127.0.0.1:443": "tcp4", "169.254.169.254:80": "tcp4", "100.64.0.1:443": "tcp4",
@@ -82,7 +82,7 @@ func TestACreationIsAnsweredAgainForADay(t *testing.T) {
 	}
 }
 
-// TestSecretsAreEncryptedAgainWithANewMaster: the master secret is replaced, and the one of before is taken away later.
+// TestSecretsAreEncryptedAgainWithANewMaster: the master secret is rotated, and the previous one retired later.
 func TestSecretsAreEncryptedAgainWithANewMaster(t *testing.T) {
 	b := newBench(t)
 	r := newReceiver(t, nil)
@@ -124,7 +124,7 @@ func TestNothingIsMadeWithoutAMaster(t *testing.T) {
 	}
 }
 
-// TestAnAddressWithoutAWebhookIsSwept: a creation was cut off before its command, or a deletion after it.
+// TestAnAddressWithoutAWebhookIsSwept: a creation was interrupted before its command, or a deletion after it.
 func TestAnAddressWithoutAWebhookIsSwept(t *testing.T) {
 	b := newBench(t)
 	kept, _ := b.hook("https://example.com")

@@ -21,7 +21,7 @@ func mapped(t *testing.T) (kib int) {
 	return kib
 }
 
-// TestTheStartIsForgotten: the program needs less memory, and goes on.
+// TestTheStartIsForgotten: the program needs less memory, and keeps working.
 func TestTheStartIsForgotten(t *testing.T) {
 	before := mapped(t)
 	forgetStart()

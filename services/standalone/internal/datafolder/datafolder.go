@@ -1,4 +1,4 @@
-// Package datafolder makes, locks and checks the folder with all data of one quire process.
+// Package datafolder creates, locks and checks the folder with all data of one quire process.
 //
 //	VERSION      the number of the format, the fingerprint of the secret, the names of the journals
 //	LOCK         is locked by the running process; has its id and URL

@@ -252,8 +252,8 @@ func TestSecretFromOutsideIsNotStored(t *testing.T) {
 	}
 }
 
-// TestTheSecretCanBeReplaced: the folder opens with another secret where the one of before is named beside it, and knows the
-// other one from then on.
+// TestTheSecretCanBeReplaced: the folder opens with another secret if the previous one is accepted too, and belongs to the new
+// one from then on.
 func TestTheSecretCanBeReplaced(t *testing.T) {
 	path := t.TempDir()
 	f := open(t, path, Options{})

@@ -36,7 +36,7 @@ func counted(folder string, starts *atomic.Int64) Options {
 	return Options{Folder: folder, BeforeStart: count, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// watch runs the supervision until the test ends.
+// watch supervises until the test ends.
 func watch(t *testing.T, s *Server) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +167,7 @@ func TestBeforeStartStopsTheStart(t *testing.T) {
 	}
 }
 
-// smallDisk is a folder with that much room. It needs the right to mount.
+// smallDisk is a folder with limited space. It needs the permission to mount.
 func smallDisk(t *testing.T, megabytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -261,7 +261,7 @@ func TestAHealthCheckThatRanOutOfTimeIsDoneAgain(t *testing.T) {
 	}
 }
 
-// A stream that is being made has a folder before the server knows it.
+// A stream under creation has a folder before the server knows it.
 func TestAStreamThatIsBeingMadeIsNotTakenForLost(t *testing.T) {
 	folder := t.TempDir()
 	s := start(t, folder)
