@@ -464,7 +464,7 @@ export async function eventually(what, ask) {
 export async function capSpending(page, amount, period) {
   const form = page.locator('form[action="/console/spending-cap"]')
   await form.getByLabel('Credits').fill(amount)
-  if (period) await form.getByLabel('For').selectOption(period)
+  if (period) await form.getByLabel('Period').selectOption(period)
   await form.getByRole('button').click()
   await page.getByText('Spending cap saved').waitFor()
 }

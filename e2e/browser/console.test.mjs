@@ -244,7 +244,7 @@ site.test('a spending cap is set, seen and taken away', async ({ page, open, sig
   const { own } = await signedIn()
   await open('/console')
   await page.getByRole('link', { name: 'Set a spending cap' }).click()
-  await capSpending(page, '2.5', 'a day')
+  await capSpending(page, '2.5', 'per day')
   const { spendingCap } = await own('GET', '/api/users/user/keys')
   assert.deepEqual([spendingCap.amount, spendingCap.period], ['2.500000', 'day'])
   await open('/console')

@@ -92,7 +92,7 @@ site.test('at the limit the page says so, says when there is one more, and keeps
     await open('/')
     await page.getByLabel('Text').fill(`paste with ${left} left`)
     await page.getByRole('button', { name: 'Create paste' }).click()
-    await page.getByText(`you can make ${left} more`).waitFor()
+    await page.getByText(`${left} anonymous pastes left today`).waitFor()
   }
   await open('/')
   await page.getByText('0 of 3 anonymous pastes left in 24 hours').waitFor()
