@@ -1,5 +1,5 @@
-// Package web is the endpoints of the edge: the table of them (routes.go), authentication, validation and answers.
-// Package httpin takes the requests, package bus asks billing and the document services, package pages renders the pages.
+// Package web is the edge's HTTP: the table of all endpoints (routes.go), which are other packages' but for the assets, the documentation
+// and the probes, and the server that answers them.
 package web
 
 import (

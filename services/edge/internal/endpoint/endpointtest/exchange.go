@@ -2,6 +2,7 @@ package endpointtest
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -38,7 +39,7 @@ func Exchange(t *testing.T, addr, raw string, n int) []Answer {
 			t.Fatalf("answer %d: %v", len(out)+1, err)
 		}
 		b, err := io.ReadAll(res.Body)
-		if err != nil {
+		if err := errors.Join(err, res.Body.Close()); err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, Answer{res.StatusCode, res.Header, string(b)})
