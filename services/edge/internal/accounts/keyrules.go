@@ -14,7 +14,6 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
-	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -496,10 +495,4 @@ func keyCapField(name string, v httpin.Value) (*event.SpendingCap, error) {
 		}
 	}
 	return in.read(name + ".")
-}
-
-func tooManyKeys() error {
-	e := fault.New(fault.TooManyKeys, "The account has %d live API keys. Revoke one first.", maxKeys)
-	e.Limit = new(int64(maxKeys))
-	return e
 }

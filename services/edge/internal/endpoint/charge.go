@@ -54,7 +54,7 @@ func (s *Base) Meter(c *Call) *Metered {
 	return m
 }
 
-// StartRead is start for a read, which an Idempotency-Key may make repeatable; WaitRead must follow.
+// StartRead is Start for a read, which an Idempotency-Key may make repeatable; WaitRead must follow.
 func (m *Metered) StartRead() *Metered {
 	if c := m.c; c.Idem != nil {
 		m.Admission.IdempotencyID = c.Idem
@@ -63,7 +63,7 @@ func (m *Metered) StartRead() *Metered {
 	return m.Start()
 }
 
-// WaitRead is wait for a read. A call that has ended without a charge does not stand in the way of its repetition.
+// WaitRead is Wait for a read. A call that has ended without a charge does not stand in the way of its repetition.
 func (m *Metered) WaitRead() error {
 	err := m.Wait()
 	for try := 1; fault.KindOf(err) == fault.IdempotencyInFlight; try++ {
@@ -78,7 +78,7 @@ func (m *Metered) WaitRead() error {
 	return err
 }
 
-// Start asks for the admission; wait must follow.
+// Start asks for the admission; Wait must follow.
 func (m *Metered) Start() *Metered {
 	m.Started = time.Now()
 	m.Pending = m.s.bus.StartAdmit(m.Admission)
@@ -162,7 +162,7 @@ func (m *Metered) Void(failure error) error {
 	return m.GiveBack(failure, failure != nil && FailedInExecution(fault.KindOf(failure).Status()))
 }
 
-// GiveBack is void; failed says whether the failure counts.
+// GiveBack is Void; failed says whether the failure counts.
 func (m *Metered) GiveBack(failure error, failed bool) error {
 	if !m.Open {
 		if m.replayed {
