@@ -253,7 +253,7 @@ func TestAUserOfAPartOfTheBucketOpensIt(t *testing.T) {
 		want   string // in the error; empty: none
 	}{
 		"no versions":       {http.StatusOK, `<VersioningConfiguration/>`, ""},
-		"versions":          {http.StatusOK, `<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>`, "versions"},
+		"versions":          {http.StatusOK, `<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>`, "versioned"},
 		"no right to tell":  {http.StatusForbidden, denied, "Access Denied"},
 		"wrong credentials": {http.StatusForbidden, `<Error><Code>InvalidAccessKeyId</Code><Message>No such key id</Message></Error>`, "No such key id"},
 		"no bucket":         {http.StatusNotFound, `<Error><Code>NoSuchBucket</Code><Message>No such bucket</Message></Error>`, "No such bucket"},

@@ -13,7 +13,6 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
-	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
 )
@@ -496,10 +495,4 @@ func keyCapField(name string, v input.Value) (*event.SpendingCap, error) {
 		}
 	}
 	return in.read(name + ".")
-}
-
-func tooManyKeys() error {
-	e := fault.New(fault.TooManyKeys, "The account has %d live API keys. Revoke one first.", maxKeys)
-	e.Limit = new(int64(maxKeys))
-	return e
 }

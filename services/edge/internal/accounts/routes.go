@@ -1,8 +1,6 @@
 package accounts
 
-import (
-	"quire.dev/services/edge/internal/endpoint"
-)
+import "quire.dev/services/edge/internal/endpoint"
 
 // Rows are the endpoints of users, their keys, usage and webhooks.
 func (s *Accounts) Rows() []endpoint.Row {

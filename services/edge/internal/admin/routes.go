@@ -1,8 +1,6 @@
 package admin
 
-import (
-	"quire.dev/services/edge/internal/endpoint"
-)
+import "quire.dev/services/edge/internal/endpoint"
 
 // Rows are the API of admins.
 func (s *Admin) Rows() []endpoint.Row {

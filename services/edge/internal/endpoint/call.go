@@ -15,7 +15,7 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// Call is a request with the results of the checks that its route asks for. It is the handler's alone, and no longer
+// Call is a request with the results of the checks that its row asks for. It is the handler's alone, and no longer
 // than the handler runs: fiber uses the buffers behind fiber.Ctx again.
 type Call struct {
 	*fiber.Ctx
@@ -25,19 +25,19 @@ type Call struct {
 	Idem  []byte // the id of the Idempotency-Key; nil where none was sent
 	// OtherIdems are the ids that a keyless call's Idempotency-Key has by the other secrets that are accepted.
 	OtherIdems [][]byte
-	Fields     []byte // the body, where the route says that it is a JSON object
-	Form       []byte // the body, where the route says that it is a form
+	Fields     []byte // the body, where the row says that it is a JSON object
+	Form       []byte // the body, where the row says that it is a form
 	Hash       uint64 // see BodyHash; 0 where the handler reads the body
 
-	Kept     bool    // see keepAccount
-	metered  Metered // see meter
+	Kept     bool    // signing in has taken a deletion of the account back
+	metered  Metered // see Meter
 	Download bool    // the content is to be saved
 
 	turn limit.Turn // of the rate of calls that no quota counts: see admitNetwork
 	free bool       // no quota counts the call
 }
 
-// Handler is a route as fiber calls it.
+// Handler is a row as fiber calls it.
 func (s *Base) Handler(r *Row) fiber.Handler {
 	when := r.Scripts()
 	return func(ctx *fiber.Ctx) error {
@@ -147,7 +147,7 @@ func (s *Base) authenticateWithoutKey(c *Call) error {
 	return fault.New(fault.APIKeyRequired, "API key required")
 }
 
-// readBody reads the body where the route says that it is short and of one form.
+// readBody reads the body where the row says that it is short and of one form.
 func (s *Base) readBody(c *Call) (err error) {
 	b := c.Row.Body
 	switch b {

@@ -60,7 +60,7 @@ func (m *Metered) Repeatable(version uint64) {
 	m.Admission.ReadHash = event.ReadHash([]byte(m.c.Path()), CanonicalQuery(m.c.Ctx), version)
 }
 
-// WaitRead is wait for a read. A call that has ended without a charge does not stand in the way of its repetition.
+// WaitRead is Wait for a read. A call that has ended without a charge does not stand in the way of its repetition.
 func (m *Metered) WaitRead() error {
 	err := m.Wait()
 	for try := 1; fault.KindOf(err) == fault.IdempotencyInFlight; try++ {
@@ -75,7 +75,7 @@ func (m *Metered) WaitRead() error {
 	return err
 }
 
-// Start asks for the admission; wait must follow.
+// Start asks for the admission; Wait must follow.
 func (m *Metered) Start() *Metered {
 	m.Started = time.Now()
 	m.Pending = m.s.bus.StartAdmit(m.Admission)
@@ -159,7 +159,7 @@ func (m *Metered) Void(failure error) error {
 	return m.GiveBack(failure, failure != nil && FailedInExecution(fault.KindOf(failure).Status()))
 }
 
-// GiveBack is void; failed says whether the failure counts.
+// GiveBack is Void; failed says whether the failure counts.
 func (m *Metered) GiveBack(failure error, failed bool) error {
 	if !m.Open {
 		if m.replayed {

@@ -164,7 +164,7 @@ var (
 	ErrHoldClosed = errors.New("the hold is closed")
 )
 
-// FailurePage answers as fail does, with a page in place of JSON.
+// FailurePage answers as Fail does, with a page in place of JSON.
 func (s *Base) FailurePage(c *fiber.Ctx, err error) error {
 	s.Fail(c.Context(), c.Route().Path, err)
 	e := AsFault(err)

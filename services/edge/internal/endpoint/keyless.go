@@ -41,7 +41,7 @@ func sooner(a, b uint32) uint32 {
 	return min(a, b)
 }
 
-// AdmitKeyless is start and wait for a keyless creation. What its network has made under other secrets counts too: it is asked
+// AdmitKeyless is Start and Wait for a keyless creation. What its network has made under other secrets counts too: it is asked
 // for before, so that a call that is refused is no admission, and holds for those that come at the same time.
 func (m *Metered) AdmitKeyless() error {
 	s, now := m.s, m.s.Now()

@@ -1,8 +1,6 @@
 package endpoint
 
-import (
-	"github.com/gofiber/fiber/v2"
-)
+import "github.com/gofiber/fiber/v2"
 
 const HeaderPrefer = "Prefer"
 

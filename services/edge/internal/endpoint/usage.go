@@ -47,7 +47,7 @@ func (s *Base) Usage(account event.AccountID) (*event.UsageAnswer, error) {
 	return s.UsageOf(nil, account, &event.UsageQuery{})
 }
 
-// CallerUsage is usage of the account that calls. An API key that is not a current one of the account is 401, one with scopes
+// CallerUsage is Usage of the account that calls. An API key that is not a current one of the account is 401, one with scopes
 // is 403.
 func (s *Base) CallerUsage(c *Call) (*event.UsageAnswer, error) {
 	return s.UsageForKey(c, Unmetered)

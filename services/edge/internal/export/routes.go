@@ -1,8 +1,6 @@
 package export
 
-import (
-	"quire.dev/services/edge/internal/endpoint"
-)
+import "quire.dev/services/edge/internal/endpoint"
 
 // Rows are the endpoints of exports.
 func (s *Exports) Rows() []endpoint.Row {

@@ -9,7 +9,7 @@ import (
 // routes is every endpoint. docs/openapi.yaml describes those of the API and docs/openapi-pages.yaml the others. A test holds
 // them to the table.
 func (s *Server) routes() []endpoint.Row {
-	return slices.Concat(s.developer.Rows(), s.accounts.Rows(), s.exports.Rows(), s.admin.Rows(), s.readers.Rows(), s.handlers.Rows(), s.otherRows())
+	return slices.Concat(s.developer.Rows(), s.accounts.Rows(), s.exports.Rows(), s.admin.Rows(), s.readers.Rows(), s.handlers.Rows(), s.adminPages.Rows(), s.otherRows())
 }
 
 // otherRows are the assets, the documentation and the probes.

@@ -1,5 +1,5 @@
-// Package web is the endpoints of the edge: the table of them (routes.go), authentication, validation and answers.
-// Package httpin takes the requests, package bus asks billing and the document services, package pages renders the pages.
+// Package web is the edge's HTTP: the table of all endpoints (routes.go), which are other packages' but for the assets, the documentation
+// and the probes, and the server that answers them.
 package web
 
 import (
@@ -20,6 +20,7 @@ import (
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/admin"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/console/handlers"
 	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/developer"
@@ -64,17 +65,18 @@ type Deps struct {
 // Server answers HTTP requests. Its fields do not change once Serve runs.
 type Server struct {
 	*endpoint.Base
-	cfg       Config
-	bus       *bus.Bus
-	developer *developer.API
-	handlers  *handlers.Handlers
-	readers   *readers.Readers
-	exports   *export.Exports
-	admin     *admin.Admin
-	accounts  *accounts.Accounts
-	http      *httpin.Server
-	ops       fasthttp.RequestHandler
-	ctx       context.Context // of calls to other parts: see httpin.Server.Context
+	cfg        Config
+	bus        *bus.Bus
+	developer  *developer.API
+	handlers   *handlers.Handlers
+	adminPages *handlers.Admins
+	readers    *readers.Readers
+	exports    *export.Exports
+	admin      *admin.Admin
+	accounts   *accounts.Accounts
+	http       *httpin.Server
+	ops        fasthttp.RequestHandler
+	ctx        context.Context // of calls to other parts: see httpin.Server.Context
 
 	pages  *pages.Pages
 	render *render.Renderer
@@ -111,8 +113,13 @@ func New(cfg Config, deps Deps) *Server {
 	s.readers = readers.New(base, readers.Deps{
 		Bus: deps.Bus, Contents: texts, Developer: s.developer, Pages: shown, Render: s.render, Health: deps.Health, Checks: checks,
 	})
-	s.handlers = handlers.New(base, handlers.Config{UpgradeURL: cfg.UpgradeURL, AdminTokens: cfg.AdminTokens, AdminOnly: cfg.AdminOnly}, handlers.Deps{
-		Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Accounts: s.accounts, Admin: s.admin, Developer: s.developer, Exports: s.exports, Readers: s.readers,
+	consolePages := console.New(shown)
+	s.handlers = handlers.New(base, handlers.Deps{
+		Bus: deps.Bus, Console: consolePages, Accounts: s.accounts, Developer: s.developer, Exports: s.exports, Readers: s.readers, UpgradeURL: cfg.UpgradeURL,
+	})
+	s.adminPages = handlers.NewAdmins(base, handlers.AdminDeps{
+		Bus: deps.Bus, Secret: deps.Secret, Console: consolePages, Pages: shown, Accounts: s.accounts, Admin: s.admin,
+		Tokens: cfg.AdminTokens, Alone: cfg.AdminOnly,
 	})
 	s.docs = sync.OnceValues(s.newDocumentation)
 	s.register()

@@ -16,7 +16,7 @@ import (
 )
 
 // showAdminAccounts lists accounts, or the one with an email, as listAccounts does.
-func (s *Handlers) showAdminAccounts(c *endpoint.Call) error {
+func (s *Admins) showAdminAccounts(c *endpoint.Call) error {
 	email, cursor := strings.TrimSpace(strings.Clone(c.Query("email"))), strings.Clone(c.Query("cursor"))
 	found, err := s.admin.AccountsShown(c, email, cursor)
 	shown := &console.AdminAccounts{Admin: s.adminHead(c), Search: console.FindAccount(email), Cursor: cursor}
@@ -35,12 +35,12 @@ func (s *Handlers) showAdminAccounts(c *endpoint.Call) error {
 	return s.console.AdminAccounts(c.Ctx, fiber.StatusOK, shown)
 }
 
-func (s *Handlers) showAdminAccount(c *endpoint.Call) error {
+func (s *Admins) showAdminAccount(c *endpoint.Call) error {
 	return s.showAdminAccountWith(c, fiber.StatusOK, nil)
 }
 
 // showAdminAccountWith shows an account with the form that was refused; nil: all are new ones.
-func (s *Handlers) showAdminAccountWith(c *endpoint.Call, status int, refused *console.Form) error {
+func (s *Admins) showAdminAccountWith(c *endpoint.Call, status int, refused *console.Form) error {
 	account, err := admin.PathAccount(c)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Handlers) showAdminAccountWith(c *endpoint.Call, status int, refused *c
 }
 
 // adminAction takes one of the forms about an account. do is what the API's handler does.
-func (s *Handlers) adminAction(name string, body func(*console.Form) any, do func(*endpoint.Call) error) func(*endpoint.Call) error {
+func (s *Admins) adminAction(name string, body func(*console.Form) any, do func(*endpoint.Call) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
 		account, err := admin.PathAccount(c)
 		if err != nil {
@@ -90,14 +90,14 @@ func (s *Handlers) adminAction(name string, body func(*console.Form) any, do fun
 	}
 }
 
-func (s *Handlers) adminTier() func(*endpoint.Call) error {
+func (s *Admins) adminTier() func(*endpoint.Call) error {
 	return s.adminAction("tier", func(f *console.Form) any { return map[string]any{"tier": f.Values["tier"]} }, func(c *endpoint.Call) error {
 		_, _, err := s.admin.TierSet(c)
 		return err
 	})
 }
 
-func (s *Handlers) adminCredits() func(*endpoint.Call) error {
+func (s *Admins) adminCredits() func(*endpoint.Call) error {
 	return s.adminAction("credits", func(f *console.Form) any {
 		out := map[string]any{"amount": strings.TrimSpace(f.Values["amount"]), "reason": f.Values["reason"]}
 		if at := f.Values["expiresAt"]; at != "" {
@@ -112,16 +112,16 @@ func (s *Handlers) adminCredits() func(*endpoint.Call) error {
 
 func reasonOf(f *console.Form) any { return map[string]any{"reason": f.Values["reason"]} }
 
-func (s *Handlers) adminSuspend() func(*endpoint.Call) error {
+func (s *Admins) adminSuspend() func(*endpoint.Call) error {
 	return s.adminAction("suspend", reasonOf, func(c *endpoint.Call) error { _, _, err := s.admin.Suspended(c); return err })
 }
 
-func (s *Handlers) adminResume() func(*endpoint.Call) error {
+func (s *Admins) adminResume() func(*endpoint.Call) error {
 	return s.adminAction("resume", reasonOf, func(c *endpoint.Call) error { _, _, err := s.admin.Resumed(c); return err })
 }
 
 // adminKey makes another key the only one of an account, as regenerateKeyOf does, and shows it this once.
-func (s *Handlers) adminKey(c *endpoint.Call) error {
+func (s *Admins) adminKey(c *endpoint.Call) error {
 	account, err := admin.PathAccount(c)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (s *Handlers) adminKey(c *endpoint.Call) error {
 
 // findAdminRequest explains the request of an id that was written into the form, as explainAny does. Without an id it has the form
 // alone.
-func (s *Handlers) findAdminRequest(c *endpoint.Call) error {
+func (s *Admins) findAdminRequest(c *endpoint.Call) error {
 	text := strings.TrimSpace(strings.Clone(c.Query("id")))
 	shown := &console.AdminRequest{Admin: s.adminHead(c), Search: console.FindRequest(text)}
 	if text == "" {
@@ -169,7 +169,7 @@ func (s *Handlers) findAdminRequest(c *endpoint.Call) error {
 }
 
 // showAdminRequest explains a request of any account. With a run it is folded again for that, too.
-func (s *Handlers) showAdminRequest(c *endpoint.Call) error {
+func (s *Admins) showAdminRequest(c *endpoint.Call) error {
 	id, err := accounts.ExplainedID(c)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (s *Handlers) showAdminRequest(c *endpoint.Call) error {
 	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
 }
 
-func (s *Handlers) explainToAdmin(c *endpoint.Call, shown *console.AdminRequest, id event.RequestID) error {
+func (s *Admins) explainToAdmin(c *endpoint.Call, shown *console.AdminRequest, id event.RequestID) error {
 	e, err := s.admin.ExplainForAdmin(c, bus.Question{Request: id})
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func adminFold(id event.RequestID) *console.Fold {
 }
 
 // foldAdminRequest answers with the journal folded again for a request of any account.
-func (s *Handlers) foldAdminRequest(c *endpoint.Call) error {
+func (s *Admins) foldAdminRequest(c *endpoint.Call) error {
 	q, err := foldQuestion(c)
 	if err != nil {
 		return err
@@ -218,12 +218,12 @@ func (s *Handlers) foldAdminRequest(c *endpoint.Call) error {
 	return s.console.Folded(c.Ctx, s.foldOf(c, adminFold(q.Request), q, s.admin.ExplainForAdmin))
 }
 
-func (s *Handlers) showAdminAudits(c *endpoint.Call) error {
+func (s *Admins) showAdminAudits(c *endpoint.Call) error {
 	return s.console.AdminAudit(c.Ctx, fiber.StatusOK, &console.AdminAudit{Admin: s.adminHead(c), Begin: console.BeginAudit()})
 }
 
 // beginAdminAudit begins an audit, as audit does for one who does not wait.
-func (s *Handlers) beginAdminAudit(c *endpoint.Call) error {
+func (s *Admins) beginAdminAudit(c *endpoint.Call) error {
 	form := console.BeginAudit()
 	return s.submit(c, form, submission{
 		unlimited: true,
@@ -240,7 +240,7 @@ func (s *Handlers) beginAdminAudit(c *endpoint.Call) error {
 	})
 }
 
-func (s *Handlers) showAdminAudit(c *endpoint.Call) error {
+func (s *Admins) showAdminAudit(c *endpoint.Call) error {
 	shown, err := s.auditShown(c)
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ func (s *Handlers) showAdminAudit(c *endpoint.Call) error {
 }
 
 // showAuditProgress answers with the part of an audit's page that moves.
-func (s *Handlers) showAuditProgress(c *endpoint.Call) error {
+func (s *Admins) showAuditProgress(c *endpoint.Call) error {
 	shown, err := s.auditShown(c)
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func (s *Handlers) showAuditProgress(c *endpoint.Call) error {
 	return s.console.AuditProgress(c.Ctx, shown)
 }
 
-func (s *Handlers) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
+func (s *Admins) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("id")))
 	if err != nil {
 		return nil, endpoint.NotFound()
@@ -281,7 +281,7 @@ func (s *Handlers) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
 }
 
 // showAdminLog shows a page of the log of admins' actions, as adminLog lists it.
-func (s *Handlers) showAdminLog(c *endpoint.Call) error {
+func (s *Admins) showAdminLog(c *endpoint.Call) error {
 	cursor := strings.Clone(c.Query("cursor"))
 	page, err := s.admin.AdminLogPage(cursor)
 	if err != nil {
@@ -307,7 +307,7 @@ func notEmpty(texts ...string) (out []string) {
 }
 
 // showAdminPrices shows the price book in force.
-func (s *Handlers) showAdminPrices(c *endpoint.Call) error {
+func (s *Admins) showAdminPrices(c *endpoint.Call) error {
 	book, err := s.Prices()
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ const (
 	adminCookieParts = 4
 )
 
-func (s *Handlers) adminCookieName(c *fiber.Ctx) string {
+func (s *Admins) adminCookieName(c *fiber.Ctx) string {
 	if s.BehindTLS(c) {
 		return secureAdminCookie
 	}
@@ -39,14 +39,14 @@ func adminClaim(token admins.Token, nonce string) string {
 }
 
 // openAdminSession gives the browser a session of the token. Every edge knows it by its signature.
-func (s *Handlers) openAdminSession(c *endpoint.Call, token admins.Token) {
+func (s *Admins) openAdminSession(c *endpoint.Call, token admins.Token) {
 	nonce, expires := rand.Text(), s.Now().Add(adminLifetime).Unix()
 	signature := s.secret.SignLink(adminClaim(token, nonce), expires)
 	s.setAdminCookie(c, strings.Join([]string{token.Name, strconv.FormatInt(expires, 10), nonce, signature}, "~"), adminLifetime)
 }
 
 // setAdminCookie sets the cookie, or deletes it where value is empty. No other site's link carries it.
-func (s *Handlers) setAdminCookie(c *endpoint.Call, value string, lifetime time.Duration) {
+func (s *Admins) setAdminCookie(c *endpoint.Call, value string, lifetime time.Duration) {
 	cookie := &fiber.Cookie{
 		Name: s.adminCookieName(c.Ctx), Value: value, Path: "/", MaxAge: int(lifetime.Seconds()),
 		HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode, Secure: s.BehindTLS(c.Ctx),
@@ -58,7 +58,7 @@ func (s *Handlers) setAdminCookie(c *endpoint.Call, value string, lifetime time.
 }
 
 // adminOf is the name of the token whose session the browser has; empty where it has none.
-func (s *Handlers) adminOf(c *endpoint.Call) string {
+func (s *Admins) adminOf(c *endpoint.Call) string {
 	parts := strings.Split(strings.Clone(c.Cookies(s.adminCookieName(c.Ctx))), "~")
 	if len(parts) != adminCookieParts {
 		return ""
@@ -68,15 +68,15 @@ func (s *Handlers) adminOf(c *endpoint.Call) string {
 	if err != nil || left <= 0 || left > adminLifetime+time.Minute { // edges' clocks differ
 		return ""
 	}
-	i := slices.IndexFunc(s.adminTokens, func(t admins.Token) bool { return t.Name == parts[0] })
-	if i < 0 || !s.secret.CheckLink(adminClaim(s.adminTokens[i], parts[2]), expires, parts[3]) {
+	i := slices.IndexFunc(s.tokens, func(t admins.Token) bool { return t.Name == parts[0] })
+	if i < 0 || !s.secret.CheckLink(adminClaim(s.tokens[i], parts[2]), expires, parts[3]) {
 		return ""
 	}
-	return s.adminTokens[i].Name
+	return s.tokens[i].Name
 }
 
 // ForAdmins is a page for who has a session of an admin token. Others sign in first.
-func (s *Handlers) forAdmins(handle func(*endpoint.Call) error) func(*endpoint.Call) error {
+func (s *Admins) forAdmins(handle func(*endpoint.Call) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
 		if c.Admin = s.adminOf(c); c.Admin != "" {
 			return handle(c)
@@ -107,7 +107,7 @@ func adminNext(next string) string {
 	return console.AdminPath
 }
 
-func (s *Handlers) showAdminSignIn(c *endpoint.Call) error {
+func (s *Admins) showAdminSignIn(c *endpoint.Call) error {
 	next := adminNext(c.Query("next"))
 	if s.adminOf(c) != "" {
 		return redirect(c.Ctx, next)
@@ -116,15 +116,15 @@ func (s *Handlers) showAdminSignIn(c *endpoint.Call) error {
 }
 
 // signInAdmin opens a session for a token. A wrong one counts against its source, as with the API.
-func (s *Handlers) signInAdmin(c *endpoint.Call) error {
+func (s *Admins) signInAdmin(c *endpoint.Call) error {
 	form := console.AdminToken("")
 	return s.submit(c, form, submission{
 		unlimited: true,
 		do: func() error {
 			i := -1
 			err := s.Counted(c.Ctx, fault.AdminTokenRequired, func() error {
-				name := s.adminTokens.Find(strings.TrimSpace(form.Values["token"]))
-				if i = slices.IndexFunc(s.adminTokens, func(t admins.Token) bool { return name != "" && t.Name == name }); i < 0 {
+				name := s.tokens.Find(strings.TrimSpace(form.Values["token"]))
+				if i = slices.IndexFunc(s.tokens, func(t admins.Token) bool { return name != "" && t.Name == name }); i < 0 {
 					return endpoint.FailedAt("token", fault.AdminTokenRequired, "The token is not one of this Quire's.")
 				}
 				return nil
@@ -132,7 +132,7 @@ func (s *Handlers) signInAdmin(c *endpoint.Call) error {
 			if err != nil {
 				return err
 			}
-			s.openAdminSession(c, s.adminTokens[i])
+			s.openAdminSession(c, s.tokens[i])
 			return redirect(c.Ctx, adminNext(form.Values["next"]))
 		},
 		show: func(status int) error {
@@ -141,7 +141,7 @@ func (s *Handlers) signInAdmin(c *endpoint.Call) error {
 	})
 }
 
-func (s *Handlers) signOutAdmin(c *endpoint.Call) error {
+func (s *Admins) signOutAdmin(c *endpoint.Call) error {
 	if len(c.Form) > 0 {
 		return fault.New(fault.UnknownField, "The form has no fields.")
 	}
@@ -150,9 +150,9 @@ func (s *Handlers) signOutAdmin(c *endpoint.Call) error {
 }
 
 // adminHead is what every page for admins has.
-func (s *Handlers) adminHead(c *endpoint.Call) console.Admin {
+func (s *Admins) adminHead(c *endpoint.Call) console.Admin {
 	out := console.Admin{Name: c.Admin}
-	if s.adminOnly { // the other pages are elsewhere
+	if s.alone { // the other pages are elsewhere
 		out.Site = s.URL("")
 	}
 	return out

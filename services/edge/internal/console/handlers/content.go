@@ -64,7 +64,7 @@ func (s *Handlers) contentPage(k *kind, handle func(*endpoint.Call, *kind) error
 	})
 }
 
-// showContents shows a list, as list answers it.
+// showContents shows a list, as the API lists it.
 func (s *Handlers) showContents(c *endpoint.Call, k *kind) error {
 	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind), Done: doneQuery(c)}
 	err := s.findContents(c, k, shown)

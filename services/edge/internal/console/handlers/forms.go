@@ -20,12 +20,12 @@ import (
 
 // inConsole is a handler of the console for who has a session. Others sign in first, and come back to the page that they
 // asked for.
-func (s *Handlers) inConsole(handle func(*endpoint.Call) error) func(*endpoint.Call) error {
+func (s *desk) inConsole(handle func(*endpoint.Call) error) func(*endpoint.Call) error {
 	return s.inSession(handle, s.signInFirst)
 }
 
 // inSession is a handler for who has a session. otherwise answers where reading it fails.
-func (s *Handlers) inSession(handle func(*endpoint.Call) error, otherwise func(*endpoint.Call, error) error) func(*endpoint.Call) error {
+func (s *desk) inSession(handle func(*endpoint.Call) error, otherwise func(*endpoint.Call, error) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
 		if err := s.ReadSession(c); err != nil {
 			return otherwise(c, err)
@@ -35,7 +35,7 @@ func (s *Handlers) inSession(handle func(*endpoint.Call) error, otherwise func(*
 }
 
 // holder is whose page it is.
-func (s *Handlers) holder(c *endpoint.Call) (console.Holder, error) {
+func (s *desk) holder(c *endpoint.Call) (console.Holder, error) {
 	email, err := s.accounts.EmailOf(c.Who.Account)
 	return console.Holder{Account: c.Who.Account.String(), Email: email}, err
 }
@@ -53,7 +53,7 @@ type submission struct {
 }
 
 // submit takes a form that was sent. One that is refused is shown again, with the error beside its field.
-func (s *Handlers) submit(c *endpoint.Call, f *console.Form, sub submission) error {
+func (s *desk) submit(c *endpoint.Call, f *console.Form, sub submission) error {
 	other, err := s.readConsoleForm(c, f)
 	if err != nil { // a browser sends no such form
 		return err
@@ -96,7 +96,7 @@ func otherAccount() error {
 }
 
 // readConsoleForm reads what was written into a form. other tells that its page was made for another account.
-func (s *Handlers) readConsoleForm(c *endpoint.Call, f *console.Form) (other bool, err error) {
+func (s *desk) readConsoleForm(c *endpoint.Call, f *console.Form) (other bool, err error) {
 	f.Values = make(map[string]string)
 	var account string
 	fields := input.Fields{
@@ -183,7 +183,7 @@ func confirmed(f *console.Form, text string) error {
 
 // readOnce takes what a form has for an Idempotency-Key. The page drew it, so that the id says nothing of the form's fields:
 // it goes to a journal that is kept for ever.
-func (s *Handlers) readOnce(c *endpoint.Call, once string) error {
+func (s *desk) readOnce(c *endpoint.Call, once string) error {
 	if once == "" {
 		return nil
 	}

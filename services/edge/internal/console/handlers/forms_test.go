@@ -1,8 +1,6 @@
 package handlers
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestATimeOfAFormMayLackItsSecondsAndZone(t *testing.T) {
 	for text, want := range map[string]string{

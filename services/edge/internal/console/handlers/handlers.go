@@ -20,53 +20,74 @@ import (
 	"quire.dev/services/edge/internal/readers"
 )
 
-// Config says what the console leads to, and who its admins are.
-type Config struct {
-	UpgradeURL  string        // where an account gets a plan with more; empty: nowhere
-	AdminTokens admins.Tokens // that open a session of an admin
-	AdminOnly   bool          // the other pages are elsewhere
-}
-
-// Deps are the parts that the console works with.
-type Deps struct {
-	Bus       *bus.Bus
-	Secret    *apikey.Secret
-	Pages     *pages.Pages
-	Accounts  *accounts.Accounts
-	Admin     *admin.Admin
-	Developer *developer.API
-	Exports   *export.Exports
-	Readers   *readers.Readers // that render texts
-}
-
-// Handlers answers with the pages of the console.
-type Handlers struct {
+// desk is what the pages of an account and those of admins have in common: forms that are taken, and requests that are folded again.
+type desk struct {
 	*endpoint.Base
-	bus       *bus.Bus
-	secret    *apikey.Secret
-	pages     *pages.Pages
-	console   *console.Console
-	accounts  *accounts.Accounts
-	admin     *admin.Admin
-	developer *developer.API
-	exports   *export.Exports
-	readers   *readers.Readers
-	http      *httpin.Server
-	ctx       context.Context // of calls to other parts
+	console  *console.Console
+	accounts *accounts.Accounts
+	ctx      context.Context // of calls to other parts
+}
 
-	upgradeURL    string
-	adminTokens   admins.Tokens
-	adminOnly     bool
+// Deps are the parts that the pages of an account work with.
+type Deps struct {
+	Bus        *bus.Bus
+	Console    *console.Console
+	Accounts   *accounts.Accounts
+	Developer  *developer.API
+	Exports    *export.Exports
+	Readers    *readers.Readers // that render texts
+	UpgradeURL string           // where an account gets a plan with more; empty: nowhere
+}
+
+// Handlers answers with the pages of an account.
+type Handlers struct {
+	desk
+	bus        *bus.Bus
+	developer  *developer.API
+	exports    *export.Exports
+	readers    *readers.Readers
+	http       *httpin.Server
+	upgradeURL string
+
 	pageListeners *limit.Listeners
 }
 
-// New prepares the endpoints of the console.
-func New(base *endpoint.Base, cfg Config, deps Deps) *Handlers {
+// New prepares the pages of an account.
+func New(base *endpoint.Base, deps Deps) *Handlers {
 	return &Handlers{
-		Base: base, bus: deps.Bus, secret: deps.Secret, pages: deps.Pages, console: console.New(deps.Pages),
-		accounts: deps.Accounts, admin: deps.Admin, developer: deps.Developer, exports: deps.Exports, readers: deps.Readers,
-		http: base.HTTP(), ctx: base.HTTP().Context(),
-		upgradeURL: cfg.UpgradeURL, adminTokens: cfg.AdminTokens, adminOnly: cfg.AdminOnly,
+		desk: desk{Base: base, console: deps.Console, accounts: deps.Accounts, ctx: base.HTTP().Context()},
+		bus:  deps.Bus, developer: deps.Developer, exports: deps.Exports, readers: deps.Readers, http: base.HTTP(), upgradeURL: deps.UpgradeURL,
 		pageListeners: limit.NewListeners(listenersOfAccount, listenersOfEdge),
+	}
+}
+
+// AdminDeps are the parts that the pages for admins work with.
+type AdminDeps struct {
+	Bus      *bus.Bus
+	Secret   *apikey.Secret // that signs their sessions
+	Console  *console.Console
+	Pages    *pages.Pages
+	Accounts *accounts.Accounts
+	Admin    *admin.Admin
+	Tokens   admins.Tokens // that open a session
+	Alone    bool          // the other pages are elsewhere
+}
+
+// Admins answers with the pages for admins.
+type Admins struct {
+	desk
+	bus    *bus.Bus
+	secret *apikey.Secret
+	pages  *pages.Pages
+	admin  *admin.Admin
+	tokens admins.Tokens
+	alone  bool
+}
+
+// NewAdmins prepares the pages for admins.
+func NewAdmins(base *endpoint.Base, deps AdminDeps) *Admins {
+	return &Admins{
+		desk: desk{Base: base, console: deps.Console, accounts: deps.Accounts, ctx: base.HTTP().Context()},
+		bus:  deps.Bus, secret: deps.Secret, pages: deps.Pages, admin: deps.Admin, tokens: deps.Tokens, alone: deps.Alone,
 	}
 }

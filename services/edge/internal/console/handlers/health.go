@@ -9,7 +9,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-func (s *Handlers) showAdminHealth(c *endpoint.Call) error {
+func (s *Admins) showAdminHealth(c *endpoint.Call) error {
 	shown, err := s.healthShown(c)
 	if err != nil {
 		return err
@@ -18,7 +18,7 @@ func (s *Handlers) showAdminHealth(c *endpoint.Call) error {
 }
 
 // showHealthTable answers with the part of the page that moves.
-func (s *Handlers) showHealthTable(c *endpoint.Call) error {
+func (s *Admins) showHealthTable(c *endpoint.Call) error {
 	shown, err := s.healthShown(c)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (s *Handlers) showHealthTable(c *endpoint.Call) error {
 	return s.console.HealthTable(c.Ctx, shown)
 }
 
-func (s *Handlers) healthShown(c *endpoint.Call) (*console.AdminHealth, error) {
+func (s *Admins) healthShown(c *endpoint.Call) (*console.AdminHealth, error) {
 	services, err := s.bus.Health(s.ctx)
 	if err != nil {
 		return nil, err

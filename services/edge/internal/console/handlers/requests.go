@@ -189,7 +189,7 @@ type explainer = func(*endpoint.Call, bus.Question) (*bus.Explanation, error)
 
 // foldOf has the journal folded again for a request, and sets what comes out beside what billing has recorded. It notes in f why
 // that is not possible at the moment.
-func (s *Handlers) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
+func (s *desk) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
 	f.Run = q.Run.String()
 	if err := s.foldAgain(c, f, q, explain); err != nil {
 		e := endpoint.AsFault(err)
@@ -199,7 +199,7 @@ func (s *Handlers) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, exp
 	return f
 }
 
-func (s *Handlers) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) error {
+func (s *desk) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) error {
 	found, err := explain(c, q)
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func figureLeft(n int64) string {
 }
 
 // paidFor is what the account's ledger has for a request, in micro-credits. What came back is not in it.
-func (s *Handlers) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
+func (s *desk) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
 	page, err := s.accounts.LedgerPage(account, &event.LedgerQuery{Limit: endpoint.MaxPage, RequestId: id[:]})
 	if err != nil {
 		return 0, err
@@ -268,7 +268,7 @@ func (s *Handlers) paidFor(account event.AccountID, id event.RequestID) (paid in
 }
 
 // recordOf is what the log of recent requests has of a request that was decided at a time; nil where it has left the log.
-func (s *Handlers) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
+func (s *desk) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
 	q := &event.RecentQuery{Limit: endpoint.MaxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
 	for {
 		page, err := s.accounts.RecentPage(account, q)

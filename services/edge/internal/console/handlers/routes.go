@@ -74,7 +74,14 @@ func (s *Handlers) Rows() []endpoint.Row {
 		row("GET", console.FilesPath+"/delete", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(files, s.askToDelete)),
 		row("POST", console.FilesPath+"/delete", endpoint.SessionOrNone, plan.FilesDelete, endpoint.Form, endpoint.Page, s.contentPage(files, s.deleteFromPage)),
 		row("GET", console.StatementPath+"/:period", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showStatement)),
+	}
+}
 
+// Rows are the pages for admins.
+func (s *Admins) Rows() []endpoint.Row {
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
 		row("GET", console.AdminSignInPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showAdminSignIn),
 		row("POST", console.AdminSignInPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signInAdmin),
 		row("POST", console.AdminSignOutPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signOutAdmin),

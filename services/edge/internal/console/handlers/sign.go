@@ -44,7 +44,7 @@ func (s *Handlers) showStatement(c *endpoint.Call) error {
 
 // signInFirst leads a reader without a session to the form, and back to the page that they asked for. Whoever has sent a form is told
 // that nothing was done. Any other failure of the session stays what it is.
-func (s *Handlers) signInFirst(c *endpoint.Call, err error) error {
+func (s *desk) signInFirst(c *endpoint.Call, err error) error {
 	if fault.KindOf(err) != fault.SessionRequired {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // TestASignUpThatMayHaveBeenTakenIsShownWithItsOnce: what is sent again must be the same request.
 func TestASignUpThatMayHaveBeenTakenIsShownWithItsOnce(t *testing.T) {
 	edge := endpointtest.New(t, endpoint.Config{})
-	s := &Handlers{Base: edge.Base, console: console.New(edge.Pages)}
+	s := New(edge.Base, Deps{Console: console.New(edge.Pages)})
 	addr := edge.Serve(t, endpoint.Row{Path: "/refused", Rules: endpoint.OwnQuery, Handle: func(c *endpoint.Call) error {
 		form := &console.Sign{Once: c.Query("once")}
 		return s.refuseSign(c, form, s.console.SignUp, fault.New(fault.Kind(c.Query("kind")), "No."))

@@ -1,0 +1,68 @@
+package accounts
+
+import (
+	"errors"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
+)
+
+// Command has billing execute an account command, and turns its refusals into errors.
+func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
+	id := c.ID()
+	cmd.RequestId = id[:]
+	if c.Admin != "" {
+		cmd.Admin = &event.AdminAction{Token: c.Admin}
+	}
+	o, err := s.bus.Command(s.ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	if o.Replayed {
+		c.Set(endpoint.HeaderReplayed, "true")
+	}
+	switch o.Status {
+	case event.CommandStatus_COMMAND_OK:
+		return o, nil
+	case event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND:
+		return nil, endpoint.NotFound()
+	case event.CommandStatus_COMMAND_ACCOUNT_EXISTS:
+		return nil, EmailTaken()
+	case event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS:
+		return nil, endpoint.FailedAt("amount", fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
+	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
+		return nil, endpoint.IdempotencyMismatch()
+	case event.CommandStatus_COMMAND_KEY_NOT_FOUND:
+		return nil, fault.New(fault.NotFound, "Not found: the account has no such API key, or it has ended or was replaced.")
+	case event.CommandStatus_COMMAND_TOO_MANY_KEYS:
+		return nil, tooManyKeys()
+	case event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND:
+		return nil, endpoint.NotFound()
+	case event.CommandStatus_COMMAND_TOO_MANY_WEBHOOKS:
+		return nil, tooManyWebhooks()
+	case event.CommandStatus_COMMAND_WEBHOOK_INVALID:
+		return nil, balanceRequired() // all else was checked before
+	case event.CommandStatus_COMMAND_INVALID:
+		switch cmd.Action.(type) {
+		case *event.Command_Note:
+			return o, nil // it is stored, by instances of billing of which some don't know notes yet
+		case *event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
+			*event.Command_SetSpendingCap:
+			return nil, endpoint.Unavailable(ErrOldRules) // what they name was checked before
+		case *event.Command_Suspend, *event.Command_Resume, *event.Command_DeleteAccount, *event.Command_KeepAccount,
+			*event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
+			return nil, endpoint.Unavailable(ErrOldRules)
+		}
+		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")
+	}
+	return nil, endpoint.ErrUnknownOutcome
+}
+
+var ErrOldRules = errors.New("some instances of billing are of a version that does not know this command")
+
+func tooManyKeys() error {
+	e := fault.New(fault.TooManyKeys, "The account has %d live API keys. Revoke one first.", maxKeys)
+	e.Limit = new(int64(maxKeys))
+	return e
+}
