@@ -165,6 +165,29 @@ func TestRulesOfKeysAreChecked(t *testing.T) {
 	(account{i: i, key: text(t, first, "apiKey")}).do(t, "GET", "/api/dev/pastes/list", nil).ok(t, http.StatusOK)
 }
 
+// An account may have 20 live keys, and 20 more that were replaced: the error names the one that is full.
+func TestTooManyKeysNamesTheLimit(t *testing.T) {
+	i := common(t)
+	p, _ := i.owner(t)
+	id := "default"
+	rotate := func(overlap string) answer {
+		return p.do(t, "POST", keysPath+"/"+id+"/rotate", object{"overlap": overlap})
+	}
+	for range 20 {
+		id = text(t, rotate("1h").ok(t, http.StatusOK), "key", "id")
+	}
+	full := rotate("1h")
+	full.fails(t, http.StatusConflict, "too_many_keys", "")
+	full.says(t, object{"limit": 20, "reason": "The account has 20 replaced API keys that are still valid. Revoke one, or replace without an overlap."})
+	id = text(t, rotate("0s").ok(t, http.StatusOK), "key", "id")
+	for n := range 19 {
+		p.further(t, object{"name": fmt.Sprint(n)})
+	}
+	full = p.do(t, "POST", keysPath, object{"name": "x"})
+	full.fails(t, http.StatusConflict, "too_many_keys", "")
+	full.says(t, object{"limit": 20, "reason": "The account has 20 live API keys. Revoke one first."})
+}
+
 // TestAReplacedKeyEndsEverywhereAtItsTime: until that time of the journal both keys are admitted at every edge, from then on only
 // the new one.
 func TestAReplacedKeyEndsEverywhereAtItsTime(t *testing.T) {

@@ -36,7 +36,7 @@ func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.Command
 	case event.CommandStatus_COMMAND_KEY_NOT_FOUND:
 		return nil, fault.New(fault.NotFound, "Not found: the account has no such API key, or it has ended or was replaced.")
 	case event.CommandStatus_COMMAND_TOO_MANY_KEYS:
-		return nil, tooManyKeys()
+		return nil, tooManyKeys(cmd)
 	case event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND:
 		return nil, endpoint.NotFound()
 	case event.CommandStatus_COMMAND_TOO_MANY_WEBHOOKS:
@@ -61,8 +61,13 @@ func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.Command
 
 var ErrOldRules = errors.New("some instances of billing are of a version that does not know this command")
 
-func tooManyKeys() error {
+// tooManyKeys names the limit that the command has reached: a new key adds to the live ones, a replaced one to those that were
+// replaced and are still valid.
+func tooManyKeys(cmd *event.Command) error {
 	e := fault.New(fault.TooManyKeys, "The account has %d live API keys. Revoke one first.", maxKeys)
+	if cmd.GetReplaceKey() != nil {
+		e = fault.New(fault.TooManyKeys, "The account has %d replaced API keys that are still valid. Revoke one, or replace without an overlap.", maxKeys)
+	}
 	e.Limit = new(int64(maxKeys))
 	return e
 }

@@ -41,11 +41,17 @@ func sendCSV(c *endpoint.Call, name string, header []string, records [][]string)
 	return nil
 }
 
-// cell is a person's text as a spreadsheet may be given it. Text that a spreadsheet would take for a formula gets an
-// apostrophe in front (docs/api.md, Usage and bills).
+// cell is a person's text for a spreadsheet. What would be run as a formula gets an apostrophe in front, also behind a semicolon, which
+// separates cells in many countries (docs/api.md, Usage and bills).
 func cell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
+	var out strings.Builder
+	begins := true // a cell
+	for _, c := range text {
+		if begins && strings.ContainsRune("=+-@\t\r＝＋－＠", c) {
+			out.WriteByte('\'')
+		}
+		begins = c == ';' || begins && c == ' '
+		out.WriteRune(c)
 	}
-	return text
+	return out.String()
 }

@@ -49,7 +49,8 @@ func TestDaysAreSplitByWhatIsAskedFor(t *testing.T) {
 func TestNoCellIsAFormula(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "a gift": "a gift", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1",
-		"a=1": "a=1", "'=1": "'=1", "\u00e9": "\u00e9",
+		"a=1": "a=1", "'=1": "'=1", "\u00e9": "\u00e9", "a;=1": "a;'=1", "a; +1;b;@c": "a; '+1;b;'@c", ";\t=1": ";'\t=1", "a;b": "a;b", " =1": " '=1",
+		"\uff1d1+1": "'\uff1d1+1", "a-b; c=d": "a-b; c=d",
 	} {
 		if got := cell(text); got != want {
 			t.Errorf("%q is written as %q, want %q", text, got, want)
