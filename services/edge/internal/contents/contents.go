@@ -161,9 +161,9 @@ func DeletedSince(err error) error {
 	return err
 }
 
-// escapingReader is a stream as the inside of a JSON string, between the JSON before and after it. It splits no UTF-8
+// EscapingReader is a stream as the inside of a JSON string, between the JSON before and after it. It splits no UTF-8
 // sequence, and holds one chunk at a time.
-type escapingReader struct {
+type EscapingReader struct {
 	source  io.ReadCloser
 	pending []byte // ready to be read
 	after   []byte
@@ -175,11 +175,12 @@ type escapingReader struct {
 
 const escapeChunk = 32 << 10
 
-func NewEscapingReader(before []byte, source io.ReadCloser, size int64, after []byte) *escapingReader {
-	return &escapingReader{source: source, pending: before, after: after, raw: make([]byte, escapeChunk), left: size}
+// NewEscapingReader reads source, which has size bytes, as the inside of a string between before and after.
+func NewEscapingReader(before []byte, source io.ReadCloser, size int64, after []byte) *EscapingReader {
+	return &EscapingReader{source: source, pending: before, after: after, raw: make([]byte, escapeChunk), left: size}
 }
 
-func (e *escapingReader) Read(p []byte) (int, error) {
+func (e *EscapingReader) Read(p []byte) (int, error) {
 	for len(e.pending) == 0 {
 		if e.ended {
 			return 0, io.EOF
@@ -193,7 +194,7 @@ func (e *escapingReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (e *escapingReader) next() error {
+func (e *EscapingReader) next() error {
 	n, err := e.source.Read(e.raw[e.carried:])
 	e.left -= int64(n)
 	have := e.raw[:e.carried+n]
@@ -214,7 +215,7 @@ func (e *escapingReader) next() error {
 }
 
 // Close closes the source.
-func (e *escapingReader) Close() error { return e.source.Close() }
+func (e *EscapingReader) Close() error { return e.source.Close() }
 
 // WholeRunes is the length of b without the beginning of a UTF-8 sequence at its end.
 func WholeRunes(b []byte) int {

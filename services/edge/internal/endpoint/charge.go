@@ -15,6 +15,7 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 )
 
+// CapPeriodName is the period of a spending cap as the API writes it.
 func CapPeriodName(p event.CapPeriod) string {
 	return strings.ToLower(strings.TrimPrefix(p.String(), "CAP_"))
 }

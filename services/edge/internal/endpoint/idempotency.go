@@ -106,11 +106,13 @@ func CanonicalQuery(c *fiber.Ctx) []byte {
 	return []byte(query.Encode())
 }
 
+// IdempotencyMismatch is the answer to another request under a key that was used.
 func IdempotencyMismatch() error {
 	return FailedAt(headerIdempotencyKey, fault.IdempotencyMismatch,
 		"The Idempotency-Key was used with another request in the last 24 hours. Use a new key for a new request.")
 }
 
+// IdempotencyInFlight is the answer to a request whose first one has not ended.
 func IdempotencyInFlight(retryAfter int) error {
 	e := FailedAt(headerIdempotencyKey, fault.IdempotencyInFlight, "The first request with this Idempotency-Key is still running. Try again.")
 	e.RetryAfter = retryAfter
@@ -145,4 +147,5 @@ func (s *Base) InFlight(m *Metered) error {
 	return IdempotencyInFlight(int(max(1, min(hold.AgeSeconds, hold.ClosesInSeconds))))
 }
 
+// MaxOnceBytes is the length of the longest Once that a form may have in place of an Idempotency-Key.
 const MaxOnceBytes = 64

@@ -80,6 +80,7 @@ func parseLifetime(v input.Value) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
+// LifetimeUnit is the unit that the last letter of a lifetime stands for.
 func LifetimeUnit(c byte) (time.Duration, bool) {
 	switch c {
 	case 'm':

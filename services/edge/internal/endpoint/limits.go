@@ -79,6 +79,7 @@ func WaitFor(e *fault.Error, limit int64, seconds int, now time.Time) error {
 	return e
 }
 
+// TooManyFailures is the answer to a source that has to wait so many seconds.
 func TooManyFailures(retryAfter int, now time.Time) error {
 	message := "More than " + strconv.Itoa(failureLimit) + " calls failed in the last minute. Try again later."
 	return WaitFor(&fault.Error{Kind: fault.TooManyFailures, Message: message}, failureLimit, retryAfter, now)

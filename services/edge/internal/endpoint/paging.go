@@ -9,6 +9,7 @@ import (
 
 const cursorChars = 512
 
+// FormatOpaque writes a cursor whose bytes billing made.
 func FormatOpaque(cursor []byte) string { return base64.RawURLEncoding.EncodeToString(cursor) }
 
 // NextCursor is what a page shows of the cursor behind it, which is empty at the end of the list.
@@ -39,6 +40,7 @@ func PageLimit(name string, v input.Value) (uint32, error) {
 	return uint32(n), err
 }
 
+// InvalidCursor is the answer to a cursor of another list.
 func InvalidCursor() error {
 	e := fault.New(fault.InvalidCursor, "cursor is not a nextCursor of this list. Begin again without it.")
 	e.Field = "cursor"

@@ -68,6 +68,7 @@ func NewAnswer(size int) Object { return AnswerIn(make([]byte, 0, size)) }
 // AnswerIn is NewAnswer in memory of the caller's.
 func AnswerIn(room []byte) Object { return append(Object(room), `{"success":true`...) }
 
+// Key writes the name of a member. Its value follows.
 func (o Object) Key(name string) Object {
 	if o[len(o)-1] != '{' {
 		o = append(o, ',')
@@ -75,6 +76,7 @@ func (o Object) Key(name string) Object {
 	return append(append(append(o, '"'), name...), '"', ':')
 }
 
+// Str writes a member that is text.
 func (o Object) Str(name, v string) Object { return AppendString(o.Key(name), v) }
 
 // StrOf is str of the parts as one string.
@@ -86,8 +88,10 @@ func (o Object) StrOf(name string, parts ...string) Object {
 	return append(o, '"')
 }
 
+// Int writes a member that is a whole number.
 func (o Object) Int(name string, v int64) Object { return strconv.AppendInt(o.Key(name), v, 10) }
 
+// Bool writes a member that is true or false.
 func (o Object) Bool(name string, v bool) Object { return strconv.AppendBool(o.Key(name), v) }
 
 // Time writes Unix milliseconds, null for 0.
@@ -99,6 +103,7 @@ func (o Object) Time(name string, ms int64) Object {
 	return append(event.AppendTime(append(o, '"'), ms), '"')
 }
 
+// End ends the object.
 func (o Object) End() Object { return append(o, '}') }
 
 // Remaining ends the body of a success.

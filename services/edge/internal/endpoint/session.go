@@ -27,6 +27,7 @@ var (
 	ErrQueryAnswer = errors.New("billing's answer is of another kind")
 )
 
+// SessionRequired is the answer to a call without a session.
 func SessionRequired() error {
 	return fault.New(fault.SessionRequired, "Session required: log in by POST /api/users/login and send its cookie.")
 }

@@ -2,6 +2,7 @@ package endpoint
 
 import "github.com/gofiber/fiber/v2"
 
+// HeaderPrefer is the header of RFC 7240.
 const HeaderPrefer = "Prefer"
 
 // SingleHeaders are the request headers that the edge reads, and that a request may have once: of two, a proxy might read the other one.

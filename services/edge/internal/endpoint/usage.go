@@ -64,6 +64,7 @@ func (s *Base) UsageForKey(c *Call, scope plan.QuotaKey) (*event.UsageAnswer, er
 	return s.UsageOf(c, c.Who.Account, q)
 }
 
+// UsageOf asks billing for an account as q says. c may be nil where q checks no key.
 func (s *Base) UsageOf(c *Call, account event.AccountID, q *event.UsageQuery) (*event.UsageAnswer, error) {
 	a, err := s.bus.Query(s.ctx, account, &event.Query{Query: &event.Query_Usage{Usage: q}})
 	switch {

@@ -7,6 +7,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
+// Optional is the text, empty for nil.
 func Optional(s *string) string {
 	if s == nil {
 		return ""
@@ -22,6 +23,7 @@ func OptionalTime(ms int64) *string {
 	return new(FormatTime(ms))
 }
 
+// RequestIDText is the id as the API writes it, nil where it is none.
 func RequestIDText(b []byte) *string {
 	id, err := event.RequestIDFrom(b)
 	if err != nil {
@@ -30,6 +32,7 @@ func RequestIDText(b []byte) *string {
 	return new(id.String())
 }
 
+// OptionalText is the text, nil where it is empty.
 func OptionalText(s string) *string {
 	if s == "" {
 		return nil
@@ -43,6 +46,7 @@ type Success struct {
 	Remaining int64 `json:"remaining"`
 }
 
+// Succeeded is how a success begins.
 func Succeeded() Success { return Success{Success: true, Remaining: plan.Unlimited} }
 
 // Credits is an amount as the API writes it.
