@@ -16,7 +16,7 @@ const (
 	contentTypeCSV = mediaCSV + "; charset=utf-8"
 )
 
-// wantsCSV tells whether the call asks for values separated by commas.
+// wantsCSV reports whether the call asks for values separated by commas.
 func wantsCSV(c *endpoint.Call) bool {
 	return headers.Prefers(c.Context(), mediaCSV, fiber.MIMEApplicationJSON)
 }

@@ -44,7 +44,7 @@ func (s *Accounts) MadeKey(c *endpoint.Call, key apikey.Key, o *event.CommandOut
 	return key, nil // replaced since: none of them is valid any more
 }
 
-// CurrentKey tells whether the key is a current one of its account.
+// CurrentKey reports whether the key is a current one of its account.
 func (s *Accounts) CurrentKey(key apikey.Key) (bool, error) {
 	a, err := s.bus.Query(s.ctx, key.Account, &event.Query{Query: &event.Query_Usage{Usage: endpoint.KeyCheck(key)}})
 	if err != nil {

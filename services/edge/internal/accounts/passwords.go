@@ -93,7 +93,7 @@ func (s *Accounts) checkCurrentPassword(c *endpoint.Call, user *event.User, curr
 	return err
 }
 
-// changedBefore tells whether this change was made under the call's Idempotency-Key. Another password is 422.
+// changedBefore reports whether this change was made under the call's Idempotency-Key. Another password is 422.
 func (s *Accounts) changedBefore(c *endpoint.Call, user *event.User, password string) (bool, error) {
 	if len(c.Idem) == 0 || !bytes.Equal(user.PasswordChange, c.Idem) {
 		return false, nil

@@ -74,7 +74,7 @@ func (s *Accounts) endSession(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-// EndedSession ends the session that the path names. It tells whether that is the one of the call.
+// EndedSession ends the session that the path names. It reports whether that is the one of the call.
 func (s *Accounts) EndedSession(c *endpoint.Call) (own bool, err error) {
 	prefix, err := hex.DecodeString(c.Param("id"))
 	if err != nil || len(prefix) != sessionIDPrefix {

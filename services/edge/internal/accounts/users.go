@@ -394,7 +394,7 @@ func (s *Accounts) checkCredentials(c *endpoint.Call, sent Credentials) (*event.
 	return user, err
 }
 
-// tryPassword tells whether the password is the user's. Its limits, its answer and its time are the same for an address that
+// tryPassword reports whether the password is the user's. Its limits, its answer and its time are the same for an address that
 // nobody has, where user is nil, and for one whose user has no password.
 func (s *Accounts) tryPassword(c *endpoint.Call, hashes *password.Hasher, user *event.User, sent Credentials) (right bool, err error) {
 	try, err := s.GuessPassword(c, sent.Email)

@@ -139,7 +139,7 @@ func (b *fileBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Check reads a blob to its end, unless it was found whole a moment ago: see wholeBlobs. gone tells whether its reader has gone.
+// Check reads a blob to its end, unless it was found whole a moment ago: see wholeBlobs. gone reports whether its reader has gone.
 func (s *Store) Check(content *event.Content, gone func() bool) error {
 	return s.whole.check(s.ctx, content, gone)
 }

@@ -99,7 +99,7 @@ func (w *wholeBlobs) await(ctx context.Context, content *event.Content, gone fun
 	}
 }
 
-// known tells whether the blob was found whole a moment ago.
+// known reports whether the blob was found whole a moment ago.
 func (w *wholeBlobs) known(ctx context.Context, content *event.Content) (bool, error) {
 	r, info, err := w.store.Get(ctx, content.Blob, 0, 1)
 	if err != nil {

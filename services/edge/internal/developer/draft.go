@@ -194,7 +194,7 @@ func (d *draft) setLanguage(name string, v input.Value) error {
 	return nil
 }
 
-// ValidLanguage tells whether s is made of what a language may have. Its length is not looked at.
+// ValidLanguage reports whether s is made of what a language may have. Its length is not looked at.
 func ValidLanguage(s string) bool {
 	for i := range len(s) {
 		if !languageByte(s[i]) {

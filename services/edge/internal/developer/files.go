@@ -77,7 +77,7 @@ func (s *API) getFile(c *endpoint.Call) error {
 	return nil
 }
 
-// wantsBytes tells whether the file itself is asked for: ?download=1, or Accept prefers
+// wantsBytes reports whether the file itself is asked for: ?download=1, or Accept prefers
 // application/octet-stream to JSON.
 func wantsBytes(c *fiber.Ctx) (bool, error) {
 	download := false

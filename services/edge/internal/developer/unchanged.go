@@ -13,7 +13,7 @@ import (
 // A conditional read that ends in 304 is free, so it is not admitted: it appends nothing to the billing journal. The document is looked
 // at first, and a query confirms the key. Whatever is not a 304 becomes a metered read, as if the client had set no condition.
 
-// unchanged answers 304 if the client has the text already, and tells whether it did.
+// unchanged answers 304 if the client has the text already, and reports whether it did.
 func (r *reading) unchanged() (bool, error) {
 	doc, err := r.s.lookAt(r.c, r.k.Domain, r.read())
 	if err != nil || doc == nil || !r.known(doc) {
@@ -28,13 +28,13 @@ func (r *reading) unchanged() (bool, error) {
 	return true, headers.NotModified(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
 }
 
-// known tells whether the client has the document already. A condition that fails is for the metered read to return.
+// known reports whether the client has the document already. A condition that fails is for the metered read to return.
 func (r *reading) known(doc *event.Document) bool {
 	known, err := r.conditions.Check(ValidatorsOf(r.k.Domain, doc))
 	return known && err == nil
 }
 
-// burns tells whether this read is the document's last.
+// burns reports whether this read is the document's last.
 func (r *reading) burns(doc *event.Document) bool {
 	return doc.BurnAfterRead && !Owns(doc, uint64(r.c.Who.Account))
 }

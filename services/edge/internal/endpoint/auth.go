@@ -56,7 +56,7 @@ func (a *Caller) Payer() event.AccountID {
 	return a.Account
 }
 
-// Free tells whether the call is not metered: it is proved by a management token.
+// Free reports whether the call is not metered: it is proved by a management token.
 func (a *Caller) Free() bool { return a.Token != "" }
 
 // TokenHash is the hash of the token, which a document keeps; nil without a token.

@@ -200,7 +200,7 @@ func (c *Call) ID() event.RequestID {
 	return id
 }
 
-// HungUp tells whether the client has gone.
+// HungUp reports whether the client has gone.
 func (c *Call) HungUp() bool { return httpin.HungUp(c.Ctx) }
 
 // Param is a parameter of the path that outlives the call.

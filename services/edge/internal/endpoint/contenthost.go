@@ -17,7 +17,7 @@ func (s *Base) ContentURL(path string) string { return s.contentSite + path }
 // ContentBase is what the absolute addresses of content begin with.
 func (s *Base) ContentBase() string { return cmp.Or(s.contentSite, s.PublicURL()) }
 
-// OnContentHost tells whether the request was sent to the host that has content alone. Its Host header says so:
+// OnContentHost reports whether the request was sent to the host that has content alone. Its Host header says so:
 // X-Forwarded-Host is whatever a client writes.
 func (s *Base) OnContentHost(c *fiber.Ctx) bool {
 	return s.contentHost != "" && withoutPort(strings.ToLower(string(c.Context().Host()))) == s.contentHost

@@ -109,7 +109,7 @@ func (s *Base) LogFailure(ctx *fasthttp.RequestCtx, route string, e *fault.Error
 // so that it holds for a panic too.
 type failsAsText struct{}
 
-// forTerminal tells whether the failure of a request is text where JSON is not asked for. Beside the routes that say so
+// forTerminal reports whether the failure of a request is text where JSON is not asked for. Beside the routes that say so
 // these are requests that curl -T and a mistyped command send to paths that no route has: any PUT outside the API, and
 // any method of /.
 func forTerminal(ctx *fasthttp.RequestCtx) bool {

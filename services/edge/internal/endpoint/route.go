@@ -38,7 +38,7 @@ const (
 	Operators                // anybody; the paths exist only where operators have no listener of their own
 )
 
-// takesKey tells whether an API key that is sent is the caller's.
+// takesKey reports whether an API key that is sent is the caller's.
 func (c Credential) takesKey() bool {
 	return c == APIKey || c == KeyOrKeyless || c == KeyOrToken || c == KeyOrSession
 }
@@ -99,7 +99,7 @@ const (
 	Asked = Limited | HTML | OwnQuery // a page whose handler reads the query, and ignores what it does not know
 )
 
-// Has tells whether the rule is one of them.
+// Has reports whether the rule is one of them.
 func (r Rules) Has(rule Rules) bool { return r&rule != 0 }
 
 // With is a handler that gets v.
@@ -107,5 +107,5 @@ func With[T any](v T, h func(*Call, T) error) func(*Call) error {
 	return func(c *Call) error { return h(c, v) }
 }
 
-// ForAdmins tells whether the path exists only where admins are served.
+// ForAdmins reports whether the path exists only where admins are served.
 func (r *Row) ForAdmins() bool { return r.Who == Admin || r.Who == AdminPage }

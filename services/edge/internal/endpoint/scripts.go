@@ -126,7 +126,7 @@ func (s *Base) failing(c *fiber.Ctx, err error) (answered bool) {
 	return true
 }
 
-// asksForKey tells whether one of the headers that a script wants to send is that of an API key.
+// asksForKey reports whether one of the headers that a script wants to send is that of an API key.
 func asksForKey(c *fiber.Ctx) bool {
 	for name := range strings.SplitSeq(c.Get(fiber.HeaderAccessControlRequestHeaders), ",") {
 		name = strings.TrimSpace(name)

@@ -74,7 +74,7 @@ func (s *Base) cookieName(c *fiber.Ctx) string {
 	return sessionCookie
 }
 
-// BehindTLS tells whether the client's side of the connection is encrypted, as the public URL or a trusted proxy says.
+// BehindTLS reports whether the client's side of the connection is encrypted, as the public URL or a trusted proxy says.
 func (s *Base) BehindTLS(c *fiber.Ctx) bool {
 	if strings.HasPrefix(*s.publicURL.Load(), "https://") {
 		return true

@@ -48,7 +48,7 @@ func sendsKey(c *Call) bool {
 	return sent
 }
 
-// Conditional tells whether the call is a metered read that may end in 304.
+// Conditional reports whether the call is a metered read that may end in 304.
 func (c *Call) Conditional() bool {
 	if !c.Row.Rules.Has(Repeatable) {
 		return false

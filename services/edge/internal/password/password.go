@@ -50,7 +50,7 @@ func (h *Hasher) Hash(ctx context.Context, password string) ([]byte, error) {
 		argonMemoryKiB, argonTime, argonThreads, encode(salt), encode(sum)), nil
 }
 
-// Check tells whether hash was made of password.
+// Check reports whether hash was made of password.
 func (h *Hasher) Check(ctx context.Context, hash []byte, password string) (bool, error) {
 	cost, salt, want, err := parsePHC(string(hash))
 	if err != nil {

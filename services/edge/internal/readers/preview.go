@@ -105,7 +105,7 @@ func previewType(named string, begin []byte) string {
 	return ""
 }
 
-// isText tells whether the beginning of a file is a text in UTF-8.
+// isText reports whether the beginning of a file is a text in UTF-8.
 func isText(begin []byte) bool {
 	return len(begin) > 0 && !bytes.ContainsRune(begin, 0) && utf8.Valid(begin[:contents.WholeRunes(begin)])
 }

@@ -86,7 +86,7 @@ func (s *Readers) showText(c *endpoint.Call, k *developer.TextKind) error {
 	return s.showContent(c, k, doc, v, v.address(k))
 }
 
-// burns tells whether this reader's first read of a document is the last.
+// burns reports whether this reader's first read of a document is the last.
 func burns(doc *event.Document, account uint64) bool {
 	return doc.BurnAfterRead && !developer.Owns(doc, account)
 }
@@ -239,7 +239,7 @@ func tabs(address, current string) []pages.Link {
 	}
 }
 
-// renderView shows what Markdown or separated values describe. It tells whether it could.
+// renderView shows what Markdown or separated values describe. It reports whether it could.
 func (s *Readers) renderView(renderer *render.Renderer, content string, shown *pages.Text) bool {
 	switch strings.ToLower(shown.Document.Language) {
 	case "markdown", "md", "mkd":

@@ -135,7 +135,7 @@ func checkFailures(t *testing.T, name string, r endpoint.Row, op *openapi3.Opera
 	}
 }
 
-// derivable tells whether a row says that its calls may fail so. The others are the handlers'.
+// derivable reports whether a row says that its calls may fail so. The others are the handlers'.
 func derivable(kind fault.Kind) bool {
 	switch kind {
 	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.TooManyKeys, fault.EmailTaken,

@@ -74,7 +74,7 @@ func (s *Handlers) tellChanges(to *httpin.Stream, account event.AccountID, sessi
 	}
 }
 
-// sessionIsOpen tells whether the session is valid. It is where that can't be asked: an event tells nothing.
+// sessionIsOpen reports whether the session is valid. It is where that can't be asked: an event tells nothing.
 func (s *Handlers) sessionIsOpen(session []byte) bool {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CheckSession{CheckSession: &event.CheckSession{SessionHash: session}}})
 	return err != nil || a.Status != event.UserStatus_USER_NOT_FOUND
