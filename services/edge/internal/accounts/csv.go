@@ -16,12 +16,12 @@ const (
 	contentTypeCSV = mediaCSV + "; charset=utf-8"
 )
 
-// wantsCSV reports whether the call asks for values separated by commas.
+// wantsCSV reports whether the call asks for CSV.
 func wantsCSV(c *endpoint.Call) bool {
 	return headers.Prefers(c.Context(), mediaCSV, fiber.MIMEApplicationJSON)
 }
 
-// sendCSV answers with a header line and records in CSV (RFC 4180), as a file of that name.
+// sendCSV answers with a CSV file (RFC 4180).
 func sendCSV(c *endpoint.Call, name string, header []string, records [][]string) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
@@ -41,8 +41,8 @@ func sendCSV(c *endpoint.Call, name string, header []string, records [][]string)
 	return nil
 }
 
-// cell is a person's text as a spreadsheet may be given it. Text that a spreadsheet would take for a formula gets an
-// apostrophe in front (docs/api.md, Usage and bills).
+// cell makes user text safe for spreadsheets. Text that a spreadsheet would take for a formula gets a leading apostrophe
+// (docs/api.md, Usage and bills).
 func cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

@@ -52,6 +52,7 @@ func (e *Error) Error() string {
 	return e.Code + ": " + e.Message
 }
 
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // ErrorCode returns the code, for packages that inspect errors without importing this one.
