@@ -4,7 +4,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// Rows are the API of admins.
+// Rows are the API for admins.
 func (s *Admin) Rows() []endpoint.Row {
 	row := endpoint.NewRow
 	return []endpoint.Row{

@@ -41,8 +41,8 @@ func sooner(a, b uint32) uint32 {
 	return min(a, b)
 }
 
-// AdmitKeyless is Start and Wait for a keyless creation. It also counts the network's usage under other secrets, which it
-// queries first, so that a refused call admits nothing; concurrent calls share the answer.
+// AdmitKeyless is Start and Wait for a keyless creation. It also counts the network's usage under other secrets. It queries
+// that first, so that a refused call is not admitted, and checks it against the verdict too, because of concurrent calls.
 func (m *Metered) AdmitKeyless() error {
 	s, now := m.s, m.s.Now()
 	if limit, seconds := s.Keyless.Wait(s.http.Source(m.c.Ctx), now); seconds > 0 {
