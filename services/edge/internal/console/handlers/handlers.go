@@ -1,5 +1,5 @@
-// Package handlers is the endpoints of the console: its pages, what their forms do, and the events that pages listen to. Package console
-// renders the pages. The forms do what the API does, by its packages.
+// Package handlers has the endpoints of the console: its pages, their forms, and the events that pages listen to. Package
+// console renders the pages. The forms use the same operations as the API.
 package handlers
 
 import (
@@ -20,14 +20,14 @@ import (
 	"quire.dev/services/edge/internal/readers"
 )
 
-// Config says what the console leads to, and who its admins are.
+// Config has the console's links and its admins.
 type Config struct {
-	UpgradeURL  string        // where an account gets a plan with more; empty: nowhere
-	AdminTokens admins.Tokens // that open a session of an admin
-	AdminOnly   bool          // the other pages are elsewhere
+	UpgradeURL  string        // where accounts get a larger plan; empty: nowhere
+	AdminTokens admins.Tokens // open an admin's session
+	AdminOnly   bool          // another listener serves the other pages
 }
 
-// Deps are the parts that the console works with.
+// Deps are the dependencies of the console.
 type Deps struct {
 	Bus       *bus.Bus
 	Secret    *apikey.Secret
@@ -36,10 +36,10 @@ type Deps struct {
 	Admin     *admin.Admin
 	Developer *developer.API
 	Exports   *export.Exports
-	Readers   *readers.Readers // that render texts
+	Readers   *readers.Readers // render texts
 }
 
-// Handlers answers with the pages of the console.
+// Handlers serves the pages of the console.
 type Handlers struct {
 	*endpoint.Base
 	bus       *bus.Bus
@@ -52,7 +52,7 @@ type Handlers struct {
 	exports   *export.Exports
 	readers   *readers.Readers
 	http      *httpin.Server
-	ctx       context.Context // of calls to other parts
+	ctx       context.Context // for calls to other components
 
 	upgradeURL    string
 	adminTokens   admins.Tokens
@@ -60,7 +60,7 @@ type Handlers struct {
 	pageListeners *limit.Listeners
 }
 
-// New prepares the endpoints of the console.
+// New returns the endpoints of the console.
 func New(base *endpoint.Base, cfg Config, deps Deps) *Handlers {
 	return &Handlers{
 		Base: base, bus: deps.Bus, secret: deps.Secret, pages: deps.Pages, console: console.New(deps.Pages),
