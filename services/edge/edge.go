@@ -36,27 +36,26 @@ import (
 type Config struct {
 	Listen         string         // host:port; port 0 is any free one
 	PublicURL      string         // empty: http://<listener>
-	UpgradeURL     string         // where clients get a plan with more; empty: <PublicURL>/console
+	UpgradeURL     string         // where clients get a larger plan; empty: <PublicURL>/console
 	Secret         []byte         // master secret of keys, tokens, sessions and links; the same for every edge
 	AlsoSecrets    [][]byte       // other master secrets whose keys, tokens, sessions and links are accepted
-	ContentURL     string         // origin on another host that has raw content and downloads alone; empty: PublicURL
+	ContentURL     string         // origin on another host that serves raw content and downloads only; empty: PublicURL
 	AdminToken     string         // as admin.ParseTokens reads it; empty: the admin paths do not exist
-	AdminListen    string         // host:port where the admin paths are then, and nothing else; empty: Listen
-	TrustedProxies []netip.Prefix // the peers whose X-Forwarded-For counts
+	AdminListen    string         // host:port that serves the admin paths and nothing else; empty: Listen
+	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is trusted
 	Partitions     int            // of every journal
-	AskPartitions  bool           // Run asks billing for its partition count before it serves; a different count is an error
+	AskPartitions  bool           // Run compares Partitions with billing's before it serves; a mismatch is an error
 	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET; 0 outside development
 
 	MaxConns          int           // 16,384
 	MaxConnsPerSource int           // 12,288
-	RenderBytes       int64         // that processes which render texts may allocate together; 64 MiB
-	StopGrace         time.Duration // for the requests that run at a stop; 10 s
-	AdmissionAge      time.Duration // a write that took longer to arrive is admitted anew; 60 s
-	UnmeteredRate     int           // calls a second of an account or source that no quota counts; 0: no limit
+	RenderBytes       int64         // memory limit of all rendering processes together; 64 MiB
+	StopGrace         time.Duration // for running requests at shutdown; 10 s
+	AdmissionAge      time.Duration // a write that took longer to arrive is admitted again; 60 s
+	UnmeteredRate     int           // unmetered calls per second of an account or source; 0: no limit
 }
 
-// Configure returns the configuration that the settings ask for. Settings that a program does not read are zero and leave
-// the default.
+// Configure maps settings to a Config. Settings that the program does not read are zero and keep the default.
 func Configure(s host.Settings) Config {
 	return Config{
 		Listen: s.Listen, PublicURL: s.PublicURL, UpgradeURL: s.UpgradeURL, ContentURL: s.ContentURL,
@@ -91,7 +90,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkContentURL wants another host and not only another port, since a browser sends cookies to all ports of a host.
+// checkContentURL requires another host, not only another port: browsers send cookies to all ports of a host.
 func checkContentURL(content, public string) error {
 	if content == "" {
 		return nil
@@ -109,7 +108,7 @@ func checkContentURL(content, public string) error {
 	return nil
 }
 
-// Deps are the parts that an edge works with. They stay the caller's. Metrics, Health, Logger and Ops may be nil.
+// Deps are the dependencies of an edge. The caller closes them. Metrics, Health, Logger and Ops may be nil.
 type Deps struct {
 	NC      *nats.Conn
 	Shared  inprocess.Shared // with services of the same process
@@ -129,11 +128,11 @@ type Service struct {
 	deps  Deps
 	bus   *bus.Bus
 	web   *web.Server
-	admin *web.Server // nil: the admin paths are web's, or do not exist
+	admin *web.Server // nil: web serves the admin paths, or there are none
 	ready chan struct{}
 	addr  string // set before ready is closed
 
-	adminURL string // likewise
+	adminURL string // set before ready is closed
 }
 
 // New prepares an edge. Nothing is contacted before Run.
@@ -185,17 +184,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // Ready is closed once the edge answers requests.
 func (s *Service) Ready() <-chan struct{} { return s.ready }
 
-// Addr is the address it listens on, host:port. It is for use after Ready.
+// Addr is the address the edge listens on, host:port. Valid after Ready.
 func (s *Service) Addr() string { return s.addr }
 
-// URL is the public URL. It is for use after Ready.
+// URL is the public URL. Valid after Ready.
 func (s *Service) URL() string { return s.web.PublicURL() }
 
-// AdminURL is where the admin paths are on this machine. It is for use after Ready.
+// AdminURL is the address of the admin paths on this machine. Valid after Ready.
 func (s *Service) AdminURL() string { return s.adminURL }
 
-// Run answers requests until ctx ends. Then it takes no more, finishes the running ones, has the bus store the
-// settlements that still wait, and returns. It is called once.
+// Run serves requests until ctx ends. Then it stops accepting, finishes running requests, has the bus store the pending
+// settlements, and returns. It must be called only once.
 func (s *Service) Run(ctx context.Context) error {
 	health := s.deps.Health.Register("edge")
 	defer health.Remove()
@@ -230,7 +229,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return s.serve(ctx, l, health, stopBus, busDone)
 }
 
-// listeners are those of the API and of the admin paths, where these have one of their own.
+// listeners serve the API and, if they have their own address, the admin paths.
 type listeners struct{ api, admin net.Listener }
 
 func (s *Service) listen(ctx context.Context) (l listeners, err error) {
@@ -264,7 +263,7 @@ func (s *Service) answer(ctx context.Context, l listeners) error {
 	return group.Wait()
 }
 
-// checkBilling asks billing whether this edge fits its journals: the number of partitions, and the blob store.
+// checkBilling asks billing whether this edge matches its number of partitions and its blob store.
 func (s *Service) checkBilling(ctx context.Context) error {
 	id, err := s.bus.CheckPartitions(ctx)
 	if err != nil || id == "" {
@@ -275,7 +274,7 @@ func (s *Service) checkBilling(ctx context.Context) error {
 	return err
 }
 
-// serve answers until ctx or the bus ends, and then stops the bus.
+// serve answers requests until ctx or the bus ends, and then stops the bus.
 func (s *Service) serve(ctx context.Context, l listeners, health *telemetry.Check, stopBus func(), busDone <-chan error) error {
 	webCtx, stopWeb := context.WithCancel(ctx)
 	defer stopWeb()

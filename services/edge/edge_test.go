@@ -28,8 +28,8 @@ import (
 	"quire.dev/services/edge"
 )
 
-// These tests hold what needs a billing that misbehaves, or a time-out made short. All else that clients rely on is
-// held by services/standalone/scenario, against the whole product.
+// These tests cover what needs a misbehaving billing or a short time-out. services/standalone/scenario covers all else that
+// clients rely on, against the whole product.
 
 const testSecret = "a secret of the edge's tests"
 
@@ -57,7 +57,7 @@ func run(t *testing.T, name string, c component) {
 	}
 }
 
-// ensure makes the one stream of a domain.
+// ensure creates the one stream of a domain.
 func ensure(t *testing.T, nc *nats.Conn, d event.Domain) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -70,7 +70,7 @@ func ensure(t *testing.T, nc *nats.Conn, d event.Domain) {
 	}
 }
 
-// follow has fold answer each message of billing's journal until the test ends.
+// follow calls fold for each message of billing's journal until the test ends.
 func follow(t *testing.T, nc *nats.Conn, fold func(m journal.Message) (subject string, answer event.Message)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -104,8 +104,8 @@ type answer struct {
 	}
 }
 
-// call sends a request and holds the answer to a status and an error's code. header is "Name: value" lines; body is a
-// string, or what is sent as JSON.
+// call sends a request and checks the answer's status and error code. header is "Name: value" lines; body is a string, or a
+// value that is sent as JSON.
 func call(t *testing.T, method, url string, body any, status int, code string, header ...string) *answer {
 	t.Helper()
 	text, plain := body.(string)
@@ -143,7 +143,7 @@ func call(t *testing.T, method, url string, body any, status int, code string, h
 	return a
 }
 
-// generousBilling admits everything, and counts.
+// generousBilling admits and counts everything.
 type generousBilling struct {
 	mu                       sync.Mutex
 	admitted, served, voided int
@@ -188,8 +188,8 @@ func (b *generousBilling) has(admitted, served, voided int) func() bool {
 	}
 }
 
-// TestAnUploadThatTookLongIsAdmittedAnew: billing closes by itself a hold that stays open for two minutes. A client may
-// take longer to send a file, so the edge gives such an admission back and asks for another.
+// TestAnUploadThatTookLongIsAdmittedAnew: billing voids a hold that has been open for two minutes. A client may take longer
+// to send a file, so the edge voids such an admission and asks for another.
 func TestAnUploadThatTookLongIsAdmittedAnew(t *testing.T) {
 	billing, path, key, _ := startFiles(t, 1)
 	made := call(t, "POST", path+"upload?name=a", "slow", 201, "", key, "Idempotency-Key: a")
@@ -204,7 +204,7 @@ func TestAnUploadThatTookLongIsAdmittedAnew(t *testing.T) {
 	call(t, "GET", path+"get/"+made.body.ID, nil, 200, "", key)
 }
 
-// TestAReadThatPanicsCostsNothing: its admission is given back, like that of any call that fails.
+// TestAReadThatPanicsCostsNothing: its admission is voided, as for any call that fails.
 func TestAReadThatPanicsCostsNothing(t *testing.T) {
 	billing, path, key, blobs := startFiles(t, time.Minute)
 	made := call(t, "POST", path+"upload?name=a", "bytes", 201, "", key)
@@ -217,7 +217,7 @@ func TestAReadThatPanicsCostsNothing(t *testing.T) {
 	eventually.True(t, "the next one is served", billing.has(3, 2, 1))
 }
 
-// panickyBlobs panic when they are read, while they are told to.
+// panickyBlobs panic on reads while told to.
 type panickyBlobs struct {
 	blob.Store
 	panics atomic.Bool
@@ -230,7 +230,7 @@ func (b *panickyBlobs) Get(ctx context.Context, key string, offset, length int64
 	return b.Store.Get(ctx, key, offset, length)
 }
 
-// startFiles starts an edge and the file service. It returns the path of the files and the header with a key.
+// startFiles starts an edge and the file service. It returns the path of the files and a header with a key.
 func startFiles(t *testing.T, admissionAge time.Duration) (billing *generousBilling, path, key string, blobs *panickyBlobs) {
 	t.Helper()
 	server := journaltest.Start(t)
@@ -276,14 +276,14 @@ func startFiles(t *testing.T, admissionAge time.Duration) (billing *generousBill
 	return billing, "http://" + service.Addr() + "/api/dev/files/", key, blobs
 }
 
-// registry stands for billing's users and accounts. It can lose the accounts: a registration that was cut off
-// leaves a user without one.
+// registry fakes billing's users and accounts. It can lose the accounts: an interrupted registration leaves a user without
+// one.
 type registry struct {
 	mu       sync.Mutex
 	users    map[string]*event.User // by email, lower case
 	sessions map[string]uint64      // accounts
 	accounts map[uint64]uint32      // tiers
-	deletes  map[uint64]int64       // when accounts are to be deleted
+	deletes  map[uint64]int64       // when accounts will be deleted
 	erased   map[uint64]bool
 }
 
@@ -366,14 +366,14 @@ func (r *registry) fold(m journal.Message) (string, event.Message) {
 	return event.CommandOutcomeSubject(batch.Source), outcomes
 }
 
-// cutOff forgets every account and keeps the users.
+// cutOff deletes every account and keeps the users.
 func (r *registry) cutOff() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.accounts)
 }
 
-// session is the Cookie header that goes with the session of an answer; "" where it set none.
+// session returns the Cookie header for the session that an answer set; "" if it set none.
 func (a *answer) session() string {
 	for _, c := range (&http.Response{Header: a.header}).Cookies() {
 		if c.Name == "quire_session" && c.Value != "" {
@@ -383,7 +383,7 @@ func (a *answer) session() string {
 	return ""
 }
 
-// startRegistry starts an edge, and returns what stands for billing and the base of its paths for users.
+// startRegistry starts an edge, and returns the fake billing and the base of the edge's paths for users.
 func startRegistry(t *testing.T) (r *registry, path string) {
 	t.Helper()
 	server := journaltest.Start(t)
@@ -417,7 +417,7 @@ func startRegistry(t *testing.T) (r *registry, path string) {
 	return r, "http://" + service.Addr() + "/api/users/"
 }
 
-// TestASignInGoesByTheJournal: the note of a user may have been lost to another call.
+// TestASignInGoesByTheJournal: a concurrent call may have overwritten the user's record.
 func TestASignInGoesByTheJournal(t *testing.T) {
 	r, path := startRegistry(t)
 	ann := map[string]string{"email": "ann@example.org", "password": "correct horse"}
@@ -441,7 +441,7 @@ func TestASignInGoesByTheJournal(t *testing.T) {
 	}
 }
 
-// TestNobodyGetsTheIDOfAnErasedAccount, also by the Idempotency-Key that it was made under.
+// TestNobodyGetsTheIDOfAnErasedAccount, not even by the Idempotency-Key that created it.
 func TestNobodyGetsTheIDOfAnErasedAccount(t *testing.T) {
 	r, path := startRegistry(t)
 	ann := map[string]string{"email": "ann@example.org", "password": "correct horse"}
@@ -486,7 +486,7 @@ func TestARegistrationThatWasCutOffCanBeFinished(t *testing.T) {
 	}
 }
 
-// TestEdgesTellEachOtherOfViews: a source that has used one edge up is refused by the other as well.
+// TestEdgesTellEachOtherOfViews: a source that exhausted its limit on one edge is refused by the other too.
 func TestEdgesTellEachOtherOfViews(t *testing.T) {
 	server := journaltest.Start(t)
 	var edges []*edge.Service
@@ -499,7 +499,7 @@ func TestEdgesTellEachOtherOfViews(t *testing.T) {
 		edges = append(edges, service)
 	}
 	view := func(of *edge.Service) int {
-		res, err := http.Get("http://" + of.Addr() + "/p/x") // no id: it is not asked for
+		res, err := http.Get("http://" + of.Addr() + "/p/x") // not an id: no service is asked
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -522,7 +522,7 @@ func TestEdgesTellEachOtherOfViews(t *testing.T) {
 		}
 		return status == http.StatusTooManyRequests
 	})
-	if answered >= 300 { // as many as it answers alone
+	if answered >= 300 { // the limit of a single edge
 		t.Errorf("the second edge answered %d calls", answered)
 	}
 }

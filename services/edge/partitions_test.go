@@ -30,7 +30,7 @@ func serve(t *testing.T, nc *nats.Conn, subject string, handle func(payload []by
 	t.Cleanup(func() { _ = server.Drain(context.Background()) }) // the connection may be gone
 }
 
-// TestAnEdgeOfAnotherNumberOfPartitionsTakesNoRequest: it would look for everything in the wrong place.
+// TestAnEdgeOfAnotherNumberOfPartitionsTakesNoRequest: it would look for everything in the wrong partition.
 func TestAnEdgeOfAnotherNumberOfPartitionsTakesNoRequest(t *testing.T) {
 	server := journaltest.Start(t)
 	blobs, err := disk.Open(t.TempDir())

@@ -8,10 +8,10 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// RenderArgument is the argument with which a program of an edge is the process that Render is for.
+// RenderArgument makes an edge's program a rendering process, which calls Render.
 const RenderArgument = "render"
 
-// RenderCommand is this program with RenderArgument.
+// RenderCommand returns the command line of a rendering process: this program with RenderArgument.
 func RenderCommand() ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -20,6 +20,6 @@ func RenderCommand() ([]string, error) {
 	return []string{program, RenderArgument}, nil
 }
 
-// Render renders the texts that an edge sends, until it sends no more. It bounds the memory of its process: it is to be
-// called in one that does nothing else. See Deps.RenderCommand.
+// Render renders the texts that an edge sends, until from ends. It limits the memory of the whole process, so call it in a
+// process of its own. See Deps.RenderCommand.
 func Render(from io.Reader, to io.Writer) error { return render.Serve(from, to) }

@@ -24,7 +24,7 @@ func main() {
 }
 
 func wire(ctx context.Context, p *host.Process) error {
-	if err := rpc.WaitConnected(ctx, p.NC); err != nil { // the server says how large a message may be
+	if err := rpc.WaitConnected(ctx, p.NC); err != nil { // the server tells its maximum message size
 		return err
 	}
 	renderCommand, err := edge.RenderCommand()
@@ -42,5 +42,5 @@ func wire(ctx context.Context, p *host.Process) error {
 	return nil
 }
 
-// storing is the time that an edge gets at a stop to store what still waits, once its requests have ended.
+// storing is how long a stopping edge may take to store pending messages, once its requests have ended.
 const storing = 30 * time.Second

@@ -1,4 +1,4 @@
-// Package accounts is the endpoints of an account: its user and sessions, its API keys, what it has used and paid, and its webhooks.
+// Package accounts has the endpoints for accounts: users and sessions, API keys, usage and bills, and webhooks.
 package accounts
 
 import (
@@ -14,34 +14,34 @@ import (
 	"quire.dev/services/edge/internal/password"
 )
 
-// Config says how accounts are made.
+// Config configures the creation of accounts.
 type Config struct {
 	Partitions     int // of every journal
-	PasswordHashes int // of each kind that may run at a time
+	PasswordHashes int // concurrent hashes of each kind
 }
 
-// Deps are the parts that the endpoints of accounts work with.
+// Deps are the dependencies of Accounts.
 type Deps struct {
 	Bus    *bus.Bus
 	Secret *apikey.Secret
 	Logger *slog.Logger
 }
 
-// Accounts answers the calls about accounts, and carries out what the console and admins do with them.
+// Accounts implements the endpoints for accounts, and the operations behind them for the console and admins.
 type Accounts struct {
 	*endpoint.Base
 	bus    *bus.Bus
 	secret *apikey.Secret
 	log    *slog.Logger
 	http   *httpin.Server
-	ctx    context.Context // of calls to other parts
+	ctx    context.Context // for calls to other components
 
 	partitions                       int
 	signInHashes, registrationHashes *password.Hasher
-	listeners                        *limit.Listeners // that wait for events of their account
+	listeners                        *limit.Listeners // waiting for events of their account
 }
 
-// New prepares the endpoints of accounts.
+// New returns the endpoints for accounts.
 func New(base *endpoint.Base, cfg Config, deps Deps) *Accounts {
 	return &Accounts{
 		Base: base, bus: deps.Bus, secret: deps.Secret, log: deps.Logger, http: base.HTTP(), ctx: base.HTTP().Context(),

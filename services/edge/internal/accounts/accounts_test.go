@@ -77,8 +77,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestRegistrationsUnderOneIdempotencyKey: the fold that remembers the key must see all of them, and
-// no two emails may share an account.
+// TestRegistrationsUnderOneIdempotencyKey: they must be in one partition, whose fold remembers the key, and no two emails may
+// share an account.
 func TestRegistrationsUnderOneIdempotencyKey(t *testing.T) {
 	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
 	if err != nil {
@@ -122,7 +122,7 @@ func TestAPeerWithoutAnAddressIsASource(t *testing.T) {
 	}
 }
 
-// TestANullBesideTheExpiryOfANewKeyDoesNotEndIt: in whatever order the fields come.
+// TestANullBesideTheExpiryOfANewKeyDoesNotEndIt: whatever the order of the fields.
 func TestANullBesideTheExpiryOfANewKeyDoesNotEndIt(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, body := range []string{

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	maxGrant    = 1_000_000_000 * plan.Credit // that one call gives or takes, and that an account may have
+	maxGrant    = 1_000_000_000 * plan.Credit // largest grant or withdrawal per call, and largest balance
 	ReasonChars = 200
 )
 
-// AmountField reads an amount of credits: a decimal string, or the digits of a number. It never goes through a float.
+// AmountField parses an amount of credits, a decimal string or a number, without floating point.
 func AmountField(name string, v input.Value) (int64, error) {
 	if v.Kind != input.String && v.Kind != input.Number {
 		return 0, httperr.InvalidField(name, "must be a decimal string like \"12.5\"")

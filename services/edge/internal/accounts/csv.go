@@ -16,12 +16,12 @@ const (
 	contentTypeCSV = mediaCSV + "; charset=utf-8"
 )
 
-// wantsCSV tells whether the call asks for values separated by commas.
+// wantsCSV reports whether the call asks for CSV.
 func wantsCSV(c *endpoint.Call) bool {
 	return headers.Prefers(c.Context(), mediaCSV, fiber.MIMEApplicationJSON)
 }
 
-// sendCSV answers with a header line and records in CSV (RFC 4180), as a file of that name.
+// sendCSV answers with a CSV file (RFC 4180).
 func sendCSV(c *endpoint.Call, name string, header []string, records [][]string) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
@@ -41,8 +41,8 @@ func sendCSV(c *endpoint.Call, name string, header []string, records [][]string)
 	return nil
 }
 
-// cell is a person's text for a spreadsheet. What would be run as a formula gets an apostrophe in front, also behind a semicolon, which
-// separates cells in many countries (docs/api.md, Usage and bills).
+// cell makes user text safe for spreadsheets. Text that a spreadsheet would take for a formula gets a leading apostrophe, also after a
+// semicolon, which separates cells in many countries (docs/api.md, Usage and bills).
 func cell(text string) string {
 	var out strings.Builder
 	begins := true // a cell

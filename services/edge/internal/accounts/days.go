@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	MostDays   = 400 // of a question, and as long as days are kept
+	MostDays   = 400 // of a query, and as long as days are kept
 	dateFormat = time.DateOnly
 	daySeconds = 24 * 60 * 60
 )
@@ -32,14 +32,14 @@ type usageDaysView struct {
 
 type usageDayView struct {
 	Day          string  `json:"day"`
-	QuotaKey     *string `json:"quotaKey"` // null: of all
-	Key          *string `json:"key"`      // null: of all
+	QuotaKey     *string `json:"quotaKey"` // null: all keys
+	Key          *string `json:"key"`      // null: all keys
 	Used         int64   `json:"used"`
 	Overage      int64   `json:"overage"`
 	CreditsSpent string  `json:"creditsSpent"`
 }
 
-// DaysBy says what the usage of a day is split by.
+// DaysBy says how to split the usage of a day.
 type DaysBy struct{ QuotaKey, Key bool }
 
 // usageDays answers with the usage of the account by day.
@@ -86,7 +86,7 @@ func (s *Accounts) usageDays(c *endpoint.Call) error {
 	return sendCSV(c, name, []string{"day", "quotaKey", "key", "used", "overage", "creditsSpent"}, records)
 }
 
-// DaysOf asks for the usage of an account from a day to another, both included.
+// DaysOf returns the usage of an account from the first day to the last, inclusive.
 func (s *Accounts) DaysOf(account event.AccountID, first, last int64) (*event.UsageDaysAnswer, error) {
 	a, err := s.Query(account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
 		FromDay: uint32(first), ToDay: uint32(last),
@@ -100,7 +100,7 @@ func (s *Accounts) DaysOf(account event.AccountID, first, last int64) (*event.Us
 	return a.GetUsageDays(), nil
 }
 
-// dateField reads a day like 2026-11-21.
+// dateField parses a day like 2026-11-21.
 func dateField(name string, v input.Value) (time.Time, error) {
 	day, err := time.Parse(dateFormat, string(v.Text))
 	if err != nil || day.Year() < 1970 {
@@ -111,7 +111,7 @@ func dateField(name string, v input.Value) (time.Time, error) {
 
 func DayNumber(day time.Time) int64 { return day.Unix() / daySeconds }
 
-// daysByField reads what to split the usage of a day by: QuotaKey, key, both, or day for neither.
+// daysByField parses how to split the usage of a day: quotaKey, key, both, or day for neither.
 func daysByField(name string, v input.Value) (by DaysBy, err error) {
 	for part := range strings.SplitSeq(string(v.Text), ",") {
 		switch part {
@@ -127,7 +127,7 @@ func daysByField(name string, v input.Value) (by DaysBy, err error) {
 	return by, nil
 }
 
-// ViewDays sums what the question does not split by.
+// ViewDays sums over whatever the query does not split by.
 func ViewDays(a *event.UsageDaysAnswer, by DaysBy) usageDaysView {
 	out := usageDaysView{Success: endpoint.Succeeded(), Days: make([]usageDayView, 0, len(a.Days))}
 	if a.SinceMs != 0 {
@@ -171,7 +171,7 @@ func ViewDays(a *event.UsageDaysAnswer, by DaysBy) usageDaysView {
 	return out
 }
 
-// dayText is a day as the API writes it.
+// dayText formats a day.
 func dayText(number uint32) string {
 	return time.Unix(int64(number)*daySeconds, 0).UTC().Format(dateFormat)
 }

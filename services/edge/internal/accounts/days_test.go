@@ -8,7 +8,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// daysOfTwoKeys has two days with two API keys.
+// daysOfTwoKeys returns two days of usage with two API keys.
 func daysOfTwoKeys() *event.UsageDaysAnswer {
 	return &event.UsageDaysAnswer{SinceMs: 1, Days: []*event.UsageDay{
 		{Day: 20_777, Usage: []*event.DayUsage{
@@ -20,7 +20,7 @@ func daysOfTwoKeys() *event.UsageDaysAnswer {
 	}}
 }
 
-// TestDaysAreSplitByWhatIsAskedFor, and all splits sum to the same.
+// TestDaysAreSplitByWhatIsAskedFor, and all splits have the same sum.
 func TestDaysAreSplitByWhatIsAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		by   DaysBy
@@ -45,7 +45,7 @@ func TestDaysAreSplitByWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestNoCellIsAFormula: what a spreadsheet would run has an apostrophe in front.
+// TestNoCellIsAFormula: text that a spreadsheet would execute gets a leading apostrophe.
 func TestNoCellIsAFormula(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "a gift": "a gift", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1",
@@ -58,7 +58,7 @@ func TestNoCellIsAFormula(t *testing.T) {
 	}
 }
 
-// TestAStorageDayBelowZeroHasNoAverage: a late correction may take more from a day than it had.
+// TestAStorageDayBelowZeroHasNoAverage: a late correction may exceed the day's storage.
 func TestAStorageDayBelowZeroHasNoAverage(t *testing.T) {
 	days := viewStorageDays(&event.StatementAnswer{StorageByDay: true, StorageDays: []*event.StorageDay{
 		{Day: 20_777, ByteMsLow: 3*86_400_000 + 1}, {Day: 20_778, ByteMsHigh: 1<<64 - 1, ByteMsLow: 1<<64 - 86_400_001}, {Day: 20_779, ByteMsHigh: 1},

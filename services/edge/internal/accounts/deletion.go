@@ -13,9 +13,9 @@ type deletionView struct {
 	Account AccountView `json:"account"`
 }
 
-// deleteAccount has the account of the session deleted in 14 days, unless its holder signs in before. Its keys are refused and its
-// sessions end. The user is marked first, so that the job that erases accounts finds it wherever this stops: what counts is
-// whether the journal was told.
+// deleteAccount schedules the deletion of the session's account in 14 days, unless its holder signs in before. Its keys are
+// refused and its sessions end. The user is marked first, so that the job that erases accounts finds it even if this is
+// interrupted: the journal is authoritative.
 func (s *Accounts) deleteAccount(c *endpoint.Call) error {
 	user, o, err := s.DeletedAccount(c)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Accounts) deleteAccount(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, deletionView{Success: endpoint.Succeeded(), Account: ViewOutcome(user, o)})
 }
 
-// DeletedAccount has the account deleted by the password that the body has.
+// DeletedAccount schedules the deletion after checking the password in the body.
 func (s *Accounts) DeletedAccount(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
 	current, err := readWithPassword(c.Fields, nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Accounts) DeletedAccount(c *endpoint.Call) (*event.User, *event.Command
 	if err := s.noteDeletion(user, event.Deletion_DELETION_ASKED, 0); err != nil {
 		return nil, nil, err
 	}
-	// Without an idempotency id: to ask again is no other request, also after a deletion was taken back.
+	// There is no idempotency id: a repetition is no different request, not even after a deletion was cancelled.
 	o, err := s.Command(c, &event.Command{
 		Account: user.Account, Action: &event.Command_DeleteAccount{DeleteAccount: &event.DeleteAccount{}},
 	})
@@ -58,15 +58,15 @@ func (s *Accounts) noteDeletion(user *event.User, deletion event.Deletion, delet
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetDeletion{
 		SetDeletion: &event.SetDeletion{Account: user.Account, Deletion: deletion, DeletesMs: deletesMs},
 	}})
-	changed := deletion == event.Deletion_DELETION_NONE && a.GetStatus() == event.UserStatus_USER_CHANGED // another call has noted more
+	changed := deletion == event.Deletion_DELETION_NONE && a.GetStatus() == event.UserStatus_USER_CHANGED // a concurrent call recorded a newer state
 	if err == nil && a.Status != event.UserStatus_USER_OK && !changed {
 		err = endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
 	return err
 }
 
-// keepAccount takes a deletion back whose user signs in. What counts is the journal, and the note of the user may lack what that
-// says. An account that was erased can't be signed in to.
+// keepAccount cancels the deletion of an account whose user signs in. The journal is authoritative; the user's record may lag
+// behind. An erased account can't be signed in to.
 func (s *Accounts) keepAccount(c *endpoint.Call, user *event.User, u *event.UsageAnswer) error {
 	switch {
 	case u.GetErasedMs() != 0:

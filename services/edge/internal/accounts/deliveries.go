@@ -10,7 +10,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// tryWebhook counts a call that has something sent at once, and refuses the account that makes too many.
+// tryWebhook counts a call that triggers an immediate delivery, and refuses an account with too many.
 func (s *Accounts) tryWebhook(c *endpoint.Call) error {
 	now := s.Now()
 	if seconds := s.WebhookTries.Wait(c.Who.Account, now); seconds > 0 {
@@ -34,7 +34,7 @@ func (s *Accounts) testWebhook(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusAccepted, deliveryIDView{Success: endpoint.Succeeded(), Delivery: delivery})
 }
 
-// TestedWebhook has a test sent to the webhook in the path, and returns the id of its delivery.
+// TestedWebhook sends a test event to the webhook in the path, and returns the delivery's id.
 func (s *Accounts) TestedWebhook(c *endpoint.Call) (string, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
@@ -93,7 +93,7 @@ func viewDelivery(d *event.Delivery) deliveryView {
 	return out
 }
 
-// listDeliveries answers with a page of what was and will be sent to a webhook, the newest first.
+// listDeliveries answers with a page of a webhook's past and pending deliveries, newest first.
 func (s *Accounts) listDeliveries(c *endpoint.Call) error {
 	q := &event.ListDeliveries{Limit: endpoint.DefaultPage}
 	err := input.QueryFields(c.Ctx, input.Fields{
@@ -117,7 +117,7 @@ func (s *Accounts) listDeliveries(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
-// DeliveriesOf is a page of the deliveries of a webhook, and the cursor of the page behind it; empty where there is none.
+// DeliveriesOf returns a page of a webhook's deliveries, and the cursor of the next page; empty for the last one.
 func (s *Accounts) DeliveriesOf(c *endpoint.Call, webhook uint64, q *event.ListDeliveries) (list []*event.Delivery, next string, err error) {
 	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Deliveries{Deliveries: q}})
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Accounts) DeliveriesOf(c *endpoint.Call, webhook uint64, q *event.ListD
 	return a.Deliveries, next, nil
 }
 
-// PositionField reads the position of an event.
+// PositionField parses the position of an event.
 func PositionField(_ string, v input.Value) (string, error) {
 	const digits, ordinal = 11, 6 // of event.Alert.position
 	text := string(v.Text)
@@ -157,7 +157,7 @@ func (s *Accounts) replayDelivery(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusAccepted, oneDeliveryView{Success: endpoint.Succeeded(), Delivery: viewDelivery(d)})
 }
 
-// ReplayedDelivery has the delivery in the path sent again.
+// ReplayedDelivery resends the delivery in the path.
 func (s *Accounts) ReplayedDelivery(c *endpoint.Call) (*event.Delivery, error) {
 	rules, err := s.ownWebhook(c)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// changeEmail gives the account of the session another address. Its sessions stay.
+// changeEmail changes the email of the session's account. Its sessions stay valid.
 func (s *Accounts) changeEmail(c *endpoint.Call) error {
 	if err := s.NewEmail(c); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (s *Accounts) changeEmail(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-// NewEmail sets the email that the body has.
+// NewEmail sets the email in the body.
 func (s *Accounts) NewEmail(c *endpoint.Call) error {
 	var email string
 	current, err := readWithPassword(c.Fields, input.Fields{"email": input.To(&email, EmailField)})
@@ -56,7 +56,8 @@ func (s *Accounts) NewEmail(c *endpoint.Call) error {
 // emailChangeBytes are an idempotency id and a hash: SetEmail.change.
 const emailChangeBytes = 16 + 8
 
-// emailChange is what a call with an Idempotency-Key is known by that is sent again, also after later changes; nil without a key.
+// emailChange identifies a call with an Idempotency-Key, so that a retry is recognized even after later changes; nil without
+// a key.
 func emailChange(idem []byte, email string) []byte {
 	if len(idem) == 0 {
 		return nil
@@ -64,7 +65,7 @@ func emailChange(idem []byte, email string) []byte {
 	return binary.BigEndian.AppendUint64(slices.Clone(idem), event.BodyHash([]byte(event.EmailID(email))))
 }
 
-// storeEmail tells no more of other accounts than a registration does, and counts as one that fails.
+// storeEmail reveals no more about other accounts than a registration does, and a failure counts as one.
 func (s *Accounts) storeEmail(c *endpoint.Call, set *event.SetEmail) error {
 	if err := s.CheckFailures(s.http.Source(c.Ctx)); err != nil {
 		return err

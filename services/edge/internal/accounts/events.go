@@ -16,10 +16,10 @@ import (
 
 const (
 	maxWaitSeconds = 30
-	maxListeners   = 5           // calls of an account that wait for an event at a time; each edge counts its own
-	eventPoll      = time.Second // between two looks for an event that somebody waits for
+	maxListeners   = 5           // waiting calls of an account, on each edge
+	eventPoll      = time.Second // interval of checking for an awaited event
 
-	// noPosition is before every event.
+	// noPosition sorts before every event.
 	noPosition = "00000000000000000"
 )
 
@@ -34,7 +34,7 @@ type eventView struct {
 	alert.Payload
 }
 
-// listEvents answers with the events of the account after one, the oldest first. It waits for one as long as it is asked to.
+// listEvents answers with the account's events after a position, oldest first. It waits for one as long as the client asks.
 func (s *Accounts) listEvents(c *endpoint.Call) error {
 	q, seconds := &event.AlertsQuery{Limit: endpoint.DefaultPage}, uint64(0)
 	err := input.QueryFields(c.Ctx, input.Fields{

@@ -37,7 +37,7 @@ type explainedView struct {
 	Price        string         `json:"price"`
 	PricesSince  string         `json:"pricesSince"`
 	Cost         string         `json:"cost"`
-	BalanceAfter *string        `json:"balanceAfter"` // null: credits did not pay
+	BalanceAfter *string        `json:"balanceAfter"` // null: not paid by credits
 	Grants       []grantUseView `json:"grants"`
 	Journal      positionView   `json:"journal"`
 	SettledAt    *positionView  `json:"settledAt"`
@@ -49,14 +49,14 @@ type grantUseView struct {
 	Reason string `json:"reason"`
 }
 
-// positionView is a place in a journal; index is the position within its message.
+// positionView is a position in a journal; index is the offset within its message.
 type positionView struct {
 	Stream   string  `json:"stream"`
 	Sequence uint64  `json:"sequence"`
 	Index    *uint32 `json:"index,omitempty"`
 }
 
-// explain says how a request of the account's own was decided.
+// explain shows how a request of the caller's account was decided.
 func (s *Accounts) explain(c *endpoint.Call) error {
 	id, err := ExplainedID(c)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Accounts) explain(c *endpoint.Call) error {
 	return s.Explained(c, e)
 }
 
-// ExplainOwn asks how a request of the account that calls was decided.
+// ExplainOwn explains the decision on a request of the caller's account.
 func (s *Accounts) ExplainOwn(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
 	e, err := s.bus.Explain(s.ctx, c.Who.Account, q)
 	if err == nil && e.Answer != nil && (e.Answer.Anonymous || e.Answer.Account != uint64(c.Who.Account)) {
@@ -87,7 +87,7 @@ type progressView struct {
 	Total uint64 `json:"total"`
 }
 
-// Explained answers with the explanation, or with how far billing is. Then the same call leads to it later.
+// Explained answers with the explanation, or with billing's progress; repeating the call then leads to it.
 func (s *Accounts) Explained(c *endpoint.Call, e *bus.Explanation) error {
 	if e.Answer != nil {
 		return s.JSON(c.Ctx, fiber.StatusOK, explanationView{Success: endpoint.Succeeded(), Request: ViewExplained(e.Answer)})
@@ -97,7 +97,7 @@ func (s *Accounts) Explained(c *endpoint.Call, e *bus.Explanation) error {
 	return s.JSON(c.Ctx, fiber.StatusAccepted, progressView{Success: endpoint.Succeeded(), Done: e.Done, Total: e.Total})
 }
 
-// ExplainedID is the id in the path; 404 for text that is no request id.
+// ExplainedID parses the request id in the path; 404 if it is none.
 func ExplainedID(c *endpoint.Call) (event.RequestID, error) {
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("requestId")))
 	if err != nil {
@@ -139,7 +139,7 @@ func ViewExplained(e *event.ExplainAnswer) explainedView {
 	return out
 }
 
-// DecisionName is the code that the decision has in the API.
+// DecisionName is the API's code for the decision.
 func DecisionName(v *event.Verdict) string {
 	switch d := v.GetDecision(); {
 	case d == event.Decision_INVALID_KEY:

@@ -37,7 +37,7 @@ func inWords(e *event.ExplainAnswer) string {
 	return strings.Join(w.sentences, " ")
 }
 
-// wording gathers the sentences of an explanation.
+// wording collects the sentences of an explanation.
 type wording struct {
 	*event.ExplainAnswer
 	v         *event.Verdict
@@ -49,7 +49,7 @@ func (w *wording) say(format string, args ...any) {
 	w.sentences = append(w.sentences, fmt.Sprintf(format, args...))
 }
 
-// counted says as which request of its month an admitted one was counted.
+// counted says which request of the month an admitted one was.
 func (w *wording) counted() {
 	month := time.UnixMilli(w.TimeMs).UTC().Format("January 2006")
 	switch {
@@ -63,7 +63,7 @@ func (w *wording) counted() {
 	}
 }
 
-// ended says how an admitted request ended, and what it cost in the end.
+// ended says how an admitted request ended, and its final cost.
 func (w *wording) ended() {
 	switch w.Settlement {
 	case "open":
@@ -102,7 +102,7 @@ func (w *wording) paid() {
 	}
 }
 
-// grants names the grants that paid, and how much each paid where there are several.
+// grants names the grants that paid, with the amount of each if there are several.
 func (w *wording) grants() string {
 	if len(w.Grants) == 1 {
 		return fmt.Sprintf("grant “%s”", w.Grants[0].Reason)

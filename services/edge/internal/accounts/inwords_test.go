@@ -18,7 +18,7 @@ func millis(t *testing.T, text string) int64 {
 	return at.UnixMilli()
 }
 
-// paidRequest is a request that credits paid.
+// paidRequest is a request paid by credits.
 func paidRequest(t *testing.T) *event.ExplainAnswer {
 	return &event.ExplainAnswer{
 		QuotaKey: uint32(plan.LiteGet), TimeMs: millis(t, "2026-11-21T12:00:00Z"), BookMs: millis(t, "2026-11-01T00:00:00Z"), Key: 3,

@@ -21,11 +21,11 @@ import (
 const (
 	maxKeys       = 20
 	keyNameChars  = 100
-	maxKeyQuota   = 1_000_000_000 // requests a month
+	maxKeyQuota   = 1_000_000_000 // requests per month
 	maxKeyOverlap = 7 * endpoint.Day
 )
 
-// PathKey is the number of the key in the path, 404 for text that names none.
+// PathKey parses the key number in the path, 404 if it is none.
 func PathKey(c *endpoint.Call) (uint32, error) {
 	number, ok := apikey.ParseID(c.Params("id"))
 	if !ok {
@@ -34,7 +34,7 @@ func PathKey(c *endpoint.Call) (uint32, error) {
 	return number, nil
 }
 
-// apiKeyView is a key as its owner sees it.
+// apiKeyView shows a key to its owner.
 type apiKeyView struct {
 	ID          string                  `json:"id"`
 	Name        string                  `json:"name"`
@@ -54,7 +54,7 @@ type capView struct {
 	Amount  string  `json:"amount"`
 	Period  string  `json:"period"`
 	Spent   string  `json:"spent"`
-	ResetAt *string `json:"resetAt"` // null: of a total
+	ResetAt *string `json:"resetAt"` // null: the cap is a total
 }
 
 type keyCountView struct {
@@ -102,7 +102,7 @@ type keysView struct {
 	SpendingCap *capView     `json:"spendingCap"`
 }
 
-// listKeys answers with the keys of the account, the default key first, and with its spending cap.
+// listKeys answers with the account's keys, the default key first, and its spending cap.
 func (s *Accounts) listKeys(c *endpoint.Call) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
@@ -126,7 +126,7 @@ type madeKeyView struct {
 	OldKeyExpiresAt string     `json:"oldKeyExpiresAt,omitempty"`
 }
 
-// createKey makes a further key. Its text is shown this once, and again under the same Idempotency-Key.
+// createKey creates an additional key. Its text is shown only once, or again under the same Idempotency-Key.
 func (s *Accounts) createKey(c *endpoint.Call) error {
 	made, err := s.FurtherKey(c)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Accounts) createKey(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusCreated, made)
 }
 
-// FurtherKey makes the key that the body describes.
+// FurtherKey creates the key described by the body.
 func (s *Accounts) FurtherKey(c *endpoint.Call) (*madeKeyView, error) {
 	rules, err := readKeyRules(c.Fields, s.Now(), true)
 	if err != nil {
@@ -149,13 +149,13 @@ func (s *Accounts) FurtherKey(c *endpoint.Call) (*madeKeyView, error) {
 	return made, err
 }
 
-// ownCommand is a command about the account of the session.
+// ownCommand executes a command on the session's account.
 func (s *Accounts) ownCommand(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
 	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(c.Who.Account), c.Idem, c.Hash
 	return s.Command(c, cmd)
 }
 
-// makeFurtherKey has billing carry out a command that makes a key.
+// makeFurtherKey executes a command that creates a key.
 func (s *Accounts) makeFurtherKey(c *endpoint.Call, key apikey.Key, cmd *event.Command) (*madeKeyView, *event.CommandOutcome, error) {
 	o, err := s.ownCommand(c, cmd)
 	if err != nil {
@@ -180,7 +180,7 @@ type keyChangedView struct {
 	Key apiKeyView `json:"key"`
 }
 
-// updateKey changes what the body names of a key.
+// updateKey changes the properties of a key that the body names.
 func (s *Accounts) updateKey(c *endpoint.Call) error { return s.answerKey(c, s.ChangedKey) }
 
 func (s *Accounts) ChangedKey(c *endpoint.Call) (*event.ApiKey, error) {
@@ -195,7 +195,8 @@ func (s *Accounts) ChangedKey(c *endpoint.Call) (*event.ApiKey, error) {
 	return s.changeKey(c, &event.Command{Action: &event.Command_UpdateKey{UpdateKey: &event.UpdateKey{Key: number, Rules: rules}}})
 }
 
-// revokeKey ends a key. The outcome comes from the fold that admits requests, so that no request with the key is admitted after it.
+// revokeKey revokes a key. The outcome comes from the fold that admits requests, so that it admits no request with the key
+// afterwards.
 func (s *Accounts) revokeKey(c *endpoint.Call) error { return s.answerKey(c, s.RevokedKey) }
 
 func (s *Accounts) RevokedKey(c *endpoint.Call) (*event.ApiKey, error) {
@@ -217,7 +218,7 @@ func (s *Accounts) changeKey(c *endpoint.Call, cmd *event.Command) (*event.ApiKe
 	return o.Key, nil
 }
 
-// answerKey answers with the key that a change has left.
+// answerKey answers with the key after a change.
 func (s *Accounts) answerKey(c *endpoint.Call, change func(*endpoint.Call) (*event.ApiKey, error)) error {
 	key, err := change(c)
 	if err != nil {
@@ -226,7 +227,7 @@ func (s *Accounts) answerKey(c *endpoint.Call, change func(*endpoint.Call) (*eve
 	return s.JSON(c.Ctx, fiber.StatusOK, keyChangedView{Success: endpoint.Succeeded(), Key: viewAPIKey(key)})
 }
 
-// rotateKey makes a new key in place of one that stays valid for a while.
+// rotateKey creates a successor of a key, which stays valid for a while.
 func (s *Accounts) rotateKey(c *endpoint.Call) error {
 	made, _, err := s.ReplacedKey(c)
 	if err != nil {
@@ -235,7 +236,7 @@ func (s *Accounts) rotateKey(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
-// ReplacedKey makes a key in place of the one that the path names, which is valid until endsMs.
+// ReplacedKey creates a successor of the key in the path, which stays valid until endsMs.
 func (s *Accounts) ReplacedKey(c *endpoint.Call) (made *madeKeyView, endsMs int64, err error) {
 	overlap := time.Duration(-1)
 	if err := input.ParseObject(c.Fields, input.Fields{"overlap": input.To(&overlap, overlapField)}.Set); err != nil {
@@ -259,7 +260,7 @@ func (s *Accounts) ReplacedKey(c *endpoint.Call) (made *madeKeyView, endsMs int6
 	return made, o.OldKeyExpiresMs, nil
 }
 
-// overlapField reads a whole number with one of s, m, h, d, from 0s to 7d.
+// overlapField parses a whole number with unit s, m, h or d, from 0s to 7d.
 func overlapField(name string, v input.Value) (time.Duration, error) {
 	text, err := input.StringField(name, v)
 	if err != nil {
@@ -289,7 +290,7 @@ type spendingCapView struct {
 	SpendingCap *capView `json:"spendingCap"`
 }
 
-// setSpendingCap sets the cap of the account, or takes it away.
+// setSpendingCap sets or removes the account's spending cap.
 func (s *Accounts) setSpendingCap(c *endpoint.Call) error {
 	set, err := s.CappedSpending(c)
 	if err != nil {
@@ -298,7 +299,7 @@ func (s *Accounts) setSpendingCap(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, spendingCapView{Success: endpoint.Succeeded(), SpendingCap: viewCap(set)})
 }
 
-// CappedSpending sets the cap that the body has.
+// CappedSpending sets the spending cap in the body.
 func (s *Accounts) CappedSpending(c *endpoint.Call) (*event.CapStatus, error) {
 	limit := &capInput{}
 	if err := input.ParseObject(c.Fields, limit.fields("").Set); err != nil {
@@ -315,7 +316,7 @@ func (s *Accounts) CappedSpending(c *endpoint.Call) (*event.CapStatus, error) {
 	return o.Cap, nil
 }
 
-// capInput is {amount, period} as the client wrote it.
+// capInput is {amount, period} as sent.
 type capInput struct {
 	amount     *uint64 // nil: null
 	sentAmount bool
@@ -343,7 +344,7 @@ func (in *capInput) fields(within string) input.Fields {
 	}
 }
 
-// read is the cap, without an amount none.
+// read returns the cap; none without an amount.
 func (in *capInput) read(within string) (*event.SpendingCap, error) {
 	switch {
 	case !in.sentAmount:
@@ -356,7 +357,7 @@ func (in *capInput) read(within string) (*event.SpendingCap, error) {
 	return &event.SpendingCap{Period: in.period, AmountMicros: *in.amount}, nil
 }
 
-// capAmountField reads an amount of credits from 0 on.
+// capAmountField parses an amount of credits, at least 0.
 func capAmountField(name string, v input.Value) (*uint64, error) {
 	if v.Kind != input.String && v.Kind != input.Number {
 		return nil, httperr.InvalidField(name, "must be a decimal string like \"5.000000\", or null")
@@ -368,11 +369,11 @@ func capAmountField(name string, v input.Value) (*uint64, error) {
 	return new(uint64(amount)), nil
 }
 
-// readKeyRules reads what a key is made with, or what is to be changed of it.
+// readKeyRules parses the properties of a new key, or the changes to a key.
 func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, error) {
 	r := &event.KeyRules{}
 	any, lifetime, instant := false, false, false
-	unset := func(sent *bool) { // a new key has no expiry that null could take away
+	unset := func(sent *bool) { // a new key has no expiry for null to remove
 		if !create {
 			*sent, r.ExpiresMs = true, new(int64)
 		}
@@ -431,7 +432,7 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 	return r, err
 }
 
-// keyScopesField reads a list of quota keys; null is all.
+// keyScopesField parses a list of quota keys; null means all.
 func keyScopesField(name string, v input.Value) (*event.KeyScopes, error) {
 	out := &event.KeyScopes{}
 	if v.Kind == input.Null {
@@ -455,7 +456,7 @@ func keyScopesField(name string, v input.Value) (*event.KeyScopes, error) {
 	return out, nil
 }
 
-// keyQuotasField reads limits by quota key; null is none.
+// keyQuotasField parses limits by quota key; null means none.
 func keyQuotasField(name string, v input.Value) (*event.KeyQuotas, error) {
 	out := &event.KeyQuotas{}
 	if v.Kind == input.Null {
@@ -479,7 +480,7 @@ func keyQuotasField(name string, v input.Value) (*event.KeyQuotas, error) {
 	return out, nil
 }
 
-// keyCapField reads {amount, period}; null is none.
+// keyCapField parses {amount, period}; null means none.
 func keyCapField(name string, v input.Value) (*event.SpendingCap, error) {
 	if v.Kind == input.Null {
 		return &event.SpendingCap{}, nil

@@ -6,12 +6,13 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// NewKey is the key that this call makes, or that the first call with its Idempotency-Key made. Billing gives its version.
+// NewKey derives the key that this call creates, or that the first call with its Idempotency-Key created. Billing assigns its
+// version.
 func (s *Accounts) NewKey(c *endpoint.Call, account event.AccountID) apikey.Key {
 	return s.secret.NewKey(account, keyCommand(c))
 }
 
-// keyCommand is the id of the command that makes a key.
+// keyCommand is the id of a command that creates a key.
 func keyCommand(c *endpoint.Call) []byte {
 	if len(c.Idem) > 0 {
 		return c.Idem
@@ -20,8 +21,8 @@ func keyCommand(c *endpoint.Call) []byte {
 	return id[:]
 }
 
-// MadeKey is the key that a command has made, with its version. Of a command that was answered before it finds the key of
-// then: the edge that answered may sign with another secret.
+// MadeKey returns the key that a command created, with its version. For a replayed command it finds the original key, even if
+// the edge that answered first signs with another secret.
 func (s *Accounts) MadeKey(c *endpoint.Call, key apikey.Key, o *event.CommandOutcome) (apikey.Key, error) {
 	key.Version = o.KeyVersion
 	if !o.Replayed {
@@ -41,10 +42,10 @@ func (s *Accounts) MadeKey(c *endpoint.Call, key apikey.Key, o *event.CommandOut
 			return other, nil
 		}
 	}
-	return key, nil // replaced since: none of them is valid any more
+	return key, nil // replaced since: neither is valid any more
 }
 
-// CurrentKey tells whether the key is a current one of its account.
+// CurrentKey reports whether the key is a current one of its account.
 func (s *Accounts) CurrentKey(key apikey.Key) (bool, error) {
 	a, err := s.bus.Query(s.ctx, key.Account, &event.Query{Query: &event.Query_Usage{Usage: endpoint.KeyCheck(key)}})
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Accounts) CurrentKey(key apikey.Key) (bool, error) {
 	return a.Status == event.QueryStatus_QUERY_OK || a.Status == event.QueryStatus_QUERY_KEY_SCOPE, nil
 }
 
-// Rotation is the part of a key that billing stores.
+// Rotation is what billing stores of a key.
 func (s *Accounts) Rotation(key apikey.Key) *event.RotateKey {
 	return &event.RotateKey{Fingerprint: key.Fingerprint(), Prefix: apikey.Prefix(s.secret.Format(key))}
 }

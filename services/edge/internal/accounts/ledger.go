@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	MaxTable     = 10_000 // entries of a ledger as a table
-	tablePage    = 1000   // of them that billing is asked for at a time
-	tablePages   = 50     // that one call asks for: a search may have many pages with few entries
+	MaxTable     = 10_000 // entries of a ledger in CSV
+	tablePage    = 1000   // entries requested from billing at a time
+	tablePages   = 50     // pages requested per call: the pages of a search may have few entries
 	requestChars = 36
 )
 
@@ -40,13 +40,13 @@ type entryView struct {
 	Reason    *string `json:"reason"`
 }
 
-// LedgerSearch is what a caller asks of the ledger.
+// LedgerSearch has the parameters of a ledger search.
 type LedgerSearch struct {
 	asked event.LedgerQuery
-	to    *moment // nil: until now
+	to    *moment // nil: now
 }
 
-// Fields are the parameters of a search.
+// Fields parse the parameters of a search.
 func (l *LedgerSearch) Fields() input.Fields {
 	q := &l.asked
 	return input.Fields{
@@ -68,7 +68,7 @@ func (l *LedgerSearch) Fields() input.Fields {
 	}
 }
 
-// Query is the search, once its fields are read.
+// Query returns the search once its fields are parsed.
 func (l *LedgerSearch) Query() (*event.LedgerQuery, error) {
 	if l.to != nil {
 		if l.asked.ToMs = l.to.end; l.asked.ToMs <= l.asked.FromMs {
@@ -78,7 +78,7 @@ func (l *LedgerSearch) Query() (*event.LedgerQuery, error) {
 	return &l.asked, nil
 }
 
-// ledger answers with a page of the ledger in JSON, or with a table of up to MaxTable entries.
+// ledger answers with a page of the ledger in JSON, or up to MaxTable entries in CSV.
 func (s *Accounts) ledger(c *endpoint.Call) error {
 	table := wantsCSV(c)
 	most, limit := uint64(endpoint.MaxPage), uint64(endpoint.DefaultPage)
@@ -120,7 +120,7 @@ func (s *Accounts) LedgerPage(account event.AccountID, q *event.LedgerQuery) (*e
 	return a.GetLedger(), nil
 }
 
-// LedgerTable answers in CSV. Where there are more entries, the Link header leads to the rest.
+// LedgerTable answers in CSV. If there are more entries, the Link header points to the rest.
 func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int) error {
 	var records [][]string
 	for asked := 1; ; asked++ {
@@ -145,7 +145,7 @@ func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int
 	return sendCSV(c, "ledger.csv", []string{"id", "time", "type", "quotaKey", "amount", "balance", "requestId", "reason"}, records)
 }
 
-// nextTable is the path and query of the same call that goes on behind a cursor.
+// nextTable is the path and query of the same call, continued at a cursor.
 func (s *Accounts) nextTable(c *endpoint.Call, cursor []byte) string {
 	args := fasthttp.AcquireArgs()
 	defer fasthttp.ReleaseArgs(args)
@@ -161,13 +161,13 @@ func ledgerTypeField(name string, v input.Value) (event.LedgerType, error) {
 	return option(name, string(v.Text), types, ledgerType)
 }
 
-// quotaKeyField reads the name of a quota key.
+// quotaKeyField parses the name of a quota key.
 func quotaKeyField(name string, v input.Value) (uint32, error) {
 	key, err := option(name, string(v.Text), plan.QuotaKeys(), plan.QuotaKey.String)
 	return uint32(key), err
 }
 
-// option is the one of the options that has this name in the API.
+// option finds the option with a name in the API.
 func option[T any](field, name string, options []T, nameOf func(T) string) (found T, err error) {
 	var names []string
 	for _, o := range options {
@@ -187,11 +187,10 @@ func requestIDField(name string, v input.Value) ([]byte, error) {
 	return id[:], nil
 }
 
-// moment is a day or a time that a client gave, in Unix milliseconds: its beginning, and the first moment behind it. A time has no
-// length.
+// moment is a day or a time from a client, in Unix milliseconds: its start, and its end, exclusive. A time has no length.
 type moment struct{ start, end int64 }
 
-// momentField reads a day like 2026-11-21, or a time.
+// momentField parses a day like 2026-11-21, or a time.
 func momentField(name string, v input.Value) (moment, error) {
 	if day, err := dateField(name, v); err == nil {
 		return moment{day.UnixMilli(), day.AddDate(0, 0, 1).UnixMilli()}, nil

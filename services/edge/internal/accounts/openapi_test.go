@@ -10,7 +10,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
-// TestAnswersHaveTheDescribedShape holds what is rendered here, full and empty, to its schema.
+// TestAnswersHaveTheDescribedShape checks answers, full and empty, against their schemas.
 func TestAnswersHaveTheDescribedShape(t *testing.T) {
 	spec := endpointtest.API(t)
 	id := event.NewRequestID()
@@ -63,7 +63,7 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 	}
 }
 
-// fullUsage has something in every field.
+// fullUsage has every field set.
 func fullUsage() *event.UsageAnswer {
 	u := &event.UsageAnswer{
 		Account: 1 << 63, Tier: uint32(plan.Pro), PeriodStartMs: 1_793_491_200_000, PeriodEndMs: 1_796_083_200_000,

@@ -15,7 +15,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// changePassword sets a new password for the account of the session and ends its other sessions.
+// changePassword sets a new password for the session's account and ends its other sessions.
 func (s *Accounts) changePassword(c *endpoint.Call) error {
 	if err := s.NewPassword(c); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (s *Accounts) changePassword(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-// NewPassword sets the password that the body has.
+// NewPassword sets the password in the body.
 func (s *Accounts) NewPassword(c *endpoint.Call) error {
 	var password string
 	current, err := readWithPassword(c.Fields, input.Fields{"password": input.To(&password, AccountPasswordField(AccountPasswordMin))})
@@ -36,7 +36,7 @@ func (s *Accounts) NewPassword(c *endpoint.Call) error {
 	return s.replacePassword(c, current, password)
 }
 
-// readWithPassword reads a body that has to have the current password, and others.
+// readWithPassword parses a body with the current password, which is required, and other fields.
 func readWithPassword(body []byte, others input.Fields) (current string, err error) {
 	fields := input.Fields{"currentPassword": input.To(&current, AccountPasswordField(1))}
 	maps.Copy(fields, others)
@@ -63,7 +63,7 @@ func (s *Accounts) replacePassword(c *endpoint.Call, current, password string) e
 	})
 }
 
-// ownUser is the user of the session, unless too many passwords of the account were guessed.
+// ownUser returns the session's user, and fails after too many wrong passwords for the account.
 func (s *Accounts) ownUser(c *endpoint.Call) (*event.User, error) {
 	if err := s.CheckFailures(endpoint.AccountSource(c.Who.Account)); err != nil {
 		return nil, err
@@ -75,11 +75,11 @@ func (s *Accounts) ownUser(c *endpoint.Call) (*event.User, error) {
 	return user, err
 }
 
-// checkCurrentPassword is an error unless it is the user's. Guessing it is limited by account, since who has the session is
-// known.
+// checkCurrentPassword fails unless the password is the user's. Wrong guesses count for the account, which the session has
+// identified.
 func (s *Accounts) checkCurrentPassword(c *endpoint.Call, user *event.User, current string) error {
 	account, begun := endpoint.AccountSource(c.Who.Account), s.Now()
-	// It counts before its turn comes, so that many at a time don't get past the limit.
+	// It counts before waiting its turn, so that concurrent guesses can't exceed the limit.
 	if seconds := s.Failures.Begin(account, begun); seconds > 0 {
 		return endpoint.TooManyFailures(seconds, begun)
 	}
@@ -93,7 +93,8 @@ func (s *Accounts) checkCurrentPassword(c *endpoint.Call, user *event.User, curr
 	return err
 }
 
-// changedBefore tells whether this change was made under the call's Idempotency-Key. Another password is 422.
+// changedBefore reports whether the password was already changed under the call's Idempotency-Key. A different password is
+// 422.
 func (s *Accounts) changedBefore(c *endpoint.Call, user *event.User, password string) (bool, error) {
 	if len(c.Idem) == 0 || !bytes.Equal(user.PasswordChange, c.Idem) {
 		return false, nil
@@ -129,7 +130,7 @@ func (s *Accounts) storePassword(c *endpoint.Call, user *event.User, password st
 	return endpoint.Unavailable(endpoint.ErrUserAnswer)
 }
 
-// endSessions ends all sessions of the account, this one too.
+// endSessions ends all sessions of the account, including this one.
 func (s *Accounts) endSessions(c *endpoint.Call) error {
 	if err := s.SignOutEverywhere(c); err != nil {
 		return err
@@ -147,10 +148,10 @@ func (s *Accounts) SignOutEverywhere(c *endpoint.Call) error {
 	return err
 }
 
-// NotePassword is the action of an admin who sets a password.
+// NotePassword is the audit action of an admin setting a password.
 const NotePassword = "password.set"
 
-// ResetPassword has the journal tell of it first. The hash of the command is not made of the password.
+// ResetPassword records the change in the journal first. The command's hash is not derived from the password.
 func (s *Accounts) ResetPassword(c *endpoint.Call, user *event.User, password string) error {
 	if done, err := s.changedBefore(c, user, password); done || err != nil {
 		return err
@@ -163,7 +164,7 @@ func (s *Accounts) ResetPassword(c *endpoint.Call, user *event.User, password st
 		return err
 	}
 	if o.Replayed && slices.ContainsFunc(user.EarlierPasswordChanges, func(id []byte) bool { return bytes.Equal(id, c.Idem) }) {
-		return nil // it was set, and has been changed since
+		return nil // it was set, and changed again since
 	}
 	return s.storePassword(c, user, password, &event.SetPassword{})
 }

@@ -32,7 +32,7 @@ type recentRequestView struct {
 	Remaining    int64   `json:"remaining"`
 }
 
-// recentRequests answers with a page of the account's last metered requests, the newest first.
+// recentRequests answers with a page of the account's latest metered requests, newest first.
 func (s *Accounts) recentRequests(c *endpoint.Call) error {
 	q, err := recentQuery(c)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Accounts) recentRequests(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, ViewRecent(page))
 }
 
-// RecentPage is a page of an account's last requests.
+// RecentPage returns a page of an account's latest requests.
 func (s *Accounts) RecentPage(account event.AccountID, q *event.RecentQuery) (*event.RecentAnswer, error) {
 	a, err := s.Query(account, &event.Query{Query: &event.Query_Recent{Recent: q}})
 	if err != nil {
@@ -69,7 +69,7 @@ func recentQuery(c *endpoint.Call) (*event.RecentQuery, error) {
 	return &q.RecentQuery, err
 }
 
-// RecentFilter reads the filters of a list of recent requests.
+// RecentFilter has the filters of a list of recent requests.
 type RecentFilter struct {
 	event.RecentQuery
 	until bool
@@ -96,7 +96,7 @@ func (q *RecentFilter) Fields() input.Fields {
 }
 
 func (q *RecentFilter) Check() error {
-	if q.until && q.ToMs <= max(q.FromMs, 0) { // no request was made before 1970
+	if q.until && q.ToMs <= max(q.FromMs, 0) { // no requests before 1970
 		return httperr.InvalidField("to", "must be later than from")
 	}
 	return nil
@@ -110,7 +110,7 @@ func recentCursor(_ string, v input.Value) ([]byte, error) {
 	return cursor, nil
 }
 
-// keyField reads the id of an API key.
+// keyField parses the id of an API key.
 func keyField(name string, v input.Value) (*uint32, error) {
 	number, ok := apikey.ParseID(string(v.Text))
 	if !ok {
@@ -119,12 +119,12 @@ func keyField(name string, v input.Value) (*uint32, error) {
 	return &number, nil
 }
 
-// decisionField reads the name of a decision, and returns a verdict that has it: see DecisionName.
+// decisionField parses the name of a decision, and returns a verdict with it: see DecisionName.
 func decisionField(name string, v input.Value) (*event.Verdict, error) {
 	return option(name, string(v.Text), Decisions(), DecisionName)
 }
 
-// Decisions has a verdict for each decision about an account that the API tells apart.
+// Decisions returns a verdict for each decision that the API distinguishes.
 func Decisions() []*event.Verdict {
 	list := []*event.Verdict{{Decision: event.Decision_QUOTA_EXHAUSTED, Held: true}}
 	for d := event.Decision_ADMITTED; event.Decision_name[int32(d)] != ""; d++ {

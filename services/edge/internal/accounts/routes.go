@@ -2,7 +2,7 @@ package accounts
 
 import "quire.dev/services/edge/internal/endpoint"
 
-// Rows are the endpoints of users, their keys, usage and webhooks.
+// Rows are the endpoints for users, their keys, usage and webhooks.
 func (s *Accounts) Rows() []endpoint.Row {
 	row := endpoint.NewRow
 	return []endpoint.Row{

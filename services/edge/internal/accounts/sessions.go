@@ -11,7 +11,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// sessionIDPrefix is how many bytes of a session's hash are its id. The hash opens nothing: the store has it in place of the
+// sessionIDPrefix is how many bytes of a session's hash are its id. The hash is no secret: the store has it instead of the
 // token.
 const sessionIDPrefix = 12
 
@@ -22,7 +22,7 @@ type sessionList struct {
 
 type sessionView struct {
 	ID         string  `json:"id"`
-	CreatedAt  *string `json:"createdAt"` // null: it was opened by a version that did not note it
+	CreatedAt  *string `json:"createdAt"` // null: opened by a version that did not record it
 	LastSeenAt *string `json:"lastSeenAt"`
 	ExpiresAt  string  `json:"expiresAt"`
 	Current    bool    `json:"current"`
@@ -49,7 +49,7 @@ func (s *Accounts) listSessions(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
-// SessionsOf are the sessions of the account that calls, the one that was used last first.
+// SessionsOf returns the sessions of the caller's account, most recently used first.
 func (s *Accounts) SessionsOf(c *endpoint.Call) ([]*event.OpenSession, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_ListSessions{
 		ListSessions: &event.ListSessions{Account: uint64(c.Who.Account)},
@@ -66,7 +66,7 @@ func (s *Accounts) SessionsOf(c *endpoint.Call) ([]*event.OpenSession, error) {
 // SessionID is the id of a session in the API.
 func SessionID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), sessionIDPrefix)]) }
 
-// endSession ends one session of the account, which may be this one.
+// endSession ends a session of the account, possibly this one.
 func (s *Accounts) endSession(c *endpoint.Call) error {
 	if _, err := s.EndedSession(c); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *Accounts) endSession(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-// EndedSession ends the session that the path names. It tells whether that is the one of the call.
+// EndedSession ends the session in the path. own reports whether it is the caller's.
 func (s *Accounts) EndedSession(c *endpoint.Call) (own bool, err error) {
 	prefix, err := hex.DecodeString(c.Param("id"))
 	if err != nil || len(prefix) != sessionIDPrefix {

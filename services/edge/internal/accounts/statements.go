@@ -12,7 +12,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// quotaKeyName is null for an entry that no request made.
+// quotaKeyName is null for an entry without a request.
 func quotaKeyName(number uint32) *string {
 	if number == 0 {
 		return nil
@@ -45,8 +45,8 @@ type statementStorageView struct {
 	BilledBytes  uint64 `json:"billedBytes"`
 	AmountUSD    string `json:"amountUsd"`
 
-	ByteMilliseconds *string          `json:"byteMilliseconds"` // null: not known by day
-	Days             []storageDayView `json:"days"`             // likewise
+	ByteMilliseconds *string          `json:"byteMilliseconds"` // null: unknown by day
+	Days             []storageDayView `json:"days"`             // null: unknown by day
 }
 
 type storageDayView struct {
@@ -55,7 +55,7 @@ type storageDayView struct {
 	ByteMilliseconds string `json:"byteMilliseconds"`
 }
 
-// statement answers for one month. A month that has not begun, or was over before the account was made, is 404.
+// statement answers for one month. A month in the future, or from before the account existed, is 404.
 func (s *Accounts) statement(c *endpoint.Call) error {
 	period := c.Param("period")
 	start, err := ParsePeriod(period)
@@ -83,7 +83,7 @@ func (s *Accounts) StatementOf(c *endpoint.Call, period string) (*event.Statemen
 	return a.GetStatement(), nil
 }
 
-// ParsePeriod reads a month like 2026-11 and returns when it begins.
+// ParsePeriod parses a month like 2026-11 and returns its start.
 func ParsePeriod(text string) (time.Time, error) {
 	start, err := time.Parse("2006-01", text)
 	if err != nil || start.Format("2006-01") != text {
@@ -118,7 +118,7 @@ func ViewStatement(a *event.StatementAnswer, start time.Time) statementView {
 	return out
 }
 
-// byteMilliseconds reads an integral of 128 bits in two's complement.
+// byteMilliseconds converts a 128-bit integral in two's complement.
 func byteMilliseconds(high, low uint64) *big.Int {
 	n := new(big.Int).SetUint64(high)
 	n.Lsh(n, 64).Add(n, new(big.Int).SetUint64(low))
@@ -128,7 +128,7 @@ func byteMilliseconds(high, low uint64) *big.Int {
 	return n
 }
 
-// viewStorageDays are the days of a month on which anything was stored; nil where they are not known.
+// viewStorageDays are the days of a month with any storage; nil if unknown.
 func viewStorageDays(a *event.StatementAnswer) []storageDayView {
 	if !a.StorageByDay {
 		return nil

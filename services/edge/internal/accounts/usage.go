@@ -8,12 +8,12 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// ViewOutcome is the account after a command.
+// ViewOutcome shows the account after a command.
 func ViewOutcome(user *event.User, o *event.CommandOutcome) AccountView {
 	return viewDeletion(viewSuspended(ViewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)), o.SuspendedMs), o.DeletesMs, 0)
 }
 
-// usageView is dev-usage, which an admin sees too.
+// usageView is the answer of dev-usage, also for admins.
 type usageView struct {
 	endpoint.Success
 	Account AccountView             `json:"account"`
@@ -29,10 +29,10 @@ type AccountView struct {
 	Email string `json:"email"`
 	Tier  string `json:"tier"`
 
-	SuspendedAt      string `json:"suspendedAt,omitempty"`      // left out unless it is suspended
+	SuspendedAt      string `json:"suspendedAt,omitempty"`      // only if suspended
 	SuspensionReason string `json:"suspensionReason,omitempty"` // shown to admins only
-	DeletesAt        string `json:"deletesAt,omitempty"`        // left out unless it is to be deleted
-	DeletedAt        string `json:"deletedAt,omitempty"`        // likewise, unless it is
+	DeletesAt        string `json:"deletesAt,omitempty"`        // only if scheduled for deletion
+	DeletedAt        string `json:"deletedAt,omitempty"`        // only if deleted
 }
 
 type periodView struct {
@@ -66,7 +66,7 @@ type keyView struct {
 	CreatedAt string `json:"createdAt"`
 }
 
-// ViewUsage is billing's answer as the API shows it.
+// ViewUsage shows billing's answer.
 func ViewUsage(u *event.UsageAnswer, email string) usageView {
 	out := usageView{
 		Success: endpoint.Succeeded(),
@@ -92,7 +92,7 @@ func ViewAccount(id event.AccountID, email string, tier plan.Tier) AccountView {
 	return AccountView{ID: id.String(), Email: email, Tier: tier.String()}
 }
 
-// viewSuspended is the account with the time since when it is suspended, unless that is 0.
+// viewSuspended sets when the account was suspended, unless that is 0.
 func viewSuspended(a AccountView, sinceMs int64) AccountView {
 	if sinceMs != 0 {
 		a.SuspendedAt = endpoint.FormatTime(sinceMs)
@@ -100,7 +100,7 @@ func viewSuspended(a AccountView, sinceMs int64) AccountView {
 	return a
 }
 
-// viewDeletion is the account with the times of its deletion, unless they are 0.
+// viewDeletion sets the times of the account's deletion, unless they are 0.
 func viewDeletion(a AccountView, deletesMs, erasedMs int64) AccountView {
 	if deletesMs != 0 {
 		a.DeletesAt = endpoint.FormatTime(deletesMs)
@@ -118,7 +118,7 @@ func viewKey(u *event.UsageAnswer) *keyView {
 	return &keyView{Prefix: u.KeyPrefix, Version: u.KeyVersion, CreatedAt: endpoint.FormatTime(u.KeyCreatedMs)}
 }
 
-// ownUsage is the usage and email of the account that calls.
+// ownUsage returns the usage and email of the caller's account.
 func (s *Accounts) ownUsage(c *endpoint.Call) (*event.UsageAnswer, string, error) {
 	u, err := s.CallerUsage(c)
 	if err != nil {

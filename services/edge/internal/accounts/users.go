@@ -28,13 +28,13 @@ const (
 	accountPasswordMax = 128
 )
 
-// profileView is the account of the caller.
+// profileView shows the caller's account.
 type profileView struct {
 	endpoint.Success
 	Account profileAccount `json:"account"`
 	Key     *keyView       `json:"key"`
 
-	DeletionUndone bool `json:"deletionUndone,omitempty"` // this call has taken a deletion back
+	DeletionUndone bool `json:"deletionUndone,omitempty"` // this call cancelled a deletion
 }
 
 type profileAccount struct {
@@ -55,8 +55,8 @@ func viewProfile(u *event.UsageAnswer, email string) profileView {
 
 type Credentials struct{ Email, Password string }
 
-// readCredentials reads the body of a registration or a login. Any password may be tried at a login: one that was never
-// allowed is just a wrong one.
+// readCredentials parses the body of a registration or a login. A login accepts passwords of any length: one too short to
+// register is simply wrong.
 func readCredentials(body []byte, shortest int) (Credentials, error) {
 	var out Credentials
 	err := input.ParseObject(body, input.Fields{
@@ -74,7 +74,7 @@ func readCredentials(body []byte, shortest int) (Credentials, error) {
 	return out, nil
 }
 
-// EmailField checks the form of an address. No mail is sent to it.
+// EmailField checks the syntax of an address. No mail is sent to it.
 func EmailField(name string, v input.Value) (string, error) {
 	email, err := input.StringField(name, v)
 	if err != nil {
@@ -107,8 +107,8 @@ func EmailTaken() error {
 	return endpoint.FailedAt("email", fault.EmailTaken, "There is an account with this email already.")
 }
 
-// registerUser makes a Free account. The user is stored first, then the account is made. Where something stops in
-// between, the same registration or a login finishes it.
+// registerUser creates a Free account. The user is stored first, then the account is created. If that is interrupted,
+// repeating the registration or signing in completes it.
 func (s *Accounts) registerUser(c *endpoint.Call) error {
 	sent, err := readCredentials(c.Fields, AccountPasswordMin)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Accounts) registerUser(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusCreated, view)
 }
 
-// SignUp makes a Free account and opens a session of it. Of the usage it says what a new account has.
+// SignUp creates a Free account and opens a session. The usage it returns is a new account's.
 func (s *Accounts) SignUp(c *endpoint.Call, sent Credentials) (u *event.UsageAnswer, email string, err error) {
 	err = s.Counted(c.Ctx, fault.EmailTaken, func() error {
 		u, email, err = s.makeUser(c, sent)
@@ -146,7 +146,7 @@ func (s *Accounts) makeUser(c *endpoint.Call, sent Credentials) (u *event.UsageA
 		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
 	}
 	o, err := s.Command(c, create)
-	for _, id := range c.OtherIdems { // while the secret is replaced: an edge with another one may have made the account
+	for _, id := range c.OtherIdems { // during a secret rotation: an edge with another secret may have created the account
 		if fault.KindOf(err) != fault.EmailTaken {
 			break
 		}
@@ -154,7 +154,7 @@ func (s *Accounts) makeUser(c *endpoint.Call, sent Credentials) (u *event.UsageA
 		o, err = s.Command(c, create)
 	}
 	if err == nil {
-		err = s.keepAccount(c, user, nil) // the registration was sent again, and opens a session too
+		err = s.keepAccount(c, user, nil) // a repeated registration opens a session too
 	}
 	if err == nil {
 		err = s.OpenSession(c.Ctx, user)
@@ -165,7 +165,7 @@ func (s *Accounts) makeUser(c *endpoint.Call, sent Credentials) (u *event.UsageA
 	return &event.UsageAnswer{Account: user.Account, Tier: o.Tier, CreatedMs: o.TimeMs}, user.Email, nil
 }
 
-// StoreUser stores a user, or returns the one that has the email.
+// StoreUser stores a user, or returns the one with the same email.
 func (s *Accounts) StoreUser(r *event.RegisterUser) (*event.User, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Register{Register: r}})
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Accounts) StoreUser(r *event.RegisterUser) (*event.User, error) {
 	return a.User, nil
 }
 
-// addUser stores a user, or returns the one of the same email and password.
+// addUser stores a user, or returns the one with the same email and password.
 func (s *Accounts) addUser(c *endpoint.Call, sent Credentials, proposed event.AccountID) (*event.User, error) {
 	hash, err := s.registrationHashes.Hash(s.ctx, sent.Password)
 	if err != nil {
@@ -194,11 +194,11 @@ func (s *Accounts) addUser(c *endpoint.Call, sent Credentials, proposed event.Ac
 		return nil, err
 	}
 	if user.PasswordHash == string(hash) {
-		return user, nil // stored just now: hashes are salted
+		return user, nil // just stored: hashes are salted
 	}
 	same := false
 	if user.PasswordHash != "" {
-		// This opens a session as a login does, and is limited as one.
+		// This opens a session as a login does, so the same limits apply.
 		if same, err = s.tryPassword(c, s.registrationHashes, user, sent); err != nil {
 			return nil, err
 		}
@@ -206,14 +206,14 @@ func (s *Accounts) addUser(c *endpoint.Call, sent Credentials, proposed event.Ac
 	switch {
 	case same:
 		return user, nil
-	case user.Account == uint64(proposed): // only under the same Idempotency-Key, see ProposeAccount
+	case user.Account == uint64(proposed): // only under the same Idempotency-Key: see ProposeAccount
 		return nil, endpoint.IdempotencyMismatch()
 	}
 	return nil, EmailTaken()
 }
 
-// registrationSource is the keyed hash of the network that a registration comes from: an IPv4 /24 or an IPv6 /48. Whoever has
-// one address has the others of it, or can get them. others are its hashes under the other secrets that are accepted.
+// registrationSource is the keyed hash of the network of a registration: an IPv4 /24 or an IPv6 /48, since a client with one
+// address often has or can get others in it. others are its hashes under the other accepted secrets.
 func (s *Accounts) registrationSource(c *endpoint.Call) (source uint64, others []uint64) {
 	network := neighbourhoodBytes(s.http.Source(c.Ctx))
 	for _, id := range s.secret.OtherNetworks(network) {
@@ -222,7 +222,7 @@ func (s *Accounts) registrationSource(c *endpoint.Call) (source uint64, others [
 	return uint64(s.secret.Network(network)), others
 }
 
-// neighbourhoodBytes are those of a source's address that it shares with its neighbourhood; none where it has no address.
+// neighbourhoodBytes identifies the network of a source; nil if the source has no address.
 func neighbourhoodBytes(source netip.Addr) []byte {
 	network := httpin.Neighbourhood(source)
 	return network.Addr().AsSlice()[:max(0, network.Bits()/8)]
@@ -236,9 +236,9 @@ func (s *Accounts) registrationLimit(a *event.UserAnswer) error {
 	return e
 }
 
-// ProposeAccount draws the account that a registration makes. Under an Idempotency-Key it is always the same one for an
-// email, and of the same partition for all emails, since the fold of that partition remembers the key. An account that was made
-// so and is erased is none of them: nobody may get its id.
+// ProposeAccount draws the id of a new account. Under an Idempotency-Key it is always the same for an email, and in the same
+// partition for all emails, since the fold of that partition remembers the key. Ids of erased accounts are skipped: no id is
+// reused.
 func (s *Accounts) ProposeAccount(idem []byte, email string) (event.AccountID, error) {
 	if len(idem) == 0 {
 		return event.NewAccountID(), nil
@@ -256,10 +256,10 @@ func (s *Accounts) ProposeAccount(idem []byte, email string) (event.AccountID, e
 
 var errProposals = errors.New("each account that an Idempotency-Key may make was erased")
 
-// mostProposals is how many accounts one Idempotency-Key may make of an email, one after the other.
+// mostProposals is how many accounts one Idempotency-Key may create for an email, one after the other.
 const mostProposals = 16
 
-// accountsFor are the accounts that an Idempotency-Key may make, always in the same order.
+// accountsFor yields the account ids for an Idempotency-Key and email, always in the same order.
 func (s *Accounts) accountsFor(idem []byte, email string) iter.Seq[event.AccountID] {
 	want := event.Partition(idem, s.partitions)
 	seed := append([]byte(event.EmailID(email)), idem...)
@@ -277,8 +277,8 @@ func (s *Accounts) accountsFor(idem []byte, email string) iter.Seq[event.Account
 	}
 }
 
-// RegistrationHash is the hash that registrations under one Idempotency-Key are compared by. It goes to a journal that is
-// kept for ever, so that it must not be made of the email or the password. The account stands for the email.
+// RegistrationHash is the hash that registrations with the same Idempotency-Key are compared by. The journal keeps it
+// forever, so it must not be derived from the email or the password. The account stands for the email.
 func RegistrationHash(user *event.User, tier plan.Tier) uint64 {
 	return event.BodyHash(event.AccountID(user.Account).Bytes(), []byte(tier.String()))
 }
@@ -298,7 +298,7 @@ func (s *Accounts) login(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, view)
 }
 
-// SignIn opens a session. It takes as long for an email that nobody has.
+// SignIn opens a session. It takes as long for an unknown email.
 func (s *Accounts) SignIn(c *endpoint.Call, sent Credentials) (u *event.UsageAnswer, email string, err error) {
 	var user *event.User
 	err = s.Counted(c.Ctx, fault.InvalidCredentials, func() error {
@@ -310,7 +310,7 @@ func (s *Accounts) SignIn(c *endpoint.Call, sent Credentials) (u *event.UsageAns
 	}
 	u, err = s.Usage(event.AccountID(user.Account))
 	if fault.KindOf(err) == fault.NotFound {
-		// The registration stopped half way. It is finished here.
+		// The registration was interrupted. Complete it here.
 		u, err = s.finishRegistration(c, user)
 	}
 	if err == nil {
@@ -341,8 +341,8 @@ func (s *Accounts) checkCredentials(c *endpoint.Call, sent Credentials) (*event.
 	return user, err
 }
 
-// tryPassword tells whether the password is the user's. Its limits, its answer and its time are the same for an address that
-// nobody has, where user is nil, and for one whose user has no password.
+// tryPassword reports whether the password is the user's. Limits, answer and timing are the same for an unknown email, for
+// which user is nil, and for a user without a password.
 func (s *Accounts) tryPassword(c *endpoint.Call, hashes *password.Hasher, user *event.User, sent Credentials) (right bool, err error) {
 	try, err := s.GuessPassword(c, sent.Email)
 	if err != nil {
@@ -366,13 +366,13 @@ func (s *Accounts) finishRegistration(c *endpoint.Call, user *event.User) (*even
 	_, err := s.Command(c, &event.Command{
 		Account: user.Account, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
 	})
-	if err != nil && fault.KindOf(err) != fault.EmailTaken { // taken: another login was faster
+	if err != nil && fault.KindOf(err) != fault.EmailTaken { // EmailTaken: a concurrent login was faster
 		return nil, err
 	}
 	return s.Usage(event.AccountID(user.Account))
 }
 
-// logout closes the session where there is one.
+// logout closes the session, if any.
 func (s *Accounts) logout(c *endpoint.Call) error {
 	if err := s.SignOut(c); err != nil {
 		return err
@@ -401,13 +401,13 @@ func (s *Accounts) profile(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, viewProfile(u, email))
 }
 
-// EmailOf is the email of an account, "" where it has none.
+// EmailOf returns the email of an account, "" if it has none.
 func (s *Accounts) EmailOf(account event.AccountID) (string, error) {
 	user, err := s.UserOf(account)
 	return user.GetEmail(), err
 }
 
-// UserOf is the user of an account, nil where there is none.
+// UserOf returns the user of an account, nil if there is none.
 func (s *Accounts) UserOf(account event.AccountID) (*event.User, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Account: uint64(account)}}})
 	if err != nil {
@@ -419,14 +419,14 @@ func (s *Accounts) UserOf(account event.AccountID) (*event.User, error) {
 	return a.User, nil
 }
 
-// NewKeyView is a key that was made, shown this once.
+// NewKeyView shows a new key, whose text is shown only once.
 type NewKeyView struct {
 	endpoint.Success
 	APIKey string  `json:"apiKey"`
 	Key    keyView `json:"key"`
 }
 
-// regenerateKey makes a new key the only one.
+// regenerateKey replaces all keys of the account with a new one.
 func (s *Accounts) regenerateKey(c *endpoint.Call) error {
 	made, err := s.MakeKey(c, c.Who.Account)
 	if err != nil {
@@ -435,8 +435,8 @@ func (s *Accounts) regenerateKey(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
-// MakeKey makes a new key the account's only one. The outcome comes from the fold that admits requests, so that no request with the
-// old key is admitted after it.
+// MakeKey replaces all keys of the account with a new one. The outcome comes from the fold that admits requests, so that it
+// admits no request with an old key afterwards.
 func (s *Accounts) MakeKey(c *endpoint.Call, account event.AccountID) (*NewKeyView, error) {
 	key := s.NewKey(c, account)
 	o, err := s.Command(c, &event.Command{

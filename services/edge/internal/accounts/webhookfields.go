@@ -13,7 +13,7 @@ import (
 
 const maxThresholds = 10
 
-// webhookDraft is the body of a creation or a change. What is nil was not sent.
+// webhookDraft is the body of a creation or a change. Missing fields are nil.
 type webhookDraft struct {
 	url   *string
 	rules *event.SetWebhook
@@ -38,7 +38,7 @@ func readWebhook(body []byte) (d webhookDraft, err error) {
 	return d, err
 }
 
-// eventsField reads the names of events as the bits of their types.
+// eventsField parses the names of events into a bit set of types.
 func eventsField(name string, v input.Value) (bits uint32, err error) {
 	if v.Kind != input.Array || len(v.Items) == 0 {
 		return 0, httperr.InvalidField(name, "must be a list of one event or more")
@@ -57,7 +57,7 @@ func eventsField(name string, v input.Value) (bits uint32, err error) {
 	return bits, nil
 }
 
-// thresholdsField reads percents. Null stands for the default.
+// thresholdsField parses percentages; null means the default.
 func thresholdsField(name string, v input.Value) (*event.Percents, error) {
 	out := &event.Percents{}
 	if v.Kind == input.Null {
@@ -81,7 +81,7 @@ func thresholdsField(name string, v input.Value) (*event.Percents, error) {
 	return out, nil
 }
 
-// balanceBelowField reads an amount of credits. Null stands for none.
+// balanceBelowField parses an amount of credits; null means none.
 func balanceBelowField(name string, v input.Value) (*uint64, error) {
 	if v.Kind == input.Null {
 		return new(uint64), nil

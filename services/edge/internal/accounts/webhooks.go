@@ -12,9 +12,9 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-const MaxWebhooks = 10 // of an account: the fold counts
+const MaxWebhooks = 10 // per account: the fold counts
 
-// Webhook is what the journal and the read model know of a webhook.
+// Webhook joins what the journal and the read model know about a webhook.
 type Webhook struct {
 	Rules *event.WebhookRules
 	URL   string
@@ -65,7 +65,7 @@ func tooManyWebhooks() error {
 	return e
 }
 
-// pathWebhook is the webhook in the path; 404 for text that is no id of one.
+// pathWebhook parses the webhook id in the path, 404 if it is none.
 func pathWebhook(c *endpoint.Call) (uint64, error) {
 	id, ok := alert.ParseWebhookName(c.Params("id"))
 	if !ok {
@@ -74,7 +74,7 @@ func pathWebhook(c *endpoint.Call) (uint64, error) {
 	return id, nil
 }
 
-// webhookRequest asks billing's read model about webhooks of the caller. A webhook that is not there is 404.
+// webhookRequest asks billing's read model about the caller's webhooks. A missing webhook is 404.
 func (s *Accounts) webhookRequest(c *endpoint.Call, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
 	r.Account = uint64(c.Who.Account)
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Webhook{Webhook: r}})
@@ -95,7 +95,7 @@ func (s *Accounts) webhookRequest(c *endpoint.Call, r *event.WebhookRequest) (*e
 	return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
 }
 
-// WebhookRules asks what the webhooks of the caller are told of.
+// WebhookRules returns the events that the caller's webhooks subscribe to.
 func (s *Accounts) WebhookRules(c *endpoint.Call) ([]*event.WebhookRules, error) {
 	a, err := s.Query(c.Who.Account, &event.Query{Query: &event.Query_Webhooks{Webhooks: &event.WebhooksQuery{}}})
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Accounts) WebhookRules(c *endpoint.Call) ([]*event.WebhookRules, error)
 	return a.GetWebhooks().Webhooks, nil
 }
 
-// ownWebhook is the webhook in the path with its rules, 404 where the caller has none of that id.
+// ownWebhook returns the rules of the webhook in the path, 404 unless the caller has it.
 func (s *Accounts) ownWebhook(c *endpoint.Call) (*event.WebhookRules, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Accounts) WebhooksOf(c *endpoint.Call) (list []Webhook, err error) {
 		urls[address.Webhook] = address.Url
 	}
 	for _, w := range rules {
-		if url, found := urls[w.Webhook]; found { // else it is being deleted
+		if url, found := urls[w.Webhook]; found { // otherwise it is being deleted
 			list = append(list, Webhook{w, url})
 		}
 	}
@@ -197,8 +197,8 @@ func (s *Accounts) createWebhook(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusCreated, oneWebhookView{Success: endpoint.Succeeded(), Webhook: viewWebhook(w), Secret: secret})
 }
 
-// CreatedWebhook stores the address first and then the rules. Where something stops in between, the address is swept, or the same
-// creation under its Idempotency-Key finishes it.
+// CreatedWebhook stores the address first and then the rules. If that is interrupted, the address is swept, or repeating the
+// creation under its Idempotency-Key completes it.
 func (s *Accounts) CreatedWebhook(c *endpoint.Call) (w Webhook, secret string, err error) {
 	d, err := readWebhook(c.Fields)
 	switch {
@@ -220,7 +220,7 @@ func (s *Accounts) CreatedWebhook(c *endpoint.Call) (w Webhook, secret string, e
 	if len(a.Addresses) != 1 {
 		return w, "", endpoint.Unavailable(endpoint.ErrUserAnswer)
 	}
-	c.Response().Header.Del(endpoint.HeaderReplayed) // the command tells
+	c.Response().Header.Del(endpoint.HeaderReplayed) // the command decides whether this is a replay
 	id := a.Addresses[0].Webhook
 	d.rules.Webhook, d.rules.Create = id, true
 	o, err := s.setWebhook(c, d.rules)
@@ -236,7 +236,7 @@ func (s *Accounts) CreatedWebhook(c *endpoint.Call) (w Webhook, secret string, e
 	return Webhook{o.Webhook, a.Addresses[0].Url}, a.Secret, nil
 }
 
-// stillThere is an error where a webhook was deleted since it was made. Its address is another one by now, with another secret.
+// stillThere fails if a webhook was deleted since its creation: its address has then been stored anew, with another secret.
 func (s *Accounts) stillThere(c *endpoint.Call, id uint64) error {
 	rules, err := s.WebhookRules(c)
 	if err == nil && indexOfWebhook(rules, id) < 0 {
@@ -245,7 +245,7 @@ func (s *Accounts) stillThere(c *endpoint.Call, id uint64) error {
 	return err
 }
 
-// forgetAddress deletes the address of a creation that was refused. If it fails, the address is swept.
+// forgetAddress deletes the address after a refused creation. If it fails, the address is swept.
 func (s *Accounts) forgetAddress(c *endpoint.Call, webhook uint64) {
 	_, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Delete{Delete: &event.DeleteAddress{}}})
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *Accounts) changeWebhook(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, oneWebhookView{Success: endpoint.Succeeded(), Webhook: viewWebhook(w)})
 }
 
-// ChangedWebhook merges: what is absent stays.
+// ChangedWebhook changes the fields that were sent, and keeps the others.
 func (s *Accounts) ChangedWebhook(c *endpoint.Call) (w Webhook, err error) {
 	d, err := readWebhook(c.Fields)
 	if err != nil {
@@ -296,7 +296,7 @@ func (s *Accounts) ChangedWebhook(c *endpoint.Call) (w Webhook, err error) {
 		return w, err
 	}
 	w.Rules = o.Webhook
-	if d.url != nil { // after the command, which refuses another change under the same Idempotency-Key
+	if d.url != nil { // after the command, which refuses a different change under the same Idempotency-Key
 		err = s.setAddress(c, id, &event.SetAddress{Url: w.URL})
 	}
 	return w, err
@@ -320,7 +320,7 @@ func (s *Accounts) deleteWebhook(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, webhookDeletedView{Success: endpoint.Succeeded(), ID: alert.WebhookName(id)})
 }
 
-// DeletedWebhook takes the rules away first. Where it stops before the address is gone, that is swept.
+// DeletedWebhook deletes the rules first. If it is interrupted, the address is swept.
 func (s *Accounts) DeletedWebhook(c *endpoint.Call) (uint64, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
@@ -349,7 +349,7 @@ func (s *Accounts) rotateWebhookSecret(c *endpoint.Call) error {
 	})
 }
 
-// RotatedSecret makes a new secret for the webhook in the path.
+// RotatedSecret rotates the secret of the webhook in the path.
 func (s *Accounts) RotatedSecret(c *endpoint.Call) (*event.WebhookAnswer, error) {
 	id, err := pathWebhook(c)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// PathAccount is the account in the path; 404 for text that is no account id.
+// PathAccount parses the account id in the path; 404 if it is none.
 func PathAccount(c *endpoint.Call) (event.AccountID, error) {
 	id, err := event.ParseAccountID(c.Params("id"))
 	if err != nil {
@@ -24,7 +24,7 @@ func PathAccount(c *endpoint.Call) (event.AccountID, error) {
 	return id, nil
 }
 
-// pathUser is the user of the account in the path, 404 where there is none.
+// pathUser returns the user of the account in the path, 404 if there is none.
 func (s *Admin) pathUser(c *endpoint.Call) (*event.User, error) {
 	account, err := PathAccount(c)
 	if err != nil {
@@ -55,7 +55,7 @@ type accountCreatedView struct {
 	APIKey  string               `json:"apiKey"`
 }
 
-// createAccount makes an account with a key, for a user who has no password.
+// createAccount creates an account with a key, for a user without a password.
 func (s *Admin) createAccount(c *endpoint.Call) error {
 	email, tier, err := readNewAccount(c.Fields)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Admin) createAccount(c *endpoint.Call) error {
 	if user.PasswordHash != "" && user.Account != uint64(proposed) {
 		return accounts.EmailTaken() // registered by its owner
 	}
-	// The email of a user that exists may be of an earlier call that stopped here. Billing knows.
+	// An existing user's email may be from an earlier call that was interrupted here. Billing knows.
 	account := event.AccountID(user.Account)
 	key := s.accounts.NewKey(c, account)
 	o, err := s.accounts.Command(c, &event.Command{
@@ -120,7 +120,7 @@ func (s *Admin) showAccount(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, view)
 }
 
-// showKeysOf answers with the keys of an account as its holder sees them.
+// showKeysOf answers with an account's keys, as its holder sees them.
 func (s *Admin) showKeysOf(c *endpoint.Call) error {
 	account, err := PathAccount(c)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Admin) setTier(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewOutcome(user, o)})
 }
 
-// TierSet gives the account in the path another tier.
+// TierSet changes the tier of the account in the path.
 func (s *Admin) TierSet(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
 	var tier plan.Tier
 	err := input.ParseObject(c.Fields, input.Fields{"tier": input.To(&tier, tierField)}.Set)
@@ -180,7 +180,7 @@ func (s *Admin) grantCredits(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(o.BalanceMicros)})
 }
 
-// Granted gives the account in the path credits, or takes some away.
+// Granted grants or withdraws credits of the account in the path.
 func (s *Admin) Granted(c *endpoint.Call) (*event.CommandOutcome, error) {
 	grant, err := parseGrant(c.Fields, s.Now())
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Admin) Granted(c *endpoint.Call) (*event.CommandOutcome, error) {
 	})
 }
 
-// parseGrant reads {amount, reason, expiresAt?}.
+// parseGrant parses {amount, reason, expiresAt?}.
 func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	g := &event.Grant{}
 	err := input.ParseObject(body, input.Fields{
@@ -219,7 +219,7 @@ func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	return g, nil
 }
 
-// futureField reads an optional time after now as Unix milliseconds; 0 for null.
+// futureField parses an optional time in the future as Unix milliseconds; 0 for null.
 func futureField(name string, v input.Value, now time.Time) (int64, error) {
 	if v.Kind == input.Null {
 		return 0, nil
@@ -234,7 +234,7 @@ func futureField(name string, v input.Value, now time.Time) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
-// setPassword gives an account a password and ends its sessions.
+// setPassword sets an account's password and ends its sessions.
 func (s *Admin) setPassword(c *endpoint.Call) error {
 	var password string
 	err := input.ParseObject(c.Fields, input.Fields{"password": input.To(&password, accounts.AccountPasswordField(accounts.AccountPasswordMin))}.Set)
@@ -254,7 +254,7 @@ func (s *Admin) setPassword(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-// explainAny says how a request of any account, or of none, was decided.
+// explainAny explains the decision on a request of any account, or of none.
 func (s *Admin) explainAny(c *endpoint.Call) error {
 	id, err := accounts.ExplainedID(c)
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *Admin) explainAny(c *endpoint.Call) error {
 	return s.accounts.Explained(c, e)
 }
 
-// ExplainForAdmin asks how a request of any account was decided, and has the journal tell of that.
+// ExplainForAdmin explains the decision on a request of any account, and records that in the journal.
 func (s *Admin) ExplainForAdmin(c *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
 	if err := s.note(c, 0, noteExplain, q.Request.String()); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package admin is the API of admins: accounts and what they may use, the log of what admins did, and audits.
+// Package admin is the API for admins: accounts and their limits, the log of admins' actions, and audits.
 package admin
 
 import (
@@ -10,23 +10,23 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// Deps are the parts that the endpoints of admins work with.
+// Deps are the dependencies of Admin.
 type Deps struct {
 	Bus      *bus.Bus
 	Secret   *apikey.Secret
 	Accounts *accounts.Accounts
 }
 
-// Admin answers the calls of admins, and carries out what they do in the console.
+// Admin implements the API for admins, and the operations behind it for the console.
 type Admin struct {
 	*endpoint.Base
 	bus      *bus.Bus
 	secret   *apikey.Secret
 	accounts *accounts.Accounts
-	ctx      context.Context // of calls to other parts
+	ctx      context.Context // for calls to other components
 }
 
-// New prepares the endpoints of admins.
+// New returns the endpoints for admins.
 func New(base *endpoint.Base, deps Deps) *Admin {
 	return &Admin{Base: base, bus: deps.Bus, secret: deps.Secret, accounts: deps.Accounts, ctx: base.HTTP().Context()}
 }

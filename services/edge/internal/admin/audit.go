@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// auditWait is how long the call that begins an audit waits for its end.
+	// auditWait is how long the call that starts an audit waits for its end.
 	auditWait = time.Minute
 	auditPath = "/api/admin/audits/"
 
@@ -27,7 +27,7 @@ type auditView struct {
 	Done       uint64               `json:"done"`
 	Total      uint64               `json:"total"`
 	Restarted  bool                 `json:"restarted"`
-	Match      *bool                `json:"match,omitempty"` // nil: it has not ended
+	Match      *bool                `json:"match,omitempty"` // nil: unfinished
 	Partitions []auditPartitionView `json:"partitions"`
 }
 
@@ -40,7 +40,7 @@ type auditPartitionView struct {
 	Match        bool   `json:"match"`
 }
 
-// auditBegunView is the answer to a call that does not wait for the end.
+// auditBegunView is the answer to a call that does not wait.
 type auditBegunView struct {
 	endpoint.Success
 	ID    string `json:"id"`
@@ -48,7 +48,7 @@ type auditBegunView struct {
 	Total uint64 `json:"total"`
 }
 
-// audit begins an audit. It waits for the end, a minute at most, unless the caller prefers not to.
+// audit starts an audit. It waits for the end, at most a minute, unless the caller prefers not to.
 func (s *Admin) audit(c *endpoint.Call) error {
 	if prefersAsync(c.Ctx) {
 		id, begun, err := s.AuditStarted(c)
@@ -74,7 +74,7 @@ func (s *Admin) audit(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, ViewAudit(id, audit))
 }
 
-// AuditStarted begins an audit, and does not wait for its end.
+// AuditStarted starts an audit without waiting for its end.
 func (s *Admin) AuditStarted(c *endpoint.Call) (event.RequestID, *bus.Audit, error) {
 	if err := s.note(c, 0, noteAudit, ""); err != nil {
 		return event.RequestID{}, nil, err
@@ -100,7 +100,7 @@ func (s *Admin) auditBegun(c *endpoint.Call, id event.RequestID, audit *bus.Audi
 	return s.JSON(c.Ctx, fiber.StatusAccepted, auditBegunView{Success: endpoint.Succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total})
 }
 
-// showAudit shows an audit that this edge or another one has begun.
+// showAudit shows an audit, whichever edge started it.
 func (s *Admin) showAudit(c *endpoint.Call) error {
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("id")))
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Admin) showAudit(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, ViewAudit(id, audit))
 }
 
-// ViewAudit matches if every partition does.
+// ViewAudit shows an audit. It matches if every partition does.
 func ViewAudit(id event.RequestID, audit *bus.Audit) auditView {
 	out := auditView{
 		Success: endpoint.Succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total, Restarted: audit.Again,

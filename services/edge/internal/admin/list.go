@@ -14,7 +14,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// regenerateKeyOf makes a new key the only one of an account. Its old one is dead once this has answered.
+// regenerateKeyOf replaces all keys of an account with a new one. The old ones are revoked once this has answered.
 func (s *Admin) regenerateKeyOf(c *endpoint.Call) error {
 	made, err := s.KeyReplaced(c)
 	if err != nil {
@@ -36,8 +36,8 @@ type suspensionView struct {
 	Account accounts.AccountView `json:"account"`
 }
 
-// suspendAccount has every later call with the account's key refused. The outcome comes from the fold that admits requests,
-// which announces it to the edges first.
+// suspendAccount suspends an account: every later call with its keys is refused. The outcome comes from the fold that admits
+// requests, which announces it to the edges first.
 func (s *Admin) suspendAccount(c *endpoint.Call) error { return s.answerSuspension(c, s.Suspended) }
 
 func (s *Admin) resumeAccount(c *endpoint.Call) error { return s.answerSuspension(c, s.Resumed) }
@@ -101,7 +101,7 @@ type listedAccount struct {
 	DeletesAt   *string `json:"deletesAt"`
 }
 
-// listAccounts looks an email up, or lists all accounts in the order of their ids.
+// listAccounts finds an account by email, or lists all accounts by id.
 func (s *Admin) listAccounts(c *endpoint.Call) error {
 	var email string
 	page := &event.ListUsers{Limit: endpoint.DefaultPage}
@@ -120,7 +120,7 @@ func (s *Admin) listAccounts(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, found)
 }
 
-// AccountsShown is a page of accounts for a reader, who may have written an email.
+// AccountsShown is a page of accounts for the console, or the account of the email that the admin entered.
 func (s *Admin) AccountsShown(c *endpoint.Call, email, cursor string) (found accountList, err error) {
 	page := &event.ListUsers{Limit: endpoint.DefaultPage}
 	if cursor != "" {
@@ -136,7 +136,7 @@ func (s *Admin) AccountsShown(c *endpoint.Call, email, cursor string) (found acc
 	return s.accountPage(c, email, page)
 }
 
-// accountPage looks an email up, or lists a page of all accounts where it is empty.
+// accountPage finds an account by email, or returns a page of all accounts if email is empty.
 func (s *Admin) accountPage(c *endpoint.Call, email string, page *event.ListUsers) (accountList, error) {
 	if email != "" {
 		return s.lookUpAccount(c, email)
@@ -151,7 +151,7 @@ func (s *Admin) accountPage(c *endpoint.Call, email string, page *event.ListUser
 	return s.listOf(a.Users, a.More)
 }
 
-// lookUpAccount is the account of an email, or none.
+// lookUpAccount returns the account of an email, or an empty list.
 func (s *Admin) lookUpAccount(c *endpoint.Call, email string) (accountList, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: email}}})
 	if err != nil {
@@ -161,14 +161,14 @@ func (s *Admin) lookUpAccount(c *endpoint.Call, email string) (accountList, erro
 	if a.Status == event.UserStatus_USER_OK {
 		found = append(found, a.User)
 	}
-	// The journal is kept for ever: it has the account, and no email.
+	// The journal is kept forever, so it gets the account and not the email.
 	if err := s.note(c, a.User.GetAccount(), noteFind, ""); err != nil && fault.KindOf(err) != fault.NotFound {
 		return accountList{}, err
 	}
 	return s.listOf(found, false)
 }
 
-// listOf leaves out users whose registration stopped before billing had their account.
+// listOf omits users whose registration was interrupted before billing had their account.
 func (s *Admin) listOf(users []*event.User, more bool) (accountList, error) {
 	ids := make([]event.AccountID, 0, len(users))
 	for _, u := range users {
@@ -194,7 +194,7 @@ func (s *Admin) listOf(users []*event.User, more bool) (accountList, error) {
 	return out, nil
 }
 
-// accountCursor reads the id of the last account of the page before.
+// accountCursor parses the id of the last account of the previous page.
 func accountCursor(_ string, v input.Value) (uint64, error) {
 	id, err := event.ParseAccountID(string(v.Text))
 	if err != nil {

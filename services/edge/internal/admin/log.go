@@ -12,7 +12,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// The actions of admins that are no commands of billing: see note.
+// Actions of admins that are not billing commands: see note.
 const (
 	noteExplain = "request.explain"
 	noteAudit   = "audit.start"
@@ -20,8 +20,8 @@ const (
 	noteFind    = "accounts.find"
 )
 
-// note has the journal tell of an admin's action that changes nothing in billing. It comes before the action: one that can't
-// be told of is not done. The account may be 0. detail must hold no personal data, since the journal is kept for ever.
+// note records an admin's action that changes nothing in billing. It comes before the action, which is not done if it can't
+// be recorded. The account may be 0. detail must hold no personal data, since the journal is kept forever.
 func (s *Admin) note(c *endpoint.Call, account uint64, action, detail string) error {
 	_, err := s.accounts.Command(c, &event.Command{
 		Account: account, Action: &event.Command_Note{Note: &event.Note{Action: action, Detail: detail}},
@@ -50,7 +50,7 @@ type adminEntryView struct {
 	Detail    *string `json:"detail"`
 }
 
-// adminLog answers with a page of the log of all admins' actions, the newest first.
+// adminLog answers with a page of the log of all admins' actions, newest first.
 func (s *Admin) adminLog(c *endpoint.Call) error {
 	limit, before := uint32(endpoint.DefaultPage), ""
 	err := input.QueryFields(c.Ctx, input.Fields{
@@ -66,7 +66,7 @@ func (s *Admin) adminLog(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, out)
 }
 
-// AdminLogPage is the page of the log that begins at a cursor; empty: at the newest entry.
+// AdminLogPage returns the page of the log at a cursor; empty starts at the newest entry.
 func (s *Admin) AdminLogPage(cursor string) (adminLogView, error) {
 	before := ""
 	if cursor != "" {
@@ -123,7 +123,7 @@ func viewAdminEntry(e *event.AdminEntry) adminEntryView {
 	return out
 }
 
-// adminOutcome is "done", "replayed", or how the action was refused.
+// adminOutcome is "done", "replayed", or the reason for a refusal.
 func adminOutcome(e *event.AdminEntry) string {
 	switch {
 	case e.Replayed:

@@ -11,7 +11,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
-// TestAnswersForAdminsHaveTheDescribedShape holds what is rendered here to its schema.
+// TestAnswersForAdminsHaveTheDescribedShape checks answers against their schemas.
 func TestAnswersForAdminsHaveTheDescribedShape(t *testing.T) {
 	spec := endpointtest.API(t)
 	for _, tc := range []struct {

@@ -2,7 +2,7 @@ package admin
 
 import "quire.dev/services/edge/internal/endpoint"
 
-// Rows are the API of admins.
+// Rows are the API for admins.
 func (s *Admin) Rows() []endpoint.Row {
 	row := endpoint.NewRow
 	return []endpoint.Row{

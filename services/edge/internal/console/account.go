@@ -65,12 +65,12 @@ type Export struct {
 	Make   *Form
 }
 
-// Waits tells whether the archive is being created.
+// Waits reports whether the archive is being created.
 func (e *Export) Waits() bool {
 	return e.Export != nil && (e.Export.State == event.ExportState_EXPORT_WAITING || e.Export.State == event.ExportState_EXPORT_RUNNING)
 }
 
-// Failed tells whether the export failed.
+// Failed reports whether the export failed.
 func (e *Export) Failed() bool { return e.Export.GetState() == event.ExportState_EXPORT_FAILED }
 
 // Part is the progress of the archive; empty until its documents are counted.

@@ -32,7 +32,7 @@ func (c *Console) Billing(ctx *fiber.Ctx, b *Billing) error {
 	return c.render(ctx, page{template: "billing", title: "Billing", section: BillingPath, holder: b.Holder, data: b})
 }
 
-// Free tells whether requests of the plan stop at the limit, since it sells none for credits.
+// Free reports whether requests of the plan stop at the limit, since it sells none for credits.
 func (b *Billing) Free() bool { return plan.Tier(b.Usage.Tier) == plan.Free }
 
 // Month is the current month.
@@ -91,7 +91,7 @@ func (b *Billing) Capped() (out []Key) {
 	return out
 }
 
-// isDay tells whether text has the format of an HTML date field.
+// isDay reports whether text has the format of an HTML date field.
 func isDay(text string) bool {
 	_, err := time.Parse(time.DateOnly, text)
 	return err == nil

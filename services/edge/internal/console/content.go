@@ -89,7 +89,7 @@ func (c *Console) Contents(ctx *fiber.Ctx, status int, l *Contents) error {
 	return c.render(ctx, p)
 }
 
-// Filtered tells whether a filter is set.
+// Filtered reports whether a filter is set.
 func (l *Contents) Filtered() bool {
 	for name, value := range l.Filter.Values {
 		if value != "" && name != "order" {
@@ -179,15 +179,15 @@ type Meter struct {
 	UpgradeURL    string
 }
 
-// Blocked tells whether the form can't succeed, as far as the page knows.
+// Blocked reports whether the form can't succeed, as far as the page knows.
 func (m *Meter) Blocked() bool {
 	return len(m.Keys) == 0 || m.Known && m.Limit != plan.Unlimited && m.Left <= 0 && (!m.Sold || m.BalanceMicros < m.PriceMicros)
 }
 
-// Upgradable tells whether another plan would help.
+// Upgradable reports whether another plan would help.
 func (m *Meter) Upgradable() bool { return m.Blocked() && len(m.Keys) > 0 && m.UpgradeURL != "" }
 
-// Several tells whether the user has to choose a key.
+// Several reports whether the user has to choose a key.
 func (m *Meter) Several() bool { return len(m.Keys) > 1 }
 
 // Says describes the cost of the form's requests.
@@ -350,7 +350,7 @@ func (f *Form) Sent() (out []Field) {
 	return out
 }
 
-// Had tells whether the field was submitted.
+// Had reports whether the field was submitted.
 func (f *Form) Had(name string) bool {
 	_, sent := f.Values[name]
 	return sent

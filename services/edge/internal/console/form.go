@@ -82,7 +82,7 @@ func (f *Form) Names() []string {
 	return out
 }
 
-// Has tells whether the form has the field.
+// Has reports whether the form has the field.
 func (f *Form) Has(name string) bool { return slices.Contains(f.Names(), name) }
 
 // Field is the named field. A template with an unknown name gets the zero Field, which a test finds.
@@ -109,7 +109,7 @@ func (f *Form) Field(name string) Field {
 	return Field{}
 }
 
-// Wrong tells whether a field or the whole form was refused.
+// Wrong reports whether a field or the whole form was refused.
 func (f *Form) Wrong() bool { return len(f.Errors) > 0 }
 
 // Whole is the error of the form as a whole; nil if it has none.

@@ -34,7 +34,7 @@ type Key struct {
 	Now int64  // Unix milliseconds
 }
 
-// Live tells whether calls with the key are admitted.
+// Live reports whether calls with the key are admitted.
 func (k Key) Live() bool { return k.RevokedMs == 0 && (k.ExpiresMs == 0 || k.ExpiresMs > k.Now) }
 
 // Label is the key's name, or "Default key" for one without a name.
@@ -154,7 +154,7 @@ func (f *Form) Limits() []Mark {
 	return out
 }
 
-// Limited tells whether a limit is set or wrong, so that the page opens that part.
+// Limited reports whether a limit is set or wrong, so that the page opens that part.
 func (f *Form) Limited() bool {
 	return slices.ContainsFunc(f.Limits(), func(m Mark) bool { return m.Value != "" || m.Problem != nil }) || f.Field("quotas").Problem != nil
 }

@@ -66,7 +66,7 @@ func (l *Ledger) query() url.Values {
 	return out
 }
 
-// Searched tells whether a filter is set.
+// Searched reports whether a filter is set.
 func (l *Ledger) Searched() bool { return len(l.query()) > 0 }
 
 // NewestPath is the first page of the same search.

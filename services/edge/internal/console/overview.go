@@ -58,7 +58,7 @@ func (c *Console) Usage(ctx *fiber.Ctx, o *Overview) error {
 // Tier is the name of the plan.
 func (o *Overview) Tier() string { return plan.Tier(o.Usage.Tier).Title() }
 
-// Free tells whether requests of the plan stop at the limit, since it sells none for credits.
+// Free reports whether requests of the plan stop at the limit, since it sells none for credits.
 func (o *Overview) Free() bool { return plan.Tier(o.Usage.Tier) == plan.Free }
 
 // Month is the current month.

@@ -45,7 +45,7 @@ func (r Request) About() string {
 	return r.QuotaKey
 }
 
-// Refused tells whether it was not admitted.
+// Refused reports whether it was not admitted.
 func (r Request) Refused() bool { return r.Decision != "admitted" }
 
 // Outcome is how the request ended.
@@ -111,10 +111,10 @@ func (c *Console) RequestList(ctx *fiber.Ctx, r *Requests) error {
 	return c.fragment(ctx, "request-list", r)
 }
 
-// Filtered tells whether a filter is set.
+// Filtered reports whether a filter is set.
 func (r *Requests) Filtered() bool { return r.query().Encode() != "" }
 
-// Live tells whether the page updates itself: it is the first one, and its filters are valid.
+// Live reports whether the page updates itself: it is the first one, and its filters are valid.
 func (r *Requests) Live() bool { return r.Cursor == "" && !r.Filter.Wrong() }
 
 func (r *Requests) query() url.Values {
@@ -183,7 +183,7 @@ func (e *Explanation) Outcome() string {
 	return Request{Decision: e.Decision, Status: e.Settlement}.Outcome()
 }
 
-// Admitted tells whether it was counted.
+// Admitted reports whether it was counted.
 func (e *Explanation) Admitted() bool { return e.Decision == "admitted" }
 
 // Limit is the quota of the rule.
@@ -254,10 +254,10 @@ type Compared struct {
 	Name, Recorded, Folded string
 }
 
-// Same tells whether the values are equal.
+// Same reports whether the values are equal.
 func (c Compared) Same() bool { return c.Recorded == c.Folded }
 
-// Matches tells whether all values are equal.
+// Matches reports whether all values are equal.
 func (f *Fold) Matches() bool {
 	for _, row := range f.Rows {
 		if !row.Same() {

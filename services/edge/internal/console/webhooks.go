@@ -31,7 +31,7 @@ type Webhooks struct {
 	Done   string
 }
 
-// Full tells whether the account has the maximum number of webhooks.
+// Full reports whether the account has the maximum number of webhooks.
 func (w *Webhooks) Full() bool { return len(w.List) >= w.Most }
 
 // Webhook is a URL that is notified about an account's alerts.
@@ -229,10 +229,10 @@ func days(n uint32) string {
 // Type is its name in the API.
 func (d Delivery) Type() string { return alert.TypeName(d.Alert.GetType()) }
 
-// Delivered tells whether the receiver accepted it.
+// Delivered reports whether the receiver accepted it.
 func (d Delivery) Delivered() bool { return d.Status == event.DeliveryStatus_DELIVERY_DELIVERED }
 
-// Failed tells whether all attempts failed.
+// Failed reports whether all attempts failed.
 func (d Delivery) Failed() bool { return d.Status == event.DeliveryStatus_DELIVERY_FAILED }
 
 // Answer is the beginning of the response to the last attempt.

@@ -15,25 +15,25 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// fileBody is the content of a blob that is a file, or a part of it: an httpin.FileBody. Where the blob was not found whole
-// a moment ago, each piece is hashed before it is sent, and the last one is sent only if the hash is right: a client sees a
-// damaged blob as an answer that was cut off.
+// fileBody is the content of a blob in a file, or a part of it: an httpin.FileBody. Unless the blob was verified a moment
+// ago, each piece is hashed before it is sent, and the last one is sent only if the hash matches, so that a client sees a
+// damaged blob as a truncated answer.
 type fileBody struct {
 	io.Closer
 	ctx   context.Context
-	file  *os.File // at the first byte that piece has not
+	file  *os.File // at the first byte after piece
 	piece io.LimitedReader
 	left  int64 // bytes after piece
 
-	sum     hash.Hash // nil: the blob is known to be whole
+	sum     hash.Hash // nil: the blob was verified
 	content *event.Content
 	offset  int64 // of left in the file
 	whole   *wholeBlobs
 	info    blob.Info
 }
 
-// OpenBody opens what an answer shows of a content: length bytes from offset. The caller closes it. Before a part is sent, the
-// whole is compared with its hash.
+// OpenBody opens a range of a content for an answer: length bytes from offset. The caller closes it. Before a part is sent,
+// the whole blob is verified.
 func (s *Store) OpenBody(c *endpoint.Call, content *event.Content, offset, length int64, part bool) (io.ReadCloser, error) {
 	if content.GetBlob() == "" {
 		return s.Open(s.ctx, content, offset, length)
@@ -59,7 +59,7 @@ func (s *Store) OpenBody(c *endpoint.Call, content *event.Content, offset, lengt
 	return body, nil
 }
 
-// body sends what r was asked for. Only the whole has a hash.
+// body returns the requested range of r. Only the whole blob has a hash.
 func (w *wholeBlobs) body(ctx context.Context, r blob.Filed, content *event.Content, info blob.Info) (*fileBody, error) {
 	if info.Size != int64(content.SizeBytes) {
 		return nil, errDamaged
@@ -99,8 +99,8 @@ func (b *fileBody) Next(limit int64) (*io.LimitedReader, error) {
 	return &b.piece, nil
 }
 
-// compare hashes the next n bytes, and compares the hash at the end. The memory is held only as long: not while a client is
-// waited for.
+// compare hashes the next n bytes, and compares the hash at the end. It holds memory only meanwhile, not while waiting for a
+// client.
 func (b *fileBody) compare(n int64) error {
 	buffer := b.whole.buffers.Get().(*[]byte)
 	defer b.whole.buffers.Put(buffer)
@@ -133,13 +133,14 @@ func (b *fileBody) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := b.piece.Read(p)
-	if errors.Is(err, io.EOF) { // the file has become shorter
+	if errors.Is(err, io.EOF) { // the file was truncated
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }
 
-// Check reads a blob to its end, unless it was found whole a moment ago: see wholeBlobs. gone tells whether its reader has gone.
+// Check reads a blob to its end, unless it was verified a moment ago: see wholeBlobs. gone reports whether its reader has
+// disconnected.
 func (s *Store) Check(content *event.Content, gone func() bool) error {
 	return s.whole.check(s.ctx, content, gone)
 }

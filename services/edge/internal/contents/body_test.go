@@ -18,7 +18,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// storedFile is a blob on the disk, and how an edge sends it.
+// storedFile is a blob on disk that an edge sends.
 type storedFile struct {
 	t       *testing.T
 	folder  string
@@ -45,7 +45,7 @@ func storeFile(t *testing.T, size int) *storedFile {
 	return f
 }
 
-// send reads what is sent of a part: by pieces, as the kernel does, or as any reader.
+// send reads a range as it is sent: in pieces, as the kernel does, or as any reader.
 func (f *storedFile) send(ctx context.Context, offset, length int64, byPieces bool) (got []byte, hashed bool, err error) {
 	f.t.Helper()
 	r, info, err := f.store.Get(f.t.Context(), f.content.Blob, offset, length)
@@ -81,7 +81,7 @@ func (f *storedFile) send(ctx context.Context, offset, length int64, byPieces bo
 	}
 }
 
-// change changes the file of the blob.
+// change modifies the blob's file.
 func (f *storedFile) change(change func(path string) error) {
 	f.t.Helper()
 	err := filepath.WalkDir(filepath.Join(f.folder, "keys"), func(path string, entry fs.DirEntry, err error) error {
@@ -100,7 +100,7 @@ func (f *storedFile) flipBit(at int) {
 	f.change(func(path string) error {
 		damaged := bytes.Clone(f.data)
 		damaged[at] ^= 1
-		// The clock of files moves in steps, so a change at once might leave the time as it was.
+		// File times have a coarse clock, so an immediate change might not be visible in them.
 		later := time.Now().Add(time.Second)
 		return errors.Join(os.WriteFile(path, damaged, 0o600), os.Chtimes(path, later, later))
 	})
@@ -122,7 +122,7 @@ func TestAFileIsHashedOnceWhileItIsSent(t *testing.T) {
 	}
 }
 
-// TestADamagedFileNeverEndsWell, also where it was sent before, whole.
+// TestADamagedFileNeverEndsWell, even if it was sent intact before.
 func TestADamagedFileNeverEndsWell(t *testing.T) {
 	for _, sentBefore := range []bool{false, true} {
 		for _, byPieces := range []bool{false, true} {
@@ -134,7 +134,7 @@ func TestADamagedFileNeverEndsWell(t *testing.T) {
 					}
 				}
 				f.flipBit(at)
-				for range 2 { // a fault is not remembered
+				for range 2 { // failures are not cached
 					if got, _, err := f.send(t.Context(), 0, -1, byPieces); !errors.Is(err, errDamaged) || len(got) >= sentBytes {
 						t.Errorf("byte %d: %d bytes, %v", at, len(got), err)
 					}
@@ -155,7 +155,7 @@ func TestAFileOfAnotherSizeIsNotSent(t *testing.T) {
 	}
 }
 
-// TestAFileThatShrinksWhileItIsSentNeverEndsWell, whether it is hashed or known to be whole.
+// TestAFileThatShrinksWhileItIsSentNeverEndsWell, verified before or not.
 func TestAFileThatShrinksWhileItIsSentNeverEndsWell(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		f := storeFile(t, sentBytes)

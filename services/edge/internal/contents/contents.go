@@ -1,4 +1,5 @@
-// Package contents stores what documents are made of, inline or as blobs, and reads it: a damaged blob never comes as a whole one.
+// Package contents stores and reads the contents of documents, inline or as blobs. A damaged blob is never returned as an
+// intact one.
 package contents
 
 import (
@@ -21,36 +22,36 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// Store has the contents of documents. It is safe for concurrent use.
+// Store stores contents. Safe for concurrent use.
 type Store struct {
-	ctx        context.Context // of readers that outlive a call, and of deletions
+	ctx        context.Context // for readers that outlive a call, and for deletions
 	blobs      blob.Store
 	partitions int // of every journal
 	log        *slog.Logger
 	whole      *wholeBlobs
 }
 
-// New is the contents that are inline and in blobs.
+// New returns a store of inline contents and blobs.
 func New(ctx context.Context, blobs blob.Store, partitions int, log *slog.Logger) *Store {
 	return &Store{ctx: ctx, blobs: blobs, partitions: partitions, log: log, whole: newWholeBlobs(blobs)}
 }
 
 const blobTimeout = 60 * time.Second
 
-// NewKey is a new key for the content of an item: <domain>/<partition>/<item>/<random>.
+// NewKey returns a new key for an item's content: <domain>/<partition>/<item>/<random>.
 func (s *Store) NewKey(d event.Domain, item string) string {
 	var b [8]byte
 	rand.Read(b[:])
 	return string(d) + "/" + strconv.Itoa(event.ItemPartition(item, s.partitions)) + "/" + item + "/" + hex.EncodeToString(b[:])
 }
 
-// Hashed is an event's content with room for its hash.
+// Hashed is an event's content with space for its hash.
 type Hashed struct {
 	event.Content
 	sum [sha256.Size]byte
 }
 
-// Put makes an event's content of text, which belongs to out then: inline, or a blob where it is too large for that.
+// Put stores text as an event's content in out, which takes it over: inline, or as a blob if it is too large.
 func (s *Store) Put(ctx context.Context, d event.Domain, item string, text []byte, out *Hashed) error {
 	out.sum = sha256.Sum256(text)
 	out.SizeBytes, out.Sha256 = uint64(len(text)), out.sum[:]
@@ -69,7 +70,7 @@ func (s *Store) Put(ctx context.Context, d event.Domain, item string, text []byt
 	return nil
 }
 
-// Drop deletes a blob that no document names. Where that fails, the sweeper deletes it later.
+// Drop deletes a blob that no document names. If that fails, the sweeper deletes it later.
 func (s *Store) Drop(key string) {
 	if key == "" {
 		return
@@ -81,8 +82,7 @@ func (s *Store) Drop(key string) {
 	}
 }
 
-// Open opens length bytes of a document's content from offset, or the rest where length is -1. The caller closes
-// it.
+// Open opens length bytes of a document's content from offset, or the rest if length is -1. The caller closes it.
 func (s *Store) Open(ctx context.Context, content *event.Content, offset, length int64) (io.ReadCloser, error) {
 	if content.GetBlob() == "" {
 		rest := content.GetInline()[min(offset, int64(len(content.GetInline()))):]
@@ -98,7 +98,7 @@ func (s *Store) Open(ctx context.Context, content *event.Content, offset, length
 	return checked(r, content, offset, length), nil
 }
 
-// checked has the bytes of a whole blob compared with their hash. A part has no hash.
+// checked verifies the hash of a blob that is read as a whole. A part has no hash.
 func checked(r io.ReadCloser, content *event.Content, offset, length int64) io.ReadCloser {
 	if size := int64(content.SizeBytes); offset == 0 && (length < 0 || length == size) {
 		return &checkedReader{ReadCloser: r, hash: sha256.New(), left: size, want: content.Sha256}
@@ -106,15 +106,15 @@ func checked(r io.ReadCloser, content *event.Content, offset, length int64) io.R
 	return r
 }
 
-// errDamaged comes in place of the end of a blob whose bytes are not those that were stored.
+// errDamaged replaces the end of a blob whose bytes differ from those stored.
 var errDamaged = errors.New("the stored content is damaged")
 
-// checkedReader reads a whole blob. It holds back the end until the hash is right, so that a client sees a damaged blob as
-// an answer that was cut off, and never as a whole one.
+// checkedReader reads a whole blob. It holds the end back until the hash matches, so that a client sees a damaged blob as a
+// truncated answer.
 type checkedReader struct {
 	io.ReadCloser
 	hash hash.Hash
-	left int64 // bytes until the end
+	left int64 // bytes up to the end
 	want []byte
 }
 
@@ -129,7 +129,7 @@ func (c *checkedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Load reads all of a content into memory.
+// Load reads a whole content into memory.
 func (s *Store) Load(ctx context.Context, content *event.Content) ([]byte, error) {
 	if content.GetBlob() == "" {
 		return content.GetInline(), nil
@@ -153,7 +153,7 @@ func (s *Store) LoadBeginning(ctx context.Context, content *event.Content, size 
 	return out, nil
 }
 
-// DeletedSince is NotFound for a content that was deleted after its document was read, and err otherwise.
+// DeletedSince maps the error for a content deleted after its document was read to NotFound, and returns others unchanged.
 func DeletedSince(err error) error {
 	if errors.Is(err, blob.ErrNotFound) {
 		return endpoint.NotFound()
@@ -165,11 +165,11 @@ func DeletedSince(err error) error {
 // sequence, and holds one chunk at a time.
 type EscapingReader struct {
 	source  io.ReadCloser
-	pending []byte // ready to be read
+	pending []byte // ready to read
 	after   []byte
-	raw     []byte // the chunk; its first carried bytes are the start of a sequence
+	raw     []byte // the chunk; its first carried bytes are an incomplete sequence
 	carried int
-	left    int64 // bytes that must still come from source
+	left    int64 // bytes still expected from source
 	ended   bool
 }
 
@@ -217,7 +217,7 @@ func (e *EscapingReader) next() error {
 // Close closes the source.
 func (e *EscapingReader) Close() error { return e.source.Close() }
 
-// WholeRunes is the length of b without the beginning of a UTF-8 sequence at its end.
+// WholeRunes is the length of b without an incomplete UTF-8 sequence at its end.
 func WholeRunes(b []byte) int {
 	for i := len(b) - 1; i >= 0 && i > len(b)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {

@@ -17,10 +17,10 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// wholeBlobs reads a blob to its end before a part of it is sent: only the whole has a hash. What it found is remembered for
-// wholeMemory, so that a player that asks for part after part has the file read once, and that a file which many load is not
-// hashed for each. A request for one byte costs as much as the whole blob, so a blob is read once for all who wait for it, as
-// long as somebody does, and only some are read at a time.
+// wholeBlobs verifies a blob before a part of it is sent, since only the whole has a hash. It caches the result for
+// wholeMemory, so that a player that requests part after part has the file read once, and a popular file is not hashed for
+// each request. A request for one byte costs as much as the whole blob, so concurrent requests share one reading, which ends
+// when the last of them leaves, and only a few blobs are read at a time.
 type wholeBlobs struct {
 	store   blob.Store
 	checked *otter.Cache[wholeBlob, struct{}]
@@ -31,7 +31,7 @@ type wholeBlobs struct {
 	reading map[string]*wholeCheck // by key
 }
 
-// wholeBlob is a blob as it was when it was checked. A key is never given to another content.
+// wholeBlob is a blob as verified. A key is never reused for another content.
 type wholeBlob struct {
 	key      string
 	modified int64
@@ -48,9 +48,9 @@ type wholeCheck struct {
 const (
 	wholeMemory  = time.Minute
 	wholeEntries = 10_000
-	wholeReads   = 4 // blobs that an edge checks at a time
+	wholeReads   = 4 // blobs an edge verifies at a time
 	wholeBuffer  = 64 << 10
-	// goneEvery is how often is looked whether a client that waits has hung up.
+	// goneEvery is the interval of checking whether a waiting client has disconnected.
 	goneEvery = 200 * time.Millisecond
 )
 
@@ -66,8 +66,8 @@ func newWholeBlobs(store blob.Store) *wholeBlobs {
 	}
 }
 
-// check fails with errDamaged where the blob is not what was stored. It waits for blobTimeout at most, and not for a client that
-// is gone.
+// check fails with errDamaged if the blob is not what was stored. It waits for at most blobTimeout, and only while the client
+// is connected.
 func (w *wholeBlobs) check(ctx context.Context, content *event.Content, gone func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
@@ -99,7 +99,7 @@ func (w *wholeBlobs) await(ctx context.Context, content *event.Content, gone fun
 	}
 }
 
-// known tells whether the blob was found whole a moment ago.
+// known reports whether the blob was verified a moment ago.
 func (w *wholeBlobs) known(ctx context.Context, content *event.Content) (bool, error) {
 	r, info, err := w.store.Get(ctx, content.Blob, 0, 1)
 	if err != nil {
@@ -117,14 +117,14 @@ func (w *wholeBlobs) remember(content *event.Content, info blob.Info) {
 	w.checked.Set(wholeBlob{content.Blob, info.Modified.UnixNano()}, struct{}{})
 }
 
-// join joins the check of a blob, or begins one. leave must follow.
+// join joins or starts the check of a blob. leave must follow.
 func (w *wholeBlobs) join(ctx context.Context, content *event.Content) *wholeCheck {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.reading[content.Blob]
 	if c == nil {
 		c = &wholeCheck{done: make(chan struct{})}
-		ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx)) // it is for all who wait, as long as one does
+		ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx)) // shared by all who wait, until the last one leaves
 		w.reading[content.Blob] = c
 		go func() {
 			defer close(c.done)

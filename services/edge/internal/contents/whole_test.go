@@ -18,13 +18,13 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// slowBlobs has the same content under all keys. Whoever reads one whole waits for open.
+// slowBlobs has the same content under all keys. Readers of a whole blob wait for open.
 type slowBlobs struct {
 	blob.Store
 	content []byte
 	open    chan struct{}
 
-	whole, most, ended atomic.Int32 // readings of a whole blob: at present, at most, and so far
+	whole, most, ended atomic.Int32 // readings of a whole blob: current, maximum, finished
 	begun              atomic.Int32
 }
 
@@ -108,7 +108,7 @@ func TestABlobIsCheckedOnceForAllAndFewAtATime(t *testing.T) {
 
 func TestACheckEndsWithTheLastWhoWaits(t *testing.T) {
 	store, w, content := newSlowBlobs()
-	var first, second atomic.Bool // have hung up
+	var first, second atomic.Bool // have disconnected
 	ended := make(chan error, 2)
 	go func() { ended <- w.check(t.Context(), content("a"), first.Load) }()
 	eventually.True(t, "it is read", func() bool { return store.begun.Load() == 1 })
@@ -147,7 +147,7 @@ func TestACheckDoesNotWaitForEver(t *testing.T) {
 	damaged.Sha256 = make([]byte, sha256.Size)
 	store := w.store.(*slowBlobs)
 	close(store.open)
-	for range 2 { // a fault is not remembered
+	for range 2 { // failures are not cached
 		if err := w.check(t.Context(), damaged, stays); !errors.Is(err, errDamaged) {
 			t.Errorf("%v", err)
 		}

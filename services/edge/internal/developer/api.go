@@ -1,4 +1,4 @@
-// Package developer is the developer API: pastes, quick pastes and files, each call of which is metered.
+// Package developer is the developer API: pastes, quick pastes and files. Every call is metered.
 package developer
 
 import (
@@ -16,27 +16,26 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// defaultAdmissionAge is well within the 2 minutes of journal time after which billing voids the hold of a write by
-// itself.
+// defaultAdmissionAge is well below the 2 minutes of journal time after which billing voids the hold of a write.
 const defaultAdmissionAge = 60 * time.Second
 
-// Config says how documents are written.
+// Config configures the writing of documents.
 type Config struct {
 	Partitions     int           // of every journal
-	PasswordHashes int           // that may run at a time
-	AdmissionAge   time.Duration // a write that took longer to arrive is admitted anew; 60 s
+	PasswordHashes int           // concurrent hashes
+	AdmissionAge   time.Duration // a write that took longer to arrive is admitted again; 60 s
 }
 
-// Deps are the parts that the API works with.
+// Deps are the dependencies of the API.
 type Deps struct {
 	Bus      *bus.Bus
 	Blobs    blob.Store
 	Contents *contents.Store
 	Secret   *apikey.Secret
-	Render   *render.Renderer // whose languages documents have
+	Render   *render.Renderer // knows the languages of documents
 }
 
-// API answers the calls of the developer API, and carries out what the pages do with documents.
+// API implements the developer API, and the operations on documents behind it for pages.
 type API struct {
 	*endpoint.Base
 	bus      *bus.Bus
@@ -45,15 +44,15 @@ type API struct {
 	secret   *apikey.Secret
 	render   *render.Renderer
 	http     *httpin.Server
-	ctx      context.Context // of calls to other parts
+	ctx      context.Context // for calls to other components
 
 	partitions     int
 	admissionAge   time.Duration
-	putBytes       int64 // of a file that blobs holds in memory while it is put
+	putBytes       int64 // memory that blobs uses while storing a file
 	documentHashes *password.Hasher
 }
 
-// New prepares the API.
+// New returns the API.
 func New(base *endpoint.Base, cfg Config, deps Deps) *API {
 	s := &API{
 		Base: base, bus: deps.Bus, blobs: deps.Blobs, contents: deps.Contents, secret: deps.Secret, render: deps.Render,

@@ -29,20 +29,20 @@ const (
 	tagChars      = 32
 )
 
-// draft is a create or an update as the client wrote it. store adds the content and the password.
+// draft has the fields of a create or an update as sent. store adds the content and the password.
 type draft struct {
 	event.Update
-	text     []byte // the content: a part of the body, nil where it is absent
-	around   int    // bytes that text keeps in memory, where it is a part of a JSON object
+	text     []byte // the content, aliasing the body; nil if missing
+	around   int    // bytes that text keeps in memory as part of a JSON object
 	stored   contents.Hashed
-	never    int64   // an ExpiresMs for a text that does not expire
+	never    int64   // ExpiresMs of a text that never expires
 	Password *string // "": none
 
-	any                             bool // there is a field
+	any                             bool // any field was sent
 	writesLifetime, writesExpiresAt bool
 }
 
-// draftRules are the rules for the fields of a draft.
+// draftRules are a draft's rules for its fields.
 type draftRules struct {
 	now     time.Time
 	content httpin.Limit
@@ -57,7 +57,7 @@ func (r *draftRules) longest() time.Duration {
 	return endpoint.MaxLifetime
 }
 
-// Parse reads the draft from a JSON object.
+// Parse parses the draft from a JSON object.
 func (d *draft) Parse(r *draftRules, data []byte) error {
 	if err := input.ParseObject(data, func(name string, v input.Value) error { return d.set(r, name, v) }); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (d *draft) Parse(r *draftRules, data []byte) error {
 	return d.check(r)
 }
 
-// set takes one field, of a JSON object or of the query.
+// set sets one field, from a JSON object or the query.
 func (d *draft) set(r *draftRules, name string, v input.Value) error {
 	d.any = true
 	null := v.Kind == input.Null
@@ -109,7 +109,7 @@ func (d *draft) set(r *draftRules, name string, v input.Value) error {
 		return d.setTags(name, v)
 	}
 	if v.Kind == input.Query {
-		return httperr.UnknownParameter(name, draftFields()[1:]...) // the content is the body
+		return httperr.UnknownParameter(name, draftFields()[1:]...) // the body is the content
 	}
 	return httperr.UnknownField(name, draftFields()...)
 }
@@ -119,7 +119,7 @@ func draftFields() []string {
 	return []string{"content", "title", "language", "visibility", "expiresIn", "expiresAt", "burnAfterRead", "password", "tags"}
 }
 
-// check checks the fields against each other, once all are set.
+// check validates the fields in combination, once all are set.
 func (d *draft) check(r *draftRules) error {
 	if d.writesLifetime && d.writesExpiresAt {
 		return httperr.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the paste expires")
@@ -150,7 +150,7 @@ func (d *draft) setContent(r *draftRules, v input.Value) error {
 	return checkContent(v.Text, r.content)
 }
 
-// contentRequired is the answer to a creation without content. Programs compare its message, which has no full stop.
+// contentRequired is the error for a creation without content. Programs compare its message, which has no full stop.
 func contentRequired() error {
 	return endpoint.FailedAt("content", fault.InvalidField, "content is required")
 }
@@ -171,7 +171,7 @@ func contentTooLarge(limit httpin.Limit) error {
 	return e
 }
 
-// setText takes a line; null is reset.
+// setText sets a line of text; null is reset.
 func setText(to **string, name string, v input.Value, reset string, max int) error {
 	text, err := reset, error(nil)
 	if v.Kind != input.Null {
@@ -194,7 +194,7 @@ func (d *draft) setLanguage(name string, v input.Value) error {
 	return nil
 }
 
-// ValidLanguage tells whether s is made of what a language may have. Its length is not looked at.
+// ValidLanguage reports whether s has only characters that a language may have. It ignores the length.
 func ValidLanguage(s string) bool {
 	for i := range len(s) {
 		if !languageByte(s[i]) {
@@ -281,7 +281,7 @@ func (d *draft) setPassword(name string, v input.Value) error {
 	return nil
 }
 
-// setTags takes a list of strings, or in the query parameters of one or more with commas between.
+// setTags takes a list of strings, or comma-separated ones from query parameters.
 func (d *draft) setTags(name string, v input.Value) error {
 	if d.Tags == nil {
 		d.Tags = &event.Tags{}
@@ -307,7 +307,7 @@ func (d *draft) setTags(name string, v input.Value) error {
 	return httperr.InvalidField(name, "must be a list of strings")
 }
 
-// addTag keeps the first of tags that are the same.
+// addTag adds a tag unless the draft has it already.
 func (d *draft) addTag(name string, v input.Value) error {
 	if v.Kind != input.String {
 		return httperr.InvalidField(name, "must be a list of strings")
@@ -326,17 +326,17 @@ func (d *draft) addTag(name string, v input.Value) error {
 	return nil
 }
 
-// JSONBytes is how long a JSON body with content of that limit may be: each byte of the content may be written as \u00xx,
-// and there are the other fields.
+// JSONBytes is the maximum length of a JSON body for a limit of its content: each byte may be escaped as \u00xx, and there
+// are other fields.
 func JSONBytes(content httpin.Limit) int64 { return 6*content.Bytes + 64<<10 }
 
-// ReadContent reads a body of at most so many bytes. A longer one says what its content may have.
+// ReadContent reads a body of limited size. The error for a longer one states the limit of the content.
 func (s *API) ReadContent(c *endpoint.Call, bytes int64, content httpin.Limit) ([]byte, error) {
 	body, err := s.http.ReadBody(c.Ctx, httpin.Limit{Bytes: bytes})
 	return body, ofContent(err, content)
 }
 
-// ofContent has the error of a body that is too long say what its content may have.
+// ofContent makes the error for too long a body state the limit of its content.
 func ofContent(err error, content httpin.Limit) error {
 	if fault.KindOf(err) == fault.TooLarge {
 		return contentTooLarge(content)
@@ -344,7 +344,7 @@ func ofContent(err error, content httpin.Limit) error {
 	return err
 }
 
-// setQuery takes the fields of a draft whose content is the body.
+// setQuery sets the fields from the query, for a draft whose content is the body.
 func (d *draft) setQuery(c *endpoint.Call, r *draftRules) error {
 	return input.QueryFields(c.Ctx, func(name string, v input.Value) error {
 		if name == "content" {
@@ -356,10 +356,10 @@ func (d *draft) setQuery(c *endpoint.Call, r *draftRules) error {
 	}, "tags")
 }
 
-// store hashes the draft's password and stores its content. Both wait until the request is admitted.
+// store hashes the draft's password and stores its content. It runs after the admission.
 func (d *draft) store(ctx context.Context, s *API, domain event.Domain, item string) (err error) {
 	if d.Password != nil {
-		d.PasswordHash = []byte{} // set and empty: none from now on
+		d.PasswordHash = []byte{} // set but empty: remove the password
 		if *d.Password != "" {
 			if d.PasswordHash, err = s.documentHashes.Hash(ctx, *d.Password); err != nil {
 				return err
@@ -376,8 +376,8 @@ func (d *draft) store(ctx context.Context, s *API, domain event.Domain, item str
 	return nil
 }
 
-// ownText is the content without a body around it that is longer: inline content waits in a batch that the bus may send
-// again, and only the content counts towards what may wait.
+// ownText returns the content in memory of its own if it is part of a longer body: the bus keeps inline content for
+// resending, and accounts only for the content itself.
 func (d *draft) ownText() []byte {
 	if len(d.text) <= event.InlineContentBytes && max(d.around, cap(d.text)) > 2*len(d.text) {
 		return bytes.Clone(d.text)
@@ -385,7 +385,7 @@ func (d *draft) ownText() []byte {
 	return d.text
 }
 
-// Fill sets the draft's fields from a form. An empty one is left out, as a browser can't leave it out.
+// Fill sets the draft's fields from a form. Empty ones are skipped, since browsers always send all fields.
 func (d *draft) Fill(r *draftRules, form *pages.Draft) error {
 	for _, field := range []struct{ name, value string }{
 		{"title", form.Title},

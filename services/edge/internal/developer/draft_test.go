@@ -80,7 +80,7 @@ func TestFieldsAreHeldToTheirLimits(t *testing.T) {
 	}
 }
 
-// TestContentWaitsWithoutAMuchLongerBody: what waits to be stored is counted by its content.
+// TestContentWaitsWithoutAMuchLongerBody: pending content is accounted for by its own size.
 func TestContentWaitsWithoutAMuchLongerBody(t *testing.T) {
 	rules := &draftRules{content: httpin.Limit{Bytes: 1 << 10}}
 	for body, copied := range map[string]bool{

@@ -77,7 +77,7 @@ func (s *API) getFile(c *endpoint.Call) error {
 	return nil
 }
 
-// wantsBytes tells whether the file itself is asked for: ?download=1, or Accept prefers
+// wantsBytes reports whether the call asks for the file itself: by ?download=1, or an Accept that prefers
 // application/octet-stream to JSON.
 func wantsBytes(c *fiber.Ctx) (bool, error) {
 	download := false
@@ -95,10 +95,10 @@ func wantsBytes(c *fiber.Ctx) (bool, error) {
 	return download, err
 }
 
-// fileTag is the entity tag of a file's bytes.
+// fileTag is the entity tag of a file.
 func fileTag(doc *event.Document) string { return hex.EncodeToString(doc.GetContent().GetSha256()) }
 
-// ValidatorsOf are those of a document. A file never changes, and a text's version counts its changes.
+// ValidatorsOf returns the validators of a document. Files never change; the version of a text counts its changes.
 func ValidatorsOf(d event.Domain, doc *event.Document) headers.Validators {
 	if d == event.File {
 		return headers.Validators{ETag: fileTag(doc), ModifiedMs: doc.CreatedMs, Settled: true}
@@ -106,7 +106,7 @@ func ValidatorsOf(d event.Domain, doc *event.Document) headers.Validators {
 	return headers.Validators{ETag: strconv.FormatUint(doc.Version, 10), ModifiedMs: doc.UpdatedMs, Settled: doc.Version == 1}
 }
 
-// SendFile answers with the file's bytes or the part that Range asks for, or with 304 where the client has them.
+// SendFile answers with the file, the part that Range asks for, or 304 if the client has it.
 func (s *API) SendFile(c *endpoint.Call, doc *event.Document, conditions headers.Conditions) error {
 	v := ValidatorsOf(event.File, doc)
 	known, err := conditions.Check(v)
@@ -132,12 +132,12 @@ func (s *API) SendContent(c *endpoint.Call, doc *event.Document, v headers.Valid
 		},
 	})
 	if errors.Is(err, blob.ErrNotFound) {
-		return endpoint.NotFound() // deleted since it was read
+		return endpoint.NotFound() // deleted since the read
 	}
 	return err
 }
 
-// fileMembers are the members of a file that lists show as well.
+// fileMembers adds the members of a file that lists show too.
 func (s *API) fileMembers(o endpoint.Object, doc *event.Document) endpoint.Object {
 	return fileFacts(append(o, '{').Str("id", doc.Id), doc).Str("visibility", event.Visibility(doc.Visibility).String()).
 		Time("createdAt", doc.CreatedMs).Time("expiresAt", doc.ExpiresMs).Str("url", s.URL("/f/"+doc.Id))
@@ -148,8 +148,8 @@ func fileFacts(o endpoint.Object, doc *event.Document) endpoint.Object {
 		Str("sha256", fileTag(doc))
 }
 
-// downloadURL is a signed link to the bytes of a file, good for linkLifetime. Whoever has it may read this file and no other,
-// since whoever asked for it might.
+// downloadURL is a signed link to a file, valid for linkLifetime. Anyone with the link can read this one file, since whoever
+// requested it could.
 func (s *API) downloadURL(id string) string {
 	expires := s.Now().Add(linkLifetime).Unix()
 	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(downloadPath(id), expires)}}

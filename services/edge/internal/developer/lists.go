@@ -15,11 +15,11 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// Listing is a kind of list.
+// Listing describes a list.
 type Listing struct {
 	Domain event.Domain
 	field  string        // of the answer
-	scope  plan.QuotaKey // that a key with scopes needs for a list that is not metered
+	scope  plan.QuotaKey // scope required for an unmetered list
 	Item   func(o endpoint.Object, doc *event.Document) endpoint.Object
 }
 
@@ -35,8 +35,7 @@ func (s *API) FileList() *Listing {
 	}}
 }
 
-// list answers with one page of the account's documents, newest first unless asked otherwise. Lists that have no quota key
-// are not metered.
+// list answers with a page of the account's documents, newest first by default. Lists without a quota key are not metered.
 func (s *API) list(c *endpoint.Call, l *Listing) error {
 	q, err := s.listQuery(c, l)
 	if err != nil {
@@ -59,7 +58,7 @@ func (s *API) list(c *endpoint.Call, l *Listing) error {
 	return nil
 }
 
-// answerList asks for the page and answers with it.
+// answerList fetches the page and answers with it.
 func (s *API) answerList(c *endpoint.Call, l *Listing, q *event.ListRequest) error {
 	page, err := s.bus.List(s.ctx, l.Domain, q)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *API) answerList(c *endpoint.Call, l *Listing, q *event.ListRequest) err
 	return sendPage(c, o, s.NextCursor(l, &c.Who, q, page))
 }
 
-// sendPage ends the list in o and answers with it. next is the cursor of the next page, empty for the last one.
+// sendPage completes the list in o and answers with it. next is the cursor of the next page, empty for the last one.
 func sendPage(c *endpoint.Call, o endpoint.Object, next string) error {
 	o = append(o, ']').Key("nextCursor")
 	if next != "" {
@@ -86,7 +85,7 @@ func sendPage(c *endpoint.Call, o endpoint.Object, next string) error {
 	return endpoint.Send(c.Ctx, fiber.StatusOK, o.Bool("hasMore", next != "").Remaining(plan.Unlimited))
 }
 
-// checkUnmetered has billing confirm the key of a call that it does not count. A key with scopes needs that one.
+// checkUnmetered has billing confirm the key of an unmetered call. A key with scopes needs this one.
 func (s *API) checkUnmetered(c *endpoint.Call, scope plan.QuotaKey) error {
 	if err := s.CheckKey(c, scope); err != nil {
 		return err
@@ -95,7 +94,7 @@ func (s *API) checkUnmetered(c *endpoint.Call, scope plan.QuotaKey) error {
 	return nil
 }
 
-// listQuery reads the parameters of a list.
+// listQuery parses the parameters of a list.
 func (s *API) listQuery(c *endpoint.Call, l *Listing) (*event.ListRequest, error) {
 	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: endpoint.DefaultPage}
 	var cursor string
@@ -128,7 +127,7 @@ func ListFields(q *event.ListRequest, cursor *string) input.Fields {
 	}
 }
 
-// ContinueList has a list go on where the cursor says; an empty one is its beginning.
+// ContinueList continues a list at the cursor; an empty one starts it.
 func (s *API) ContinueList(q *event.ListRequest, l *Listing, who *endpoint.Caller, cursor string) error {
 	if cursor == "" {
 		return nil
@@ -141,7 +140,7 @@ func (s *API) ContinueList(q *event.ListRequest, l *Listing, who *endpoint.Calle
 	return nil
 }
 
-// NextCursor is the cursor of the page after this one; empty where this is the last.
+// NextCursor is the cursor of the next page; empty after the last one.
 func (s *API) NextCursor(l *Listing, who *endpoint.Caller, q *event.ListRequest, page *event.ListAnswer) string {
 	if !page.More {
 		return ""
@@ -149,13 +148,13 @@ func (s *API) NextCursor(l *Listing, who *endpoint.Caller, q *event.ListRequest,
 	return s.formatCursor(cursorScope(l, who, q), position{page.ScannedPosition, page.ScannedId})
 }
 
-// position is where in a list a page ended.
+// position is where a page of a list ended.
 type position struct {
 	listed int64 // Document.ListPosition
 	id     string
 }
 
-// cursorScope is where a cursor is valid: the list, the account and the order. Filters may change.
+// cursorScope is what a cursor is bound to: the list, the account and the order. Filters may change.
 func cursorScope(l *Listing, who *endpoint.Caller, q *event.ListRequest) string {
 	order := " desc "
 	if q.Ascending {
@@ -164,13 +163,13 @@ func cursorScope(l *Listing, who *endpoint.Caller, q *event.ListRequest) string 
 	return "cursor 1 " + string(l.Domain) + order + who.Account.String() + " "
 }
 
-// formatCursor makes an opaque cursor: the position, and a MAC of it and its scope.
+// formatCursor returns an opaque cursor: the position, and a MAC over it and the scope.
 func (s *API) formatCursor(scope string, at position) string {
 	raw := append(binary.BigEndian.AppendUint64(nil, uint64(at.listed)), at.id...)
 	return base64.RawURLEncoding.EncodeToString(raw) + "." + s.secret.SignLink(scope+at.id, at.listed)
 }
 
-// parseCursor reads a cursor that formatCursor made for the same scope.
+// parseCursor parses a cursor of formatCursor for the same scope.
 func (s *API) parseCursor(scope, text string) (position, bool) {
 	encoded, signature, ok := strings.Cut(text, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)

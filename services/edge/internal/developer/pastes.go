@@ -13,11 +13,11 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 )
 
-// TextKind has the differences of pastes and quick pastes, beside their routes.
+// TextKind has the differences between pastes and quick pastes, besides their routes.
 type TextKind struct {
 	Domain event.Domain
-	api    string // path of its endpoints
-	Page   string // path of its page for people
+	api    string // path of the endpoints
+	Page   string // path of the public page
 	read   plan.QuotaKey
 }
 
@@ -42,8 +42,8 @@ func (s *API) createText(c *endpoint.Call, k *TextKind) error {
 	return endpoint.SendCopy(c.Ctx, fiber.StatusCreated, s.createdText(endpoint.AnswerIn(make([]byte, 0, 512)), k, &c.Who, done))
 }
 
-// ManageToken is the management token of a document that a keyless call has made. That of a call that was answered before
-// is the token of then: the edge that answered may sign with another secret.
+// ManageToken returns the management token of a document created without a key. For a replayed call it finds the original
+// token, even if the edge that answered first signs with another secret.
 func (s *API) ManageToken(d event.Domain, made *Written) string {
 	item := made.Outcome.Item
 	if made.replayed && s.secret.Several() {
@@ -55,7 +55,7 @@ func (s *API) ManageToken(d event.Domain, made *Written) string {
 	return s.secret.ManageToken(item)
 }
 
-// newItemID draws an id. It shares the partition of the idempotency id, so that the outcome is found again by that alone.
+// newItemID draws an id in the partition of the idempotency id, so that the idempotency id alone locates the outcome.
 func (s *API) newItemID(idem []byte) string {
 	id := event.NewItemID()
 	if len(idem) == 0 {
@@ -68,7 +68,7 @@ func (s *API) newItemID(idem []byte) string {
 	return id
 }
 
-// createdText adds what a creation has made to the answer.
+// createdText adds the result of a creation to the answer.
 func (s *API) createdText(answer endpoint.Object, k *TextKind, who *endpoint.Caller, done *Written) endpoint.Object {
 	out := done.Outcome
 	o := s.pageURLs(answer.Str("id", out.Item), k, out.Item).Int("version", int64(out.Version)).
@@ -104,13 +104,13 @@ func (s *API) updateText(c *endpoint.Call, k *TextKind) error {
 		Time("updatedAt", out.UpdatedMs).Remaining(done.Remaining))
 }
 
-// changes says which item the writing is of: an id, or what a client gave for one.
+// changes sets the item to change: an id, or what a client sent as one.
 func (w *writing) changes(item string) {
 	w.item, w.gone, w.hash = item, !event.ValidItemID(item), w.Call.Hash
 }
 
-// change carries out an update or a delete. A call with a management token is limited by its source, since it is not
-// metered, and a token that was never made for the item does not reach the journal.
+// change executes an update or a deletion. A call with a management token is not metered, so it is limited by source, and a
+// token that was never issued for the item does not reach the journal.
 func (s *API) change(w *writing) (*Written, error) {
 	c := w.Call
 	if !c.Who.Free() {
@@ -132,7 +132,7 @@ func (s *API) change(w *writing) (*Written, error) {
 	return done, err
 }
 
-// checkToken refuses a token that is not the item's. It is 404 where the caller may not know of the item.
+// checkToken rejects a token of another item, with 404 if the caller may not know of the item.
 func (s *API) checkToken(w *writing) error {
 	if w.gone {
 		return endpoint.NotFound()
@@ -162,13 +162,13 @@ func (s *API) deleteItem(c *endpoint.Call, d event.Domain, param string) error {
 	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 128)).Str("id", done.Outcome.Item).Remaining(done.Remaining))
 }
 
-// deletion is the writing that deletes an item.
+// deletion is the action that deletes an item.
 type deletion struct {
 	writing
 	s *API
 }
 
-// Remove deletes an item where the conditions hold for it.
+// Remove deletes an item if the conditions hold.
 func (s *API) Remove(c *endpoint.Call, d event.Domain, item string, conditions headers.Conditions) (*Written, error) {
 	del := &deletion{writing: writing{Call: c, domain: d, conditions: conditions}, s: s}
 	del.changes(item)

@@ -32,7 +32,7 @@ func wrongPassword() error {
 	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "The password in %s is not the one of the paste.", endpoint.HeaderPassword)
 }
 
-// reading is one metered read of a text.
+// reading is a metered read of a text.
 type reading struct {
 	s          *API
 	c          *endpoint.Call
@@ -43,7 +43,7 @@ type reading struct {
 	password   string
 
 	checked  uint64 // version of the document whose password was checked
-	mismatch error  // what came of it
+	mismatch error  // the result of that check
 }
 
 func (s *API) getText(c *endpoint.Call, k *TextKind) (err error) {
@@ -69,7 +69,7 @@ func (s *API) getText(c *endpoint.Call, k *TextKind) (err error) {
 	if err := m.WaitRead(); err != nil {
 		return err
 	}
-	if there && pending == nil { // the refusal did not hold for this request
+	if there && pending == nil { // the refusal did not apply to this request
 		pending = s.startRead(r)
 	}
 	f, err := r.find(pending)
@@ -104,7 +104,7 @@ func (r *reading) read() *event.Read {
 
 func (s *API) startRead(r *reading) *bus.PendingRead { return s.bus.StartRead(r.k.Domain, r.read()) }
 
-// startReading asks for the admission of a read. With an Idempotency-Key it first looks which version there is.
+// startReading asks for the admission of a read. With an Idempotency-Key it first looks up the current version.
 func (s *API) startReading(c *endpoint.Call, d event.Domain, read func() *event.Read) (*endpoint.Metered, error) {
 	m := s.Meter(c)
 	if c.Idem == nil {
@@ -126,10 +126,10 @@ func (s *API) startReading(c *endpoint.Call, d event.Domain, read func() *event.
 type found struct {
 	doc    *event.Document
 	inline []byte
-	stream io.ReadCloser // in place of inline, for a large content
+	stream io.ReadCloser // instead of inline, for large content
 }
 
-// find waits for the read, checks the document's password, and burns the document where this is its last read.
+// find waits for the read, checks the document's password, and burns the document if this is its last read.
 func (r *reading) find(pending *bus.PendingRead) (found, error) {
 	for range ReadTries {
 		doc, err := r.s.ReadDocument(pending)
@@ -144,12 +144,12 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 		switch {
 		case err != nil:
 			return found{}, err
-		case known: // since unchanged looked at it; it shows nothing, so it burns nothing
+		case known: // since the look in unchanged; it shows nothing, so it burns nothing
 			return f, errNotModified
 		}
 		if !r.burns(doc) {
 			if err = r.open(&f); errors.Is(err, blob.ErrNotFound) {
-				pending = r.s.startRead(r) // changed since it was read
+				pending = r.s.startRead(r) // changed since the read
 				continue
 			}
 			return f, err
@@ -171,7 +171,7 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 
 var ErrReadRace = errors.New("the document changed each time it was read")
 
-// checkPassword is RequirePassword, once for each version.
+// checkPassword is RequirePassword, once per version.
 func (r *reading) checkPassword(doc *event.Document) error {
 	if r.checked != doc.Version {
 		r.checked, r.mismatch = doc.Version, r.s.RequirePassword(r.c, doc, r.password)
@@ -186,8 +186,8 @@ func (r *reading) open(f *found) (err error) {
 	return err
 }
 
-// ReadDocument waits for a read. It is 404 where the requester may not know of the document. pending is nil for a ref
-// that can't exist.
+// ReadDocument waits for a read. It fails with 404 if the caller may not know of the document. pending is nil for a ref that
+// can't exist.
 func (s *API) ReadDocument(pending *bus.PendingRead) (*event.Document, error) {
 	if pending == nil {
 		return nil, endpoint.NotFound()
@@ -199,8 +199,8 @@ func (s *API) ReadDocument(pending *bus.PendingRead) (*event.Document, error) {
 	return found.Document, err
 }
 
-// RequirePassword checks the document's password. The owner needs it too. Wrong ones count for the document, from wherever
-// they come.
+// RequirePassword checks the document's password, which the owner needs too. Wrong guesses count for the document, whatever
+// their source.
 func (s *API) RequirePassword(c *endpoint.Call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
@@ -228,8 +228,8 @@ func (s *API) RequirePassword(c *endpoint.Call, doc *event.Document, password st
 	return nil
 }
 
-// Burn makes this read the document's last and returns its content. Of several that try, one gets it. A blob is read
-// first, since it is deleted with the burn. fault.VersionMismatch says that the document has changed since doc was read.
+// Burn makes this read the document's last and returns its content. Of concurrent attempts, one succeeds. A blob is read
+// first, since the burn deletes it. fault.VersionMismatch means that the document has changed since doc was read.
 func (s *API) Burn(c *endpoint.Call, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
 	if doc.GetContent().GetBlob() != "" {
 		if err := s.http.Reserve(c.Ctx, int64(doc.Content.SizeBytes)); err != nil {
@@ -253,7 +253,7 @@ func (s *API) Burn(c *endpoint.Call, d event.Domain, doc *event.Document, accoun
 	}
 	switch burned := o.GetDocument().GetContent(); {
 	case len(burned.GetInline()) > 0:
-		return burned.Inline, nil // nobody has seen inline content before the burn
+		return burned.Inline, nil // inline content was not revealed before the burn
 	case content == nil && burned.GetBlob() != "":
 		return s.contents.Load(s.ctx, burned)
 	}
@@ -277,12 +277,12 @@ func (r *reading) answer(f *found, remaining int64) error {
 	return nil
 }
 
-// afterContent is the answer from the quote that ends the content.
+// afterContent writes the answer from the quote that ends the content.
 func (s *API) afterContent(o endpoint.Object, k *TextKind, doc *event.Document, remaining int64) endpoint.Object {
 	return s.textFacts(append(o, '"').Str("language", doc.Language), k, doc).End().Remaining(remaining)
 }
 
-// textFacts are the members of a text that lists show as well, from visibility on.
+// textFacts adds the members of a text that lists show too, from visibility on.
 func (s *API) textFacts(o endpoint.Object, k *TextKind, doc *event.Document) endpoint.Object {
 	o = o.Str("visibility", event.Visibility(doc.Visibility).String()).Int("size", int64(doc.GetContent().GetSizeBytes())).
 		Int("version", int64(doc.Version)).Key("tags")
@@ -298,7 +298,7 @@ func (s *API) textFacts(o endpoint.Object, k *TextKind, doc *event.Document) end
 	return s.pageURLs(o, k, doc.Id)
 }
 
-// ListedText is a text as lists show it: without its content.
+// ListedText adds a text as lists show it: without its content.
 func (s *API) ListedText(o endpoint.Object, k *TextKind, doc *event.Document) endpoint.Object {
 	return s.textFacts(append(o, '{').Str("id", doc.Id).Str("title", doc.Title).Str("language", doc.Language), k, doc).End()
 }

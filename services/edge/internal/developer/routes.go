@@ -5,7 +5,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// Rows are the developer API, and what makes quick pastes from a terminal.
+// Rows are the developer API, and the routes that create quick pastes from a terminal.
 func (s *API) Rows() []endpoint.Row {
 	paste, quick := PasteKind(), QuickKind()
 	row := endpoint.NewRow

@@ -19,7 +19,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// languageOf is the language of a file's name, plaintext where it says nothing.
+// languageOf guesses the language from a file name; plaintext if unknown.
 func (s *API) languageOf(name string) string {
 	names := s.render.Languages().OfFile(name)
 	if i := slices.IndexFunc(names, ValidLanguage); i >= 0 {
@@ -28,8 +28,8 @@ func (s *API) languageOf(name string) string {
 	return fold.DefaultLanguage
 }
 
-// createFromTerminal makes a quick paste of what curl sends, and answers with the address of its page:
-// docs/api.md, From a terminal.
+// createFromTerminal creates a quick paste from what curl sends, and answers with the address of its page: docs/api.md, From
+// a terminal.
 func (s *API) createFromTerminal(c *endpoint.Call) error {
 	k := QuickKind()
 	n := s.NewCreation(c, k)
@@ -59,8 +59,8 @@ func SendLines(c *fiber.Ctx, status int, text string) error {
 	return nil
 }
 
-// openFromTerminal checks the header and the query of a new quick paste: the bytes of the body, or of a part of the form that
-// curl -F sends. The query has the fields. Without a title or a language the name of the file gives them.
+// openFromTerminal checks the header and query of a new quick paste, whose content is the body, or a part of a form from curl
+// -F. The query has the other fields. The file name supplies a missing title or language.
 func (n *Creation) openFromTerminal() error {
 	c := n.Call
 	if err := n.Draft.setQuery(c, &n.Rules); err != nil {
@@ -70,7 +70,7 @@ func (n *Creation) openFromTerminal() error {
 	switch {
 	case media == fiber.MIMEMultipartForm && c.Row.Method == fiber.MethodPost:
 		return n.openTerminalForm(params["boundary"])
-	case media == fiber.MIMEMultipartForm: // the bytes of its envelope are not what anybody means to keep
+	case media == fiber.MIMEMultipartForm: // nobody means to keep the bytes of the envelope
 		return httperr.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
 	case !headers.UTF8(charset):
 		return n.s.notText()
@@ -87,14 +87,14 @@ func (n *Creation) openFromTerminal() error {
 	return err
 }
 
-// finishFromTerminal checks the content of a draft, and names it.
+// finishFromTerminal checks the content of a draft, and sets its title and language.
 func (t *textWriting) finishFromTerminal(name string) error {
 	d := &t.Draft
 	switch {
 	case !utf8.Valid(d.text):
 		return t.s.notText()
 	case len(d.text) == 0:
-		d.text = nil // which check refuses
+		d.text = nil // check then fails
 	default:
 		if err := checkContent(d.text, t.Rules.content); err != nil {
 			return err
@@ -106,13 +106,13 @@ func (t *textWriting) finishFromTerminal(name string) error {
 	return d.check(&t.Rules)
 }
 
-// notText is the answer to content that is no text. Files may be of any kind.
+// notText is the error for content that is not text. Files may be anything.
 func (s *API) notText() error {
 	return httperr.UnsupportedMediaType("The content is not UTF-8 text. Files of any kind are taken, with an API key, by " +
 		s.URL("/api/dev/files/upload") + ".")
 }
 
-// nameOfPath is the name that a path of one segment stands for.
+// nameOfPath decodes the file name in a path of one segment.
 func nameOfPath(path string) (string, error) {
 	name, err := url.PathUnescape(strings.TrimPrefix(path, "/"))
 	if err != nil || !utf8.ValidString(name) {
@@ -121,8 +121,8 @@ func nameOfPath(path string) (string, error) {
 	return name, nil
 }
 
-// nameDraft gives the draft the title and language of a file's name, where the client gave none. curl calls what it reads
-// from a pipe "-". A name that can't be a title is refused also where there is another title.
+// nameDraft sets the draft's title and language from a file name, unless the client sent them. curl calls standard input "-".
+// A name that can't be a title is rejected even if another title was sent.
 func (s *API) nameDraft(d *draft, name string) error {
 	if name == "" || name == "-" {
 		return nil
@@ -140,8 +140,7 @@ func (s *API) nameDraft(d *draft, name string) error {
 	return nil
 }
 
-// openTerminalForm is the body with a form. Its hash does not depend on how the form is written: curl draws the text between the
-// parts anew each time.
+// openTerminalForm reads a body with a form. Its hash ignores the encoding of the form: curl draws a new boundary each time.
 func (n *Creation) openTerminalForm(boundary string) error {
 	if err := input.CheckBoundary(boundary); err != nil {
 		return err
@@ -166,8 +165,8 @@ func (n *Creation) openTerminalForm(boundary string) error {
 	return nil
 }
 
-// readTerminalForm takes the content of the first part that is a file or is named f. Other parts are fields of the paste
-// where they have the name of one, and are ignored otherwise.
+// readTerminalForm takes the content from the first part that is a file or is named f. Other parts set the paste's fields of
+// their names; unknown ones are ignored.
 func readTerminalForm(c *endpoint.Call, r *draftRules, d *draft, form *input.Form) (name string, hash uint64, err error) {
 	said := [][]byte{nil, nil, endpoint.CanonicalQuery(c.Ctx)} // content, name, query, fields
 	found := false
@@ -207,7 +206,7 @@ func readTerminalForm(c *endpoint.Call, r *draftRules, d *draft, form *input.For
 	}
 }
 
-// setPart takes a field that is a part of a form. It is false for a part that is no field.
+// setPart sets a field from a part of a form. It returns false for a part that is no field.
 func (d *draft) setPart(c *endpoint.Call, r *draftRules, name string, text []byte) (taken bool, err error) {
 	if !slices.Contains(draftFields()[1:], name) { // the content is another part
 		return false, nil

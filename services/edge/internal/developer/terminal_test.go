@@ -30,7 +30,7 @@ func TestTheNameOfAFileSaysItsLanguage(t *testing.T) {
 	}
 }
 
-// TestEveryLanguageOfANameIsKnown: a document may have the language, and the highlighter knows it.
+// TestEveryLanguageOfANameIsKnown: it is valid for a document, and the highlighter knows it.
 func TestEveryLanguageOfANameIsKnown(t *testing.T) {
 	s := &API{render: render.New(render.Config{})}
 	names := 0

@@ -18,20 +18,20 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// textWriting is what the writing of a new text and of a changed one have in common.
+// textWriting is the common part of creating and updating a text.
 type textWriting struct {
 	writing
 	s     *API
 	Rules draftRules
 	Draft draft
 
-	bodyBytes int64 // that the body may have
-	// read reads the body into draft, and sets hash. Nil where the body was read.
+	bodyBytes int64 // maximum for the body
+	// read reads the body into draft, and sets hash. It is nil once the body was read.
 	read    func(t *textWriting) error
 	readErr error // of read
 }
 
-// Creation is the writing of a new text.
+// Creation creates a text.
 type Creation struct {
 	textWriting
 	document event.Document
@@ -45,7 +45,7 @@ func (s *API) NewCreation(c *endpoint.Call, k *TextKind) *Creation {
 	return n
 }
 
-// update is the writing of a text that there is.
+// update changes an existing text.
 type update struct {
 	textWriting
 	update event.Request_Update
@@ -64,24 +64,25 @@ func (t *textWriting) begin(s *API, c *endpoint.Call, k *TextKind) {
 	t.Rules = draftRules{now: s.Now(), content: c.Row.Body.Limit(), keyless: c.Who.Anonymous}
 }
 
-// Received says that the draft is complete, and that its request has this hash.
+// Received marks the draft as complete, and sets the hash of its request.
 func (t *textWriting) Received(hash uint64) { t.hash, t.bodyBytes = hash, math.MaxInt64 }
 
-// receiveJSON says that the body is the draft as a JSON object.
+// receiveJSON expects the draft as a JSON object in the body.
 func (t *textWriting) receiveJSON() {
 	t.bodyBytes, t.read = JSONBytes(t.Rules.content), (*textWriting).readJSON
 }
 
-// receiveText says that the body is the content of the draft.
+// receiveText expects the content of the draft as the body.
 func (t *textWriting) receiveText(read func(t *textWriting) error) {
 	t.bodyBytes, t.read = t.Rules.content.Bytes, read
 }
 
-// admitFirstBytes is the length of a body from which on the request is admitted before the body is read: docs/adr/0010-large-bodies-are-admitted-before-they-are-read.md.
+// admitFirstBytes is the body length from which the request is admitted before the body is read:
+// docs/adr/0010-large-bodies-are-admitted-before-they-are-read.md.
 const admitFirstBytes = 64 << 10
 
-// receive reads a body that is small. A larger one is read once the request is admitted, so that a client that may not make
-// the request does not send it.
+// receive reads a small body. A larger one is read after the admission, so that a client whose request is refused does not
+// have to send it.
 func (t *textWriting) receive() (err error) {
 	c := t.Call.Ctx
 	if err := httpin.CheckBody(c, httpin.Limit{Bytes: t.bodyBytes}); err != nil {
@@ -102,7 +103,7 @@ func (t *textWriting) readHash() (uint64, error) {
 	return t.hash, t.readErr
 }
 
-// readBody reads the body. One that is too long says what its content may have.
+// readBody reads the body. The error for too long a body states the limit of its content.
 func (t *textWriting) readBody() ([]byte, error) {
 	return t.s.ReadContent(t.Call, t.bodyBytes, t.Rules.content)
 }
@@ -131,7 +132,7 @@ func (t *textWriting) readText() error {
 	return t.Draft.check(&t.Rules)
 }
 
-// store reads a body that was late, and stores what belongs to the draft of the item.
+// store reads a late body, and stores the draft's content and password for the item.
 func (t *textWriting) store(ctx context.Context, item string, r *event.Request) (err error) {
 	if r.BodyHash, err = t.readHash(); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (u *update) prepare(ctx context.Context, r *event.Request) error {
 	if err := u.store(ctx, u.item, r); err != nil {
 		return err
 	}
-	if len(u.Draft.IfMatch) == 0 { // a page sets it itself
+	if len(u.Draft.IfMatch) == 0 { // pages set it themselves
 		var err error
 		if u.Draft.IfMatch, err = u.s.allowedVersions(&u.writing); err != nil {
 			return err
@@ -167,7 +168,7 @@ func (u *update) prepare(ctx context.Context, r *event.Request) error {
 	return nil
 }
 
-// Create makes the text of the draft.
+// Create creates a text from the draft.
 func (s *API) Create(n *Creation) (*Written, error) {
 	c, doc := n.Call, &n.document
 	doc.Id, doc.Owner = s.newItemID(c.Idem), uint64(c.Who.Account)
@@ -180,7 +181,7 @@ func (s *API) Create(n *Creation) (*Written, error) {
 	return s.write(&n.writing)
 }
 
-// Update changes the text in the path as the draft says.
+// Update changes the text in the path by the draft.
 func (s *API) Update(u *update) (*Written, error) {
 	if err := u.receive(); err != nil {
 		return nil, err
@@ -188,8 +189,8 @@ func (s *API) Update(u *update) (*Written, error) {
 	return s.change(&u.writing)
 }
 
-// open checks the header and the query of a new text: JSON, or plain text with the other fields in the query.
-// curl --data-binary declares its file a form unless it is told otherwise, so that counts as plain text.
+// open checks the header and query of a new text: JSON, or plain text with the other fields in the query. curl --data-binary
+// declares a form by default, so a form counts as plain text.
 func (n *Creation) open() error {
 	media, charset, _ := headers.MediaType(n.Call.Ctx)
 	switch {
@@ -204,7 +205,7 @@ func (n *Creation) open() error {
 	return httperr.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
 }
 
-// noQueryBesideJSON refuses every query parameter. One that is a field belongs into the JSON.
+// noQueryBesideJSON rejects every query parameter. Fields belong in the JSON.
 func noQueryBesideJSON(c *endpoint.Call) error {
 	err := input.NoQuery(c.Ctx)
 	if e, ok := errors.AsType[*httperr.Error](err); ok && slices.Contains(draftFields(), e.Field) {

@@ -10,10 +10,11 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 )
 
-// A conditional read that ends in 304 is free, so it is not admitted: it appends nothing to the billing journal. The document is looked
-// at first, and a query confirms the key. Whatever is not a 304 becomes a metered read, as if the client had set no condition.
+// A conditional read that ends in 304 is free, so it is not admitted and appends nothing to the billing journal. The document
+// is looked up first, and a query confirms the key. Anything but a 304 becomes a metered read, as if the client had set no
+// condition.
 
-// unchanged answers 304 if the client has the text already, and tells whether it did.
+// unchanged answers 304 if the client already has the text, and reports whether it did.
 func (r *reading) unchanged() (bool, error) {
 	doc, err := r.s.lookAt(r.c, r.k.Domain, r.read())
 	if err != nil || doc == nil || !r.known(doc) {
@@ -23,30 +24,30 @@ func (r *reading) unchanged() (bool, error) {
 		return false, err
 	}
 	if r.checkPassword(doc) != nil {
-		return false, nil // the metered read returns it, as a failed call
+		return false, nil // the metered read fails with this, as a failed call
 	}
 	return true, headers.NotModified(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
 }
 
-// known tells whether the client has the document already. A condition that fails is for the metered read to return.
+// known reports whether the client already has the document. The metered read reports a failed condition.
 func (r *reading) known(doc *event.Document) bool {
 	known, err := r.conditions.Check(ValidatorsOf(r.k.Domain, doc))
 	return known && err == nil
 }
 
-// burns tells whether this read is the document's last.
+// burns reports whether this read is the document's last.
 func (r *reading) burns(doc *event.Document) bool {
 	return doc.BurnAfterRead && !Owns(doc, uint64(r.c.Who.Account))
 }
 
-// fileUnchanged is unchanged for the bytes of a file.
+// fileUnchanged is unchanged for a file.
 func (s *API) fileUnchanged(c *endpoint.Call, id string, conditions headers.Conditions) (bool, error) {
 	doc, err := s.lookAt(c, event.File, &event.Read{Item: id, Requester: uint64(c.Who.Account)})
 	if err != nil || doc == nil {
 		return false, err
 	}
 	if known, err := conditions.Check(ValidatorsOf(event.File, doc)); err != nil || !known {
-		return false, nil // the metered read returns it
+		return false, nil // the metered read fails with this
 	}
 	if confirmed, err := s.confirmReader(c); !confirmed || err != nil {
 		return false, err
@@ -54,7 +55,8 @@ func (s *API) fileUnchanged(c *endpoint.Call, id string, conditions headers.Cond
 	return true, headers.NotModified(c.Ctx, fileTag(doc))
 }
 
-// lookAt reads a document for a conditional call. It is nil for other calls, and where the caller may not know of the document.
+// lookAt reads a document for a conditional call. It returns nil for other calls, and if the caller may not know of the
+// document.
 func (s *API) lookAt(c *endpoint.Call, d event.Domain, read *event.Read) (*event.Document, error) {
 	if !c.Conditional() || !event.ValidItemID(read.Item) {
 		return nil, nil
@@ -66,8 +68,8 @@ func (s *API) lookAt(c *endpoint.Call, d event.Domain, read *event.Read) (*event
 	return doc, err
 }
 
-// confirmReader has billing confirm the key of a call that it does not count, and writes the headers. It is false where the plan does
-// not have the quota key: the metered read is refused for that.
+// confirmReader has billing confirm the key of an unmetered call, and sets the headers. It returns false if the plan lacks
+// the quota key, for which the metered read is then refused.
 func (s *API) confirmReader(c *endpoint.Call) (bool, error) {
 	usage, err := s.UsageForKey(c, c.Row.Key)
 	if err != nil {

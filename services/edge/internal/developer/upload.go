@@ -43,27 +43,27 @@ func fileTooLarge() error {
 	return e
 }
 
-// upload is a file on its way from the request to the blob store. Nothing of it is kept in memory.
+// upload streams a file from the request to the blob store, without holding it in memory.
 type upload struct {
 	s  *API
 	c  *endpoint.Call
 	id string
 
 	form *input.Form     // nil: the body is the file
-	part *multipart.Part // the file's
-	file string          // name of the part
+	part *multipart.Part // of the file
+	file string          // name of the file part
 	body *httpin.Body
 
 	name       string
-	named      bool // by a field, which goes before the file name of the part
+	named      bool // by a field, which takes precedence over the part's file name
 	visibility event.Visibility
 	lifetime   time.Duration
-	seen       []string     // fields
-	Also       input.Fields // of a form of ours, beside those of the API
+	seen       []string     // names of fields
+	Also       input.Fields // fields of our own forms, besides the API's
 
 	contentType string
 	size        int64
-	held        int64 // of the memory for streams
+	held        int64 // bytes of the memory for streams
 	sum         hash.Hash
 	blob        string
 	document    *event.Document
@@ -85,13 +85,13 @@ func (s *API) uploadFile(c *endpoint.Call) error {
 	return u.Answer(done)
 }
 
-// Write stores the file that open has found.
+// Write stores the file found by Open.
 func (u *upload) Write() (*Written, error) {
 	u.id = u.s.newItemID(u.c.Idem)
 	return u.s.write(&writing{Call: u.c, domain: event.File, action: u})
 }
 
-// Answer tells of the file that write has stored.
+// Answer describes the stored file.
 func (u *upload) Answer(done *Written) error {
 	s, c := u.s, u.c
 	doc := done.Outcome.Document
@@ -125,7 +125,7 @@ func (u *upload) Open() error {
 	if u.name == "" {
 		return httperr.InvalidField("name", "is required: the file's name as ?name=")
 	}
-	if media != "application/x-www-form-urlencoded" { // curl says so by default
+	if media != "application/x-www-form-urlencoded" { // curl's default
 		u.contentType = cleanType(string(u.c.Request().Header.ContentType()))
 	}
 	return nil
@@ -156,7 +156,7 @@ func (u *upload) openForm(boundary string) error {
 	return nil
 }
 
-// nextFile reads fields up to the part that is the file. At the end of the form, part is nil.
+// nextFile reads fields up to the file part. At the end of the form, part is nil.
 func (u *upload) nextFile() error {
 	u.part = nil
 	for {
@@ -196,7 +196,7 @@ func (u *upload) field(name string, part *multipart.Part) error {
 	return u.set(name, input.Value{Kind: input.Query, Text: text})
 }
 
-// formFailure is the failure of the body, or 400 where the body is no form.
+// formFailure is the error of the body, or 400 for a malformed form.
 func formFailure(err error) error {
 	if fault.KindOf(err) != fault.Internal {
 		return err
@@ -239,7 +239,7 @@ func (u *upload) setName(name string) error {
 	return nil
 }
 
-// cleanType is a declared media type in its usual form; "" for text that is none.
+// cleanType is a declared media type in canonical form; "" if it is malformed.
 func cleanType(declared string) string {
 	media, params, err := mime.ParseMediaType(declared)
 	if err != nil || len(declared) > 200 || !strings.Contains(media, "/") {
@@ -248,7 +248,7 @@ func cleanType(declared string) string {
 	return mime.FormatMediaType(media, params)
 }
 
-// Read reads the file's bytes and counts them. Whoever reads on hashes them too.
+// Read reads and counts the file's bytes. Its callers hash them too.
 func (u *upload) Read(p []byte) (int, error) {
 	source := io.Reader(u.body)
 	if u.part != nil {
@@ -268,10 +268,10 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// holdFirst is what a store may hold before the first byte has come.
+// holdFirst is the memory that a store may use before the first byte has arrived.
 const holdFirst = 64 << 10
 
-// hold takes the memory that the store holds of the file, as the store does: four times what has come, up to its most.
+// hold reserves the memory that the store uses for the file: four times the bytes received, up to the store's maximum.
 func (u *upload) hold() error {
 	want := min(max(4*u.size, holdFirst), u.s.putBytes)
 	if want <= u.held || u.blob == "" {
@@ -282,7 +282,7 @@ func (u *upload) hold() error {
 	return err
 }
 
-// finish reads the parts after the file, and checks the whole.
+// finish reads the parts after the file, and checks the complete form.
 func (u *upload) finish() error {
 	if u.form != nil {
 		if err := u.nextFile(); err != nil {
@@ -295,7 +295,7 @@ func (u *upload) finish() error {
 	return nil
 }
 
-// prepare streams the file to the blob store. It runs once the upload is admitted.
+// prepare streams the file to the blob store. It runs after the admission.
 func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 	first := make([]byte, SniffBytes)
 	n, err := io.ReadFull(u, first)
@@ -314,10 +314,10 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 		size = u.body.Length()
 	}
 	key := u.s.contents.NewKey(event.File, u.id)
-	u.blob = key // from here on there may be something to delete
+	u.blob = key // from here on there may be a blob to delete
 	if _, err := blob.PutHashed(ctx, u.s.blobs, key, io.MultiReader(bytes.NewReader(first), u), size, u.sum); err != nil {
 		if fault.KindOf(err) != fault.Internal {
-			return err // of the body
+			return err // the body's error
 		}
 		return endpoint.Unavailable(fmt.Errorf("store file: %w", err))
 	}
@@ -337,13 +337,13 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 
 func (u *upload) discard() { u.s.contents.Drop(u.blob) }
 
-// hash is the hash that uploads under one Idempotency-Key are compared by: of the file and the fields, however they were
-// sent. It is known once all is read.
+// hash is the hash that uploads with the same Idempotency-Key are compared by: of the file and the fields, however they were
+// sent. It is known once everything is read.
 func (u *upload) hash() uint64 {
 	return event.BodyHash(u.sum.Sum(nil), []byte(u.name), []byte(u.visibility.String()), []byte(u.lifetime.String()))
 }
 
-// readHash reads an upload that is not stored: its Idempotency-Key already has an outcome.
+// readHash reads an upload without storing it: its Idempotency-Key already has an outcome.
 func (u *upload) readHash() (uint64, error) {
 	if u.document != nil || u.size > 0 {
 		return u.hash(), nil // prepare has read it

@@ -8,8 +8,8 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// listVersions answers with one page of the versions of a text, newest first. It is for those who may update the text. It
-// is not metered. The account's failures are counted here, since billing does not see the call.
+// listVersions answers with a page of a text's versions, newest first, for those who may update the text. It is not metered,
+// so the account's failures are counted here.
 func (s *API) listVersions(c *endpoint.Call, k *TextKind) error {
 	read, scope, err := s.versionsQuery(c, k)
 	if err != nil {
@@ -48,13 +48,13 @@ func (s *API) listVersions(c *endpoint.Call, k *TextKind) error {
 	return sendPage(c, o, next)
 }
 
-// ListedVersion is a version as lists show it: without its content.
+// ListedVersion adds a version as lists show it: without its content.
 func ListedVersion(o endpoint.Object, v *event.Document) endpoint.Object {
 	return append(o, '{').Int("version", int64(v.Version)).Str("title", v.Title).Str("language", v.Language).
 		Int("size", int64(v.GetContent().GetSizeBytes())).Time("createdAt", v.UpdatedMs).End()
 }
 
-// versionsQuery reads the parameters of a list of versions. scope is where its cursors are valid: the text and the account.
+// versionsQuery parses the parameters of a list of versions. scope binds its cursors to the text and the account.
 func (s *API) versionsQuery(c *endpoint.Call, k *TextKind) (read *event.Read, scope string, err error) {
 	read = &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account), ListVersions: endpoint.DefaultPage}
 	scope = "versions 1 " + string(k.Domain) + " " + c.Who.Account.String() + " "

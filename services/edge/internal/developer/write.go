@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	servedWait = 50 * time.Millisecond // grows with each try
+	servedWait = 50 * time.Millisecond // grows with each attempt
 )
 
-// writing is a request that changes a document. Most actions embed it, beside all else that their request is made of: a call
-// then makes one object. It is for one call, and the bus may hold it for longer.
+// writing is a request that changes a document. Most actions embed it together with the rest of their state, so that a call
+// allocates one object. It is for one call, though the bus may keep it longer.
 type writing struct {
 	Call   *endpoint.Call
 	domain event.Domain
 	item   string
-	gone   bool   // the item can't exist: 404 once the request is admitted
-	hash   uint64 // of the request, see BodyHash; readHash tells it where the body is not read yet
-	late   bool   // the body of a text is read once the request is admitted: see textWriting.receive
+	gone   bool   // the item can't exist: 404 after the admission
+	hash   uint64 // of the request, see BodyHash; readHash returns it if the body is not read yet
+	late   bool   // the text's body is read after the admission: see textWriting.receive
 	action action
 
 	conditions headers.Conditions // of a change
-	mismatch   error              // for another version than conditions allow; nil: If-Match names none that is current
+	mismatch   error              // the error if the conditions exclude a version; nil: If-Match names no current one
 
 	id     event.RequestID
 	charge event.Charge
@@ -42,23 +42,23 @@ type writing struct {
 
 // action is what a writing does.
 type action interface {
-	// readHash returns the hash of the request. It reads the body to its end where that was not done.
+	// readHash returns the hash of the request. It reads the rest of the body if necessary.
 	readHash() (uint64, error)
-	// prepare fills in the request's action. It runs once the request is admitted, and may take time.
+	// prepare fills in the request's action. It runs after the admission, and may take time.
 	prepare(ctx context.Context, r *event.Request) error
-	// discard undoes prepare where the request changed nothing.
+	// discard undoes prepare if the request changed nothing.
 	discard()
 }
 
-// Written is the end of a writing: the decision of the document's service.
+// Written is the outcome of a writing: the decision of the document's service.
 type Written struct {
 	Outcome   *event.Outcome
 	Remaining int64
-	replayed  bool // an earlier call made the outcome
+	replayed  bool // the outcome of an earlier call
 }
 
-// write carries a write out: it finds the kept outcome of the Idempotency-Key, or has the request admitted and executed.
-// An outcome that is not OK is returned as an error. All headers are set.
+// write executes a writing: it finds the stored outcome of the Idempotency-Key, or has the request admitted and executed. An
+// outcome other than OK is returned as an error. It sets all headers.
 func (s *API) write(w *writing) (*Written, error) {
 	for try := range endpoint.ServedTries {
 		if len(w.Call.Idem) > 0 {
@@ -81,8 +81,8 @@ func (s *API) write(w *writing) (*Written, error) {
 	return nil, endpoint.IdempotencyInFlight(1)
 }
 
-// kept asks for the outcome that the Idempotency-Key already has; nil where there is none. Nothing is admitted again, so
-// billing confirms here that the API key is still the account's.
+// kept returns the stored outcome of the Idempotency-Key; nil if there is none. Since nothing is admitted, billing confirms
+// here that the API key is still the account's.
 func (s *API) kept(w *writing) (*Written, error) {
 	c := w.Call
 	outcome, err := s.keptOutcome(w)
@@ -117,7 +117,7 @@ func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
 	return nil, nil
 }
 
-// replay is the end of a writing whose Idempotency-Key has an outcome.
+// replay answers a writing whose Idempotency-Key has an outcome.
 func (s *API) replay(w *writing, o *event.Outcome) (*Written, error) {
 	c := w.Call
 	hash, err := w.action.readHash()
@@ -139,8 +139,8 @@ func (s *API) replay(w *writing, o *event.Outcome) (*Written, error) {
 	return &w.done, nil
 }
 
-// setQuotaNow writes the rate-limit headers of a call that was answered before and is not admitted again. It leaves them
-// out where billing can't be asked: the answer does not depend on them.
+// setQuotaNow sets the rate-limit headers of a replayed call, which is not admitted. It omits them if billing can't be asked,
+// since the answer does not depend on them.
 func (s *API) setQuotaNow(c *endpoint.Call) {
 	switch {
 	case c.Who.Free():
@@ -159,7 +159,7 @@ func (s *API) setQuotaNow(c *endpoint.Call) {
 	}
 }
 
-// setUsedQuota writes the rate-limit headers of an account's usage.
+// setUsedQuota sets the rate-limit headers from an account's usage.
 func (s *API) setUsedQuota(c *endpoint.Call, usage *event.UsageAnswer) {
 	for _, u := range usage.Usage {
 		if plan.QuotaKey(u.QuotaKey) == c.Row.Key {
@@ -169,7 +169,7 @@ func (s *API) setUsedQuota(c *endpoint.Call, usage *event.UsageAnswer) {
 	}
 }
 
-// writeOnce tries once. Where it fails so that write tries again, the bus has not got the writing.
+// writeOnce makes one attempt. If it fails in a way that write retries, the writing has not reached the bus.
 func (s *API) writeOnce(w *writing) (*Written, error) {
 	c := w.Call
 	m := s.Meter(c)
@@ -200,8 +200,8 @@ func (s *API) writeOnce(w *writing) (*Written, error) {
 	return s.execute(w, m)
 }
 
-// execute carries out a write that is admitted, or free. A failure before the request is published is voided here, a
-// later one by the service.
+// execute executes an admitted or free write. A failure before the request is published is voided here, a later one by the
+// service.
 func (s *API) execute(w *writing, m *endpoint.Metered) (*Written, error) {
 	r := &w.toBus.Request
 	err := w.action.prepare(s.ctx, r)
@@ -216,7 +216,7 @@ func (s *API) execute(w *writing, m *endpoint.Metered) (*Written, error) {
 	switch {
 	case err != nil && fault.KindOf(err) == fault.OutcomeUnknown:
 		m.SetQuota(m.Remaining())
-		return nil, err // it may still happen: nothing is undone
+		return nil, err // it may still happen, so nothing is undone
 	case err != nil:
 		w.action.discard()
 		return nil, m.Void(err)
@@ -241,22 +241,22 @@ func (s *API) execute(w *writing, m *endpoint.Metered) (*Written, error) {
 	return &w.done, nil
 }
 
-// fileVersion is the version of every file, which clients may name in place of its tag.
+// fileVersion is the version of every file, which clients may use instead of its tag.
 const fileVersion = 1
 
-// noVersion is allowed where no version is: documents have versions from 1 on.
+// noVersion matches no document: versions start at 1.
 const noVersion = 0
 
-// allowedVersions are the versions that the conditions of a change allow; none: any. What the fold can't decide by the number alone
-// is decided by the document as it is now, and holds for that version of it. A refusal is left to the fold, too: it knows first who may
-// change the document, and whether this is a repetition.
+// allowedVersions are the versions that the conditions of a change allow; empty: any. Conditions that the fold can't evaluate
+// by number are evaluated on the current document, and the result holds for that version. The fold also makes the refusal,
+// since it must first check who may change the document, and whether this is a repetition.
 func (s *API) allowedVersions(w *writing) ([]uint64, error) {
 	versions, decided := w.conditions.Versions()
 	if decided && (w.domain != event.File || versions == nil || slices.Contains(versions, fileVersion)) {
 		return versions, nil
 	}
 	doc, err := s.ReadDocument(s.bus.StartRead(w.domain, &event.Read{
-		Item: w.item, Requester: uint64(w.Call.Who.Account), WithoutContent: w.domain != event.File, // whose tag is in its content
+		Item: w.item, Requester: uint64(w.Call.Who.Account), WithoutContent: w.domain != event.File, // their tag is in the content
 	}))
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
@@ -271,8 +271,8 @@ func (s *API) allowedVersions(w *writing) ([]uint64, error) {
 	return []uint64{doc.Version}, nil
 }
 
-// void gives an admission back. A fault of a late body counts as a failed call: it uses no quota, and each is two entries in a
-// journal that is kept for ever.
+// void voids an admission. An error in a late body counts as a failed call: it uses no quota, but adds two entries to a
+// journal that is kept forever.
 func (w *writing) void(m *endpoint.Metered, failure error) error {
 	if w.late && fault.KindOf(failure).Status() < fiber.StatusInternalServerError {
 		return m.GiveBack(failure, true)
@@ -280,7 +280,7 @@ func (w *writing) void(m *endpoint.Metered, failure error) error {
 	return m.Void(failure)
 }
 
-// outcomeError is the error that a fold's status means; nil for OK.
+// outcomeError maps a fold's status to an error; nil for OK.
 func outcomeError(status event.OutcomeStatus) error {
 	switch status {
 	case event.OutcomeStatus_OK:

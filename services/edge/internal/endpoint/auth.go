@@ -11,7 +11,7 @@ import (
 	"quire.dev/services/edge/internal/limit"
 )
 
-// requireAdmin finds the admin token that was sent.
+// requireAdmin checks the admin token of the call.
 func (s *Base) requireAdmin(c *Call) error {
 	scheme, token, _ := strings.Cut(strings.Trim(c.Get(fiber.HeaderAuthorization), " \t"), " ")
 	if strings.EqualFold(scheme, "Bearer") {
@@ -34,13 +34,13 @@ type Caller struct {
 	Account   event.AccountID // 0: keyless
 	Key       apikey.Key      // zero for a session
 	Anonymous bool            // keyless
-	network   event.AccountID // the pseudo-account of a keyless caller
-	Token     string          // the management token of a keyless caller; empty where the route takes none
+	network   event.AccountID // pseudo-account of a keyless caller
+	Token     string          // management token of a keyless caller; empty if the route takes none
 
-	Fingerprint uint64 // of the key, where a session names it: see charge; 0: it is that of key
+	Fingerprint uint64 // of the key a session chose; 0: of Key
 }
 
-// keyFingerprint is what billing knows the caller's key by.
+// keyFingerprint identifies the caller's key to billing.
 func (a *Caller) keyFingerprint() uint64 {
 	if a.Fingerprint != 0 {
 		return a.Fingerprint
@@ -48,7 +48,7 @@ func (a *Caller) keyFingerprint() uint64 {
 	return a.Key.Fingerprint()
 }
 
-// Payer is the account that an admission and an Idempotency-Key belong to.
+// Payer is the account that pays for the call and owns its Idempotency-Key.
 func (a *Caller) Payer() event.AccountID {
 	if a.Anonymous {
 		return a.network
@@ -56,10 +56,10 @@ func (a *Caller) Payer() event.AccountID {
 	return a.Account
 }
 
-// Free tells whether the call is not metered: it is proved by a management token.
+// Free reports whether the call is not metered, because a management token authorizes it.
 func (a *Caller) Free() bool { return a.Token != "" }
 
-// TokenHash is the hash of the token, which a document keeps; nil without a token.
+// TokenHash is the hash of the token as documents store it; nil without a token.
 func (a *Caller) TokenHash() []byte {
 	if a.Token == "" {
 		return nil
@@ -67,8 +67,8 @@ func (a *Caller) TokenHash() []byte {
 	return apikey.HashToken(a.Token)
 }
 
-// sentKey is the key in x-api-key, or else in Authorization. An empty key and another scheme count as a wrong key: the
-// call must not be taken for a keyless one. The key is in the header's memory, and good as long as the handler runs.
+// sentKey returns the key in x-api-key, or else in Authorization. An empty key or another scheme counts as an invalid key,
+// since the call must not pass for a keyless one. The key aliases the header and is valid while the handler runs.
 func sentKey(c *fiber.Ctx) (key string, sent bool) {
 	header := &c.Context().Request.Header
 	if len(header.PeekAll(headerAPIKey)) > 0 {
@@ -84,8 +84,8 @@ func sentKey(c *fiber.Ctx) (key string, sent bool) {
 	return strings.Trim(key, " \t"), true
 }
 
-// readKey reads the API key of the call. It is false where none was sent. A wrong one is 401, and counts against the
-// source. Billing says later whether it is still the account's current key.
+// readKey reads the API key of the call; found is false without one. An invalid one is 401, and counts as a failure of the
+// source. Billing confirms later that it is still the account's current key.
 func (s *Base) readKey(c *Call) (found bool, err error) {
 	text, sent := sentKey(c.Ctx)
 	if !sent {
@@ -94,7 +94,7 @@ func (s *Base) readKey(c *Call) (found bool, err error) {
 	return true, s.UseKey(c, text)
 }
 
-// UseKey has the call made with the API key.
+// UseKey makes the API key the caller's.
 func (s *Base) UseKey(c *Call, text string) error {
 	key, err := s.secret.Parse(text)
 	if err != nil {
@@ -107,12 +107,12 @@ func (s *Base) UseKey(c *Call, text string) error {
 	return nil
 }
 
-// badKey is the answer to a key that is not valid: 401, or 429 for a source that has sent too many.
+// badKey is the error for an invalid key: 401, or 429 if the source has sent too many.
 func (s *Base) badKey(c *fiber.Ctx) error {
 	return s.SourceFailed(c, fault.New(fault.InvalidAPIKey, "Invalid API key"))
 }
 
-// SourceFailed counts a failed call of the source. It returns failure, or 429 where the source has failed too often.
+// SourceFailed counts a failed call of the source. It returns failure, or 429 if the source has failed too often.
 func (s *Base) SourceFailed(c *fiber.Ctx, failure error) error {
 	now := s.Now()
 	if seconds := s.Failures.Begin(s.http.Source(c), now); seconds > 0 {
@@ -121,8 +121,8 @@ func (s *Base) SourceFailed(c *fiber.Ctx, failure error) error {
 	return failure
 }
 
-// Counted runs what is a failed call of its source where it fails with kind. It counts from its beginning, so that no number of
-// calls at a time gets past the limit.
+// Counted counts run as a failed call of its source if it fails with kind. It is counted from its start, so that concurrent
+// calls can't exceed the limit.
 func (s *Base) Counted(c *fiber.Ctx, kind fault.Kind, run func() error) error {
 	source, begun := s.http.Source(c), s.Now()
 	if seconds := s.Failures.Begin(source, begun); seconds > 0 {
@@ -135,8 +135,8 @@ func (s *Base) Counted(c *fiber.Ctx, kind fault.Kind, run func() error) error {
 	return err
 }
 
-// Network is the pseudo-account of the request's source. The journal keeps it in place of the address.
+// Network is the pseudo-account of the request's source, which the journal stores instead of the address.
 func (s *Base) Network(c *fiber.Ctx) event.AccountID { return s.secret.Network(s.networkBytes(c)) }
 
-// networkBytes are those of the request's source that a limit goes by.
+// networkBytes identifies the request's source for limits.
 func (s *Base) networkBytes(c *fiber.Ctx) []byte { return limit.Source(s.http.Source(c)) }

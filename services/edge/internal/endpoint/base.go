@@ -1,5 +1,5 @@
-// Package endpoint is what endpoints are made of: their rows in the table of routes, the call that a row's checks have admitted, its
-// charge, and its answer or failure. The packages of the endpoints build on it, and it knows none of them.
+// Package endpoint has the building blocks of endpoints: rows of the route table, calls that passed a row's checks, charges,
+// answers and failures. The packages with endpoints import it; it imports none of them.
 package endpoint
 
 import (
@@ -18,33 +18,33 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// Config says how calls are admitted, and which addresses answers name.
+// Config configures admission and the addresses in answers.
 type Config struct {
-	PublicURL     string        // empty: SetPublicURL is called before the first request
-	UpgradeURL    string        // where a client gets a plan with more; <PublicURL>/console where empty
-	ContentURL    string        // origin that raw content and downloads are linked at; empty: this one
-	AdminTokens   admins.Tokens // that admit a call of an admin
-	UnmeteredRate int           // calls a second of an account or source that no quota counts; 0: no limit
-	In            httpin.Config // NewRequestID, Fail, Answered and Logger are set by New
+	PublicURL     string        // empty: SetPublicURL must be called before the first request
+	UpgradeURL    string        // where clients get a larger plan; empty: <PublicURL>/console
+	ContentURL    string        // origin of links to raw content and downloads; empty: this one
+	AdminTokens   admins.Tokens // accepted for admin calls
+	UnmeteredRate int           // unmetered calls per second of an account or source; 0: no limit
+	In            httpin.Config // New sets NewRequestID, Fail, Answered and Logger
 }
 
-// Deps are the parts that every endpoint stands on. All are required but Metrics.
+// Deps are the dependencies of every endpoint. All are required but Metrics.
 type Deps struct {
 	Bus     *bus.Bus
 	Secret  *apikey.Secret
-	Pages   *pages.Pages // of failures
+	Pages   *pages.Pages // for failures
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics
 }
 
-// Base admits calls and answers them. It is safe for concurrent use.
+// Base admits calls and answers them. Safe for concurrent use.
 type Base struct {
 	bus    *bus.Bus
 	secret *apikey.Secret
 	pages  *pages.Pages
 	log    *slog.Logger
 	http   *httpin.Server
-	ctx    context.Context // of calls to other parts: see httpin.Server.Context
+	ctx    context.Context // for calls to other components: see httpin.Server.Context
 	Limits
 
 	admins    admins.Tokens
@@ -55,7 +55,7 @@ type Base struct {
 	upgrade, contentSite, contentHost string
 }
 
-// New prepares the base of an edge's endpoints.
+// New returns the base of an edge's endpoints.
 func New(cfg Config, deps Deps) *Base {
 	s := &Base{
 		bus: deps.Bus, secret: deps.Secret, pages: deps.Pages, log: deps.Logger, Limits: newLimits(deps.Secret.Network, cfg.UnmeteredRate),
@@ -74,17 +74,17 @@ func New(cfg Config, deps Deps) *Base {
 	return s
 }
 
-// HTTP is the server that the calls come from.
+// HTTP is the underlying server.
 func (s *Base) HTTP() *httpin.Server { return s.http }
 
-// SetPublicURL is for use before Serve, where Config.PublicURL is empty.
+// SetPublicURL sets the public URL if Config.PublicURL is empty. Call it before Serve.
 func (s *Base) SetPublicURL(url string) { s.publicURL.Store(&url) }
 
-// Now is the edge's clock.
+// Now is the time on the edge's clock.
 func (s *Base) Now() time.Time { return s.bus.Now() }
 
-// PublicURL is where clients find the edge. It is final once Serve has begun.
+// PublicURL is the address at which clients reach the edge. It does not change once Serve has begun.
 func (s *Base) PublicURL() string { return *s.publicURL.Load() }
 
-// URL is an absolute address under the public one.
+// URL returns the public address of a path.
 func (s *Base) URL(path string) string { return *s.publicURL.Load() + path }

@@ -15,29 +15,29 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// Call is a request with the results of the checks that its row asks for. It is the handler's alone, and no longer
-// than the handler runs: fiber uses the buffers behind fiber.Ctx again.
+// Call is a request with the results of its route's checks. Only the handler may use it, and only while it runs: fiber reuses
+// the buffers behind fiber.Ctx.
 type Call struct {
 	*fiber.Ctx
 	Row   *Row
 	Who   Caller
 	Admin string // name of the admin token; empty for other callers
-	Idem  []byte // the id of the Idempotency-Key; nil where none was sent
-	// OtherIdems are the ids that a keyless call's Idempotency-Key has by the other secrets that are accepted.
+	Idem  []byte // id of the Idempotency-Key; nil without one
+	// OtherIdems are the ids of a keyless call's Idempotency-Key under the other accepted secrets.
 	OtherIdems [][]byte
-	Fields     []byte // the body, where the row says that it is a JSON object
-	Form       []byte // the body, where the row says that it is a form
-	Hash       uint64 // see BodyHash; 0 where the handler reads the body
+	Fields     []byte // the body, if the route takes a JSON object
+	Form       []byte // the body, if the route takes a form
+	Hash       uint64 // see BodyHash; 0 if the handler reads the body
 
-	Kept     bool    // signing in has taken a deletion of the account back
-	metered  Metered // see Meter
-	Download bool    // the content is to be saved
+	Kept     bool    // see keepAccount
+	metered  Metered // see meter
+	Download bool    // the content is to be saved as a file
 
-	turn limit.Turn // of the rate of calls that no quota counts: see admitNetwork
+	turn limit.Turn // of the rate limit of unmetered calls: see admitNetwork
 	free bool       // no quota counts the call
 }
 
-// Handler is a row as fiber calls it.
+// Handler wraps a route's checks and handler for fiber.
 func (s *Base) Handler(r *Row) fiber.Handler {
 	when := r.Scripts()
 	return func(ctx *fiber.Ctx) error {
@@ -68,7 +68,7 @@ func (s *Base) Handler(r *Row) fiber.Handler {
 	}
 }
 
-// check authenticates the call and checks the request itself: docs/api.md, Order of checks, 2 and 3. The handler does the
+// check authenticates the call and validates the request: steps 2 and 3 of docs/api.md, Order of checks. The handler does the
 // rest of 3.
 func (s *Base) check(c *Call) error {
 	r := c.Row
@@ -105,7 +105,7 @@ func (s *Base) check(c *Call) error {
 	return nil
 }
 
-// authenticate finds the caller. Billing says later whether an API key is still the account's current one.
+// authenticate identifies the caller. Billing confirms later that an API key is still the account's current one.
 func (s *Base) authenticate(c *Call) error {
 	switch c.Row.Who {
 	case APIKey, KeyOrKeyless, KeyOrToken, KeyOrSession:
@@ -127,7 +127,7 @@ func (s *Base) authenticate(c *Call) error {
 func (s *Base) authenticateWithoutKey(c *Call) error {
 	switch c.Row.Who {
 	case KeyOrKeyless:
-		// A page that a visitor happens to see must not use up the visitor's allowance.
+		// A page of another site must not use up its visitor's allowance.
 		if err := s.sameOrigin(c); err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (s *Base) authenticateWithoutKey(c *Call) error {
 	return fault.New(fault.APIKeyRequired, "API key required")
 }
 
-// readBody reads the body where the row says that it is short and of one form.
+// readBody reads the body if the route takes a short one in a single format.
 func (s *Base) readBody(c *Call) (err error) {
 	b := c.Row.Body
 	switch b {
@@ -186,7 +186,7 @@ func (s *Base) readBody(c *Call) (err error) {
 	return nil
 }
 
-// OrObject is the body, or an object without members where there is none: the answer then names the field that is missing.
+// OrObject returns the body, or an empty object without one, so that the answer names the missing field.
 func OrObject(body []byte) []byte {
 	if len(body) == 0 {
 		return []byte("{}")
@@ -196,12 +196,12 @@ func OrObject(body []byte) []byte {
 
 // ID is the id of the request.
 func (c *Call) ID() event.RequestID {
-	id, _ := event.ParseRequestID(httpin.RequestID(c.Ctx)) // New has it made by event.NewRequestID
+	id, _ := event.ParseRequestID(httpin.RequestID(c.Ctx)) // New's NewRequestID makes ids by event.NewRequestID
 	return id
 }
 
-// HungUp tells whether the client has gone.
+// HungUp reports whether the client has disconnected.
 func (c *Call) HungUp() bool { return httpin.HungUp(c.Ctx) }
 
-// Param is a parameter of the path that outlives the call.
+// Param returns a copy of a path parameter, which outlives the call.
 func (c *Call) Param(name string) string { return strings.Clone(c.Params(name)) }

@@ -29,19 +29,19 @@ const (
 	HeaderQuotaRemaining  = "X-Quota-Remaining"
 )
 
-// Metered is a request that is counted. It is asked for, admitted, and then served or given back.
+// Metered is a request counted by billing: submitted, admitted, then served or voided.
 type Metered struct {
 	s         *Base
 	c         *Call
 	Admission bus.Admission
 	Pending   *bus.PendingVerdict
-	Verdict   *bus.Verdict // nil before it is decided, and for a free call
+	Verdict   *bus.Verdict // nil before the decision, and for a free call
 	Started   time.Time
-	Open      bool // admitted, and neither served nor given back
-	replayed  bool // a read that was served under its Idempotency-Key before: it is answered, and not charged
+	Open      bool // admitted, and neither served nor voided
+	replayed  bool // a read served under its Idempotency-Key before: answered without a charge
 }
 
-// Meter describes the call to billing, without asking yet.
+// Meter prepares the admission of the call, without asking billing yet.
 func (s *Base) Meter(c *Call) *Metered {
 	c.metered = Metered{s: s, c: c, Admission: bus.Admission{
 		RequestID: c.ID(), Account: c.Who.Payer(), Key: c.Row.Key, Anonymous: c.Who.Anonymous,
@@ -54,14 +54,14 @@ func (s *Base) Meter(c *Call) *Metered {
 	return m
 }
 
-// Repeatable makes a read one that its Idempotency-Key may repeat without a charge, as long as the document has this version; 0:
-// there is no document. It precedes Start, and WaitRead must follow.
+// Repeatable lets the Idempotency-Key of a read repeat it without a charge while the document has this version; 0: there is
+// no document. Call it before Start, and WaitRead after.
 func (m *Metered) Repeatable(version uint64) {
 	m.Admission.IdempotencyID = m.c.Idem
 	m.Admission.ReadHash = event.ReadHash([]byte(m.c.Path()), CanonicalQuery(m.c.Ctx), version)
 }
 
-// WaitRead is Wait for a read. A call that has ended without a charge does not stand in the way of its repetition.
+// WaitRead is Wait for a read. A call that ended without a charge does not block its repetition.
 func (m *Metered) WaitRead() error {
 	err := m.Wait()
 	for try := 1; fault.KindOf(err) == fault.IdempotencyInFlight; try++ {
@@ -76,14 +76,14 @@ func (m *Metered) WaitRead() error {
 	return err
 }
 
-// Start asks for the admission; Wait must follow.
+// Start asks for the admission. Wait must follow.
 func (m *Metered) Start() *Metered {
 	m.Started = time.Now()
 	m.Pending = m.s.bus.StartAdmit(m.Admission)
 	return m
 }
 
-// Wait returns nil once the request is admitted, and the refusal otherwise. It also returns nil for the repetition of a read.
+// Wait returns nil once the request is admitted, and the error of a refusal. It also returns nil for a repeated read.
 func (m *Metered) Wait() error {
 	v, err := m.Pending.Wait(m.s.ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *Metered) Wait() error {
 	return nil
 }
 
-// Renew gives the admission back and asks for another, for a request that took long to arrive. The request gets a new id.
+// Renew voids the admission and asks for another under a new request id, for a request that took long to arrive.
 func (m *Metered) Renew(r *event.Request) error {
 	if err := m.s.bus.Void(m.s.ctx, m.Admission, false); err != nil {
 		return Unavailable(err)
@@ -121,7 +121,7 @@ func (m *Metered) Renew(r *event.Request) error {
 	return nil
 }
 
-// Served makes the admission final and writes the headers that say how it was paid. Called once the answer is made.
+// Served makes the admission final and sets the headers about its charge. Call it once the answer is ready.
 func (m *Metered) Served() {
 	if m.Open {
 		m.Open = false
@@ -130,7 +130,7 @@ func (m *Metered) Served() {
 	m.SetCharge()
 }
 
-// SetCharge writes the headers of a request that succeeded.
+// SetCharge sets the headers of a successful request.
 func (m *Metered) SetCharge() {
 	m.SetQuota(m.Remaining())
 	source := "none"
@@ -146,7 +146,7 @@ func (m *Metered) SetCharge() {
 	m.c.Set(HeaderChargeSource, source)
 }
 
-// Remaining is the number in the body of a success.
+// Remaining is the member "remaining" of a success.
 func (m *Metered) Remaining() int64 {
 	if m.Verdict == nil {
 		return plan.Unlimited
@@ -154,8 +154,8 @@ func (m *Metered) Remaining() int64 {
 	return m.Verdict.Remaining
 }
 
-// Void gives the admission back and returns failure once that is stored. Where it can't be stored the answer is 503: it
-// must not say that nothing was charged. The client's failures count towards too_many_failures; our own and a 304 don't.
+// Void voids the admission and returns failure once that is stored. If it can't be stored, the answer is 503: it must not
+// claim that nothing was charged. Failures caused by the client count towards too_many_failures; ours and a 304 don't.
 func (m *Metered) Void(failure error) error {
 	return m.GiveBack(failure, failure != nil && FailedInExecution(fault.KindOf(failure).Status()))
 }
@@ -176,8 +176,8 @@ func (m *Metered) GiveBack(failure error, failed bool) error {
 	return failure
 }
 
-// abort gives the admission of a read back whose handler panicked. A write may be on its way: its service settles it, and
-// billing voids it otherwise.
+// abort voids the admission of a read whose handler panicked. A write may have been published: its service settles it, or
+// billing voids it.
 func (m *Metered) abort() {
 	if m.s == nil || m.Admission.Write || m.Pending == nil {
 		return
@@ -189,12 +189,12 @@ func (m *Metered) abort() {
 		m.Open = true
 	}
 	if m.Open {
-		_ = m.Void(nil) // the answer is 500 either way, and the bus goes on trying
+		_ = m.Void(nil) // the answer is 500 either way, and the bus keeps trying
 	}
 }
 
-// FailedInExecution tells failures of step 5 (docs/api.md, Order of checks) from our own, and from faults of the request
-// that only the end of its body showed.
+// FailedInExecution reports whether a status means a failure of step 5 (docs/api.md, Order of checks), rather than one of
+// ours or an error of the request that only the end of its body revealed.
 func FailedInExecution(status int) bool {
 	switch status {
 	case fiber.StatusBadRequest, fiber.StatusRequestTimeout, fiber.StatusRequestEntityTooLarge, fiber.StatusUnsupportedMediaType:
@@ -203,7 +203,7 @@ func FailedInExecution(status int) bool {
 	return status < fiber.StatusInternalServerError
 }
 
-// SetVoided writes the headers of a request that was given back.
+// SetVoided sets the headers of a voided request.
 func (m *Metered) SetVoided() {
 	remaining := m.Remaining()
 	if v := m.Verdict; v != nil && v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited {
@@ -213,14 +213,14 @@ func (m *Metered) SetVoided() {
 	m.c.Set(HeaderChargeSource, "none")
 }
 
-// SetQuota writes the headers of the IETF draft.
+// SetQuota sets the RateLimit headers of the IETF draft.
 func (m *Metered) SetQuota(remaining int64) {
 	if v := m.Verdict; v != nil {
 		SetQuota(m.c.Ctx, m.Admission.Key, v.Limit, remaining, int64(v.ResetSeconds))
 	}
 }
 
-// SetQuota leaves the headers out for an unlimited key.
+// SetQuota sets the RateLimit headers, except for an unlimited key.
 func SetQuota(c *fiber.Ctx, key plan.QuotaKey, limit, remaining, resetSeconds int64) {
 	if limit == plan.Unlimited {
 		return
@@ -239,7 +239,7 @@ func quotaItem(dst []byte, key plan.QuotaKey) []byte {
 	return append(append(append(dst, '"'), key.String()...), '"')
 }
 
-// refused is the answer to a refusal by billing. It sets the headers.
+// refused sets the headers of a refusal by billing and returns its error.
 func (m *Metered) refused(v *bus.Verdict) error {
 	key := m.Admission.Key
 	var e *fault.Error
@@ -295,7 +295,7 @@ func (m *Metered) refused(v *bus.Verdict) error {
 	return e
 }
 
-// capReached is the answer to a call whose price would pass a spending cap.
+// capReached is the error for a call whose price would exceed a spending cap.
 func capReached(v *bus.Verdict) *fault.Error {
 	if v.Held {
 		return fault.New(fault.QuotaHeld, "Calls in flight hold what is left under the spending cap. Try again.")
@@ -310,8 +310,8 @@ func capReached(v *bus.Verdict) *fault.Error {
 	return fault.New(fault.SpendingCapReached, "%s spending cap of %s credits %s is reached.", whose, Credits(v.Cap.GetAmountMicros()), period)
 }
 
-// resetMs is when waiting ends a refusal, as a whole second: billing rounded up to seconds from now, so that the fraction
-// is that of now. A day and a month end with a second, to which billing rounded up.
+// resetMs is when a refusal ends, as a whole second. Billing rounded the wait up to whole seconds from now, so the end of a day
+// or a month, a full second, is rounded down here, and any other time up.
 func resetMs(v *bus.Verdict) int64 {
 	at := v.TimeMs + 1000*int64(v.RetryAfterSeconds)
 	switch v.Decision {
@@ -322,7 +322,7 @@ func resetMs(v *bus.Verdict) int64 {
 	return at - at%1000
 }
 
-// setRefused writes the headers of a request that was not admitted.
+// setRefused sets the headers of a request that was not admitted.
 func (m *Metered) setRefused(v *bus.Verdict) {
 	SetQuota(m.c.Ctx, m.Admission.Key, v.Limit, v.Remaining, int64(v.ResetSeconds))
 	m.c.Set(HeaderChargeSource, "none")

@@ -8,8 +8,7 @@ import (
 	"quire.dev/services/edge/internal/bus"
 )
 
-// TestTheEndOfARefusalIsOneWholeSecond: what is left to wait comes in whole seconds from the time of the call, which has a
-// fraction.
+// TestTheEndOfARefusalIsOneWholeSecond: the wait is in whole seconds from the time of the call, which has a fraction.
 func TestTheEndOfARefusalIsOneWholeSecond(t *testing.T) {
 	start := time.Date(2026, 11, 30, 23, 59, 50, 0, time.UTC).UnixMilli()
 	verdict := func(decision event.Decision, ms int64, wait uint32) *bus.Verdict {

@@ -8,22 +8,22 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// With Config.ContentURL, what others wrote has a host of its own: a browser that did make more of it than text would
-// find nothing there to read or to sign. The paths exist on the public host too, for programs.
+// With Config.ContentURL, user content has a host of its own: a browser that did interpret it as more than text would find no
+// data and no session there. The paths exist on the public host too, for programs.
 
-// ContentURL is the address of content on a page: a path, unless it is on another host.
+// ContentURL is the address of content in a page: a path, unless content has another host.
 func (s *Base) ContentURL(path string) string { return s.contentSite + path }
 
-// ContentBase is what the absolute addresses of content begin with.
+// ContentBase is the origin of absolute addresses of content.
 func (s *Base) ContentBase() string { return cmp.Or(s.contentSite, s.PublicURL()) }
 
-// OnContentHost tells whether the request was sent to the host that has content alone. Its Host header says so:
-// X-Forwarded-Host is whatever a client writes.
+// OnContentHost reports whether the request was sent to the content host. Only its Host header counts: clients can forge
+// X-Forwarded-Host.
 func (s *Base) OnContentHost(c *fiber.Ctx) bool {
 	return s.contentHost != "" && withoutPort(strings.ToLower(string(c.Context().Host()))) == s.contentHost
 }
 
-// hostOf is the host of a URL without its port, "" where it has none. A proxy may have changed the port of a request.
+// hostOf returns the host of a URL without its port, which a proxy may have changed; "" if it has none.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

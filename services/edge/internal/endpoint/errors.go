@@ -22,7 +22,7 @@ func Unavailable(cause error) *fault.Error {
 	return &fault.Error{Kind: fault.Unavailable, Message: httperr.UnavailableMessage, RetryAfter: 1, Cause: cause}
 }
 
-// FailedAt is a failure that names the field, parameter or header that it is about.
+// FailedAt is a failure caused by a field, parameter or header.
 func FailedAt(field string, kind fault.Kind, format string, args ...any) *fault.Error {
 	e := fault.New(kind, format, args...)
 	e.Field = field
@@ -38,7 +38,7 @@ func accountSuspended() error {
 	return fault.New(fault.AccountSuspended, "The account is suspended or about to be deleted: its API keys are refused. Signing in takes a deletion back.")
 }
 
-// keyScope is the answer to a key whose scopes don't have the quota key; unmetered: that has any scopes.
+// keyScope is the error for a key without the scope for the quota key, or with any scopes if that is unmetered.
 func keyScope(key plan.QuotaKey) error {
 	if key == Unmetered {
 		return fault.New(fault.KeyScope, "The API key has scopes. This needs one without, or a session.")
@@ -48,7 +48,7 @@ func keyScope(key plan.QuotaKey) error {
 	return e
 }
 
-// AsFault is err as an error of the API. One that is none is internal, and err its cause.
+// AsFault returns err as an error of the API. Any other error becomes the cause of an internal one.
 func AsFault(err error) *fault.Error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
 		return e
@@ -64,7 +64,7 @@ func AsFault(err error) *fault.Error {
 	return fault.New(fault.Internal, httperr.InternalMessage).Because(err)
 }
 
-// Fail answers a failed request: the one place where errors become HTTP. It is httpin.Config.Fail.
+// Fail answers a failed request. It is httpin.Config.Fail, the only place where errors become HTTP.
 func (s *Base) Fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	e := AsFault(err)
 	h := &ctx.Response.Header
@@ -98,7 +98,7 @@ func (s *Base) Fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	ctx.SetBody(s.failureBody(room[:0], e, h.Peek(fiber.HeaderXRequestID)))
 }
 
-// LogFailure tells operators of a failure that has a cause for them.
+// LogFailure logs a failure that operators should know about.
 func (s *Base) LogFailure(ctx *fasthttp.RequestCtx, route string, e *fault.Error) {
 	if e.Kind.Status() >= fiber.StatusInternalServerError && e.Cause != nil {
 		s.log.Error("request failed", "request", string(ctx.Response.Header.Peek(fiber.HeaderXRequestID)),
@@ -106,13 +106,12 @@ func (s *Base) LogFailure(ctx *fasthttp.RequestCtx, route string, e *fault.Error
 	}
 }
 
-// failsAsText marks a request whose failures are text for a terminal, unless it asks for JSON. The mark is on the request,
-// so that it holds for a panic too.
+// failsAsText marks a request whose failures are text for a terminal, unless it asks for JSON. The mark is on the request, so
+// that it holds after a panic too.
 type failsAsText struct{}
 
-// forTerminal tells whether the failure of a request is text where JSON is not asked for. Beside the routes that say so
-// these are requests that curl -T and a mistyped command send to paths that no route has: any PUT outside the API, and
-// any method of /.
+// forTerminal reports whether failures are text by default. Besides the routes marked so, these are requests that curl -T and
+// mistyped commands send to missing paths: any PUT outside the API, and any method of /.
 func forTerminal(ctx *fasthttp.RequestCtx) bool {
 	if ctx.UserValue(failsAsText{}) != nil {
 		return true
@@ -127,10 +126,10 @@ func forTerminal(ctx *fasthttp.RequestCtx) bool {
 	return path == "/"
 }
 
-// failureBytes has room for most failures.
+// failureBytes fits most failures.
 const failureBytes = 768
 
-// failureBody is a failure in JSON: docs/api.md, Shape of every answer. It is written into room.
+// failureBody appends a failure in JSON to room: docs/api.md, Shape of every answer.
 func (s *Base) failureBody(room []byte, e *fault.Error, requestID []byte) []byte {
 	o := append(Object(room), `{"success":false`...).Str("reason", e.Message).Str("code", string(e.Kind))
 	o = AppendString(o.Key("requestId"), requestID)
@@ -153,19 +152,19 @@ func (s *Base) failureBody(room []byte, e *fault.Error, requestID []byte) []byte
 	return o.StrOf("docs", *s.publicURL.Load(), "/docs/errors#", string(e.Kind)).End()
 }
 
-// upgradeURL is where a client gets a plan with more.
+// upgradeURL is where clients get a larger plan.
 func (s *Base) upgradeURL() string { return cmp.Or(s.upgrade, s.URL("/console")) }
 
 var (
 	errUnknownDecision = errors.New("unknown decision in a verdict")
 	ErrUnknownOutcome  = errors.New("unknown status in an outcome")
-	// ErrServedBefore says that a request with this Idempotency-Key was served a moment ago.
+	// ErrServedBefore means that a request with this Idempotency-Key was served a moment ago.
 	ErrServedBefore = errors.New("served before")
-	// ErrHoldClosed says that the call that held this Idempotency-Key does not any more.
+	// ErrHoldClosed means that the call with this Idempotency-Key no longer holds it.
 	ErrHoldClosed = errors.New("the hold is closed")
 )
 
-// FailurePage answers as Fail does, with a page in place of JSON.
+// FailurePage answers as Fail does, with a page instead of JSON.
 func (s *Base) FailurePage(c *fiber.Ctx, err error) error {
 	s.Fail(c.Context(), c.Route().Path, err)
 	e := AsFault(err)

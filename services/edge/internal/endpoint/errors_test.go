@@ -61,7 +61,7 @@ func TestFailuresAreAnsweredInTheAPIsShape(t *testing.T) {
 	}
 }
 
-// baseFor is a server that answers failures, and does nothing else.
+// baseFor returns a base that can only answer failures.
 func baseFor(upgrade string, log io.Writer) *Base {
 	s := &Base{upgrade: upgrade, log: slog.New(slog.NewTextHandler(log, nil))}
 	s.publicURL.Store(new("http://quire.example"))
@@ -100,7 +100,7 @@ func TestFailuresSayMoreWhereItApplies(t *testing.T) {
 	}
 }
 
-// TestFailuresForATerminalAreText: the mark of the route outlives its handler, since a panic is answered without it.
+// TestFailuresForATerminalAreText: the route's mark must outlive its handler, which a panic ends before the answer.
 func TestFailuresForATerminalAreText(t *testing.T) {
 	for _, tc := range []struct {
 		accept string

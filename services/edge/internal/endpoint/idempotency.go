@@ -23,9 +23,9 @@ const (
 	idempotencyKeyBytes  = 128
 )
 
-// readIdempotencyKey sets Call.Idem. A key that is not 1 to 128 printable ASCII characters is 400. It belongs to the
-// caller and to the method and path as they were sent, with %72 for r the same. That of a read belongs to the caller and the route, so that another
-// path under it is a mismatch.
+// readIdempotencyKey sets Call.Idem. A key must have 1 to 128 printable ASCII characters. It is scoped to the caller, the
+// method and the path as sent, with %72 equal to r. For a read it is scoped to the caller and the route, so that reusing it
+// for another path is a mismatch.
 func (s *Base) readIdempotencyKey(c *Call) error {
 	values := c.Context().Request.Header.PeekAll(headerIdempotencyKey)
 	if len(values) == 0 {
@@ -63,8 +63,8 @@ func (s *Base) readIdempotencyKey(c *Call) error {
 	return nil
 }
 
-// BodyHash is the hash that requests under one Idempotency-Key are compared by: of the body as it was sent, and all that changes
-// its meaning. It is taken before the body is parsed, which changes it.
+// BodyHash is the hash that requests with the same Idempotency-Key are compared by: of the body as sent, and everything that
+// changes its meaning. It is computed before parsing, which modifies the body.
 func BodyHash(c *fiber.Ctx, body []byte) uint64 {
 	h := &c.Context().Request.Header
 	match, noneOf, since := h.Peek(fiber.HeaderIfMatch), bytes.Join(h.PeekAll(fiber.HeaderIfNoneMatch), []byte(",")), h.Peek(fiber.HeaderIfUnmodifiedSince)
@@ -74,7 +74,7 @@ func BodyHash(c *fiber.Ctx, body []byte) uint64 {
 	return event.BodyHash(body, canonicalType(c), CanonicalQuery(c), match, noneOf, since)
 }
 
-// canonicalType is the request's Content-Type without a charset, of which there is one, and in one spelling.
+// canonicalType is the request's Content-Type in canonical form, without the charset, which is always the same.
 func canonicalType(c *fiber.Ctx) []byte {
 	raw := c.Context().Request.Header.ContentType()
 	if bytes.IndexByte(raw, ';') < 0 {
@@ -85,7 +85,7 @@ func canonicalType(c *fiber.Ctx) []byte {
 	return []byte(cmp.Or(mime.FormatMediaType(name, params), name))
 }
 
-// lower is bytes.ToLower, and b itself where it is ASCII in lower case.
+// lower is bytes.ToLower, but returns lower-case ASCII as is.
 func lower(b []byte) []byte {
 	for _, c := range b {
 		if c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' {
@@ -95,7 +95,7 @@ func lower(b []byte) []byte {
 	return b
 }
 
-// CanonicalQuery is the request's query by name, in one spelling. The order of values under one name is kept.
+// CanonicalQuery is the request's query in canonical form, sorted by name. Values under one name keep their order.
 func CanonicalQuery(c *fiber.Ctx) []byte {
 	args := c.Context().QueryArgs()
 	if args.Len() == 0 {
@@ -119,15 +119,15 @@ func IdempotencyInFlight(retryAfter int) error {
 	return e
 }
 
-// ServedTries is how often an outcome is asked for that billing says must be kept.
+// ServedTries is how often to ask for an outcome that must exist according to billing.
 const ServedTries = 6
 
-// holdWait bounds the question why a request is in flight. Its answer is 409 either way.
+// holdWait limits the query about a request in flight. The answer is 409 either way.
 const holdWait = 2 * time.Second
 
-// InFlight is the answer to a call whose Idempotency-Key another one holds: 409, with the time in which that one has run, or
-// its hold closes, as a guess of how long it will run. ErrHoldClosed says that the other call has ended, and this one may
-// be tried again. If it ended because its edge was killed, nobody settled its hold: that is given back here.
+// InFlight is the error for a call whose Idempotency-Key another call holds: 409. Its Retry-After is how long that call has
+// run, as a guess how long it will, or until its hold expires. ErrHoldClosed means that the other call has ended, and this
+// one may retry. If the other call's edge was killed, its hold is unsettled, and InFlight voids it.
 func (s *Base) InFlight(m *Metered) error {
 	ctx, cancel := context.WithTimeout(s.ctx, holdWait)
 	defer cancel()
@@ -138,7 +138,7 @@ func (s *Base) InFlight(m *Metered) error {
 	case hold == nil:
 		return ErrHoldClosed
 	case hold.Abandoned:
-		other := m.Admission // under one idempotency id the payer and the quota key are the same
+		other := m.Admission // calls with the same idempotency id have the same payer and quota key
 		other.RequestID = event.RequestID(hold.RequestId)
 		if s.bus.Void(ctx, other, false) == nil {
 			return ErrHoldClosed

@@ -8,11 +8,11 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// othersUse is what a keyless caller has used of its allowance under the other secrets that are accepted. While a secret is
-// replaced, its network has a pseudo-account by each of them, and billing counts each by itself.
+// othersUse is a keyless caller's usage under the other accepted secrets. While a secret is being replaced, its network has a
+// pseudo-account under each, and billing counts each separately.
 type othersUse struct {
 	used         uint32
-	resetSeconds uint32 // until there is one less; 0: nothing is used
+	resetSeconds uint32 // until one use expires; 0: no usage
 }
 
 func (s *Base) othersUse(ctx context.Context, c *Call) (o othersUse, err error) {
@@ -27,13 +27,13 @@ func (s *Base) othersUse(ctx context.Context, c *Call) (o othersUse, err error) 
 	return o, nil
 }
 
-// allowanceOf is nil where billing has no prices yet.
+// allowanceOf returns nil if billing has no prices yet.
 func (s *Base) allowanceOf(ctx context.Context, network event.AccountID) (*event.AllowanceAnswer, error) {
 	answer, err := s.bus.Query(ctx, network, &event.Query{Query: &event.Query_Allowance{Allowance: &event.AllowanceQuery{}}})
 	return answer.GetAllowance(), err
 }
 
-// sooner is the smaller of two times of which 0 is none.
+// sooner is the smaller of two times; 0 means none.
 func sooner(a, b uint32) uint32 {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -41,8 +41,8 @@ func sooner(a, b uint32) uint32 {
 	return min(a, b)
 }
 
-// AdmitKeyless is Start and Wait for a keyless creation. What its network has made under other secrets counts too: it is asked
-// for before, so that a call that is refused is no admission, and holds for those that come at the same time.
+// AdmitKeyless is Start and Wait for a keyless creation. It also counts the network's usage under other secrets. It queries
+// that first, so that a refused call is not admitted, and checks it against the verdict too, because of concurrent calls.
 func (m *Metered) AdmitKeyless() error {
 	s, now := m.s, m.s.Now()
 	if limit, seconds := s.Keyless.Wait(s.http.Source(m.c.Ctx), now); seconds > 0 {
@@ -80,15 +80,15 @@ func (m *Metered) AdmitKeyless() error {
 	return m.GiveBack(m.refusedFor(v.Limit, reset), false)
 }
 
-// refusedFor is the refusal of a network that has used all of its allowance.
+// refusedFor is the refusal of a network with no allowance left.
 func (m *Metered) refusedFor(limit int64, resetSeconds uint32) error {
 	return m.refused(&bus.Verdict{TimeMs: m.s.Now().UnixMilli(), Verdict: &event.Verdict{
 		Decision: event.Decision_ANONYMOUS_LIMIT, Limit: limit, RetryAfterSeconds: resetSeconds, ResetSeconds: resetSeconds,
 	}})
 }
 
-// Allowance is what the caller may still create without a key, nil where billing can't be asked: the usage text is of
-// use without it.
+// Allowance is the caller's remaining keyless allowance; nil if billing can't be asked, since the usage text is useful
+// without it.
 func (s *Base) Allowance(c *Call) *event.AllowanceAnswer {
 	ctx, cancel := context.WithTimeout(s.ctx, QuotaNowWait)
 	defer cancel()

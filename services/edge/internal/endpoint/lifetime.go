@@ -9,7 +9,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 )
 
-// The bounds of a lifetime: docs/api.md, Limits. A year is 365 days.
+// Limits of a lifetime: docs/api.md, Limits. A year is 365 days.
 const (
 	Day             = 24 * time.Hour
 	minLifetime     = time.Minute
@@ -17,7 +17,7 @@ const (
 	KeylessLifetime = 30 * Day
 )
 
-// LifetimeField reads expiresIn; 0 is never. longest is shorter than MaxLifetime for a keyless caller.
+// LifetimeField parses expiresIn; 0 is never. For a keyless caller, longest is below MaxLifetime.
 func LifetimeField(name string, v input.Value, longest time.Duration) (time.Duration, error) {
 	d, ok := parseLifetime(v)
 	if !ok {
@@ -42,8 +42,8 @@ func lifetimeName(d time.Duration) string {
 	return strconv.Itoa(int(d/Day)) + " days without an API key"
 }
 
-// parseLifetime gives 0 for "never", more than MaxLifetime for a number that no time.Duration holds, and a nanosecond for
-// 0 and less.
+// parseLifetime returns 0 for "never", more than MaxLifetime for a number too large for a time.Duration, and a nanosecond for
+// 0 and below.
 func parseLifetime(v input.Value) (time.Duration, bool) {
 	text := string(v.Text)
 	unit := time.Second
@@ -97,7 +97,7 @@ func LifetimeUnit(c byte) (time.Duration, bool) {
 	return 0, false
 }
 
-// InstantField reads expiresAt. The time until then must be one that expiresIn could have.
+// InstantField parses expiresAt. The time until then has the limits of expiresIn.
 func InstantField(name string, v input.Value, now time.Time, longest time.Duration) (time.Time, error) {
 	t, err := input.TimeField(name, v)
 	if err != nil {

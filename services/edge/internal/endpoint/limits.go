@@ -18,35 +18,35 @@ const (
 	failureLimit  = 100
 	failureWindow = time.Minute
 
-	signInLimit        = 100 // of an address, from sources that nobody has signed in from
+	signInLimit        = 100 // to one address, from sources without a previous sign-in
 	signInWindow       = time.Hour
-	signInSourceLimit  = 10 // of an address, from one source
+	signInSourceLimit  = 10 // to one address, from one source
 	signInSourceWindow = 15 * time.Minute
 
-	viewsPerMinute = 300 // pages and downloads by a link
+	viewsPerMinute = 300 // pages and linked downloads
 
-	// A change is a message of the billing journal, and billing remembers its outcome for a day, in memory.
+	// Each change is a message of the billing journal, and billing keeps its outcome in memory for a day.
 	changesAtOnce    = 300
 	changesPerMinute = 1
 
-	WebhookTries  = 30 // tests and repeated deliveries of an account in webhookWindow; each edge counts its own
+	WebhookTries  = 30 // tests and redeliveries of an account per webhookWindow, on each edge
 	webhookWindow = time.Minute
 
 	notifyEvery = time.Second
 )
 
-// Limits are how often callers may do what billing does not count.
+// Limits limit what callers do without billing counting it.
 type Limits struct {
 	Failures *limit.Failures[netip.Addr] // of sources, and of accounts: see AccountSource
 	signIns  *limit.Guesses              // by address
-	Guesses  *limit.Guesses              // of passwords of documents, by id
+	Guesses  *limit.Guesses              // of documents' passwords, by id
 
 	WebhookTries *limit.Failures[event.AccountID]
 
 	Views     *limit.Networks
 	changes   *limit.Rate // of accounts
 	Keyless   *limit.Keyless
-	unmetered *limit.Unmetered // nil: there is none
+	unmetered *limit.Unmetered // nil: no limit
 }
 
 func newLimits(hash limit.Hash, unmeteredRate int) Limits {
@@ -64,8 +64,8 @@ func newLimits(hash limit.Hash, unmeteredRate int) Limits {
 	}
 }
 
-// AccountSource stands for an account among the sources of failures. No address of a client is the same: IPv6 sources are of a /64,
-// with zeros behind it.
+// AccountSource maps an account to a source for counting failures. No client has that address: IPv6 sources are the first
+// address of a /64, with zeros at the end.
 func AccountSource(id event.AccountID) netip.Addr {
 	var b [16]byte
 	b[0] = 0xfc
@@ -73,7 +73,7 @@ func AccountSource(id event.AccountID) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// WaitFor is e with the limit that was reached and the seconds after which the same call may succeed.
+// WaitFor adds to e the limit reached and the seconds until a retry may succeed.
 func WaitFor(e *fault.Error, limit int64, seconds int, now time.Time) error {
 	e.Limit, e.RetryAfter, e.ResetMs = &limit, seconds, now.Add(time.Duration(seconds)*time.Second).UnixMilli()
 	return e
@@ -85,7 +85,7 @@ func TooManyFailures(retryAfter int, now time.Time) error {
 	return WaitFor(&fault.Error{Kind: fault.TooManyFailures, Message: message}, failureLimit, retryAfter, now)
 }
 
-// CheckFailures returns fault.TooManyFailures while the source has failed too often.
+// CheckFailures fails with fault.TooManyFailures if the source has failed too often.
 func (s *Base) CheckFailures(source netip.Addr) error {
 	now := s.Now()
 	if seconds := s.Failures.Wait(source, now); seconds > 0 {
@@ -94,7 +94,7 @@ func (s *Base) CheckFailures(source netip.Addr) error {
 	return nil
 }
 
-// AdmitView returns fault.RateLimited for a source that has seen too many pages, or whose site has.
+// AdmitView fails with fault.RateLimited if the source, or its site, has requested too many pages.
 func (s *Base) AdmitView(source netip.Addr) error {
 	now := s.Now()
 	limit, seconds := s.Views.Admit(source, now)
@@ -104,7 +104,7 @@ func (s *Base) AdmitView(source netip.Addr) error {
 	return WaitFor(fault.New(fault.RateLimited, "More than %d pages in the last minute. Try again later.", limit), limit, seconds, now)
 }
 
-// AdmitChange returns fault.RateLimited for an account that was changed too often.
+// AdmitChange fails with fault.RateLimited if the account has changed too often.
 func (s *Base) AdmitChange(account event.AccountID) error {
 	now := s.Now()
 	seconds := s.changes.Admit(account, now)
@@ -115,7 +115,7 @@ func (s *Base) AdmitChange(account event.AccountID) error {
 	return WaitFor(e, changesAtOnce, seconds, now)
 }
 
-// GuessPassword counts a try to sign in with an address. It is the same whether the address has an account or not.
+// GuessPassword counts an attempt to sign in to an address, whether or not it has an account.
 func (s *Base) GuessPassword(c *Call, email string) (*limit.Guess, error) {
 	now := s.Now()
 	g, wait := s.signIns.Begin(event.EmailID(email), s.http.Source(c.Ctx), now)
@@ -125,7 +125,7 @@ func (s *Base) GuessPassword(c *Call, email string) (*limit.Guess, error) {
 	return g, nil
 }
 
-// MergeCounts counts what another edge has answered.
+// MergeCounts adds the counts of another edge.
 func (s *Base) MergeCounts(counts *event.SourceCounts) {
 	now := s.Now()
 	s.Views.Sources.Merge(counts.Sources, now)
@@ -135,7 +135,7 @@ func (s *Base) MergeCounts(counts *event.SourceCounts) {
 	s.unmetered.Merge(counts.Unmetered, counts.UnmeteredSites, now)
 }
 
-// NotifyEdges notifies the other edges of what this one has answered, until ctx ends.
+// NotifyEdges sends this edge's counts to the others until ctx ends.
 func (s *Base) NotifyEdges(ctx context.Context) {
 	tick := time.NewTicker(notifyEvery)
 	defer tick.Stop()
@@ -149,7 +149,7 @@ func (s *Base) NotifyEdges(ctx context.Context) {
 			Sources: s.Views.Sources.Drain(), Sites: s.Views.Sites.Drain(), Keyless: s.Keyless.Drain(), Changes: s.changes.Drain(),
 		}
 		counts.Unmetered, counts.UnmeteredSites = s.unmetered.Drain()
-		if len(counts.Sources)+len(counts.Keyless)+len(counts.Changes)+len(counts.Unmetered) == 0 { // a site never comes without a source
+		if len(counts.Sources)+len(counts.Keyless)+len(counts.Changes)+len(counts.Unmetered) == 0 { // sites are only counted together with sources
 			continue
 		}
 		if err := s.bus.TellSources(counts); err != nil {

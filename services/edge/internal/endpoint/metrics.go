@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/telemetry"
 )
 
-// metrics counts answers. Its counters are looked up once, not on every request.
+// metrics counts answers. Its counters are looked up once instead of on every request.
 type metrics struct {
 	answers [6]prometheus.Counter // by the status's first digit
 	seconds prometheus.Histogram

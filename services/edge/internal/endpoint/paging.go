@@ -12,7 +12,7 @@ const cursorChars = 512
 // FormatOpaque writes a cursor whose bytes billing made.
 func FormatOpaque(cursor []byte) string { return base64.RawURLEncoding.EncodeToString(cursor) }
 
-// NextCursor is what a page shows of the cursor behind it, which is empty at the end of the list.
+// NextCursor formats the cursor of the next page, which is empty at the end of the list.
 func NextCursor(cursor []byte) (text *string, more bool) {
 	if len(cursor) == 0 {
 		return nil, false
@@ -20,7 +20,7 @@ func NextCursor(cursor []byte) (text *string, more bool) {
 	return new(FormatOpaque(cursor)), true
 }
 
-// OpaqueCursor reads a cursor whose bytes billing checks.
+// OpaqueCursor parses a cursor whose bytes billing checks.
 func OpaqueCursor(_ string, v input.Value) ([]byte, error) {
 	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
 	if err != nil || len(cursor) == 0 || len(v.Text) > cursorChars {
@@ -34,7 +34,7 @@ const (
 	MaxPage     = 100
 )
 
-// PageLimit is how many items a page of a list may have.
+// PageLimit parses the number of items per page.
 func PageLimit(name string, v input.Value) (uint32, error) {
 	n, err := input.CountField(MaxPage)(name, v)
 	return uint32(n), err

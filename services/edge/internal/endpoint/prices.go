@@ -10,10 +10,10 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// pricesAge is how long a price book is shown before billing is asked again.
+// pricesAge is how long a price book is cached.
 const pricesAge = 30 * time.Second
 
-// priceCache is the price book for pages. What a request costs is billing's to say, each time.
+// priceCache caches the price book for pages. Only billing decides what a request costs.
 type priceCache struct {
 	asking singleflight.Group
 	last   atomic.Pointer[pricesAt]
@@ -24,7 +24,7 @@ type pricesAt struct {
 	at   time.Time
 }
 
-// Prices is the price book in force, or the last that is known and an error.
+// Prices returns the price book in force, or the last known one with an error.
 func (s *Base) Prices() (*event.PriceBook, error) {
 	known := s.priceBook.last.Load()
 	if known != nil && s.Now().Sub(known.at).Abs() < pricesAge {
@@ -48,5 +48,5 @@ func (s *Base) Prices() (*event.PriceBook, error) {
 	return found.(*event.PriceBook), nil
 }
 
-// QuotaNowWait is for the rate-limit headers of an answer that is otherwise ready.
+// QuotaNowWait limits how long a finished answer waits for its rate-limit headers.
 const QuotaNowWait = time.Second

@@ -29,14 +29,14 @@ func (s *Base) JSON(c *fiber.Ctx, status int, v any) error {
 	return Send(c, status, bytes.TrimSuffix(out.Bytes(), []byte("\n")))
 }
 
-// Send answers with body, which is JSON and the response's from here on.
+// Send answers with a JSON body, which the response takes over.
 func Send(c *fiber.Ctx, status int, body []byte) error {
 	sendHeader(c, status)
 	c.Response().SetBodyRaw(body)
 	return nil
 }
 
-// SendCopy is send for a short body, which stays the caller's: it may be on the stack.
+// SendCopy is Send for a short body, which it copies, so that it may be on the stack.
 func SendCopy(c *fiber.Ctx, status int, body []byte) error {
 	sendHeader(c, status)
 	c.Response().SetBody(body)
@@ -50,7 +50,7 @@ func sendHeader(c *fiber.Ctx, status int) {
 	r.Header.Set(fiber.HeaderCacheControl, "no-store")
 }
 
-// SetLocation says where to find what was made: at an address of the edge, whose path is given in parts.
+// SetLocation sets Location to an address of the edge, whose path is given in parts.
 func (s *Base) SetLocation(c *fiber.Ctx, path ...string) {
 	address := append(make([]byte, 0, 128), *s.publicURL.Load()...)
 	for _, part := range path {
@@ -59,13 +59,13 @@ func (s *Base) SetLocation(c *fiber.Ctx, path ...string) {
 	c.Response().Header.SetBytesV(fiber.HeaderLocation, address)
 }
 
-// Object is a JSON object that is being written. Names of members are written as they are.
+// Object is a JSON object under construction. Names of members are written without escaping.
 type Object []byte
 
-// NewAnswer begins the body of a success, with room for size bytes.
+// NewAnswer starts the body of a success, with capacity for size bytes.
 func NewAnswer(size int) Object { return AnswerIn(make([]byte, 0, size)) }
 
-// AnswerIn is NewAnswer in memory of the caller's.
+// AnswerIn is NewAnswer in memory of the caller.
 func AnswerIn(room []byte) Object { return append(Object(room), `{"success":true`...) }
 
 // Key writes the name of a member. Its value follows.
@@ -79,7 +79,7 @@ func (o Object) Key(name string) Object {
 // Str writes a member that is text.
 func (o Object) Str(name, v string) Object { return AppendString(o.Key(name), v) }
 
-// StrOf is str of the parts as one string.
+// StrOf is Str of the concatenated parts.
 func (o Object) StrOf(name string, parts ...string) Object {
 	o = append(o.Key(name), '"')
 	for _, part := range parts {
@@ -94,7 +94,7 @@ func (o Object) Int(name string, v int64) Object { return strconv.AppendInt(o.Ke
 // Bool writes a member that is true or false.
 func (o Object) Bool(name string, v bool) Object { return strconv.AppendBool(o.Key(name), v) }
 
-// Time writes Unix milliseconds, null for 0.
+// Time adds a time in Unix milliseconds, null for 0.
 func (o Object) Time(name string, ms int64) Object {
 	o = o.Key(name)
 	if ms == 0 {
@@ -106,7 +106,7 @@ func (o Object) Time(name string, ms int64) Object {
 // End ends the object.
 func (o Object) End() Object { return append(o, '}') }
 
-// Remaining ends the body of a success.
+// Remaining completes the body of a success.
 func (o Object) Remaining(n int64) Object { return o.Int("remaining", n).End() }
 
 // AppendString appends s as a JSON string.
@@ -116,11 +116,11 @@ func AppendString[T string | []byte](dst []byte, s T) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendEscaped appends s as it stands between the quotes of a JSON string. Bytes that are not UTF-8 become U+FFFD:
-// nothing stored has any, but an answer must be JSON in any case.
+// AppendEscaped appends s escaped for a JSON string, without quotes. Invalid UTF-8 becomes U+FFFD: stored text has none, but
+// an answer must be JSON in any case.
 func AppendEscaped[T string | []byte](dst []byte, s T) []byte {
 	from := len(dst)
-	dst = append(dst, s...) // most texts stay as they are
+	dst = append(dst, s...) // most texts need no escaping
 	plain := input.PlainRun(dst[from:])
 	if plain == len(s) {
 		return dst
@@ -128,7 +128,7 @@ func AppendEscaped[T string | []byte](dst []byte, s T) []byte {
 	return appendSpecial(dst[:from+plain], []byte(s[plain:]))
 }
 
-// appendSpecial is AppendEscaped for a text that begins with a byte that has to be escaped, or is not ASCII.
+// appendSpecial is AppendEscaped for text that begins with a non-ASCII byte or one that needs escaping.
 func appendSpecial(dst, s []byte) []byte {
 	for len(s) > 0 {
 		size := 1

@@ -5,40 +5,40 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 )
 
-// Row is one endpoint. Its checks run in call.go, before its handler.
+// Row is one endpoint. call.go runs its checks before its handler.
 type Row struct {
 	Method string // GET answers HEAD too
 	Path   string
 	Who    Credential
-	Key    plan.QuotaKey // that the call is counted under
+	Key    plan.QuotaKey // counts the call
 	Body   Body
 	Rules  Rules
 	Handle func(*Call) error
 }
 
-// NewRow is a row of the table of routes, its columns in their order.
+// NewRow returns a row of the route table, from its columns in order.
 func NewRow(method, path string, who Credential, key plan.QuotaKey, body Body, rules Rules, handle func(*Call) error) Row {
 	return Row{Method: method, Path: path, Who: who, Key: key, Body: body, Rules: rules, Handle: handle}
 }
 
-// Credential says who may call, and by which proof.
+// Credential is how a caller must authenticate.
 type Credential uint8
 
 const (
 	_             Credential = iota
-	Anybody                  // a write must come from the same origin
+	Anybody                  // writes must come from the same origin
 	APIKey                   // 401 without one
-	KeyOrKeyless             // without a key the call is its source's
-	KeyOrToken               // without a key the call needs a management token; it is not metered
-	Session                  // a write must come from the same origin
-	KeyOrSession             // likewise, with a session
-	SessionOrNone            // as anybody; the handler looks for the session
-	Admin                    // the paths exist only where there is an admin token
-	AdminPage                // as anybody, and the paths exist as those of admin; the handler looks for the session of an admin
-	Operators                // anybody; the paths exist only where operators have no listener of their own
+	KeyOrKeyless             // without a key, the caller is the source
+	KeyOrToken               // without a key, a management token is required, and the call is not metered
+	Session                  // writes must come from the same origin
+	KeyOrSession             // a key, or a session as for Session
+	SessionOrNone            // as Anybody; the handler checks for a session
+	Admin                    // the path exists only with an admin token configured
+	AdminPage                // as Anybody, for paths that exist as Admin's do; the handler checks the admin's session
+	Operators                // as Anybody; the path exists only if operators have no listener of their own
 )
 
-// takesKey tells whether an API key that is sent is the caller's.
+// takesKey reports whether an API key identifies the caller.
 func (c Credential) takesKey() bool {
 	return c == APIKey || c == KeyOrKeyless || c == KeyOrToken || c == KeyOrSession
 }
@@ -46,26 +46,26 @@ func (c Credential) takesKey() bool {
 // Unmetered is the key of calls that no quota counts.
 const Unmetered = plan.KeyUnspecified
 
-// Body says in which form the body of a request is, and how large it may be.
+// Body is the format of a request's body, and its maximum size.
 type Body uint8
 
 const (
-	NoBody     Body = iota // not looked at
+	NoBody     Body = iota // ignored
 	Empty                  // nothing, or an empty JSON object
 	Fields                 // a JSON object: Call.Fields
 	Form                   // a form, or nothing: Call.Form
-	PasteJSON              // a JSON object with the content of a paste, which the handler reads
-	QuickJSON              // likewise, of a quick paste
-	PasteText              // JSON or plain text, which the handler reads
-	QuickText              // likewise
-	QuickBytes             // the content of a quick paste, or a form with it, which the handler reads
-	File                   // bytes, which the handler reads
+	PasteJSON              // a JSON object with a paste's content; the handler reads it
+	QuickJSON              // likewise, for a quick paste
+	PasteText              // JSON or plain text; the handler reads it
+	QuickText              // likewise, for a quick paste
+	QuickBytes             // the content of a quick paste, or a form with it; the handler reads it
+	File                   // bytes; the handler reads them
 )
 
-// MaxFileBytes is the size of the largest file: docs/api.md, Limits.
+// MaxFileBytes is the maximum size of a file: docs/api.md, Limits.
 const MaxFileBytes = 50 << 20
 
-// Limit is how large the body may be.
+// Limit is the maximum size of the body.
 func (b Body) Limit() httpin.Limit {
 	switch b {
 	case PasteJSON, PasteText:
@@ -78,34 +78,34 @@ func (b Body) Limit() httpin.Limit {
 	return httpin.Limit{Bytes: 16 << 10, Name: "16 KiB"}
 }
 
-// Rules are for the other checks.
+// Rules are further properties of a route.
 type Rules uint16
 
 const (
 	Idempotent Rules = 1 << iota // takes an Idempotency-Key: Call.Idem
-	Repeatable                   // takes one too: a read that is charged once under it
-	OwnQuery                     // the handler reads the query; without this or AnyQuery a parameter is 400
+	Repeatable                   // a read that takes an Idempotency-Key, under which it is charged once
+	OwnQuery                     // the handler parses the query; without this or AnyQuery, a parameter is 400
 	AnyQuery                     // query parameters are ignored
-	Limited                      // a source may call so often a minute
-	HTML                         // failures are pages where a browser asks
+	Limited                      // limited per source and minute
+	HTML                         // failures are pages if a browser asks
 	Terminal                     // failures are text unless JSON is asked for
-	Content                      // exists on the host of Config.ContentURL too; no other row does
-	Command                      // changes the account of the session: AdmitChange limits how often
-	Otherwise                    // the path is of one segment, and no other row has it in any method
-	Unlimited                    // QUIRE_UNMETERED_RATE does not hold, as it does for the other calls that no quota counts
+	Content                      // also exists on the host of Config.ContentURL, unlike other routes
+	Command                      // changes the session's account: AdmitChange limits the rate
+	Otherwise                    // matches paths of one segment that no other route has in any method
+	Unlimited                    // exempt from QUIRE_UNMETERED_RATE, which limits other unmetered calls
 
 	Views = Limited | AnyQuery
 	Page  = Views | HTML
-	Asked = Limited | HTML | OwnQuery // a page whose handler reads the query, and ignores what it does not know
+	Asked = Limited | HTML | OwnQuery // a page whose handler parses the query, and ignores unknown parameters
 )
 
-// Has tells whether the rule is one of them.
+// Has reports whether rule is set.
 func (r Rules) Has(rule Rules) bool { return r&rule != 0 }
 
-// With is a handler that gets v.
+// With returns a handler that passes v to h.
 func With[T any](v T, h func(*Call, T) error) func(*Call) error {
 	return func(c *Call) error { return h(c, v) }
 }
 
-// ForAdmins tells whether the path exists only where admins are served.
+// ForAdmins reports whether the path exists only if admins are served.
 func (r *Row) ForAdmins() bool { return r.Who == Admin || r.Who == AdminPage }

@@ -9,14 +9,15 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// docs/api.md, From a browser's script. No answer allows credentials: a browser sends neither cookies nor logins along.
+// CORS headers: see docs/api.md, From a browser's script. No answer allows credentials, so browsers send neither cookies nor
+// logins.
 const (
 	scriptRequestHeaders = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, If-Range, Range, " +
 		headerAPIKey + ", " + HeaderManageToken + ", " + HeaderPassword
 	scriptAnswerHeaders = "Accept-Ranges, Allow, Content-Disposition, Content-Length, Content-Range, ETag, " + HeaderReplayed +
 		", Last-Modified, Location, " + HeaderRateLimit + ", " + HeaderRateLimitPolicy + ", Retry-After, WWW-Authenticate, " +
 		HeaderChargeSource + ", " + HeaderCreditsBalance + ", " + HeaderCreditsCost + ", " + HeaderQuotaRemaining + ", X-Request-Id"
-	preflightSeconds = "7200" // the longest that Chromium keeps an answer
+	preflightSeconds = "7200" // the longest that Chromium caches an answer
 )
 
 // Scripts says when a page of another site may read a route's answers.
@@ -24,11 +25,11 @@ type Scripts uint8
 
 const (
 	NeverScripts Scripts = iota
-	KeyedScripts         // where the call has an API key: no cookie and no keyless allowance is at stake
-	AnyScripts           // always: everybody may see it
+	KeyedScripts         // with an API key: neither a cookie nor a keyless allowance is at stake
+	AnyScripts           // always: the answer is public
 )
 
-// Scripts is for all routes of a kind, so that none of them can be forgotten.
+// Scripts derives the setting from the kind of route, so that none can be forgotten.
 func (r *Row) Scripts() Scripts {
 	switch {
 	case strings.HasPrefix(r.Path, "/api/dev/"):
@@ -40,10 +41,10 @@ func (r *Row) Scripts() Scripts {
 }
 
 // readableByScripts marks a request whose answer a page of another site may read. The mark is on the request, so that it
-// holds for a panic too.
+// holds after a panic too.
 type readableByScripts struct{}
 
-// allowScripts lets a page of another site read the answer where it may. A call of no page pays for one look at its header.
+// allowScripts lets a page of another site read the answer if allowed. Calls from elsewhere cost one look at a header.
 func allowScripts(c *fiber.Ctx, when Scripts) {
 	ctx := c.Context()
 	switch when {
@@ -85,8 +86,8 @@ func (s *Base) HandlePreflights(routes []Row) {
 	}
 }
 
-// preflight answers the question whether a script may send a request. Before the request nobody knows its API key, but a
-// script that sends one asks for the header. Always is for paths where nothing is at stake without one.
+// preflight answers whether a script may send a request. The API key is not known at this point, but a script that sends one
+// asks for the header. always is for paths where nothing is at stake without a key.
 func preflight(methods string, always bool) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		c.Set(fiber.HeaderAllow, methods+", "+fiber.MethodOptions)
@@ -98,7 +99,7 @@ func preflight(methods string, always bool) fiber.Handler {
 	}
 }
 
-// allowRequest lets a script send the request that a preflight asks about. It is false for a call that is no preflight.
+// allowRequest lets a script send the request of a preflight. It returns false for other calls.
 func allowRequest(c *fiber.Ctx, methods string) bool {
 	if c.Get(fiber.HeaderOrigin) == "" || c.Get(fiber.HeaderAccessControlRequestMethod) == "" {
 		return false
@@ -110,9 +111,8 @@ func allowRequest(c *fiber.Ctx, methods string) bool {
 	return true
 }
 
-// failing lets a script with an API key read that a path of the API does not exist or does not take the method. No route
-// is there to do so. It answers the preflight of a path that does not exist, so that the script gets to read the 404. It is
-// httpin.Config.Failing.
+// failing lets a script with an API key read the 404 or 405 of an API path without a matching route, and answers the
+// preflight of a path that does not exist, so that the script can read its 404. It is httpin.Config.Failing.
 func (s *Base) failing(c *fiber.Ctx, err error) (answered bool) {
 	if !strings.HasPrefix(c.Path(), "/api/dev/") {
 		return false
@@ -126,7 +126,7 @@ func (s *Base) failing(c *fiber.Ctx, err error) (answered bool) {
 	return true
 }
 
-// asksForKey tells whether one of the headers that a script wants to send is that of an API key.
+// asksForKey reports whether a script wants to send an API key header.
 func asksForKey(c *fiber.Ctx) bool {
 	for name := range strings.SplitSeq(c.Get(fiber.HeaderAccessControlRequestHeaders), ",") {
 		name = strings.TrimSpace(name)

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestScriptsMayReadAPanic: it is answered without its handler.
+// TestScriptsMayReadAPanic: its answer is not the handler's.
 func TestScriptsMayReadAPanic(t *testing.T) {
 	for _, marked := range []bool{true, false} {
 		var ctx fasthttp.RequestCtx

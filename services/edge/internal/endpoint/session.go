@@ -17,7 +17,7 @@ import (
 
 const (
 	sessionCookie   = "quire_session"
-	secureCookie    = "__Host-" + sessionCookie // behind TLS; browsers take it from this very host alone
+	secureCookie    = "__Host-" + sessionCookie // behind TLS; browsers accept it only from this very host
 	sessionIDBytes  = 32
 	sessionLifetime = 30 * Day
 )
@@ -32,9 +32,8 @@ func SessionRequired() error {
 	return fault.New(fault.SessionRequired, "Session required: log in by POST /api/users/login and send its cookie.")
 }
 
-// OpenSession opens a session of the user and gives it to the client as a cookie. The store keeps only a hash of the
-// cookie's value, so that a stolen store logs nobody in. The session is not valid if the password has changed since user
-// was read.
+// OpenSession opens a session of the user and sets its cookie. The store has only a hash of the cookie's value, so that a
+// stolen store signs nobody in. The session is invalid if the password has changed since user was read.
 func (s *Base) OpenSession(c *fiber.Ctx, user *event.User) error {
 	id := make([]byte, sessionIDBytes)
 	rand.Read(id)
@@ -53,8 +52,8 @@ func (s *Base) OpenSession(c *fiber.Ctx, user *event.User) error {
 	return nil
 }
 
-// SetSessionCookie sets the cookie, or deletes it where token is empty. Its lifetime is a number of seconds and no date,
-// since the client's clock may differ.
+// SetSessionCookie sets the cookie, or deletes it if token is empty. It uses Max-Age rather than a date, since the client's
+// clock may differ.
 func (s *Base) SetSessionCookie(c *fiber.Ctx, token string, lifetime time.Duration) {
 	cookie := &fiber.Cookie{
 		Name: s.cookieName(c), Value: token, Path: "/", MaxAge: int(lifetime.Seconds()),
@@ -66,8 +65,8 @@ func (s *Base) SetSessionCookie(c *fiber.Ctx, token string, lifetime time.Durati
 	c.Cookie(cookie)
 }
 
-// cookieName is the name of the session's cookie. Behind TLS the other name is not read: another host of the site, or one who
-// changes what travels to it without TLS, could have set it.
+// cookieName is the name of the session cookie. Behind TLS the other name is ignored: another host of the site, or an
+// attacker on a connection without TLS, could have set it.
 func (s *Base) cookieName(c *fiber.Ctx) string {
 	if s.BehindTLS(c) {
 		return secureCookie
@@ -75,7 +74,7 @@ func (s *Base) cookieName(c *fiber.Ctx) string {
 	return sessionCookie
 }
 
-// BehindTLS tells whether the client's side of the connection is encrypted, as the public URL or a trusted proxy says.
+// BehindTLS reports whether the client connected by TLS, according to the public URL or a trusted proxy.
 func (s *Base) BehindTLS(c *fiber.Ctx) bool {
 	if strings.HasPrefix(*s.publicURL.Load(), "https://") {
 		return true
@@ -83,7 +82,7 @@ func (s *Base) BehindTLS(c *fiber.Ctx) bool {
 	return s.http.BehindTLS(c)
 }
 
-// SessionToken is the cookie's value; "" for a cookie that no edge made.
+// SessionToken returns the cookie's value; "" if no edge can have made it.
 func (s *Base) SessionToken(c *fiber.Ctx) string {
 	token := strings.Clone(c.Cookies(s.cookieName(c)))
 	if token == "" {
@@ -99,7 +98,7 @@ func (s *Base) SessionToken(c *fiber.Ctx) string {
 	return token
 }
 
-// ReadSession reads the session of the call. It is 401 without one.
+// ReadSession sets the caller from the session, and fails with 401 without one.
 func (s *Base) ReadSession(c *Call) error {
 	if err := s.sameOrigin(c); err != nil {
 		return err
@@ -115,7 +114,7 @@ func (s *Base) ReadSession(c *Call) error {
 	return nil
 }
 
-// SessionAccount is the account of the session that the client's cookie names, 0 where it names none.
+// SessionAccount returns the account of the session in the client's cookie, 0 without one.
 func (s *Base) SessionAccount(c *fiber.Ctx) (event.AccountID, error) {
 	token := s.SessionToken(c)
 	if token == "" {
@@ -135,7 +134,7 @@ func (s *Base) SessionAccount(c *fiber.Ctx) (event.AccountID, error) {
 	return event.AccountID(a.User.Account), nil
 }
 
-// sameOrigin refuses a write that a page of another site sent.
+// sameOrigin refuses a write sent by a page of another site.
 func (s *Base) sameOrigin(c *Call) error {
 	if c.Row.Method == fiber.MethodGet || httpin.SameOrigin(c.Ctx, s.PublicURL()) {
 		return nil
@@ -143,8 +142,7 @@ func (s *Base) sameOrigin(c *Call) error {
 	return fault.New(fault.CrossOrigin, "This call is not taken from pages of another origin: Sec-Fetch-Site or Origin names one.")
 }
 
-// clientNetwork is what a list of sessions shows of the address that a session was opened from: enough to know the place
-// again, and no single machine.
+// clientNetwork is the address shown in a list of sessions: enough to recognize the place, but not a single machine.
 func clientNetwork(source netip.Addr) string {
 	bits := 24
 	if source.Is6() {
@@ -157,10 +155,9 @@ func clientNetwork(source netip.Addr) string {
 	return network.String()
 }
 
-// clientName is what a list of sessions shows of a User-Agent: the browser and the system, without versions. It is "" where
-// neither is known.
+// clientName is the browser and system shown in a list of sessions, without versions; "" if unknown.
 func clientName(userAgent string) string {
-	browser := firstOf(userAgent, [][2]string{ // most name others after themselves
+	browser := firstOf(userAgent, [][2]string{ // browsers name others after themselves
 		{"Edg", "Edge"},
 		{"OPR/", "Opera"},
 		{"Firefox/", "Firefox"},
@@ -185,7 +182,7 @@ func clientName(userAgent string) string {
 	return browser + system
 }
 
-// firstOf is the name of the first mark that is in a text.
+// firstOf returns the name of the first mark found in a text.
 func firstOf(text string, names [][2]string) string {
 	for _, n := range names {
 		if strings.Contains(text, n[0]) {

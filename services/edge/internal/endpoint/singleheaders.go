@@ -5,9 +5,9 @@ import "github.com/gofiber/fiber/v2"
 // HeaderPrefer is the header of RFC 7240.
 const HeaderPrefer = "Prefer"
 
-// SingleHeaders are the request headers that the edge reads, and that a request may have once: of two, a proxy might read the other one.
-// Those that may come more than once are lists (RFC 9110, 5.3) whose parts are read together: Accept, Connection, Cookie, If-None-Match and
-// X-Forwarded-For. Package httpin adds those that frame a request.
+// SingleHeaders are the request headers that the edge reads and that must not be repeated, since a proxy might read the other
+// one. Headers that may be repeated are lists (RFC 9110, 5.3): Accept, Connection, Cookie, If-None-Match and X-Forwarded-For.
+// Package httpin adds those that frame a request.
 func SingleHeaders() []string {
 	return []string{
 		fiber.HeaderAcceptEncoding, fiber.HeaderAccessControlRequestHeaders, fiber.HeaderAccessControlRequestMethod,

@@ -7,8 +7,8 @@ import (
 	"quire.dev/services/edge/internal/limit"
 )
 
-// admitNetwork counts a call that no quota counts for its network, before its session or token is looked up. A call with an API key
-// counts for its account instead, which admitAccount sees to.
+// admitNetwork counts an unmetered call for its network, before its session or token is looked up. A call with an API key
+// counts for its account instead: see admitAccount.
 func (s *Base) admitNetwork(c *Call) error {
 	r := c.Row
 	if s.unmetered == nil || r.Key != Unmetered || r.Rules.Has(Unlimited) || r.Who.takesKey() && sendsKey(c) {
@@ -17,8 +17,8 @@ func (s *Base) admitNetwork(c *Call) error {
 	return s.takeNetwork(c)
 }
 
-// admitAccount counts a call that no quota counts for the account of its key or session. So it does a conditional read, of which it is
-// not known yet whether a quota counts it: it is refused here rather than read and charged against the client's condition.
+// admitAccount counts an unmetered call for the account of its key or session. It also counts a conditional read, which may
+// turn out metered: it is refused here rather than read and charged against the client's condition.
 func (s *Base) admitAccount(c *Call) error {
 	r := c.Row
 	switch {
@@ -32,10 +32,10 @@ func (s *Base) admitAccount(c *Call) error {
 	return s.takeAccount(c)
 }
 
-// AdmitReplay counts a call that turns out to be answered again, without a charge.
+// AdmitReplay counts a call that turns out to be a replay without a charge.
 func (s *Base) AdmitReplay(c *Call) error {
 	switch {
-	case s.unmetered == nil || c.Who.Free(): // which admitAccount has counted
+	case s.unmetered == nil || c.Who.Free(): // counted by admitAccount
 		return nil
 	case c.Who.Anonymous:
 		return s.takeNetwork(c)
@@ -48,7 +48,7 @@ func sendsKey(c *Call) bool {
 	return sent
 }
 
-// Conditional tells whether the call is a metered read that may end in 304.
+// Conditional reports whether the call is a metered read that may end in 304.
 func (c *Call) Conditional() bool {
 	if !c.Row.Rules.Has(Repeatable) {
 		return false
@@ -72,7 +72,7 @@ func (s *Base) takeAccount(c *Call) error {
 	return s.tooManyUnmetered(s.unmetered.PerSecond, s.unmetered.TakeAccount(&c.turn, c.Who.Account, key, s.Now()))
 }
 
-// tooManyUnmetered is nil for 0 seconds.
+// tooManyUnmetered is the error for a wait; nil for 0 seconds.
 func (s *Base) tooManyUnmetered(limit int64, seconds int) error {
 	if seconds == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (s *Base) tooManyUnmetered(limit int64, seconds int) error {
 	return WaitFor(fault.New(fault.RateLimited, "More than %d calls a second that no quota counts. Try again later.", limit), limit, seconds, s.Now())
 }
 
-// endTurn makes the call count, or gives back what it took: a conditional read counts if it ended in 304. A key that is not the
+// endTurn makes the call count, or refunds its turn: a conditional read counts if it ended in 304. A key that is not the
 // account's counts for itself alone.
 func (s *Base) endTurn(c *Call, err error) {
 	if c.turn == (limit.Turn{}) {

@@ -6,12 +6,12 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// KeyCheck is a query for the usage of a key's account, as long as the key is a current one and has no scopes.
+// KeyCheck is a query for the usage of a key's account, which requires a current key without scopes.
 func KeyCheck(key apikey.Key) *event.UsageQuery {
 	return &event.UsageQuery{CheckKey: true, Key: key.Number, KeyVersion: key.Version, KeyFingerprint: key.Fingerprint()}
 }
 
-// Query asks billing about the account. NOT_FOUND is an error too.
+// Query asks billing about the account. It also fails for a NOT_FOUND.
 func (s *Base) Query(account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
 	a, err := s.bus.Query(s.ctx, account, q)
 	if err != nil {
@@ -28,11 +28,11 @@ func (s *Base) Query(account event.AccountID, q *event.Query) (*event.QueryAnswe
 	return nil, Unavailable(ErrQueryAnswer)
 }
 
-// CheckHolder has billing confirm that an API key is a current one of the account and has no scopes. A session needs no check.
-// Each endpoint that a session or a key without scopes may call begins with it, or with CallerUsage.
+// CheckHolder has billing confirm that an API key is a current one of the account and has no scopes. A session needs no
+// check. Every endpoint for sessions and keys without scopes starts with it, or with CallerUsage.
 func (s *Base) CheckHolder(c *Call) error { return s.CheckKey(c, Unmetered) }
 
-// CheckKey has billing confirm that an API key is a current one of the account, and that its scopes, if it has any, have the
+// CheckKey has billing confirm that an API key is a current one of the account, and that its scopes, if any, include the
 // quota key. A session needs no check.
 func (s *Base) CheckKey(c *Call, scope plan.QuotaKey) error {
 	if c.Who.Key.Version == 0 {
@@ -42,18 +42,17 @@ func (s *Base) CheckKey(c *Call, scope plan.QuotaKey) error {
 	return err
 }
 
-// Usage asks billing for the account's current month.
+// Usage returns the account's usage in the current month.
 func (s *Base) Usage(account event.AccountID) (*event.UsageAnswer, error) {
 	return s.UsageOf(nil, account, &event.UsageQuery{})
 }
 
-// CallerUsage is Usage of the account that calls. An API key that is not a current one of the account is 401, one with scopes
-// is 403.
+// CallerUsage is the Usage of the caller. An API key that is not a current one of the account is 401, one with scopes is 403.
 func (s *Base) CallerUsage(c *Call) (*event.UsageAnswer, error) {
 	return s.UsageForKey(c, Unmetered)
 }
 
-// UsageForKey is CallerUsage for a key that may have scopes, if the quota key is one of them.
+// UsageForKey is CallerUsage for a key whose scopes, if any, include the quota key.
 func (s *Base) UsageForKey(c *Call, scope plan.QuotaKey) (*event.UsageAnswer, error) {
 	q := &event.UsageQuery{}
 	if key := c.Who.Key; key.Version != 0 {

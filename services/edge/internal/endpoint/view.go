@@ -15,7 +15,7 @@ func Optional(s *string) string {
 	return *s
 }
 
-// OptionalTime is nil for a time that is not known.
+// OptionalTime formats a time; nil if it is unknown.
 func OptionalTime(ms int64) *string {
 	if ms == 0 {
 		return nil
@@ -40,7 +40,7 @@ func OptionalText(s string) *string {
 	return &s
 }
 
-// Success is how every success of the account and admin endpoints begins: none of them is metered.
+// Success is embedded in every success of the account and admin endpoints, none of which is metered.
 type Success struct {
 	Success   bool  `json:"success"`
 	Remaining int64 `json:"remaining"`
@@ -49,8 +49,8 @@ type Success struct {
 // Succeeded is how a success begins.
 func Succeeded() Success { return Success{Success: true, Remaining: plan.Unlimited} }
 
-// Credits is an amount as the API writes it.
+// Credits formats an amount of credits for the API.
 func Credits(micros uint64) string { return plan.Micros(micros).String() }
 
-// Dollars is an amount of cents as the API writes it.
+// Dollars formats an amount of cents for the API.
 func Dollars(cents uint64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }

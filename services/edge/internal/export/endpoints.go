@@ -39,7 +39,7 @@ type exportView struct {
 	URL       *string `json:"url"`
 }
 
-// startExport begins an archive of everything that the account owns, or tells of the one that is being made.
+// startExport starts an export of everything that the account owns, or answers with the one in progress.
 func (s *Exports) startExport(c *endpoint.Call) error {
 	e, err := s.BegunExport(c)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Exports) startExport(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusAccepted, s.viewExport(e))
 }
 
-// BegunExport is the archive that the call has begun, or the one that is being made.
+// BegunExport returns the export that the call started, or the one in progress.
 func (s *Exports) BegunExport(c *endpoint.Call) (*event.Export, error) {
 	id := c.Who.Account.String() + "-" + rand.Text()
 	if len(c.Idem) > 0 {
@@ -66,7 +66,7 @@ func (s *Exports) BegunExport(c *endpoint.Call) (*event.Export, error) {
 		wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
 		return nil, endpoint.WaitFor(fault.New(fault.RateLimited, "An account may begin %d exports a day. Try again later.", a.Limit), a.Limit, int(wait), now)
 	case a.Status == event.UserStatus_USER_EXISTS && slices.ContainsFunc(a.Export.GetBegun(), func(b *event.BegunExport) bool { return b.Id == id }):
-		c.Set(endpoint.HeaderReplayed, "true") // with the state of the last export, as any later call would be answered
+		c.Set(endpoint.HeaderReplayed, "true") // with the current state of the last export, as for any later call
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
 		return nil, endpoint.SessionRequired()
 	}
@@ -84,7 +84,7 @@ func (s *Exports) showExport(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, s.viewExport(e))
 }
 
-// ExportOf is the last export of an account. One that has expired is not found.
+// ExportOf returns the last export of an account. An expired one is not found.
 func (s *Exports) ExportOf(account event.AccountID) (*event.Export, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_FindExport{FindExport: &event.FindExport{Account: uint64(account)}}})
 	switch {
@@ -111,7 +111,7 @@ func (s *Exports) viewExport(e *event.Export) exportAnswer {
 	return out
 }
 
-// ExportURL is a link to the archive that needs no session.
+// ExportURL is a signed link to the archive, which needs no session.
 func (s *Exports) ExportURL(e *event.Export) string {
 	at := exportDownloadPath(e.Id)
 	expires := s.Now().Add(exportLinkTime).Unix()

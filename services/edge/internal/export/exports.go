@@ -1,4 +1,4 @@
-// Package export is the endpoints of exports, and makes them: an archive of everything that an account owns.
+// Package export has the endpoints for exports, and the job that makes them: archives of everything that an account owns.
 package export
 
 import (
@@ -14,18 +14,18 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// Deps are the parts that exports are made with.
+// Deps are the dependencies of exports.
 type Deps struct {
 	Bus       *bus.Bus
-	Blobs     blob.Store // that has the archives
+	Blobs     blob.Store // stores the archives
 	Contents  *contents.Store
 	Secret    *apikey.Secret
 	Logger    *slog.Logger
 	Accounts  *accounts.Accounts
-	Developer *developer.API // as which documents are written
+	Developer *developer.API // formats documents
 }
 
-// Exports answers the calls about exports.
+// Exports implements the endpoints for exports.
 type Exports struct {
 	*endpoint.Base
 	bus       *bus.Bus
@@ -35,10 +35,10 @@ type Exports struct {
 	log       *slog.Logger
 	accounts  *accounts.Accounts
 	developer *developer.API
-	ctx       context.Context // of calls to other parts
+	ctx       context.Context // for calls to other components
 }
 
-// New prepares the endpoints of exports. MakeExports makes the archives.
+// New returns the endpoints for exports. MakeExports makes the archives.
 func New(base *endpoint.Base, deps Deps) *Exports {
 	return &Exports{
 		Base: base, bus: deps.Bus, blobs: deps.Blobs, contents: deps.Contents, secret: deps.Secret, log: deps.Logger,

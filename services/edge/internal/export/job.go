@@ -15,27 +15,27 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// Exports are made by the edges: an edge can already read everything that an account owns. The job is a record of billing's, with
-// a lease. An edge that ends loses the lease, and another one makes the archive from the beginning.
+// Edges make the exports, since they can read everything that an account owns. The job is a record in billing, with a lease.
+// If its edge ends, the lease expires, and another edge starts over.
 const (
 	exportPoll  = 2 * time.Second
 	exportLease = 30 * time.Second
-	exportSave  = 5 * time.Second // between two notes of the progress, which prolong the lease
+	exportSave  = 5 * time.Second // interval of saving the progress, which renews the lease
 	exportPage  = 100
 
-	exportAttempts = 5 // that billing allows
+	exportAttempts = 5 // allowed by billing
 )
 
 var errExportLost = errors.New("another edge has taken the export over, or it is not wanted any more")
 
-// exportKey is the blob of an attempt at an export. Each has its own, so that one that was given up never replaces another. The
-// rights of an edge in the bucket know the form: docs/operations.md, Stores.
+// exportKey is the blob of one attempt at an export, so that an abandoned attempt never overwrites another. The rights of an
+// edge in the bucket rely on the format: docs/operations.md, Stores.
 func exportKey(id string, attempt uint32) string {
 	account, name, _ := strings.Cut(id, "-")
 	return fmt.Sprintf("exports/%s/%s/%d.zip", account, name, attempt)
 }
 
-// dropExport deletes what the attempts at an export have left.
+// dropExport deletes the blobs of earlier attempts at an export.
 func (s *Exports) dropExport(ctx context.Context, id string, attempts uint32) error {
 	for n := range attempts {
 		if err := s.blobs.Delete(ctx, exportKey(id, n+1)); err != nil {
@@ -62,7 +62,7 @@ func (s *Exports) MakeExports(ctx context.Context) {
 	}
 }
 
-// nextExport works on one export, where there is one.
+// nextExport works on a pending export, if any.
 func (s *Exports) nextExport(ctx context.Context, worker string) error {
 	a, err := s.bus.User(ctx, &event.UserRequest{Action: &event.UserRequest_ClaimExport{
 		ClaimExport: &event.ClaimExport{Worker: worker, LeaseMs: exportLease.Milliseconds()},
@@ -83,7 +83,7 @@ func (s *Exports) nextExport(ctx context.Context, worker string) error {
 		}
 		return s.saveExport(ctx, &event.SaveExport{Export: e, LeaseMs: exportLease.Milliseconds(), Remove: true})
 	}
-	if err := s.dropExport(ctx, e.Id, e.Attempts-1); err != nil { // of edges that have ended
+	if err := s.dropExport(ctx, e.Id, e.Attempts-1); err != nil { // left by edges that ended
 		return err
 	}
 	return s.makeExport(ctx, e)
@@ -97,7 +97,7 @@ func (s *Exports) saveExport(ctx context.Context, save *event.SaveExport) error 
 	return err
 }
 
-// makeExport writes the archive into the blob store as it is made. Nothing of it is held in memory but one document at a time.
+// makeExport streams the archive into the blob store, holding one document in memory at a time.
 func (s *Exports) makeExport(ctx context.Context, e *event.Export) error {
 	x := &exporter{s: s, account: event.AccountID(e.Account), sum: sha256.New()}
 	group, work := errgroup.WithContext(ctx)
@@ -106,13 +106,13 @@ func (s *Exports) makeExport(ctx context.Context, e *event.Export) error {
 	var size int64
 	group.Go(func() error {
 		err := x.write(work, writer)
-		_ = writer.CloseWithError(err) // nil: the end
+		_ = writer.CloseWithError(err) // nil ends the archive
 		return err
 	})
 	group.Go(func() error {
 		defer close(written)
 		info, err := s.blobs.Put(work, exportKey(e.Id, e.Attempts), io.TeeReader(reader, x.sum), -1)
-		_ = reader.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // the writer does not wait for a store that failed
+		_ = reader.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // so that the writer does not wait for a failed store
 		size = info.Size
 		return err
 	})

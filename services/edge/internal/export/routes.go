@@ -2,7 +2,7 @@ package export
 
 import "quire.dev/services/edge/internal/endpoint"
 
-// Rows are the endpoints of exports.
+// Rows are the endpoints for exports.
 func (s *Exports) Rows() []endpoint.Row {
 	row := endpoint.NewRow
 	return []endpoint.Row{

@@ -21,7 +21,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// exporter writes the archive of one account. Nobody pays for what it reads. A document that is deleted meanwhile may be left out.
+// exporter writes the archive of one account. Its reads are free. A document deleted meanwhile may be missing.
 type exporter struct {
 	s           *Exports
 	account     event.AccountID
@@ -39,7 +39,7 @@ func (x *exporter) write(ctx context.Context, w io.Writer) error {
 	return out.Close()
 }
 
-// each calls visit with the account's documents of a domain, the oldest first.
+// each calls visit with the account's documents of a domain, oldest first.
 func (x *exporter) each(ctx context.Context, domain event.Domain, visit func(*event.Document) error) error {
 	q := &event.ListRequest{Account: uint64(x.account), Limit: exportPage, Ascending: true}
 	for {
@@ -105,7 +105,7 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 	return nil
 }
 
-// writeUsage writes the usage of all days that are kept, by quota key and API key.
+// writeUsage writes the usage of all days on record, by quota key and API key.
 func (x *exporter) writeUsage(ctx context.Context, out *zip.Writer) error {
 	today := accounts.DayNumber(x.s.Now())
 	a, err := x.query(ctx, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
@@ -125,7 +125,7 @@ func (x *exporter) query(ctx context.Context, q *event.Query) (*event.QueryAnswe
 	return x.s.Query(x.account, q)
 }
 
-// writeLedger writes the entries as a JSON array, the newest first.
+// writeLedger writes the entries as a JSON array, newest first.
 func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
 	w, err := x.create(out, "ledger.json", x.s.Now())
 	if err != nil {
@@ -157,7 +157,7 @@ func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
 	return err
 }
 
-// writeTexts writes pastes and quick pastes: for each what a list shows of it, and every version with its content.
+// writeTexts writes pastes and quick pastes: their metadata, and every version with its content.
 func (x *exporter) writeTexts(ctx context.Context, out *zip.Writer) error {
 	for _, texts := range []struct {
 		folder string
@@ -202,7 +202,7 @@ func (x *exporter) writeVersions(ctx context.Context, out *zip.Writer, k *develo
 	}
 }
 
-// writeFiles writes files: for each what a list shows of it, and its bytes under its name.
+// writeFiles writes files: their metadata, and their bytes under their names.
 func (x *exporter) writeFiles(ctx context.Context, out *zip.Writer) error {
 	return x.each(ctx, event.File, func(doc *event.Document) error {
 		x.done.Add(1)
@@ -216,7 +216,7 @@ func (x *exporter) writeFiles(ctx context.Context, out *zip.Writer) error {
 	})
 }
 
-// entryName is the name of a file as one segment of a path.
+// entryName makes a file name a single path segment.
 func entryName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == ':' || r < ' ' || r == 0x7f {
@@ -230,7 +230,7 @@ func entryName(name string) string {
 	return name
 }
 
-// writeContent writes the content of a document that was read. One that is gone is left out.
+// writeContent writes the content of a document. A deleted one is omitted.
 func (x *exporter) writeContent(ctx context.Context, out *zip.Writer, pending *bus.PendingRead, name func(*event.Document) string) error {
 	found, err := pending.Wait(ctx)
 	if err != nil || found.Document == nil {

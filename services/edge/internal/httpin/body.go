@@ -16,8 +16,8 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// hideBody makes fasthttp believe that there is no body, so that it leaves the body on the connection, and that nobody waits for 100
-// Continue. It is fasthttp.Server.HeaderReceived.
+// hideBody makes fasthttp believe that there is no body, so that it leaves the body on the connection and doesn't answer
+// Expect: 100-continue. It is fasthttp.Server.HeaderReceived.
 func hideBody(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if length := h.ContentLength(); length > 0 || length == -1 {
 		h.SetContentLength(0)
@@ -33,22 +33,23 @@ type Body struct {
 	c        *conn
 	length   int64  // -1: chunked
 	expect   bool   // the client waits for 100 Continue
-	ahead    []byte // read by BodyExceeds
+	ahead    []byte // read ahead by BodyExceeds
 	done     bool
 	clock    bodyClock
-	chunks   chunks // of a chunked one
+	chunks   chunks // state of a chunked body
 	limit    Limit  // 0 bytes: none
 	tooLarge func() error
 	err      error
 }
 
-// BodyOf is the body of the request, nil where it has none.
+// BodyOf returns the body of the request, nil without one.
 func BodyOf(c *fiber.Ctx) *Body { return connOf(c).body }
 
-// Length is the length that the client announced, -1 for a chunked body.
+// Length is the announced length, -1 for a chunked body.
 func (b *Body) Length() int64 { return b.length }
 
-// Limit refuses a body that is announced longer than so many bytes, at once or chunk by chunk, with what tooLarge returns.
+// Limit rejects a body longer than bytes with tooLarge's error: at once if its length is announced, or at the chunk that
+// exceeds it.
 func (b *Body) Limit(bytes int64, tooLarge func() error) error {
 	b.limit, b.tooLarge = Limit{Bytes: bytes}, tooLarge
 	if b.length > bytes {
@@ -57,7 +58,7 @@ func (b *Body) Limit(bytes int64, tooLarge func() error) error {
 	return nil
 }
 
-// passed is the failure of a body that is longer than its limit.
+// passed is the error of a body over its limit.
 func (b *Body) passed() error {
 	if b.tooLarge != nil {
 		return b.tooLarge()
@@ -65,7 +66,7 @@ func (b *Body) passed() error {
 	return b.limit.passed()
 }
 
-// openBody gives the running request its body.
+// openBody sets the body of the running request.
 func (c *conn) openBody() {
 	length := c.head.length
 	if c.head.chunked {
@@ -79,17 +80,17 @@ func (c *conn) openBody() {
 	c.body.clock.opened = time.Now()
 }
 
-// bodyClock is how fast a body comes. Only the time that it is waited for counts: a client is not to blame for ours. One
-// goroutine reads the body; the budget looks at the clock meanwhile.
+// bodyClock measures how fast a body arrives. Only the time spent waiting for the client counts. One goroutine reads the
+// body; the budget reads the clock concurrently.
 type bodyClock struct {
 	opened time.Time
 	read   atomic.Int64 // bytes
-	waited atomic.Int64 // nanoseconds, of the reads that have ended
-	since  atomic.Int64 // nanoseconds after opened at which the running read began; 0: none runs
+	waited atomic.Int64 // nanoseconds of finished reads
+	since  atomic.Int64 // start of the running read, in nanoseconds after opened; 0: none
 	cut    atomic.Bool
 }
 
-// begin starts a read that may have to wait, and returns when it ends at the latest.
+// begin starts a read that may block, and returns its deadline.
 func (c *bodyClock) begin(grace time.Duration) time.Time {
 	now := time.Now()
 	c.since.Store(max(int64(now.Sub(c.opened)), 1))
@@ -98,12 +99,12 @@ func (c *bodyClock) begin(grace time.Duration) time.Time {
 
 func (c *bodyClock) end() { c.waited.Add(int64(time.Since(c.opened)) - c.since.Swap(0)) }
 
-// allowed is how long what has come may be waited for.
+// allowed is the total waiting time granted for the bytes so far.
 func (c *bodyClock) allowed(grace time.Duration, rate time.Duration) time.Duration {
 	return grace + time.Duration(c.read.Load())*time.Second/rate
 }
 
-// slow tells whether the body comes more slowly than it may while others wait for memory.
+// slow reports whether the body arrives too slowly while others wait for memory.
 func (c *bodyClock) slow() bool {
 	waited := c.waited.Load()
 	if since := c.since.Load(); since != 0 {
@@ -112,14 +113,14 @@ func (c *bodyClock) slow() bool {
 	return time.Duration(waited) > c.allowed(pressedGrace, pressedRate)
 }
 
-// cut ends the running Read and all that follow. The budget calls it with its lock held, before the body is settled.
+// cut ends the running Read and all later ones. The budget calls it with its lock held, before the body is settled.
 func (b *Body) cut() {
 	b.clock.cut.Store(true)
-	_ = b.c.Conn.SetReadDeadline(time.Unix(1, 0)) // fails only where the connection is closed, which ends the Read too
+	_ = b.c.Conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, which ends the Read too
 }
 
-// Read reads on. The end of the body is io.EOF. An *httperr.Error says that the client is too slow or gone, or that the framing
-// is wrong. The first Read answers 100 Continue to a client that waits for it.
+// Read implements io.Reader. An *httperr.Error means that the client is too slow or gone, or that the framing is invalid. The
+// first Read sends 100 Continue to a client that waits for it.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
@@ -160,20 +161,20 @@ func (b *Body) readRaw(p []byte) (int, error) {
 	return n, err
 }
 
-// readsAhead tells whether to read more at once than is asked for: the decoders of forms and of chunks ask for 4 KiB at a time,
-// which would be a call to the kernel each. A short body, which a header often has with it, takes no large buffer.
+// readsAhead reports whether to read more than asked: the decoders of forms and chunks ask for 4 KiB, a system call each. A
+// short body, which often arrives with its header, needs no large buffer.
 func (b *Body) readsAhead(asked int) bool {
 	read := b.clock.read.Load()
 	return asked < largeBytes/2 && (b.length < 0 && read >= largeBytes || b.length-read >= largeBytes)
 }
 
-// complete is called once the whole body has come.
+// complete is called once the whole body has arrived.
 func (b *Body) complete() {
 	b.done, b.err = true, io.EOF
 	b.settle()
 }
 
-// settle says that nothing waits for the body any more, so that it is not cut.
+// settle marks the body as no longer waited for, so that it is not cut.
 func (b *Body) settle() {
 	if share := b.c.current.share; share != nil {
 		b.c.owner.budget.complete(share)
@@ -182,7 +183,7 @@ func (b *Body) settle() {
 		b.c.owner.streams.complete(share)
 	}
 	if b.clock.cut.Load() {
-		b.c.readDeadline = time.Time{} // it is another than the connection's: see Body.cut
+		b.c.readDeadline = time.Time{} // may differ from the connection's: see Body.cut
 	}
 }
 
@@ -202,11 +203,11 @@ func (b *Body) fail(err error) error {
 			Message: fmt.Sprintf("The request body did not arrive in time: it has %v, and a second for each %d KiB.",
 				b.c.owner.cfg.BodyTimeout, minBodyRate>>10),
 		}
-	case isError(err): // it is chunked, and says what is wrong
+	case isError(err): // from the chunk decoder, which says what is wrong
 		b.err = err
 	default:
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // a reader would take io.EOF for the end of a whole body
+			err = io.ErrUnexpectedEOF // readers would take io.EOF for the end of a complete body
 		}
 		early := httperr.Malformed("The request body ended early or is not framed correctly.")
 		early.Cause = err
@@ -215,8 +216,8 @@ func (b *Body) fail(err error) error {
 	return b.err
 }
 
-// finish leaves the connection at the start of the next request. Where the rest of the body has not come yet, the
-// connection is closed after the answer instead, so that the client can read it: see conn.Close.
+// finish leaves the connection at the start of the next request. If the rest of the body has not arrived yet, the connection
+// is closed after the answer, in a way that lets the client read it: see conn.Close.
 func (b *Body) finish(ctx *fasthttp.RequestCtx) {
 	if b.done {
 		return
@@ -230,13 +231,13 @@ func (b *Body) finish(ctx *fasthttp.RequestCtx) {
 	b.c.linger.Store(true)
 }
 
-// Limit is the most that a body may have.
+// Limit is the maximum size of a body.
 type Limit struct {
 	Bytes int64
 	Name  string // for people: "1 MiB"
 }
 
-// CheckBody refuses a body by its header: 413 for one that is announced longer than the limit, 415 for one that is compressed.
+// CheckBody checks a body by its header: 413 if the announced length exceeds the limit, 415 if it is compressed.
 func CheckBody(c *fiber.Ctx, limit Limit) error {
 	b := BodyOf(c)
 	if b == nil {
@@ -256,8 +257,8 @@ func (l Limit) passed() error {
 	return httperr.TooLarge(l.Bytes, "The request body must be at most %s (%d bytes).", l.Name, l.Bytes)
 }
 
-// BodyExceeds tells whether the body is longer than so many bytes. It reads a body of unknown length as far as that; ReadBody
-// then begins with what was read, and the body must not be read otherwise.
+// BodyExceeds reports whether the body is longer than bytes. It reads a body of unknown length up to there; ReadBody then
+// starts with what was read, and nothing else may read the body.
 func (s *Server) BodyExceeds(c *fiber.Ctx, bytes int64) (bool, error) {
 	b := BodyOf(c)
 	if b == nil || b.length >= 0 {
@@ -268,8 +269,8 @@ func (s *Server) BodyExceeds(c *fiber.Ctx, bytes int64) (bool, error) {
 	return int64(len(b.ahead)) > bytes, err
 }
 
-// ReadBody reads the whole body, nil where there is none. A body over the limit is 413 as soon as that is known. The
-// bytes are the caller's. They count against the budget as they arrive, until the handler returns: see Reserve.
+// ReadBody reads the whole body; nil without one. A body over the limit is 413 as soon as that is known. The caller owns the
+// bytes. They count against the budget as they arrive, until the handler returns: see Reserve.
 func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
 	b := BodyOf(c)
 	if b == nil {
@@ -289,7 +290,7 @@ func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
 	return out, nil
 }
 
-// readUpTo reads on behind out, to the body's end or until there is more than the limit.
+// readUpTo appends to out until the body ends or exceeds the limit.
 func (s *Server) readUpTo(c *fiber.Ctx, out []byte, limit Limit) ([]byte, error) {
 	b := BodyOf(c)
 	if out == nil {
@@ -311,7 +312,7 @@ func (s *Server) readUpTo(c *fiber.Ctx, out []byte, limit Limit) ([]byte, error)
 	return out, nil
 }
 
-// grow makes room for more, and takes it from the budget: four times what has come, and not more than may come.
+// grow enlarges the buffer to four times its size, up to the size the body may reach, and takes the memory from the budget.
 func (s *Server) grow(c *fiber.Ctx, b []byte, limit Limit) ([]byte, error) {
 	size := int64(4 * cap(b))
 	if cap(b) < smallBodyBytes {
@@ -320,7 +321,7 @@ func (s *Server) grow(c *fiber.Ctx, b []byte, limit Limit) ([]byte, error) {
 	if announced := BodyOf(c).length; announced >= 0 {
 		size = min(size, announced)
 	} else {
-		size = min(size, limit.Bytes+1) // one byte over the limit shows that there is more
+		size = min(size, limit.Bytes+1) // one byte more shows that the body exceeds the limit
 	}
 	if size > smallBodyBytes {
 		more := size
@@ -334,7 +335,7 @@ func (s *Server) grow(c *fiber.Ctx, b []byte, limit Limit) ([]byte, error) {
 	return append(make([]byte, 0, size), b...), nil
 }
 
-// RequireIdentity refuses, with 415, a body that is compressed.
+// RequireIdentity rejects a compressed body with 415.
 func RequireIdentity(c *fiber.Ctx) error {
 	if e := c.Get(fiber.HeaderContentEncoding); e != "" && !strings.EqualFold(e, "identity") {
 		return httperr.UnsupportedMediaType("Content-Encoding must be identity: send the body uncompressed.")

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	smallBodyBytes  = 16 << 10  // a body of this size takes no share of the budget
-	smallShareBytes = 256 << 10 // larger shares leave a quarter of the budget to those of at most this size
+	smallBodyBytes  = 16 << 10  // bodies up to this size take no share of the budget
+	smallShareBytes = 256 << 10 // larger shares leave a quarter of the budget to shares up to this size
 	sourceFraction  = 3         // one source may hold a third of the budget
 
 	budgetWait   = 5 * time.Second        // for a share of the memory for bodies
-	streamWait   = time.Minute            // for a share of the memory for streams, which hold theirs for longer
-	pressEvery   = 250 * time.Millisecond // while a request waits, the bodies that arrive are looked at so often
-	pressedGrace = time.Second            // of a body that arrives while others wait
-	pressedRate  = 64 << 10               // bytes a second that it must make on the average, after pressedGrace
+	streamWait   = time.Minute            // for a share of the memory for streams, which are held longer
+	pressEvery   = 250 * time.Millisecond // interval of checking arriving bodies while a request waits
+	pressedGrace = time.Second            // before pressedRate applies
+	pressedRate  = 64 << 10               // minimum average rate of a body while others wait, bytes per second
 )
 
 var (
@@ -33,39 +33,39 @@ var (
 	errTooSlow = errors.New("the body came too slowly while others waited for memory")
 )
 
-// budget bounds the memory that requests hold at a time, mostly for their bodies. A body takes its share as it arrives.
-// While a request waits for a share, bodies that arrive slowly are cut: a crowd of slow clients ends itself, and not the
-// requests of others. Safe for concurrent use.
+// budget limits the memory that concurrent requests hold, mostly for bodies. A body takes its share as it arrives. While a
+// request waits for a share, bodies that arrive slowly are cut, so that a crowd of slow clients harms itself and not others.
+// Safe for concurrent use.
 type budget struct {
 	total     int64
 	perSource int64
-	patience  time.Duration // with which take waits
+	patience  time.Duration // longest wait of take
 
 	mu      sync.Mutex
 	all     holding
 	sources map[netip.Prefix]*holding
-	shares  map[*share]struct{} // that hold or wait
+	shares  map[*share]struct{} // shares that hold bytes or wait
 	waiting []*claim            // oldest first
 }
 
-// holding is what shares hold together.
+// holding is the total of several shares.
 type holding struct {
 	shares int
 	bytes  int64
-	active int // shares that hold bytes and don't wait for more
+	active int // shares that hold bytes and aren't waiting for more
 }
 
-// share is what one request holds until its handler returns. The budget's lock is for its fields.
+// share is the memory of one request, held until its handler returns. The budget's lock guards its fields.
 type share struct {
 	source netip.Prefix
 	bytes  int64
-	body   *Body  // the request's, until it is complete; nil: none
-	claim  *claim // for more; nil: none
+	body   *Body  // of the request, until complete; nil: none
+	claim  *claim // pending; nil: none
 }
 
 func (s *share) active() bool { return s.bytes > 0 && s.claim == nil }
 
-// toCome is how many bytes of the request's body are missing.
+// toCome is how many bytes of the request's body have not arrived yet.
 func (s *share) toCome() int64 {
 	switch {
 	case s.body == nil:
@@ -76,7 +76,7 @@ func (s *share) toCome() int64 {
 	return s.body.length - s.body.clock.read.Load()
 }
 
-// claim is a wish for more bytes that waits.
+// claim is a pending request for more bytes.
 type claim struct {
 	share *share
 	bytes int64
@@ -90,8 +90,8 @@ func newBudget(total int64, patience time.Duration) *budget {
 	}
 }
 
-// take adds bytes to a share, after a wait of at most patience. The error is errBusy, errTooSlow for a body that was cut, or
-// that of ctx.
+// take adds bytes to a share, waiting at most patience. It fails with errBusy, errTooSlow if the body was cut, or ctx's
+// error.
 func (b *budget) take(ctx context.Context, s *share, bytes int64) error {
 	b.mu.Lock()
 	if _, known := b.shares[s]; !known {
@@ -101,7 +101,7 @@ func (b *budget) take(ctx context.Context, s *share, bytes int64) error {
 		}
 		b.sources[s.source].shares++
 	}
-	bytes = min(bytes, b.perSource-s.bytes) // a request that is alone always finds room
+	bytes = min(bytes, b.perSource-s.bytes) // a request that is alone always fits
 	if b.fits(s, bytes) {
 		b.update(s, func() { s.bytes += bytes })
 		b.mu.Unlock()
@@ -141,10 +141,10 @@ func (b *budget) locked(f func()) {
 	f()
 }
 
-// complete says that the body of a share has arrived, or is not read any more. It is not cut from then on.
+// complete marks the body of a share as arrived or no longer read, so that it is not cut.
 func (b *budget) complete(s *share) { b.locked(func() { s.body = nil }) }
 
-// release gives a share back.
+// release returns a share to the budget.
 func (b *budget) release(s *share) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,9 +165,9 @@ func (b *budget) release(s *share) {
 	b.unstick()
 }
 
-// The methods below are called with the lock held.
+// The methods below require the lock.
 
-// room is how much all shares together may hold for one of so many bytes to grow.
+// room is the total that all shares may hold when one grows to so many bytes.
 func (b *budget) room(bytes int64) int64 {
 	if bytes > smallShareBytes {
 		return b.total - b.total/4
@@ -183,7 +183,7 @@ func (b *budget) fitsSource(s *share, more int64) bool {
 	return b.sources[s.source].bytes+more <= b.perSource
 }
 
-// update changes a share and what is known of all.
+// update changes a share and the totals that include it.
 func (b *budget) update(s *share, change func()) {
 	bytes, active := s.bytes, s.active()
 	change()
@@ -198,7 +198,7 @@ func (b *budget) update(s *share, change func()) {
 	}
 }
 
-// end ends a claim: granted where err is nil. It does nothing for a claim that has ended.
+// end resolves a pending claim; a nil err grants it. A claim that was resolved before is left alone.
 func (b *budget) end(c *claim, err error) {
 	at := slices.Index(b.waiting, c)
 	if at < 0 {
@@ -214,8 +214,8 @@ func (b *budget) end(c *claim, err error) {
 	c.done <- err
 }
 
-// press cuts the bodies that arrive too slowly: those of one source where only that source's are in the way of those that
-// wait, and those of all sources otherwise.
+// press cuts bodies that arrive too slowly: only those of one source if that source alone blocks the waiting requests, else
+// those of any source.
 func (b *budget) press() {
 	everybody, sources := false, map[netip.Prefix]bool{}
 	for _, c := range b.waiting {
@@ -239,8 +239,8 @@ func (b *budget) press() {
 	}
 }
 
-// unstick refuses claims that nothing but other claims stands in the way of, until a share is active again: its request goes
-// on or ends. The body with the most still to come is refused first, then the latest.
+// unstick resolves a deadlock of claims that block only each other: it refuses claims until a share is active again and its
+// request can proceed. It starts with the body that has the most still to come, then the latest.
 func (b *budget) unstick() {
 	waiting := slices.Clone(b.waiting)
 	slices.Reverse(waiting)
@@ -256,14 +256,14 @@ func (b *budget) unstick() {
 	}
 }
 
-// Reserve takes size bytes of Config.BodyBudgetBytes until the handler returns. It waits for 5 seconds, then it is 503. A
-// request whose body arrives too slowly while others wait is 408.
+// Reserve takes size bytes of Config.BodyBudgetBytes until the handler returns. After 5 seconds of waiting it fails with 503.
+// A request whose body arrives too slowly while others wait fails with 408.
 func (s *Server) Reserve(c *fiber.Ctx, size int64) error {
 	return s.reserve(c, s.budget, &connOf(c).current.share, size)
 }
 
-// ReserveStream is Reserve for what is held of a body that is streamed elsewhere: it takes of Config.StreamBudgetBytes, and
-// waits for a minute.
+// ReserveStream is Reserve for the buffers of a streamed body: it takes from Config.StreamBudgetBytes, and waits for a
+// minute.
 func (s *Server) ReserveStream(c *fiber.Ctx, size int64) error {
 	return s.reserve(c, s.streams, &connOf(c).current.stream, size)
 }

@@ -21,7 +21,7 @@ func shareOf(source string) *share {
 	return &share{source: Site(netip.MustParseAddr(source))}
 }
 
-// later takes bytes in the background. The error comes once the share has them or not.
+// later takes bytes in the background, and returns a channel with the result.
 func later(b *budget, s *share, bytes int64) <-chan error {
 	out := make(chan error, 1)
 	go func() { out <- b.take(context.Background(), s, bytes) }()
@@ -33,7 +33,7 @@ func TestTheBudgetIsShared(t *testing.T) {
 		b := newBudget(12<<20, budgetWait)
 		sources := []*share{shareOf("1.2.3.4"), shareOf("1.2.3.5"), shareOf("1.2.3.6")}
 		for _, s := range sources[:2] {
-			if err := b.take(t.Context(), s, 4<<20); err != nil { // a third is a source's
+			if err := b.take(t.Context(), s, 4<<20); err != nil { // a third is one source's maximum
 				t.Fatal(err)
 			}
 		}
@@ -86,7 +86,7 @@ func TestSourcesOfAnIPv6SiteShareItsPart(t *testing.T) {
 	})
 }
 
-// TestSharesThatWaitForEachOtherGoOn: one is refused, so that the others find room.
+// TestSharesThatWaitForEachOtherGoOn: one is refused, so that the others can proceed.
 func TestSharesThatWaitForEachOtherGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(30, budgetWait)
@@ -122,7 +122,7 @@ func TestSharesThatWaitForEachOtherGoOn(t *testing.T) {
 	})
 }
 
-// TestAnnouncedBytesTakeNoMemory: bodies count as they arrive, so that large announcements stop nobody.
+// TestAnnouncedBytesTakeNoMemory: bodies count as they arrive, so large announcements block nobody.
 func TestAnnouncedBytesTakeNoMemory(t *testing.T) {
 	addr := startServer(t, Config{BodyBudgetBytes: 1 << 20}, func(s *Server) {
 		s.Handle("POST", "/echo", echo(s, Limit{4 << 20, "4 MiB"}))
@@ -152,7 +152,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// TestSlowBodiesAreCutWhileOthersWait: those that hold all the memory and send nothing end, and nobody else's request does.
+// TestSlowBodiesAreCutWhileOthersWait: bodies that hold all the memory and send nothing end, and no other request does.
 func TestSlowBodiesAreCutWhileOthersWait(t *testing.T) {
 	for name, from := range map[string]func(n int) string{
 		"of one source":   func(int) string { return "1.2.3.4" },
@@ -208,7 +208,7 @@ func TestSlowBodiesAreCutWhileOthersWait(t *testing.T) {
 	}
 }
 
-// TestSlowStreamsAreCutWhileOthersWait: a stream holds its memory for as long as it runs, but not while it stands still.
+// TestSlowStreamsAreCutWhileOthersWait: a stream holds its memory while it runs, but not while it stalls.
 func TestSlowStreamsAreCutWhileOthersWait(t *testing.T) {
 	holding := make(chan struct{}, 64)
 	addr := startServer(t, Config{StreamBudgetBytes: 3 << 20}, func(s *Server) {
@@ -225,7 +225,7 @@ func TestSlowStreamsAreCutWhileOthersWait(t *testing.T) {
 		})
 	})
 	var slow []*bufio.Reader
-	for range 2 { // all that one source may hold
+	for range 2 { // the maximum of one source
 		c := dial(t, addr)
 		fmt.Fprint(c, "POST /stream HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nthe beginning")
 		slow = append(slow, bufio.NewReader(c))
@@ -243,7 +243,7 @@ func TestSlowStreamsAreCutWhileOthersWait(t *testing.T) {
 	}
 }
 
-// TestABodyThatIsCutAtItsEndIsWhole: a body that came to its end just as it was cut is whole, and its connection goes on.
+// TestABodyThatIsCutAtItsEndIsWhole: a body that was complete just as it was cut is whole, and its connection goes on.
 func TestABodyThatIsCutAtItsEndIsWhole(t *testing.T) {
 	addr := startServer(t, Config{}, func(s *Server) {
 		s.Handle("POST", "/echo", func(c *fiber.Ctx) error {

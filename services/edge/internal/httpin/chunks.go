@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	maxChunkLine    = 256      // bytes, with its extensions
-	chunkAllowance  = 16       // bytes beside its content that each chunk may have
-	maxChunkExcess  = 16 << 10 // bytes beyond them, of all chunks together
+	maxChunkLine    = 256      // bytes, with extensions
+	chunkAllowance  = 16       // extra bytes allowed for each chunk
+	maxChunkExcess  = 16 << 10 // extra bytes beyond those, over all chunks
 	maxTrailerLines = 64
 )
 
-// chunks is where the reader of a chunked body is. It reads no byte of a line that is not as the grammar has it.
+// chunks is the state of reading a chunked body. The reader stops at the first byte that breaks the grammar of a line.
 type chunks struct {
 	reader  *bufio.Reader
-	content int64 // bytes of the chunks that have begun
-	left    int64 // of the chunk
+	content int64 // bytes of all chunks begun so far
+	left    int64 // of the current chunk
 	excess  int64 // see maxChunkExcess
 }
 
@@ -50,7 +50,8 @@ func (b *Body) readChunked(p []byte) (int, error) {
 	return n, nil
 }
 
-// nextChunk reads up to the content of the next chunk, or to the end of the body. One that passes the limit is refused before it comes.
+// nextChunk reads up to the content of the next chunk, or to the end of the body. A chunk over the limit is refused before
+// its content is read.
 func (b *Body) nextChunk() error {
 	c := &b.chunks
 	if c.content > 0 {
@@ -83,7 +84,7 @@ func (b *Body) nextChunk() error {
 	return nil
 }
 
-// endChunks reads the trailer, which is held to the grammar of a header and otherwise ignored, and ends the body.
+// endChunks reads the trailer, which must have the grammar of a header and is otherwise ignored, and ends the body.
 func (b *Body) endChunks() error {
 	most := b.c.owner.cfg.HeaderBytes
 	for range maxTrailerLines + 1 {
@@ -109,7 +110,7 @@ func errTrailer() error {
 	return httperr.Malformed("The trailer has more than %d lines, or is longer than a header may be.", maxTrailerLines)
 }
 
-// line reads a line of at most so many bytes, and takes its CRLF off.
+// line reads a line of limited length and strips its CRLF.
 func (c *chunks) line(most int) ([]byte, error) {
 	line, err := c.reader.ReadSlice('\n')
 	switch {

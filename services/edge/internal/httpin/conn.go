@@ -14,19 +14,18 @@ import (
 )
 
 const (
-	minBodyRate     = 16 << 10         // bytes a second that a body must make on the average
+	minBodyRate     = 16 << 10         // minimum average rate of a body, bytes per second
 	writeStall      = 30 * time.Second // for each writeChunk of an answer
 	writeChunk      = 128 << 10
-	lingerTimeout   = 15 * time.Second // for reading on after an answer that came before the end of the body
+	lingerTimeout   = 15 * time.Second // for reading on after an answer that preceded the end of the body
 	lingerBytes     = 256 << 20
 	connBufferBytes = 4 << 10
-	largeBytes      = 64 << 10 // of a buffer for what is left of a large body, and for an answer that is no file
+	largeBytes      = 64 << 10 // of a buffer for the rest of a large body, and for an answer that is not a file
 )
 
-// conn is a client's connection. It gives fasthttp one request header at a time and never a byte of a body, so that
-// fasthttp can release its buffers while a request runs and while the connection is idle. A handler reads the body
-// through conn.body. The deadlines are set here: fasthttp would set one on every request, and only for header and body
-// together.
+// conn is a client's connection. It gives fasthttp one request header at a time and never a byte of a body, so that fasthttp
+// can release its buffers while a request runs and while the connection is idle. Handlers read the body through conn.body.
+// conn sets the deadlines itself: fasthttp would set one on every request, and only for header and body together.
 //
 // One goroutine reads. Another may call Close.
 type conn struct {
@@ -37,33 +36,33 @@ type conn struct {
 	source netip.Addr   // of peer: see sourceOf
 	site   netip.Prefix // of source: see Site
 
-	handled bool // a handler has run for the header that was given out last
+	handled bool // a handler ran for the last header given to fasthttp
 
 	buffer *[]byte // nil while nothing is buffered
 	r, w   int     // buffer[r:w] is unread
 	large  bool    // fill takes a large buffer
-	head   head    // of the running request, or the one that comes
+	head   head    // of the running or the arriving request
 	ready  int     // bytes of the header that fasthttp may read
-	failed error   // why the header does not end
+	failed error   // why the header failed
 
 	readDeadline  time.Time
 	writeDeadline time.Time
-	headerTimed   bool // readDeadline is that of the header being read
+	headerTimed   bool // readDeadline belongs to the header being read
 	readFunc      func(fd uintptr) bool
 	readErr       error
 
-	body    *Body // of the running request; nil where it has none
+	body    *Body // of the running request; nil: none
 	current requestState
 	linger  atomic.Bool
 	closed  atomic.Bool
-	idle    atomic.Bool // waits for the first byte of a request
+	idle    atomic.Bool // waiting for the first byte of a request
 }
 
 // requestState belongs to the running request.
 type requestState struct {
 	id     string
-	share  *share // of the budget, given back when the handler returns; nil: none
-	stream *share // likewise, of the budget for streams
+	share  *share // of the budget, released when the handler returns; nil: none
+	stream *share // of the budget for streams, likewise
 }
 
 func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {
@@ -81,7 +80,8 @@ func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {
 	return out, nil
 }
 
-// Read gives fasthttp the next bytes of a request header that is whole and judged. The Read after its end asks for the next request.
+// Read gives fasthttp the next bytes of a complete and checked request header. The Read after its end starts on the next
+// request.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.failed != nil {
 		return 0, c.failed
@@ -98,7 +98,7 @@ func (c *conn) Read(p []byte) (int, error) {
 				return 0, err
 			}
 			c.failed = err
-			return copy(p, "."), nil // an error at the first byte would have fasthttp close without an answer
+			return copy(p, "."), nil // after an error at the first byte, fasthttp would close without an answer
 		}
 	}
 	n := copy(p, (*c.buffer)[c.r:c.r+c.ready])
@@ -107,7 +107,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readHead waits for a header to its end.
+// readHead waits for a complete header.
 func (c *conn) readHead() error {
 	most := c.owner.cfg.HeaderBytes
 	for {
@@ -133,7 +133,7 @@ func (c *conn) readHead() error {
 	}
 }
 
-// takeBuffered takes bytes after the header that have come already. p must not reach beyond the body.
+// takeBuffered takes buffered bytes after the header. p must not reach beyond the body.
 func (c *conn) takeBuffered(p []byte) int {
 	n := copy(p, c.buffered())
 	if n > 0 {
@@ -142,14 +142,14 @@ func (c *conn) takeBuffered(p []byte) int {
 	return n
 }
 
-// readBody waits for bytes after the header, until deadline or until the body is cut. Nothing is buffered. p must not reach
-// beyond the body. With ahead it may read more than p takes, as far as the next request.
+// readBody waits for bytes after the header, until deadline or until the body is cut. The buffer must be empty. p must not
+// reach beyond the body. With ahead, it may read more than fits into p, into the next request.
 func (c *conn) readBody(p []byte, deadline time.Time, cut *atomic.Bool, ahead bool) (int, error) {
 	if err := c.setReadDeadline(deadline); err != nil {
 		return 0, err
 	}
 	c.headerTimed = true
-	if cut.Load() { // its deadline may be the one that was just overwritten
+	if cut.Load() { // its deadline may have been overwritten just now
 		return 0, os.ErrDeadlineExceeded
 	}
 	if !ahead {
@@ -161,7 +161,7 @@ func (c *conn) readBody(p []byte, deadline time.Time, cut *atomic.Bool, ahead bo
 	return c.takeBuffered(p), err
 }
 
-// unread puts back bytes that the reader of a body took from behind its end.
+// unread returns bytes to the buffer that a reader read beyond its body's end.
 func (c *conn) unread(p []byte) {
 	if len(p) == 0 {
 		return
@@ -186,8 +186,8 @@ func (c *conn) consume(n int) {
 	}
 }
 
-// setHeaderDeadline gives a header that has begun Config.HeaderTimeout as a whole, and an idle connection at least half
-// of Config.IdleTimeout: its deadline is moved only now and then, since each move costs a call to the poller.
+// setHeaderDeadline gives a header that has begun Config.HeaderTimeout in total, and an idle connection at least half of
+// Config.IdleTimeout: its deadline moves only occasionally, since each move costs a call to the poller.
 func (c *conn) setHeaderDeadline() error {
 	now := time.Now()
 	if c.head.begun {
@@ -209,7 +209,7 @@ func (c *conn) setReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// awaitHeader is fill; a stop ends it where no request has begun.
+// awaitHeader is fill, except that a stop ends it while no request has begun.
 func (c *conn) awaitHeader() error {
 	if c.head.begun {
 		return c.fill()
@@ -222,7 +222,7 @@ func (c *conn) awaitHeader() error {
 	return c.fill()
 }
 
-// fill waits for bytes and puts them behind those that are buffered. It takes a buffer only once there are some.
+// fill waits for bytes and appends them to the buffer. It allocates a buffer only once there are some.
 func (c *conn) fill() error {
 	c.readErr = nil
 	if c.buffer != nil && c.w == len(*c.buffer) {
@@ -234,7 +234,7 @@ func (c *conn) fill() error {
 	return c.readErr
 }
 
-// makeRoom is for a header that the buffer does not hold.
+// makeRoom makes room for a header that has outgrown the buffer.
 func (c *conn) makeRoom() {
 	to := *c.buffer
 	if c.r == 0 {
@@ -248,7 +248,7 @@ func (c *conn) makeRoom() {
 	c.r = 0
 }
 
-// readReady is called when the socket may be readable. It returns false to be called again once it is.
+// readReady is called when the socket may be readable. If it returns false, it is called again once the socket is.
 func (c *conn) readReady(fd uintptr) bool {
 	b := c.buffer
 	if b == nil {
@@ -273,12 +273,12 @@ func (c *conn) readReady(fd uintptr) bool {
 	return err != syscall.EAGAIN
 }
 
-// HungUp tells whether the client has closed the connection, or at least its half. A handler that waits for long asks now and
-// then, on its own goroutine: nothing reads from a connection while a request runs. It is not told of a client that has sent more
-// after its request.
+// HungUp reports whether the client has closed the connection, or its sending half. A handler that waits for long should poll
+// it, on its own goroutine: nothing reads from a connection while a request runs. It can't detect this for a client that sent
+// more after its request.
 func HungUp(c *fiber.Ctx) bool { return connOf(c).ended() }
 
-// ended looks at the next byte without taking it.
+// ended peeks at the next byte.
 func (c *conn) ended() bool {
 	ended := false
 	err := c.raw.Control(func(fd uintptr) {
@@ -295,7 +295,7 @@ func (c *conn) ended() bool {
 	return ended || err != nil
 }
 
-// Write writes p, and fails when the client takes none of it for writeStall.
+// Write writes p, and fails if the client takes nothing for writeStall.
 func (c *conn) Write(p []byte) (int, error) {
 	written := 0
 	for first := true; first || written < len(p); first = false {
@@ -311,8 +311,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// allowStall gives the next writeChunk of an answer writeStall, or a third less: each move of the deadline costs a call to the
-// poller.
+// allowStall gives the next writeChunk of an answer writeStall, or up to a third less: each move of the deadline costs a call
+// to the poller.
 func (c *conn) allowStall() error {
 	now := time.Now()
 	if c.writeDeadline.Sub(now) >= writeStall*2/3 {
@@ -322,9 +322,8 @@ func (c *conn) allowStall() error {
 	return c.Conn.SetWriteDeadline(c.writeDeadline)
 }
 
-// Close closes the connection. Where the answer came before the end of the request's body, it first closes the sending
-// half and reads on for a while: closing with unread bytes would reset the connection, and the client might never see
-// the answer.
+// Close closes the connection. If the answer preceded the end of the request's body, it first closes the sending half and
+// reads on for a while: closing with unread bytes would reset the connection, and the client might never see the answer.
 func (c *conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return nil

@@ -24,7 +24,7 @@ func headersTooLarge(limit int) *httperr.Error {
 	}
 }
 
-// fromFramework is err, or the Error that stands for an error of Fiber's router or of fasthttp.
+// fromFramework maps errors of Fiber's router and of fasthttp to an Error, and returns others unchanged.
 func (s *Server) fromFramework(err error) error {
 	e, ok := errors.AsType[*fiber.Error](err)
 	if !ok {

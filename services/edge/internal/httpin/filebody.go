@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// FileBody is a body that lies in a file, from which the kernel sends it without a copy in this process. It is for one
-// goroutine. It has no WriteTo, which fasthttp would call in its place.
+// FileBody is a body in a file, which the kernel sends without a copy in this process. For one goroutine only. It must have
+// no WriteTo, which fasthttp would prefer.
 type FileBody interface {
 	io.ReadCloser
-	// Next is a reader of the next bytes of the file, at most limit. It is read to its end before the Next after it. After
-	// the last bytes it is io.EOF. Another error cuts the answer off.
+	// Next returns a reader of the next bytes of the file, at most limit, and io.EOF after the last ones. The caller reads it
+	// to its end before the next call. Another error cuts the answer off.
 	Next(limit int64) (*io.LimitedReader, error)
 }
 
-// ReadFrom sends a body. fasthttp calls it for streams of a known length.
+// ReadFrom sends a body. fasthttp calls it for streams of known length.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if body, ok := r.(FileBody); ok {
 		return c.sendFile(body)
@@ -36,12 +36,12 @@ func (c *conn) sendFile(body FileBody) (sent int64, err error) {
 		if err != nil {
 			return sent, err
 		}
-		n, err := io.Copy(c.Conn, piece) // sendfile(2), where the connection is one of TCP
+		n, err := io.Copy(c.Conn, piece) // sendfile(2) for a TCP connection
 		sent += n
 		switch {
 		case err != nil:
 			return sent, err
-		case piece.N > 0: // the file has become shorter
+		case piece.N > 0: // the file was truncated
 			return sent, io.ErrUnexpectedEOF
 		}
 	}

@@ -22,13 +22,13 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 )
 
-// watchedListener counts what its connections ask of the kernel.
+// watchedListener records what its connections ask of the kernel.
 type watchedListener struct {
 	net.Listener
 	reads atomic.Int64
 
 	mu    sync.Mutex
-	files []int64 // bytes of each piece that the kernel was to send from a file
+	files []int64 // bytes of each piece sent by the kernel from a file
 }
 
 func (l *watchedListener) Accept() (net.Conn, error) {
@@ -44,7 +44,7 @@ type watchedConn struct {
 	l *watchedListener
 }
 
-// ReadFrom notes what the kernel sends from a file: net.TCPConn uses sendfile(2) for an *io.LimitedReader of an *os.File.
+// ReadFrom records what the kernel sends from a file: net.TCPConn uses sendfile(2) for an *io.LimitedReader of an *os.File.
 func (c *watchedConn) ReadFrom(r io.Reader) (int64, error) {
 	if piece, ok := r.(*io.LimitedReader); ok {
 		if _, ok := piece.R.(*os.File); ok {
@@ -78,7 +78,7 @@ func (r *watchedRaw) Read(f func(fd uintptr) bool) error {
 	})
 }
 
-// sentFromFiles returns the pieces that the kernel was to send since the last call.
+// sentFromFiles returns the pieces sent by the kernel since the last call.
 func (l *watchedListener) sentFromFiles() []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func startWatched(t testing.TB, setup func(*Server)) (*watchedListener, string) 
 	return watched, startServerOn(t, Config{}, watched, setup)
 }
 
-// testFile is a FileBody. Its fault comes in place of the last piece.
+// testFile is a FileBody. Its fault replaces the last piece.
 type testFile struct {
 	file   *os.File // not embedded: fasthttp would take its WriteTo
 	piece  io.LimitedReader
@@ -148,7 +148,7 @@ func TestTheKernelSendsFiles(t *testing.T) {
 	var nexts atomic.Int64
 	var open sync.WaitGroup // files
 	var fault error
-	missing := int64(0) // bytes that the file does not have
+	missing := int64(0) // bytes missing from the file
 	watched, addr := startWatched(t, func(s *Server) {
 		s.Handle("GET", "/file", func(c *fiber.Ctx) error {
 			return headers.WriteRange(c, &headers.Ranged{Size: int64(len(content)) + missing, Validators: headers.Validators{ETag: "tag"}, Open: func(offset, length int64) (io.ReadCloser, error) {
@@ -201,13 +201,13 @@ func TestTheKernelSendsFiles(t *testing.T) {
 				t.Errorf("%q: %d bytes at once, which a slow client may not have time for", tc.ranged, n)
 			}
 		}
-		// What fits into fasthttp's buffer beside the header is copied into it.
+		// What fits into fasthttp's buffer after the header is copied into it.
 		if copied := int64(tc.to-tc.from) - sent; copied > 8<<10 || tc.to-tc.from > 16<<10 && copied != 0 {
 			t.Errorf("%q: %d bytes were not sent by the kernel", tc.ranged, copied)
 		}
 	}
 
-	open.Wait() // the last Next comes after the last byte
+	open.Wait() // the last Next follows the last byte
 	nexts.Store(0)
 	if answer, got, err := get("HEAD", ""); err != nil || len(got) > 0 || answer.ContentLength != int64(size) || nexts.Load() > 0 {
 		t.Errorf("HEAD: %d of %d bytes, %v; %d pieces were asked for", len(got), answer.ContentLength, err, nexts.Load())
@@ -223,7 +223,7 @@ func TestTheKernelSendsFiles(t *testing.T) {
 	open.Wait()
 }
 
-// TestAStreamThatIsNoFileIsSentWhole, with a large buffer and, where too many have one, with a small one.
+// TestAStreamThatIsNoFileIsSentWhole, with a large buffer or, once those are taken, with a small one.
 func TestAStreamThatIsNoFileIsSentWhole(t *testing.T) {
 	content := strings.Repeat("content ", 100_000)
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -254,7 +254,7 @@ func TestAStreamThatIsNoFileIsSentWhole(t *testing.T) {
 	for range clients {
 		<-begun
 	}
-	close(goOn) // all are under way
+	close(goOn) // all are running
 	for range clients {
 		if err := <-answers; err != nil {
 			t.Error(err)
@@ -262,7 +262,7 @@ func TestAStreamThatIsNoFileIsSentWhole(t *testing.T) {
 	}
 }
 
-// waiting has no bytes. It ends once goOn is closed.
+// waiting has no bytes, and ends once goOn is closed.
 type waiting struct{ begun, goOn chan struct{} }
 
 func (w *waiting) Read([]byte) (int, error) {
@@ -288,7 +288,7 @@ func TestALargeBodyIsReadInLargePieces(t *testing.T) {
 			if _, err := form.NextRawPart(); !errors.Is(err, io.EOF) {
 				return fmt.Errorf("there is more: %w", err)
 			}
-			// The form may end before the body does: the connection would be closed for the rest.
+			// The form may end before the body, and the rest would close the connection.
 			if _, err := io.Copy(io.Discard, BodyOf(c)); err != nil {
 				return err
 			}
@@ -309,7 +309,7 @@ func TestALargeBodyIsReadInLargePieces(t *testing.T) {
 				t.Errorf("%s, answer %d: %d %s", name, i+1, answer.status, answer.body)
 			}
 		}
-		// The kernel has as much as has come, which is less than a buffer where the client is slow.
+		// The kernel has what has arrived, less than a buffer from a slow client.
 		if reads := watched.reads.Load(); reads > 2*size/(8<<10) {
 			t.Errorf("%s: %d reads of the connection for %d bytes", name, reads, 2*size)
 		}

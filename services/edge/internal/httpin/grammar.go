@@ -9,11 +9,11 @@ import (
 	"github.com/gofiber/fiber/v2/utils"
 )
 
-// The grammar of requests, as pure functions over bytes: RFC 9112, with field values and hosts of RFC 9110 and targets of RFC 3986.
-// fasthttp reads a looser one, and so do some proxies. Whatever two of them may read in different ways is refused here, before
-// fasthttp sees it: docs/adr/0006-bodies-are-hidden-from-fasthttp.md says what and why.
+// The grammar of requests, as pure functions over bytes: RFC 9112, with field values and hosts of RFC 9110 and targets of RFC
+// 3986. fasthttp and some proxies are more lenient. What two of them may read differently is refused here, before fasthttp
+// sees it: docs/adr/0006-bodies-are-hidden-from-fasthttp.md says what and why.
 
-// What is wrong with a request that is refused.
+// Reasons to refuse a request.
 const (
 	bareLineFeed   = "A line of the request ends with LF alone: lines end with CRLF (RFC 9112, 2.2)."
 	controlInLine  = "The request has a NUL, a CR that no LF follows, or another control character (RFC 9110, 5.5)."
@@ -41,7 +41,7 @@ const (
 )
 
 const (
-	maxLengthDigits = 18 // as fasthttp reads them
+	maxLengthDigits = 18 // the longest that fasthttp reads
 	maxChunkDigits  = 15
 	maxHostBytes    = 255
 	maxLabelBytes   = 63 // RFC 1035, 2.3.4
@@ -56,7 +56,7 @@ const (
 	nameByte // of a host: letters, digits, - and _
 )
 
-//nolint:gochecknoglobals // a table that every request reads and that nothing writes to
+//nolint:gochecknoglobals // a read-only table for every request
 var classes = func() (table [256]uint8) {
 	for c := range 256 {
 		b := byte(c)
@@ -94,7 +94,7 @@ func allAre(b []byte, class uint8) bool {
 
 func isToken(b []byte) bool { return len(b) > 0 && allAre(b, tokenByte) }
 
-// equalFold compares with a text in lower case. Only ASCII letters have two cases: strings.EqualFold takes a KELVIN SIGN for a k.
+// equalFold compares b with lower-case text, ignoring ASCII case only: strings.EqualFold takes a KELVIN SIGN for a k.
 func equalFold(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false
@@ -110,7 +110,7 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-// isText tells whether b has no control character but HTAB. It looks at eight bytes at a time.
+// isText reports whether b has no control character but HTAB. It checks eight bytes at a time.
 func isText(b []byte) bool {
 	const each, highest = 0x0101010101010101, 0x8080808080808080
 	for ; len(b) >= 8; b = b[8:] {
@@ -134,8 +134,8 @@ func isShortText(b []byte) bool {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
-// trimSpaces takes the optional white space off both sides of a value (RFC 9110, 5.6.3). In place it becomes spaces, since fasthttp
-// does not take off tabs.
+// trimSpaces trims optional white space (RFC 9110, 5.6.3). It also replaces it with spaces in place, since fasthttp doesn't
+// trim tabs.
 func trimSpaces(b []byte) []byte {
 	for len(b) > 0 && isSpace(b[0]) {
 		b[0] = ' '
@@ -148,7 +148,7 @@ func trimSpaces(b []byte) []byte {
 	return b
 }
 
-// splitField splits a field line of a header or trailer. refusal is empty where it is valid.
+// splitField splits a field line of a header or trailer. refusal is empty if it is valid.
 func splitField(line []byte) (name, value []byte, refusal string) {
 	if isSpace(line[0]) {
 		return nil, nil, foldedLine
@@ -166,18 +166,18 @@ func splitField(line []byte) (name, value []byte, refusal string) {
 	return line[:colon], trimSpaces(line[colon+1:]), ""
 }
 
-// requestLine is where the parts of a request line are in it.
+// requestLine holds the offsets of the parts of a request line.
 type requestLine struct {
 	method    int // its end
 	path, end int // of the target's path
 	authority [2]int
 	encoded   bool // the path has an unreserved character that is percent-encoded
-	doubtful  bool // fasthttp may take the beginning of the path for a host
-	slashes   bool // the path begins with two: fasthttp takes the first segment for a host where there is no Host
+	doubtful  bool // fasthttp may take the start of the path for a host
+	slashes   bool // the path begins with two: without a Host, fasthttp takes the first segment for one
 	http10    bool
 }
 
-// parseRequestLine reads a request line without its CRLF. refusal is empty where it is valid.
+// parseRequestLine parses a request line without its CRLF. refusal is empty if it is valid.
 func parseRequestLine(line []byte) (r requestLine, refusal string) {
 	r.method = bytes.IndexByte(line, ' ')
 	end := bytes.LastIndexByte(line, ' ')
@@ -199,10 +199,10 @@ func parseRequestLine(line []byte) (r requestLine, refusal string) {
 	return r, r.checkPath(line, end)
 }
 
-// authorityOf is the host and port of a target that is an address; empty for another.
+// authorityOf returns the host and port of an absolute target; empty for other targets.
 func (r *requestLine) authorityOf(line []byte) []byte { return line[r.authority[0]:r.authority[1]] }
 
-// findPath finds the path of a target by the form that it has.
+// findPath finds the path in a target of any form.
 func (r *requestLine) findPath(line, target []byte, end int) (refusal string) {
 	r.path = r.method + 1
 	method := line[:r.method]
@@ -273,8 +273,8 @@ func unhex(b []byte) (v byte) {
 	return v
 }
 
-// decodePath decodes the unreserved characters of the path in place: an encoded one is equal to itself (RFC 3986, 6.2.2.2). The line
-// begins so many bytes later then.
+// decodePath decodes percent-encoded unreserved characters of the path in place, which does not change its meaning (RFC 3986,
+// 6.2.2.2). It returns how many bytes later the line begins as a result.
 func (r *requestLine) decodePath(line []byte) (later int) {
 	to := r.end
 	for from := r.end; from > 0; {
@@ -291,7 +291,7 @@ func (r *requestLine) decodePath(line []byte) (later int) {
 	return to
 }
 
-// splitHost splits a Host, or the authority of a target, into its host and its port, which may be missing.
+// splitHost splits a Host, or the authority of a target, into host and optional port.
 func splitHost(b []byte) (host, port []byte, ok bool) {
 	if len(b) > maxHostBytes {
 		return nil, nil, false
@@ -318,8 +318,8 @@ func validPort(b []byte) bool {
 	return ok && n <= math.MaxUint16
 }
 
-// validHost tells whether b is a name of DNS, an IPv4 address, or an IPv6 address in brackets. A host whose last label is a number is an
-// IPv4 address: some read 127.1 as one too, so that it is none here.
+// validHost reports whether b is a DNS name, an IPv4 address, or an IPv6 address in brackets. A host whose last label is a
+// number must be a full IPv4 address: some programs read 127.1 as one too, so it is refused here.
 func validHost(b []byte) bool {
 	if len(b) == 0 {
 		return false
@@ -328,7 +328,7 @@ func validHost(b []byte) bool {
 		a, err := netip.ParseAddr(utils.UnsafeString(b[1 : len(b)-1]))
 		return err == nil && a.Is6() && a.Zone() == ""
 	}
-	label := 0 // where it begins
+	label := 0 // its start
 	for i, c := range b {
 		if c == '.' && i > label {
 			if i+1 < len(b) {
@@ -345,12 +345,12 @@ func validHost(b []byte) bool {
 	return err == nil && a.Is4()
 }
 
-// isNumber tells whether a label is one to those who read IPv4 addresses in the ways of inet_aton.
+// isNumber reports whether inet_aton would read a label as a number.
 func isNumber(b []byte) bool {
 	return len(b) > 0 && allAre(b, digitByte) || len(b) >= 2 && b[0] == '0' && b[1]|0x20 == 'x' && allAre(b[2:], hexByte)
 }
 
-// parseDigits reads decimal digits, as many as an int64 holds for sure.
+// parseDigits parses decimal digits, as many as always fit an int64.
 func parseDigits(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > maxLengthDigits {
 		return 0, false
@@ -373,7 +373,7 @@ func eachElement(list []byte, visit func(element []byte)) {
 	}
 }
 
-// parseChunkLine reads the line before a chunk, without its CRLF. refusal is empty where it is valid.
+// parseChunkLine parses the line before a chunk, without its CRLF. refusal is empty if it is valid.
 func parseChunkLine(line []byte) (size int64, refusal string) {
 	digits := 0
 	for digits < len(line) && is(line[digits], hexByte) {
@@ -394,7 +394,7 @@ func parseChunkLine(line []byte) (size int64, refusal string) {
 	return size, ""
 }
 
-// skipExtension skips a chunk extension: ;name, ;name=token or ;name="text". White space around the signs is no error.
+// skipExtension skips a chunk extension: ;name, ;name=token or ;name="text". White space around the signs is allowed.
 func skipExtension(b []byte) (rest []byte, ok bool) {
 	b = bytes.TrimLeft(b, " \t")
 	if len(b) == 0 || b[0] != ';' {

@@ -11,31 +11,31 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// errHeader ends a connection whose header is refused, or was not read by fasthttp to its end. fasthttp would wait for more of it.
+// errHeader ends a connection whose header was refused, or not read to its end by fasthttp, which would wait for more of it.
 var errHeader = errors.New("the header is refused")
 
-// head is a request's header as far as it has come, judged line by line by the grammar, and what it says of the body and the
-// connection.
+// head is a request's header as received so far, checked line by line against the grammar, and what it says about the body
+// and the connection.
 type head struct {
-	begun bool // a byte has come
+	begun bool // a byte has arrived
 	done  bool
-	start int // of the request line, behind empty lines
-	at    int // of the line that has not ended
-	seen  int // there is no LF between at and here
+	start int // start of the request line, after empty lines
+	at    int // start of the unfinished line
+	seen  int // no LF between at and here
 
 	line    requestLine
-	lined   bool   // the request line has ended
-	isHead  bool   // its method is HEAD: the answer has no body
-	fields  uint64 // that have been seen, by their bit: see fieldNames
-	length  int64  // of a body that is not chunked
+	lined   bool   // the request line is complete
+	isHead  bool   // the method is HEAD: the answer has no body
+	fields  uint64 // fields seen, by their bit: see fieldNames
+	length  int64  // of an unchunked body
 	chunked bool
 	expect  bool           // the client waits for 100 Continue
-	close   bool           // the client wants the connection to end with the answer
+	close   bool           // close the connection after the answer
 	refusal *httperr.Error // nil: none
 }
 
-// judge judges the lines of b that have ended since the last call. b begins where the header does. Once done is set, b is ready for
-// fasthttp from start to at: judge writes on it where fasthttp would read something else than what it means.
+// judge checks the lines of b that were completed since the last call. b begins where the header does. Once done is set, b is
+// ready for fasthttp from start to at: judge rewrites bytes that fasthttp would misread.
 func (h *head) judge(b []byte, names *fieldNames) {
 	h.begun = h.begun || len(b) > 0
 	for !h.done && h.refusal == nil {
@@ -78,7 +78,7 @@ func (h *head) beginWith(line []byte) {
 	h.lined, h.isHead = true, bytes.HasPrefix(line, []byte("HEAD "))
 }
 
-// addField notes a field that says something of the request as a whole, and that a field which must be single has been sent.
+// addField records a field that concerns the request as a whole, or that must not be repeated.
 func (h *head) addField(b, line []byte, names *fieldNames) {
 	name, value, refusal := splitField(line)
 	if refusal != "" {
@@ -125,7 +125,7 @@ func (h *head) refuseField(known *fieldName, message string) {
 	h.refusal.Field = known.name
 }
 
-// end looks at the header as a whole.
+// end checks the complete header.
 func (h *head) end(b []byte) {
 	host := h.fields&hostField.bit() != 0
 	switch {
@@ -149,11 +149,11 @@ func (h *head) end(b []byte) {
 	h.done = true
 }
 
-// meaning is what a field says of the request as a whole.
+// meaning is what a field says about the request as a whole.
 type meaning uint8
 
 const (
-	noMeaning meaning = iota // to this package
+	noMeaning meaning = iota // for this package
 	hostField
 	lengthField
 	codingField
@@ -161,20 +161,20 @@ const (
 	connectionField
 )
 
-// bit is that of the field among fieldNames.
+// bit is the field's bit in fieldNames.
 func (m meaning) bit() uint64 { return 1 << m }
 
-// fieldName is a field that judge knows.
+// fieldName is a field known to judge.
 type fieldName struct {
 	name, lower string
 	meaning     meaning
-	bit         uint64 // 0: it may come more than once
+	bit         uint64 // 0: repeatable
 }
 
-// fieldNames are the fields that judge knows, by the length of their names.
+// fieldNames are the fields known to judge, indexed by the length of their names.
 type fieldNames [][]fieldName
 
-// newFieldNames adds fields that must be single to those that this package knows.
+// newFieldNames returns this package's fields and the given ones, which must not be repeated.
 func newFieldNames(single []string) fieldNames {
 	var out fieldNames
 	next := connectionField
@@ -198,7 +198,7 @@ func newFieldNames(single []string) fieldNames {
 	return out
 }
 
-// find is the field of that name; nil where judge knows none.
+// find returns the field with a name; nil if unknown.
 func (f *fieldNames) find(name []byte) *fieldName {
 	if len(name) >= len(*f) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// judgeBy has a header judged as it comes in steps of so many bytes, and returns what the connection would give to fasthttp and what is
-// left.
+// judgeBy judges a header that arrives in steps of so many bytes, and returns what the connection would give to fasthttp and
+// the remaining bytes.
 func judgeBy(in []byte, step int, names *fieldNames) (h head, out, rest []byte) {
 	b := bytes.Clone(in)
 	for come := 0; come < len(b) && !h.done && h.refusal == nil; {
@@ -25,7 +25,7 @@ func judgeBy(in []byte, step int, names *fieldNames) (h head, out, rest []byte) 
 	return h, b[h.start:h.at], b[h.at:]
 }
 
-// TestAHeaderIsJudgedTheSameHoweverItArrives shows what fasthttp gets of a header, and that of a refused one it gets nothing.
+// TestAHeaderIsJudgedTheSameHoweverItArrives shows what fasthttp gets of a header: nothing if it is refused.
 func TestAHeaderIsJudgedTheSameHoweverItArrives(t *testing.T) {
 	names := newFieldNames([]string{"X-Api-Key"})
 	for _, tc := range []struct{ in, out, rest, refusal, field string }{
@@ -68,7 +68,8 @@ func TestAHeaderIsJudgedTheSameHoweverItArrives(t *testing.T) {
 	}
 }
 
-// FuzzWhatIsTakenIsReadTheSame: fasthttp reads a header that is taken as the judge does, and net/http's server does where it takes it.
+// FuzzWhatIsTakenIsReadTheSame: fasthttp reads an accepted header as the judge does, and so does net/http's server if it
+// accepts it.
 func FuzzWhatIsTakenIsReadTheSame(f *testing.F) {
 	for _, row := range hostileRows() {
 		f.Add([]byte(row.raw), 7)
@@ -96,7 +97,7 @@ func readByFasthttp(t *testing.T, h *head, out []byte) {
 	var req fasthttp.Request
 	r := bufio.NewReaderSize(bytes.NewReader(append(bytes.Clone(out), "beyond"...)), len(out)+6)
 	if err := req.Header.Read(r); err != nil {
-		if strings.Contains(strings.ToLower(string(out)), "\ntrailer:") { // it refuses some names of fields there
+		if strings.Contains(strings.ToLower(string(out)), "\ntrailer:") { // it rejects some field names there
 			return
 		}
 		t.Fatalf("fasthttp refuses %q: %v", out, err)
@@ -149,7 +150,7 @@ func readByNet(t *testing.T, h *head, out []byte) {
 	}
 }
 
-// TestAnEncodedUnreservedCharacterIsItself for each byte, and nothing else is decoded.
+// TestAnEncodedUnreservedCharacterIsItself for each such byte, and no other byte is decoded.
 func TestAnEncodedUnreservedCharacterIsItself(t *testing.T) {
 	const hex = "0123456789abcdefABCDEF"
 	var names fieldNames
@@ -172,7 +173,7 @@ func TestAnEncodedUnreservedCharacterIsItself(t *testing.T) {
 	}
 }
 
-var kept head // what the benchmark makes is not left out
+var kept head // keeps the compiler from removing the benchmark's work
 
 func BenchmarkAPlainHeader(b *testing.B) {
 	raw := []byte("POST /api/dev/pastes/create?title=a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: 512\r\n" +

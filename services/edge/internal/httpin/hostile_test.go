@@ -20,7 +20,7 @@ const (
 	closes = true
 )
 
-// hostileRow is what a client sends, and what it gets: one answer of that status, and then a connection that is kept or closed.
+// hostileRow is what a client sends, and what it gets: one answer with that status, and then an open or a closed connection.
 type hostileRow struct {
 	raw    string
 	status int
@@ -52,7 +52,7 @@ func chunkRow(body string, status int, closed bool, shows string) hostileRow {
 	return bodyRow("Transfer-Encoding: chunked", body, status, closed, shows)
 }
 
-// hostileRows are requests in the spirit of the public tests of llhttp, http-parser and net/http, each beside forms that are taken.
+// hostileRows are requests in the spirit of the public tests of llhttp, http-parser and net/http, each beside valid forms.
 func hostileRows() []hostileRow {
 	var all []hostileRow
 	for _, rows := range [][]hostileRow{
@@ -264,7 +264,7 @@ func hostileLengths() []hostileRow {
 		bodyRow("Content-Length: 1001", strings.Repeat("a", 1001), 413, keeps, "too_large"),
 		bodyRow("Content-Length: 1001", "a", 413, closes, "too_large"),
 		bodyRow("Content-Length: 1000", strings.Repeat("a", 1000), 200, keeps, ""),
-		fieldRow("Content-Length: 6\r\nX-Key: k", 200, closes, ""), // its body does not come
+		fieldRow("Content-Length: 6\r\nX-Key: k", 200, closes, ""), // its body never arrives
 		{"GET /there HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 200, keeps, ""},
 		{"GET /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, closes, "both"},
 		bodyRow("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n", 400, closes, "both"),
@@ -402,7 +402,7 @@ func (row *hostileRow) check(addr string) error {
 		return err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil { // shorter than any time-out of the server's
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil { // shorter than any time-out of the server
 		return err
 	}
 	if _, err := io.WriteString(c, row.raw); err != nil {
@@ -444,7 +444,7 @@ func (row *hostileRow) check(addr string) error {
 	return row.checkConnection(c, r)
 }
 
-// checkConnection looks whether the connection takes another request, and that nothing behind the request was answered.
+// checkConnection checks whether the connection takes another request, and that nothing after the request was answered.
 func (row *hostileRow) checkConnection(c net.Conn, r *bufio.Reader) error {
 	if row.closed {
 		if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {

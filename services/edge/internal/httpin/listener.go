@@ -17,10 +17,10 @@ import (
 var errNoSyscallConn = errors.New("connection without a file descriptor")
 
 const (
-	refusing      = 64          // connections that are being told at a time that there is no room
-	refusalTime   = time.Second // for the telling
-	refusalLinger = 64 << 10    // bytes that are read after it
-	largeSends    = 64          // answers that have a large buffer at a time
+	refusing      = 64          // connections being refused at a time
+	refusalTime   = time.Second // time limit of a refusal
+	refusalLinger = 64 << 10    // bytes read after a refusal
+	largeSends    = 64          // answers with a large buffer at a time
 )
 
 // listener accepts connections up to the limits of Config.
@@ -30,9 +30,9 @@ type listener struct {
 	fields  fieldNames
 	budget  *budget
 	streams *budget
-	buffers sync.Pool     // of *[]byte, for connections that have bytes waiting
-	large   sync.Pool     // likewise, of largeBytes
-	sending chan struct{} // as many as there are answers that have a large buffer
+	buffers sync.Pool     // of *[]byte, for connections with unread bytes
+	large   sync.Pool     // of *[]byte with largeBytes
+	sending chan struct{} // a slot for each answer with a large buffer
 
 	mu       sync.Mutex
 	open     int
@@ -70,7 +70,7 @@ func (l *listener) takeBuffer(large bool) *[]byte {
 
 func (l *listener) putBuffer(b *[]byte) {
 	*b = (*b)[:cap(*b)]
-	switch len(*b) { // conn.unread makes others
+	switch len(*b) { // conn.unread allocates other sizes
 	case connBufferBytes:
 		l.buffers.Put(b)
 	case largeBytes:
@@ -78,7 +78,7 @@ func (l *listener) putBuffer(b *[]byte) {
 	}
 }
 
-// sendBuffer is for an answer, which holds it while its client is waited for. So only some get a large one.
+// sendBuffer returns a buffer for an answer, held until the client has taken the answer. Only largeSends of them are large.
 func (l *listener) sendBuffer() (buffer *[]byte, done func()) {
 	select {
 	case l.sending <- struct{}{}:
@@ -93,7 +93,7 @@ func (l *listener) sendBuffer() (buffer *[]byte, done func()) {
 	}
 }
 
-// Close takes no more connections. The open ones stay open. A second call does nothing.
+// Close stops accepting connections and leaves open ones open. A second call does nothing.
 func (l *listener) Close() error {
 	var err error
 	l.closing.Do(func() {
@@ -106,7 +106,7 @@ func (l *listener) Close() error {
 	return err
 }
 
-// noteEmpty is called with the lock held, whenever the last connection may have ended.
+// noteEmpty requires the lock. It is called whenever the last connection may have ended.
 func (l *listener) noteEmpty() {
 	if l.closed && l.open == 0 {
 		select {
@@ -117,7 +117,7 @@ func (l *listener) noteEmpty() {
 	}
 }
 
-// drain closes the listener and waits until no connection is left, for limit at most, or until ctx ends.
+// drain closes the listener and waits for the last connection to end, for at most limit or until ctx ends.
 func (l *listener) drain(ctx context.Context, limit time.Duration) {
 	_ = l.Close() // fiber closes it again, and reports
 	timer := time.NewTimer(limit)
@@ -129,7 +129,7 @@ func (l *listener) drain(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// Accept returns the next connection that there is room for.
+// Accept returns the next connection within the limits, and refuses others.
 func (l *listener) Accept() (net.Conn, error) {
 	l.begin.Do(func() { close(l.accepting) })
 	for {
@@ -155,7 +155,7 @@ func (l *listener) admit(c *conn) bool {
 	if l.open >= l.cfg.MaxConns {
 		return false
 	}
-	// Many clients come through a proxy.
+	// A trusted proxy carries many clients, so it has no limit of its own.
 	if l.bySite[c.site] >= l.cfg.MaxConnsPerSource && !contains(l.cfg.TrustedProxies, c.peer) {
 		return false
 	}
@@ -176,8 +176,8 @@ func (l *listener) release(c *conn) {
 	l.noteEmpty()
 }
 
-// stop closes the connections on which no request runs. The others end with their request. fasthttp itself would leave
-// those open that never had a request.
+// stop closes the connections that run no request. The others end with their request. fasthttp alone would keep connections
+// open that never had a request.
 func (l *listener) stop() {
 	l.stopping.Store(true)
 	l.mu.Lock()
@@ -189,7 +189,7 @@ func (l *listener) stop() {
 	}
 }
 
-// refuse answers 503 and closes. The request is not read.
+// refuse answers 503 without reading the request, and closes.
 func (l *listener) refuse(c net.Conn) {
 	select {
 	case l.refusals <- struct{}{}:
@@ -215,7 +215,7 @@ func (l *listener) refuse(c net.Conn) {
 	})
 }
 
-// linger closes the sending half of c and reads on until the client closes too, but not beyond deadline or limit bytes.
+// linger closes the sending half of c and reads until the client closes too, up to deadline and limit bytes.
 func (l *listener) linger(c net.Conn, deadline time.Time, limit int) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(deadline) != nil {

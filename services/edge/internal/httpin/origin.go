@@ -10,7 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// addrOf is the address of a peer, IPv4 in its short form; the zero Addr where it has none.
+// addrOf returns a peer's address, IPv4 in its short form; the zero Addr if it has none.
 func addrOf(a net.Addr) netip.Addr {
 	if t, ok := a.(*net.TCPAddr); ok {
 		return plainAddr(t.AddrPort().Addr())
@@ -20,8 +20,8 @@ func addrOf(a net.Addr) netip.Addr {
 
 func plainAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// sourceOf is the address that requests of a are counted under: itself, or the first address of its IPv6 /64. One client commonly has a
-// whole /64.
+// sourceOf maps an address to its source, under which its requests are counted: the address itself, or the first address of
+// its IPv6 /64, which one client commonly controls as a whole.
 func sourceOf(a netip.Addr) netip.Addr {
 	a = plainAddr(a)
 	if !a.Is6() {
@@ -30,7 +30,8 @@ func sourceOf(a netip.Addr) netip.Addr {
 	return networkOf(a, sourceBits).Addr()
 }
 
-// Site is what one client may have many sources of: the IPv6 /48 of a source (RFC 6177), or an IPv4 address alone.
+// Site is the network within which one client may have many sources: the IPv6 /48 of a source (RFC 6177), or a single IPv4
+// address.
 func Site(source netip.Addr) netip.Prefix {
 	if source.Is6() {
 		return networkOf(source, siteBits)
@@ -38,8 +39,7 @@ func Site(source netip.Addr) netip.Prefix {
 	return networkOf(source, source.BitLen())
 }
 
-// Neighbourhood is the network of a source whose addresses are commonly given out by one operator: an IPv4 /24 or an IPv6
-// /48.
+// Neighbourhood is the network around a source that one operator commonly assigns: an IPv4 /24 or an IPv6 /48.
 func Neighbourhood(source netip.Addr) netip.Prefix {
 	if source.Is6() {
 		return networkOf(source, siteBits)
@@ -59,8 +59,8 @@ func networkOf(a netip.Addr, bits int) netip.Prefix {
 	return p
 }
 
-// Source is the source of the request: an IPv4 address, or the first address of an IPv6 /64. Behind trusted proxies it
-// is that of their client.
+// Source returns the source of the request: an IPv4 address, or the first address of an IPv6 /64. Behind trusted proxies, it
+// is their client's.
 func (s *Server) Source(c *fiber.Ctx) netip.Addr {
 	conn := connOf(c)
 	if !contains(s.cfg.TrustedProxies, conn.peer) {
@@ -80,8 +80,8 @@ func forwardedFor(h *fasthttp.RequestHeader) []string {
 	return forwarded
 }
 
-// tellProxied logs the first request that a trusted proxy has forwarded: whose address is taken for the client's. Where that is a
-// trusted proxy's too, all the clients behind it count as one source, or choose their address.
+// tellProxied logs the address that the first proxied request was attributed to. It warns if that is a trusted proxy's too:
+// all clients behind it would count as one source, or could choose their address.
 func (s *Server) tellProxied(peer netip.Addr, h *fasthttp.RequestHeader) {
 	if !contains(s.cfg.TrustedProxies, peer) {
 		return
@@ -99,16 +99,16 @@ func (s *Server) tellProxied(peer netip.Addr, h *fasthttp.RequestHeader) {
 	s.cfg.Logger.Info("a trusted proxy tells the client's address", "peer", peer, "client", client)
 }
 
-// tellIgnored logs the first X-Forwarded-For that does not count.
+// tellIgnored logs the first ignored X-Forwarded-For.
 func (s *Server) tellIgnored(peer netip.Addr) {
 	if s.ignored.CompareAndSwap(false, true) {
 		s.cfg.Logger.Info("X-Forwarded-For is ignored: its sender is no trusted proxy", "peer", peer)
 	}
 }
 
-// clientAddr is the client behind trusted proxies: the rightmost hop of X-Forwarded-For that is not one of them. It is
-// the peer where the peer is no trusted proxy, since anybody can write the header, and where one of the hops up to
-// there is no address.
+// clientAddr returns the client behind trusted proxies: the rightmost hop of X-Forwarded-For that is not a trusted proxy. It
+// returns the peer if that is no trusted proxy, since anybody can write the header, and if one of the hops up to the client's
+// is not an address.
 func clientAddr(peer netip.Addr, forwarded []string, trusted []netip.Prefix) netip.Addr {
 	if len(trusted) == 0 || !contains(trusted, peer) {
 		return peer
@@ -130,7 +130,7 @@ func clientAddr(peer netip.Addr, forwarded []string, trusted []netip.Prefix) net
 	return found
 }
 
-// parseHop reads one element of X-Forwarded-For. Some proxies add a port.
+// parseHop parses an element of X-Forwarded-For. Some proxies add a port.
 func parseHop(s string) (netip.Addr, bool) {
 	s = strings.TrimSpace(s)
 	if a, err := netip.ParseAddr(s); err == nil {
@@ -147,14 +147,14 @@ func parseHop(s string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// BehindTLS tells whether a trusted proxy says that the client's side of the connection is encrypted.
+// BehindTLS reports whether a trusted proxy says that the client connected by TLS.
 func (s *Server) BehindTLS(c *fiber.Ctx) bool {
 	return contains(s.cfg.TrustedProxies, connOf(c).peer) && strings.EqualFold(c.Get(fiber.HeaderXForwardedProto), "https")
 }
 
-// SameOrigin tells whether a request comes from a page of this site, or from no page at all. Browsers send
-// Sec-Fetch-Site, older ones Origin. A request with neither header comes from no browser. An Origin is of this site if
-// it is publicURL's or names the host that the request was sent to.
+// SameOrigin reports whether a request comes from a page of this site, or from no page at all. Browsers send Sec-Fetch-Site,
+// older ones Origin; a request with neither comes from no browser. An Origin is of this site if it is publicURL's or names
+// the host that the request was sent to.
 func SameOrigin(c *fiber.Ctx, publicURL string) bool {
 	return sameOrigin(c.Get("Sec-Fetch-Site"), c.Get(fiber.HeaderOrigin), string(c.Context().Host()), publicURL)
 }

@@ -41,7 +41,8 @@ func TestClientAddresses(t *testing.T) {
 	}
 }
 
-// TestTheFirstForwardedRequestIsLogged: an operator sees whose address is taken for the client's, and that it is a proxy's.
+// TestTheFirstForwardedRequestIsLogged: an operator sees which address is taken for the client's, and whether it is a
+// proxy's.
 func TestTheFirstForwardedRequestIsLogged(t *testing.T) {
 	for _, tc := range []struct{ trusted, forwarded, level, message, client string }{
 		{"127.0.0.0/8", "192.0.2.1", "INFO", "a trusted proxy tells the client's address", "192.0.2.1"},
@@ -58,11 +59,11 @@ func TestTheFirstForwardedRequestIsLogged(t *testing.T) {
 			addr := startServer(t, Config{TrustedProxies: trusted, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(s *Server) {
 				s.Handle("GET", "/source", func(c *fiber.Ctx) error { return c.SendString(s.Source(c).String()) })
 			})
-			exchange(t, addr, "GET /source HTTP/1.1\r\nHost: a\r\n\r\n", 1) // a check of its health, say
+			exchange(t, addr, "GET /source HTTP/1.1\r\nHost: a\r\n\r\n", 1) // such as a health check
 			for range 3 {
 				exchange(t, addr, "GET /source HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: "+tc.forwarded+"\r\n\r\n", 1)
 			}
-		}) // its end stops the server, which writes the log
+		}) // ending it stops the server, which writes the log
 		got := log.String()
 		if strings.Count(got, tc.message) != 1 || !strings.Contains(got, "level="+tc.level) || !strings.Contains(got, "client="+tc.client) && tc.client != "" ||
 			!strings.Contains(got, "peer=127.0.0.1") {
@@ -105,7 +106,7 @@ func TestWritesComeFromTheSameOrigin(t *testing.T) {
 		site, origin string
 		taken        bool
 	}{
-		{"", "", true}, // no browser
+		{"", "", true}, // not a browser
 		{"same-origin", "", true},
 		{"none", "", true},
 		{"same-origin", "https://anything.example", true}, // a proxy may change the host, but no page this header
@@ -131,7 +132,7 @@ func TestWritesComeFromTheSameOrigin(t *testing.T) {
 	}
 }
 
-// TestFiberReadsNoForwardedHeaders: anybody can write them, and fiber knows no trusted proxies.
+// TestFiberReadsNoForwardedHeaders: anybody can send them, and fiber knows no trusted proxies.
 func TestFiberReadsNoForwardedHeaders(t *testing.T) {
 	addr := startServer(t, Config{}, func(s *Server) {
 		s.Handle("GET", "/", func(c *fiber.Ctx) error { return c.SendString(c.Hostname() + " " + c.Protocol()) })

@@ -9,7 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// BenchmarkAPlainRequest is a request with a body and its answer, on one connection.
+// BenchmarkAPlainRequest sends requests with a body on one connection.
 func BenchmarkAPlainRequest(b *testing.B) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

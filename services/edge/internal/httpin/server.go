@@ -39,30 +39,29 @@ const (
 	DefaultDrain             = 2 * time.Second
 )
 
-// Config says how a Server takes requests. New fills in the defaults. NewRequestID and Fail must be set.
+// Config configures a Server. New fills in the defaults. NewRequestID and Fail must be set.
 type Config struct {
-	MaxConns          int            // a further connection is told 503
-	MaxConnsPerSource int            // likewise, for one IPv4 address or IPv6 /48; trusted proxies have no such limit
-	TrustedProxies    []netip.Prefix // the peers whose X-Forwarded-For and X-Forwarded-Proto count
+	MaxConns          int            // further connections get 503
+	MaxConnsPerSource int            // of one IPv4 address or IPv6 /48; trusted proxies have no such limit
+	TrustedProxies    []netip.Prefix // peers whose X-Forwarded-For and X-Forwarded-Proto are trusted
 	HeaderBytes       int            // a larger request header is 431
-	Single            []string       // headers that a request has once, beside those that frame it: a second one is 400
-	BodyBudgetBytes   int64          // of all request bodies that are held in memory at a time; one source has a third
-	StreamBudgetBytes int64          // likewise, of what is held of bodies that are streamed: see ReserveStream
+	Single            []string       // headers that must not be repeated, besides the framing ones: a second one is 400
+	BodyBudgetBytes   int64          // memory for all concurrent request bodies; one source may use a third
+	StreamBudgetBytes int64          // memory for the buffers of streamed bodies: see ReserveStream
 	IdleTimeout       time.Duration  // of a connection between two requests, and before the first
 	HeaderTimeout     time.Duration  // from a request's first byte to the end of its header
-	BodyTimeout       time.Duration  // for a body, and a second more for each 16 KiB that have come
-	StopGrace         time.Duration  // for the requests that run when Serve is told to stop
-	Drain             time.Duration  // of StopGrace, for connections to be told by an answer that they end
+	BodyTimeout       time.Duration  // for a body, plus a second for each 16 KiB received
+	StopGrace         time.Duration  // for running requests at shutdown
+	Drain             time.Duration  // part of StopGrace, for answers that close their connections
 
 	Logger *slog.Logger // nil: no log
-	// NewRequestID draws the id of a request, which X-Request-Id shows. It is text that this package does not read.
+	// NewRequestID returns a new request id, which X-Request-Id shows. This package does not interpret it.
 	NewRequestID func() string
-	// Fail answers a failed request. err is the error of the handler, or an *httperr.Error. Headers set so far stay unless
-	// Fail takes them away. route is the pattern of the path, empty where no route was found. ctx has no connection
-	// where one is refused.
+	// Fail answers a failed request. err is the handler's error or an *httperr.Error. Headers set so far remain unless Fail
+	// deletes them. route is the pattern of the path, empty if no route matched. When a connection is refused, ctx has none.
 	Fail func(ctx *fasthttp.RequestCtx, route string, err error)
-	// Failing is called before Fail with what handlers and the router fail with. Where it returns true it has answered,
-	// and Fail is not called. May be nil.
+	// Failing sees the errors of handlers and of the router before Fail does. If it returns true it has answered, and Fail is
+	// not called. May be nil.
 	Failing func(c *fiber.Ctx, err error) (answered bool)
 	// Answered is called after each request. May be nil.
 	Answered func(status int, took time.Duration)
@@ -90,20 +89,20 @@ func (cfg *Config) setDefaults() {
 
 func setDefault[T comparable](v *T, to T) { *v = cmp.Or(*v, to) }
 
-// Server is a Fiber program's server. Routes are added before Serve.
+// Server serves HTTP by Fiber. Routes must be added before Serve.
 type Server struct {
 	cfg      Config
 	app      *fiber.App
 	draining atomic.Bool
-	budget   *budget     // for bodies
-	streams  *budget     // for what is held of bodies that are streamed
+	budget   *budget     // of bodies
+	streams  *budget     // of the buffers of streamed bodies
 	proxied  atomic.Bool // see tellProxied
 	ignored  atomic.Bool // see tellIgnored
 	ctx      context.Context
 	cancel   context.CancelFunc
 }
 
-// New prepares a server.
+// New returns a server with no routes.
 func New(cfg Config) *Server {
 	cfg.setDefaults()
 	s := &Server{cfg: cfg, budget: newBudget(cfg.BodyBudgetBytes, budgetWait), streams: newBudget(cfg.StreamBudgetBytes, streamWait)}
@@ -112,8 +111,8 @@ func New(cfg Config) *Server {
 		CaseSensitive: true, StrictRouting: true, DisableStartupMessage: true,
 		ErrorHandler: s.onError, ReadBufferSize: cfg.HeaderBytes, WriteBufferSize: 4 << 10,
 		ReduceMemoryUsage: true, DisablePreParseMultipartForm: true,
-		Concurrency: cfg.MaxConns + refusing, // the listener refuses first, and says why
-		// With no proxy that fiber trusts, its Hostname and Protocol do not read what a client may write. Source and
+		Concurrency: cfg.MaxConns + refusing, // the listener refuses earlier, and says why
+		// Fiber trusts no proxy here, so that its Hostname and Protocol ignore headers that clients may forge. Source and
 		// BehindTLS know Config.TrustedProxies.
 		EnableTrustedProxyCheck: true,
 	})
@@ -126,8 +125,8 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Handle adds a route. A GET route answers HEAD too. OPTIONS, and a method that the path does not have, are answered
-// with the methods that it has.
+// Handle adds a route. A GET route answers HEAD too. OPTIONS lists the methods of a path, as does the 405 for a method it
+// lacks.
 func (s *Server) Handle(method, path string, h fiber.Handler) {
 	if method == fiber.MethodGet {
 		s.app.Get(path, h)
@@ -136,11 +135,11 @@ func (s *Server) Handle(method, path string, h fiber.Handler) {
 	s.app.Add(method, path, h)
 }
 
-// HandleName adds a handler for paths of one segment, such as /main.go, that no other route has in any method. It is
-// called after all other routes are added.
+// HandleName adds a handler for single-segment paths, such as /main.go, that match no other route in any method. Call it
+// after all other routes are added.
 func (s *Server) HandleName(method string, h fiber.Handler) {
 	s.app.Use(func(c *fiber.Ctx) error {
-		err := c.Next() // no other route has this path in this method: 404, or 405 where one has it in another
+		err := c.Next() // no other route has this path and method: 404, or 405 if one has the path
 		unknown, ok := errors.AsType[*fiber.Error](err)
 		if !ok || unknown.Code != fiber.StatusNotFound || c.Method() != method || !oneSegment(c.Path()) {
 			return err
@@ -149,8 +148,8 @@ func (s *Server) HandleName(method string, h fiber.Handler) {
 	})
 }
 
-// HandleMissing adds a handler for GET and HEAD of paths that no route has in any method. err is the 404; the handler
-// returns it where it has no better answer. It is called after all other routes are added.
+// HandleMissing adds a handler for GET and HEAD of paths that match no route in any method. err is the 404, which the handler
+// returns unless it has a better answer. Call it after all other routes are added.
 func (s *Server) HandleMissing(h func(c *fiber.Ctx, err error) error) {
 	s.app.Use(func(c *fiber.Ctx) error {
 		err := c.Next()
@@ -162,19 +161,19 @@ func (s *Server) HandleMissing(h func(c *fiber.Ctx, err error) error) {
 	})
 }
 
-// oneSegment tells whether a path is a slash and a name. Clients take /. and /.. for folders.
+// oneSegment reports whether a path is a slash and a name. Clients take /. and /.. for folders.
 func oneSegment(path string) bool {
 	name, ok := strings.CutPrefix(path, "/")
 	return ok && name != "" && name != "." && name != ".." && !strings.Contains(name, "/")
 }
 
-// Context is for the calls that handlers make. It ends when Serve returns: requests that run when a stop begins still
-// need it. That of a fiber.Ctx ends when the stop begins.
+// Context is the context for calls that handlers make. It ends when Serve returns, since requests running at shutdown still
+// need it; a fiber.Ctx's own ends when the shutdown begins.
 func (s *Server) Context() context.Context { return s.ctx }
 
-// Serve answers requests on ln until ctx ends. Then it takes no more connections, and ends each one with its next
-// answer: closing a connection while the client is sending would hide the answer from it. Idle connections are closed
-// after Config.Drain. Running requests get Config.StopGrace. Serve is called once, and closes ln.
+// Serve answers requests on ln until ctx ends. Then it stops accepting connections, and closes each one after its next
+// answer: closing a connection while the client sends would hide the answer from it. Idle connections are closed after
+// Config.Drain. Running requests get Config.StopGrace. Serve must be called only once, and closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer s.cancel()
 	wrapped := newListener(ln, s)
@@ -187,7 +186,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			err = errors.New("the listener was closed")
 		}
 	case <-ctx.Done():
-		<-wrapped.accepting // a shutdown before that would go unnoticed, and serving never end
+		<-wrapped.accepting // an earlier shutdown would go unnoticed, and serving would never end
 		s.draining.Store(true)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
 		defer cancel()
@@ -197,13 +196,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			s.cfg.Logger.Warn("requests were still running at the end of the grace period")
 			err = nil
 		}
-		<-served //nolint:errcheck // the listener is closed, as was wanted
+		<-served //nolint:errcheck // the listener was closed on purpose
 	}
 	wrapped.waiting.Wait()
 	return err
 }
 
-// handle surrounds every request: its id, its body, a panic, and the state of the connection after it.
+// handle wraps every request: it sets its id and body, recovers panics, and checks the connection afterwards.
 func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) {
 	c := ctx.Conn().(*conn)
 	c.handled = true
@@ -244,13 +243,13 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) {
 			s.cfg.Fail(ctx, "", internal(nil))
 		}
 	}()
-	if string(ctx.RequestURI()) == "*" { // OPTIONS asks what the server takes at all (RFC 9110, 9.3.7)
+	if string(ctx.RequestURI()) == "*" { // OPTIONS * asks for the methods of the server (RFC 9110, 9.3.7)
 		ctx.Response.Header.Set(fiber.HeaderAllow, "GET, HEAD, POST, PUT, DELETE, OPTIONS")
 		ctx.SetStatusCode(fiber.StatusNoContent)
 		return
 	}
 	if !knownMethod(ctx.Method()) {
-		ctx.Request.Header.SetMethod(fiber.MethodPatch) // no route has it: the answer is 404, or 405 with the path's methods
+		ctx.Request.Header.SetMethod(fiber.MethodPatch) // no route has PATCH, so the answer is 404, or 405 with the path's methods
 	}
 	next(ctx)
 }
@@ -263,7 +262,7 @@ func knownMethod(m []byte) bool {
 	return false
 }
 
-// onError gets the error of a handler, and those of the framework and of fasthttp about a path, a method or a header.
+// onError is Fiber's error handler: for errors of handlers, and of the router and fasthttp about a path, method or header.
 func (s *Server) onError(c *fiber.Ctx, err error) error {
 	ctx := c.Context()
 	if len(ctx.Response.Header.Peek(fiber.HeaderXRequestID)) == 0 { // fasthttp could not read the header
@@ -293,10 +292,10 @@ func (s *Server) onError(c *fiber.Ctx, err error) error {
 
 func connOf(c *fiber.Ctx) *conn { return c.Context().Conn().(*conn) }
 
-// RequestID is the id of the request.
+// RequestID returns the id of the request.
 func RequestID(c *fiber.Ctx) string { return connOf(c).current.id }
 
-// SetRequestID gives the request another id from here on.
+// SetRequestID changes the id of the running request.
 func SetRequestID(c *fiber.Ctx, id string) {
 	connOf(c).current.id = id
 	c.Response().Header.Set(fiber.HeaderXRequestID, id)

@@ -163,8 +163,8 @@ func TestEveryFailureIsAnsweredByFailWithARequestID(t *testing.T) {
 	}
 }
 
-// TestABodyThatEndsEarlyIsNotTakenForWhole: a client that closes its half of the connection in the
-// middle of a body must not have the first part of it stored.
+// TestABodyThatEndsEarlyIsNotTakenForWhole: if a client closes its half of the connection in the middle of a body, its first
+// part must not be stored.
 func TestABodyThatEndsEarlyIsNotTakenForWhole(t *testing.T) {
 	addr := startServer(t, Config{}, func(s *Server) {
 		s.Handle("POST", "/there", echo(s, Limit{1 << 20, "1 MiB"}))
@@ -311,7 +311,7 @@ func TestOneSourceCannotTakeAllConnections(t *testing.T) {
 	}
 }
 
-// TestAStopTellsConnectionsThatTheyEnd: a client that keeps a connection busy learns of the stop by an answer. The
+// TestAStopTellsConnectionsThatTheyEnd: a client that keeps a connection busy learns of the shutdown by an answer, and the
 // connection does not break.
 func TestAStopTellsConnectionsThatTheyEnd(t *testing.T) {
 	var c net.Conn
@@ -322,7 +322,7 @@ func TestAStopTellsConnectionsThatTheyEnd(t *testing.T) {
 		if c, err = net.Dial("tcp", addr); err != nil {
 			t.Fatal(err)
 		}
-		begun := make(chan struct{}) // a connection that is not accepted yet would be reset
+		begun := make(chan struct{}) // the shutdown would reset a connection that was not accepted yet
 		begin := sync.OnceFunc(func() { close(begun) })
 		go func() { // a busy client
 			defer begin()
@@ -342,7 +342,7 @@ func TestAStopTellsConnectionsThatTheyEnd(t *testing.T) {
 			}
 		}()
 		<-begun
-	}) // its end stops the server, which waits for the client
+	}) // ending it stops the server, which waits for the client
 	defer c.Close()
 	if err := <-ended; err != nil {
 		t.Errorf("the connection broke: %v", err)
@@ -364,7 +364,7 @@ func TestAStopDoesNotWaitForIdleConnections(t *testing.T) {
 		if _, err := http.ReadResponse(bufio.NewReader(used), nil); err != nil {
 			t.Fatal(err)
 		}
-	}) // its end stops the server, or not for an hour
+	}) // ending it stops the server, or not for an hour
 	fresh.Close()
 	used.Close()
 }
@@ -474,7 +474,7 @@ func TestARunningRequestIsFinishedAtAStop(t *testing.T) {
 			}
 			close(finish)
 		}()
-	}) // its end stops the server
+	}) // ending it stops the server
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
@@ -505,7 +505,7 @@ func TestAServerThatIsStoppedBeforeItServesReturns(t *testing.T) {
 	}
 }
 
-// The next three hold reasons of docs/adr/0006-bodies-are-hidden-from-fasthttp.md.
+// The next three tests show reasons for docs/adr/0006-bodies-are-hidden-from-fasthttp.md.
 
 func TestABodyIsRefusedBeforeItArrives(t *testing.T) {
 	addr := startServer(t, Config{}, func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 10, "1 KiB"})) })

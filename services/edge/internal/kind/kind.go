@@ -10,7 +10,7 @@ import (
 type Kind struct {
 	fold.Policy
 	Name, One string // "pastes", "paste"
-	Text      bool   // of text; files are bytes
+	Text      bool   // false: bytes
 	Page      string // path of an item's public page, before the id
 
 	// Files can't be updated, and lists of pastes are not metered: these keys are unspecified.

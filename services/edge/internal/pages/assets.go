@@ -85,7 +85,7 @@ func (p *Pages) Asset(c *fiber.Ctx, name string) (bool, error) {
 	return true, a.Answer(c)
 }
 
-// accepts tells whether an Accept-Encoding header allows the coding (RFC 9110, 12.5.3). The coding must be named.
+// accepts reports whether an Accept-Encoding header allows the coding (RFC 9110, 12.5.3). The coding must be named.
 func accepts(header, coding string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		name, weight, weighted := strings.Cut(part, ";")

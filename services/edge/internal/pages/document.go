@@ -71,7 +71,7 @@ func (t *Text) Language() string {
 	return "Plain text"
 }
 
-// public tells whether anyone can read the text, now and later.
+// public reports whether anyone can read the text, now and later.
 func (t *Text) public() bool {
 	d := t.Document
 	return event.Visibility(d.Visibility) == event.Public && len(d.PasswordHash) == 0 && !d.BurnAfterRead

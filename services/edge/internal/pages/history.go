@@ -21,7 +21,7 @@ type Versions struct {
 // Heading is the title of the newest version in the list.
 func (v *Versions) Heading() string { return titleOf(v.List[0]) }
 
-// First tells whether the version has no earlier one.
+// First reports whether the version has no earlier one.
 func (v *Versions) First(doc *event.Document) bool { return doc.Version <= 1 }
 
 // Before is the number of the previous version.

@@ -168,7 +168,7 @@ func (p *Pages) Fragment(c *fiber.Ctx, part template.HTML) error {
 	return nil
 }
 
-// WantsHTML tells whether the client prefers HTML, as browsers do.
+// WantsHTML reports whether the client prefers HTML, as browsers do.
 func WantsHTML(c *fiber.Ctx) bool {
 	return headers.Prefers(c.Context(), fiber.MIMETextHTML, fiber.MIMEApplicationJSON)
 }

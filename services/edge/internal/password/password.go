@@ -1,4 +1,4 @@
-// Package password hashes and checks passwords, few at a time.
+// Package password hashes and checks passwords, with limited concurrency.
 package password
 
 import (
@@ -17,7 +17,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// The cost of a password hash: the smallest that RFC 9106 and OWASP recommend for argon2id, 19 MiB and two passes.
+// The cost of a password hash: the minimum that RFC 9106 and OWASP recommend for argon2id, 19 MiB and two passes.
 const (
 	argonMemoryKiB = 19 * 1024
 	argonTime      = 2
@@ -30,11 +30,11 @@ const (
 
 var errPasswordHash = errors.New("stored password hash is not argon2id")
 
-// Hasher hashes and checks passwords of one kind. Each kind has turns of its own, so that guesses at one keep nobody waiting
-// for another. A wait of more than hashWait for a turn is 503.
+// Hasher hashes and checks one kind of passwords. Each kind has its own concurrency limit, so that guesses at one don't delay
+// another. A call that waits longer than hashWait fails with 503.
 type Hasher struct{ turns *semaphore.Weighted }
 
-// New makes a hasher that does so many at a time.
+// New returns a hasher that computes at most so many hashes at a time.
 func New(most int) *Hasher { return &Hasher{turns: semaphore.NewWeighted(int64(most))} }
 
 // Hash returns the argon2id hash in PHC form.
@@ -50,7 +50,7 @@ func (h *Hasher) Hash(ctx context.Context, password string) ([]byte, error) {
 		argonMemoryKiB, argonTime, argonThreads, encode(salt), encode(sum)), nil
 }
 
-// Check tells whether hash was made of password.
+// Check reports whether hash is a hash of password.
 func (h *Hasher) Check(ctx context.Context, hash []byte, password string) (bool, error) {
 	cost, salt, want, err := parsePHC(string(hash))
 	if err != nil {
@@ -79,8 +79,8 @@ func (h *Hasher) argon(ctx context.Context, password string, salt []byte, cost a
 	return argon2.IDKey([]byte(password), salt, cost.time, cost.memoryKiB, cost.threads, cost.keyBytes), nil
 }
 
-// parsePHC reads $argon2id$v=19$m=…,t=…,p=…$salt$hash. It refuses costs that no release of this program has used, since
-// any caller may have a hash checked.
+// parsePHC parses $argon2id$v=19$m=…,t=…,p=…$salt$hash. It rejects costs that no release has used, since any caller may have
+// a hash checked.
 func parsePHC(text string) (cost argonCost, salt, sum []byte, err error) {
 	parts := strings.Split(text, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {

@@ -14,7 +14,7 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// OwnText reads a text, or a version of it, for its owner. To others there is no history: 404.
+// OwnText reads a text, or a version of it, for its owner. For others there is no history: 404.
 func (s *Readers) OwnText(k *developer.TextKind, read *event.Read) (*event.Document, error) {
 	if read.Requester == 0 {
 		return nil, endpoint.NotFound()
@@ -26,7 +26,7 @@ func (s *Readers) OwnText(k *developer.TextKind, read *event.Read) (*event.Docum
 	return doc, err
 }
 
-// showVersions shows a text's owner the list of its versions, newest first.
+// showVersions shows the versions of a text to its owner, newest first.
 func (s *Readers) showVersions(c *endpoint.Call, k *developer.TextKind) error {
 	account, err := s.SessionAccount(c.Ctx)
 	if err != nil {
@@ -56,11 +56,11 @@ func (s *Readers) showVersions(c *endpoint.Call, k *developer.TextKind) error {
 	return s.pages.Versions(c.Ctx, shown)
 }
 
-// comparing is what a page of changes is asked for.
+// comparing has the parameters of a page of changes.
 type comparing struct {
 	item     string
 	account  uint64
-	from, to uint64 // versions; 0: the one before to, and the current one
+	from, to uint64 // versions; 0: from is the one before to, to is the current one
 	split    bool
 }
 
@@ -80,7 +80,7 @@ func (s *Readers) comparing(c *endpoint.Call) (*comparing, error) {
 	return v, nil
 }
 
-// The views of changes: ?view=<view>.
+// Views of changes: ?view=<view>.
 const (
 	viewUnified = "unified"
 	viewSplit   = "split"
@@ -92,7 +92,7 @@ func (v *comparing) address(k *developer.TextKind, view string) string {
 	return k.Page + v.item + "/diff?" + q.Encode()
 }
 
-// compared reads the two versions, and fills in the numbers of those that were not named.
+// compared reads the two versions, and fills in missing version numbers.
 func (s *Readers) compared(c *endpoint.Call, k *developer.TextKind) (v *comparing, from, to *event.Document, err error) {
 	if v, err = s.comparing(c); err != nil {
 		return nil, nil, nil, err
@@ -108,7 +108,7 @@ func (s *Readers) compared(c *endpoint.Call, k *developer.TextKind) (v *comparin
 	return v, from, to, err
 }
 
-// showDiff shows a text's owner the changes from one version to another.
+// showDiff shows the changes between two versions to the text's owner.
 func (s *Readers) showDiff(c *endpoint.Call, k *developer.TextKind) error {
 	v, from, to, err := s.compared(c, k)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Readers) revealDiff(c *endpoint.Call, k *developer.TextKind) error {
 	return s.compare(c, k, v, from, to, nil)
 }
 
-// compare shows the changes. Texts that are too large for that are only named.
+// compare shows the changes. Texts that are too large are only named.
 func (s *Readers) compare(c *endpoint.Call, k *developer.TextKind, v *comparing, from, to *event.Document, tabs []pages.Link) error {
 	shown := &pages.Changes{Page: k.Page + v.item, From: from, To: to, Split: v.split, Tabs: tabs}
 	sizes := max(from.GetContent().GetSizeBytes(), to.GetContent().GetSizeBytes())

@@ -12,7 +12,7 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// home is the landing page, and for a terminal what it can do here.
+// home answers with the landing page, or with usage instructions for a terminal.
 func (s *Readers) home(c *endpoint.Call) error {
 	c.Vary(fiber.HeaderAccept)
 	if pages.WantsHTML(c.Ctx) {
@@ -21,7 +21,7 @@ func (s *Readers) home(c *endpoint.Call) error {
 	return developer.SendLines(c.Ctx, fiber.StatusOK, usageText(s.URL(""), s.Allowance(c)))
 }
 
-// usageText has at most 24 lines, the height of a terminal.
+// usageText has at most 24 lines, to fit a terminal.
 func usageText(address string, a *event.AllowanceAnswer) string {
 	allowance := "  How many pastes you may make without an API key is not known at the moment.\n"
 	switch {

@@ -19,25 +19,25 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// landing shows the first page with an empty form.
+// landing shows the landing page with an empty form.
 func (s *Readers) landing(c *endpoint.Call) error {
 	return s.showLanding(c, fiber.StatusOK, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
 }
 
-// showLanding shows the first page. It is of use without what billing knows. A form that was refused keeps its Once: the
-// paste may exist where the answer says that it is not known, and sending the same again must not make another.
+// showLanding shows the landing page, even without billing's data. A refused form keeps its Once: the paste may exist if its
+// outcome is unknown, and resending the form must not create another.
 func (s *Readers) showLanding(c *endpoint.Call, status int, draft pages.Draft) error {
 	book, err := s.Prices()
 	shown := &pages.Landing{URL: s.URL(""), Checks: s.checks, Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
 	shown.Draft.Once = cmp.Or(draft.Once, rand.Text())
-	if err == nil { // else each reader would wait for billing again
+	if err == nil { // otherwise each reader would wait for billing again
 		shown.Allowance = s.Allowance(c)
 	}
 	return s.pages.Landing(c.Ctx, status, shown)
 }
 
-// createFromPage makes a quick paste of the landing page's form. A form that is refused is shown again, with what was
-// written and why it can't be taken.
+// createFromPage creates a quick paste from the landing page's form. A refused form is shown again, with its input and the
+// error.
 func (s *Readers) createFromPage(c *endpoint.Call) error {
 	body, err := s.readPasteForm(c)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Readers) createFromPage(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	if form.APIKey != "" { // a page that shows a new key sends it along
+	if form.APIKey != "" { // a page that shows a new key includes it
 		if err := s.UseKey(c, form.APIKey); err != nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func (s *Readers) createFromPage(c *endpoint.Call) error {
 	return s.pages.Created(c.Ctx, shown)
 }
 
-// createOfForm creates what the form says. A form that is sent again, as a browser does when its reader goes back and
-// forth, gets the first answer again.
+// createOfForm creates the paste. A form that is resent, as browsers do when going back and forth, gets the first answer
+// again.
 func (s *Readers) createOfForm(n *developer.Creation, form *pages.Draft, hash uint64) (*developer.Written, error) {
 	if err := n.Draft.Fill(&n.Rules, form); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *Readers) createOfForm(n *developer.Creation, form *pages.Draft, hash ui
 	return s.developer.Create(n)
 }
 
-// readPasteForm reads the body. A form writes a line end in six bytes, and other characters in three for each of theirs.
+// readPasteForm reads the body. Form encoding takes six bytes for a line end, and three for each byte of some characters.
 func (s *Readers) readPasteForm(c *endpoint.Call) ([]byte, error) {
 	if name, charset, _ := headers.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !headers.UTF8(charset) {
 		return nil, httperr.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
@@ -118,13 +118,13 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 	if len(out.Once) > endpoint.MaxOnceBytes {
 		return nil, httperr.InvalidField("once", "must be what the page has")
 	}
-	// A browser writes each line end of a text as CR LF.
+	// Browsers send each line end of a text as CR LF.
 	out.Content = strings.ReplaceAll(out.Content, "\r\n", "\n")
 	out.BurnAfterRead = burn == "true"
 	return out, nil
 }
 
-// refusePasteForm shows the form again. The error stands beside its field.
+// refusePasteForm shows the form again, with the error beside its field.
 func (s *Readers) refusePasteForm(c *endpoint.Call, form *pages.Draft, err error) error {
 	s.Fail(c.Context(), c.Route().Path, err)
 	e := endpoint.AsFault(err)
@@ -142,7 +142,7 @@ func (s *Readers) refusePasteForm(c *endpoint.Call, form *pages.Draft, err error
 	return s.showLanding(c, e.Kind.Status(), shown)
 }
 
-// fieldLabels are the names of the form's fields for people.
+// fieldLabels are the display names of the form's fields.
 func fieldLabels() map[string]string {
 	return map[string]string{
 		"content": "The text", "title": "The title", "language": "The language", "visibility": "This", "expiresIn": "This",

@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// fileName is the name that a text is saved under: its title, with the end that its language's files commonly have.
+// fileName is the name for saving a text: its title, with the usual extension of its language.
 func (s *Readers) fileName(doc *event.Document) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {

@@ -16,7 +16,7 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// previewTextBytes bounds the text of a file that its page shows. A larger file is a download.
+// previewTextBytes is the maximum size of a text file to preview. A larger one can only be downloaded.
 const previewTextBytes = render.HighlightBytes
 
 const (
@@ -24,7 +24,7 @@ const (
 	typeSVG = "image/svg+xml"
 )
 
-// showFile shows a file: a picture, a PDF or a text, and of all others the facts.
+// showFile shows a file's details, with a preview of an image, a PDF or a text.
 func (s *Readers) showFile(c *endpoint.Call) error {
 	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Readers) showFile(c *endpoint.Call) error {
 	return s.pages.File(c.Ctx, shown)
 }
 
-// contentOrigin is where raw content comes from, for a policy.
+// contentOrigin is the origin of raw content for a policy.
 func (s *Readers) contentOrigin() string {
 	return cmp.Or(s.ContentURL(""), "'self'")
 }
@@ -64,7 +64,7 @@ func (s *Readers) beginning(doc *event.Document) ([]byte, error) {
 	return begin, contents.DeletedSince(err)
 }
 
-// showTextFile shows the text of a file, in the language that its name says.
+// showTextFile shows a text file, in the language suggested by its name.
 func (s *Readers) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	content := shown.Document.GetContent()
 	size := int64(content.GetSizeBytes())
@@ -83,8 +83,8 @@ func (s *Readers) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	})
 }
 
-// previewType is the type of a file that a page may show as a picture or in a frame; "" for all others. A type is believed
-// where its name and its bytes say the same.
+// previewType is the type of a file that a page may show as an image or in a frame; "" for others. The declared type and the
+// bytes must agree.
 func previewType(named string, begin []byte) string {
 	named, _, _ = strings.Cut(strings.ToLower(named), ";")
 	named = strings.TrimSpace(named)
@@ -105,12 +105,12 @@ func previewType(named string, begin []byte) string {
 	return ""
 }
 
-// isText tells whether the beginning of a file is a text in UTF-8.
+// isText reports whether the beginning of a file is UTF-8 text.
 func isText(begin []byte) bool {
 	return len(begin) > 0 && !bytes.ContainsRune(begin, 0) && utf8.Valid(begin[:contents.WholeRunes(begin)])
 }
 
-// viewFile answers with a PDF for the frame on its page. Any other file is a download only.
+// viewFile answers with a PDF for the frame on its page. Other files can only be downloaded.
 func (s *Readers) viewFile(c *endpoint.Call) error {
 	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package readers is the pages for readers: texts, their versions and changes, files, and the first page with its form.
+// Package readers has the pages for readers: texts, their versions and changes, files, and the landing page with its form.
 package readers
 
 import (
@@ -16,15 +16,15 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// Deps are the parts that pages are made of. All are required but Health and Checks.
+// Deps are the dependencies of the pages. All are required but Health and Checks.
 type Deps struct {
 	Bus       *bus.Bus
 	Contents  *contents.Store
-	Developer *developer.API // that reads documents, and makes the paste of the form
+	Developer *developer.API // reads documents, and creates the paste of the form
 	Pages     *pages.Pages
 	Render    *render.Renderer
-	Health    *telemetry.Health // that the first page shows; nil: what billing answers is all
-	Checks    string            // path of the readiness that the first page links to; empty: none
+	Health    *telemetry.Health // for the landing page; nil: judged by whether billing answers
+	Checks    string            // path of the readiness endpoint, linked by the landing page; empty: none
 }
 
 // Readers answers with pages.
@@ -35,15 +35,15 @@ type Readers struct {
 	developer *developer.API
 	pages     *pages.Pages
 	render    *render.Renderer
-	forgetful *render.Renderer    // render, without its cache
-	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
+	forgetful *render.Renderer    // render without its cache
+	rendering *semaphore.Weighted // bytes of text being rendered: see renderBudget
 	health    *telemetry.Health
 	checks    string
 	http      *httpin.Server
-	ctx       context.Context // of calls to other parts
+	ctx       context.Context // for calls to other components
 }
 
-// New prepares the pages.
+// New returns the pages.
 func New(base *endpoint.Base, deps Deps) *Readers {
 	return &Readers{
 		Base: base, bus: deps.Bus, contents: deps.Contents, developer: deps.Developer, pages: deps.Pages, health: deps.Health, checks: deps.Checks,

@@ -24,10 +24,10 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// pageBytes is how much of a text its page shows. The page links to the raw text for the rest.
+// pageBytes is how much of a text its page shows. It links to the raw text for the rest.
 const pageBytes = 512 << 10
 
-// visible reads a document that the reader may see: a public or unlisted one, or their own. All others are 404.
+// visible reads a document that the reader may see: a public or unlisted one, or their own. Others are 404.
 func (s *Readers) visible(d event.Domain, read *event.Read) (*event.Document, error) {
 	var pending *bus.PendingRead
 	if event.ValidItemID(read.Item) {
@@ -43,14 +43,14 @@ func (s *Readers) visible(d event.Domain, read *event.Read) (*event.Document, er
 	return doc, nil
 }
 
-// viewing is what a page of a text is asked for.
+// viewing has the parameters of a text page.
 type viewing struct {
 	read *event.Read
-	view string // of the text, which may be shown in several
+	view string // of the text, if it has several views
 }
 
-// viewing reads the query of a page. Parameters that others add to links are ignored. Earlier versions are for the owner,
-// whose session is asked for here: docs/api.md, Pages for people.
+// viewing parses the query of a page. It ignores unknown parameters, which other sites add to links. Earlier versions are for
+// the owner, so they require a session: docs/api.md, Pages for people.
 func (s *Readers) viewing(c *endpoint.Call) (*viewing, error) {
 	account, err := s.SessionAccount(c.Ctx)
 	v := &viewing{read: &event.Read{Item: c.Param("ref"), Requester: uint64(account)}, view: strings.Clone(c.Query("view"))}
@@ -62,7 +62,7 @@ func (s *Readers) viewing(c *endpoint.Call) (*viewing, error) {
 	return v, err
 }
 
-// address is the path and query of the page that was asked for, without its view.
+// address is the path and query of the requested page, without its view.
 func (v *viewing) address(k *developer.TextKind) string {
 	path := k.Page + v.read.Item
 	if v.read.Version != 0 {
@@ -86,12 +86,12 @@ func (s *Readers) showText(c *endpoint.Call, k *developer.TextKind) error {
 	return s.showContent(c, k, doc, v, v.address(k))
 }
 
-// burns tells whether this reader's first read of a document is the last.
+// burns reports whether this reader's first read of a document is its last.
 func burns(doc *event.Document, account uint64) bool {
 	return doc.BurnAfterRead && !developer.Owns(doc, account)
 }
 
-// revealText shows a text that asks for a password or a click. No other page burns.
+// revealText shows a text that requires a password or a confirmation. No other page burns.
 func (s *Readers) revealText(c *endpoint.Call, k *developer.TextKind) error {
 	password, err := ParseReveal(c.Form)
 	if err != nil {
@@ -126,13 +126,13 @@ func (s *Readers) revealText(c *endpoint.Call, k *developer.TextKind) error {
 	return endpoint.Unavailable(developer.ErrReadRace)
 }
 
-// ParseReveal reads the form of pages.Ask.
+// ParseReveal parses the form of pages.Ask.
 func ParseReveal(body []byte) (password string, err error) {
 	err = input.ParseForm(body, input.Fields{"password": input.To(&password, input.StringField)})
 	return password, err
 }
 
-// AdmitPassword is RequirePassword with a limit for a source that guesses.
+// AdmitPassword is RequirePassword with a limit for the guesses of a source.
 func (s *Readers) AdmitPassword(c *endpoint.Call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
@@ -147,8 +147,8 @@ func (s *Readers) AdmitPassword(c *endpoint.Call, doc *event.Document, password 
 	return err
 }
 
-// showContent shows the beginning of a text. Most texts are not longer. address is that of the same page in another view;
-// it is empty for the answer of a form.
+// showContent shows the beginning of a text, which is all of most texts. address is the page's address for switching views;
+// empty for the response to a form.
 func (s *Readers) showContent(c *endpoint.Call, k *developer.TextKind, doc *event.Document, v *viewing, address string) error {
 	content, truncated, err := s.excerpt(c, doc.GetContent())
 	if err != nil {
@@ -169,11 +169,11 @@ func (s *Readers) showContent(c *endpoint.Call, k *developer.TextKind, doc *even
 }
 
 const (
-	renderBudget = 8 << 20         // bytes of texts that pages are made of at a time; a page takes some ten times its text
-	renderWait   = 5 * time.Second // for a part of it
+	renderBudget = 8 << 20         // bytes of text being rendered at a time; a page takes some ten times its text
+	renderWait   = 5 * time.Second // for a share of it
 )
 
-// Rendered does the work on a page of so many bytes of text within renderBudget.
+// Rendered runs render for a page with so many bytes of text, within renderBudget.
 func (s *Readers) Rendered(size int, render func() error) error {
 	weight := min(int64(size), renderBudget)
 	ctx, cancel := context.WithTimeout(s.ctx, renderWait)
@@ -185,8 +185,8 @@ func (s *Readers) Rendered(size int, render func() error) error {
 	return render()
 }
 
-// Renderer is the one for a page of these documents. It forgets texts that burn or have a password, so that no copy of them
-// stays in memory.
+// Renderer returns the renderer for these documents. Texts that burn or have a password are not cached, so that no copy stays
+// in memory.
 func (s *Readers) Renderer(docs ...*event.Document) *render.Renderer {
 	for _, doc := range docs {
 		if doc.BurnAfterRead || len(doc.PasswordHash) > 0 {
@@ -196,8 +196,8 @@ func (s *Readers) Renderer(docs ...*event.Document) *render.Renderer {
 	return s.render
 }
 
-// renderText shows a text: highlighted, or what it describes where it is Markdown or separated values. The answer of a form
-// can't be asked for again in another view, so that it has both.
+// renderText shows a text: highlighted, or rendered if it is Markdown or separated values. The response to a form can't
+// switch views, so it has both.
 func (s *Readers) renderText(c *endpoint.Call, content string, shown *pages.Text, v *viewing, address string) error {
 	renderer := s.Renderer(shown.Document)
 	shown.LanguageName = renderer.Languages().Name(shown.Document.Language)
@@ -222,7 +222,7 @@ func (s *Readers) renderText(c *endpoint.Call, content string, shown *pages.Text
 	})
 }
 
-// The views of a text that can be shown as more than its source: ?view=<view>.
+// Views of a text that can be rendered: ?view=<view>.
 const (
 	viewRendered = "rendered"
 	viewSource   = "source"
@@ -239,7 +239,7 @@ func tabs(address, current string) []pages.Link {
 	}
 }
 
-// renderView shows what Markdown or separated values describe. It tells whether it could.
+// renderView renders Markdown or separated values. It reports whether it could.
 func (s *Readers) renderView(renderer *render.Renderer, content string, shown *pages.Text) bool {
 	switch strings.ToLower(shown.Document.Language) {
 	case "markdown", "md", "mkd":
@@ -264,7 +264,7 @@ func (s *Readers) renderView(renderer *render.Renderer, content string, shown *p
 	return shown.View != ""
 }
 
-// excerpt is the first pageBytes of a content, of whole characters.
+// excerpt is the first pageBytes of a content, cut at a character.
 func (s *Readers) excerpt(c *endpoint.Call, content *event.Content) (text []byte, truncated bool, err error) {
 	size := min(int64(content.GetSizeBytes()), pageBytes)
 	if content.GetBlob() == "" {
@@ -274,7 +274,7 @@ func (s *Readers) excerpt(c *endpoint.Call, content *event.Content) (text []byte
 		return nil, false, err
 	}
 	truncated = int64(content.GetSizeBytes()) > size
-	if truncated { // the beginning has no hash of its own
+	if truncated { // only the whole content has a hash
 		if err := s.contents.Check(content, c.HungUp); err != nil {
 			return nil, false, contents.DeletedSince(err)
 		}
@@ -288,15 +288,15 @@ func (s *Readers) excerpt(c *endpoint.Call, content *event.Content) (text []byte
 	return text[:contents.WholeRunes(text)], true, nil
 }
 
-// downloadText is rawText as a file that the browser saves.
+// downloadText is rawText as a download.
 func (s *Readers) downloadText(c *endpoint.Call, k *developer.TextKind) error {
 	c.Download = true
 	return s.rawText(c, k)
 }
 
-// rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
+// rawText answers with the content alone. A GET must not burn, so a text that burns after reading is refused.
 func (s *Readers) rawText(c *endpoint.Call, k *developer.TextKind) error {
-	if c.Context().QueryArgs().Has("version") { // another text than the one that is asked for would be worse
+	if c.Context().QueryArgs().Has("version") { // the current text would be the wrong one
 		return httperr.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
 	}
 	conditions, err := headers.ReadConditions(c.Ctx)

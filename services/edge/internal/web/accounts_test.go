@@ -48,7 +48,7 @@ func TestTheSessionCookieIsSecureBehindTLSOnly(t *testing.T) {
 }
 
 func TestACookieThatThisServerDidNotMakeIsNoSession(t *testing.T) {
-	// Nobody answers on the bus here: what gets past the signature would end as 503.
+	// Nobody answers on the bus here: what passes the signature check ends as 503.
 	_, addr := startServer(t, Config{}, func(*Server) {})
 	short := theSecret(t).SignSession([]byte("short"))
 	whole := theSecret(t).SignSession(make([]byte, 32))
@@ -64,7 +64,8 @@ func TestACookieThatThisServerDidNotMakeIsNoSession(t *testing.T) {
 	}
 }
 
-// TestASessionIsReadByTheNameOfItsCookie: behind TLS only the one that no other host can have set, and that one nowhere else.
+// TestASessionIsReadByTheNameOfItsCookie: behind TLS only by the name that no other host can set, and by that one nowhere
+// else.
 func TestASessionIsReadByTheNameOfItsCookie(t *testing.T) {
 	for _, tc := range []struct{ url, read, ignored string }{
 		{"https://paste.example", "__Host-quire_session", "quire_session"},

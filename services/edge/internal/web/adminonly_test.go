@@ -16,7 +16,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
-// TestAServerForAdminsLeavesWhatEdgesTellToTheOther: both have one bus. It makes no difference which of them serves first.
+// TestAServerForAdminsLeavesWhatEdgesTellToTheOther: both share a bus, and may start in either order.
 func TestAServerForAdminsLeavesWhatEdgesTellToTheOther(t *testing.T) {
 	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
-// adminCookieOf is the cookie of a session of a token.
+// adminCookieOf returns the cookie of a token's session.
 func adminCookieOf(t *testing.T, addr string, token admins.Token) string {
 	t.Helper()
 	form := url.Values{"token": {token.Secret}}.Encode()
@@ -28,11 +28,11 @@ func adminCookieOf(t *testing.T, addr string, token admins.Token) string {
 	return cookie
 }
 
-// TestAnAdminSessionEndsInTimeAndWithItsToken, on every edge, whichever opened it: none keeps a list of sessions.
+// TestAnAdminSessionEndsInTimeAndWithItsToken, on every edge, since no edge keeps a list of sessions.
 func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 	ann, ben := admins.Token{Name: "ann", Secret: "the token of ann"}, admins.Token{Name: "ben", Secret: "the token of ben"}
 	nc := journaltest.Start(t).Conn(t)
-	// edge has a clock that is ahead of the others.
+	// edge starts an edge whose clock is ahead of the others'.
 	edge := func(ahead time.Duration, tokens ...admins.Token) (addr string) {
 		b, err := bus.New(nc, bus.Config{Partitions: 1, Offset: ahead})
 		if err != nil {
@@ -70,8 +70,8 @@ func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 	}
 }
 
-// TestThePartOfAPageLeadsToTheFormWhereTheSessionHasEnded: the script of the page goes there with the whole window. Without a script
-// the browser does.
+// TestThePartOfAPageLeadsToTheFormWhereTheSessionHasEnded: the page's script navigates the whole window there; without a
+// script, the browser does.
 func TestThePartOfAPageLeadsToTheFormWhereTheSessionHasEnded(t *testing.T) {
 	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
 	const id = "01a1fff9-83d3-743f-9a6d-5290a1beb664"

@@ -18,8 +18,8 @@ import (
 	"quire.dev/services/edge/internal/bus"
 )
 
-// BenchmarkCreate has 256 clients that make quick pastes of 1 KiB, over a journal with fsync. The services only say yes. What
-// they, the clients and NATS allocate is counted too.
+// BenchmarkCreate has 256 clients that create quick pastes of 1 KiB, over a journal with fsync. The services accept
+// everything. Allocations include the services' and the clients'.
 func BenchmarkCreate(b *testing.B) {
 	secret := theSecret(b)
 	_, addr := startServerOn(b, busOfYes(b), Config{}, func(*Server) {})
@@ -42,7 +42,7 @@ func BenchmarkCreate(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "creations/s")
 }
 
-// createWhile makes quick pastes over one connection.
+// createWhile creates quick pastes over one connection.
 func createWhile(addr, key string, more func() bool) error {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -91,7 +91,7 @@ func readCreated(r *bufio.Reader) error {
 	}
 }
 
-// busOfYes is a running bus whose billing admits every call, and whose service of quick pastes makes every document.
+// busOfYes returns a running bus whose billing admits every call, and whose quick paste service accepts every document.
 func busOfYes(b *testing.B) *bus.Bus {
 	b.Helper()
 	server := journaltest.Start(b)
@@ -123,7 +123,7 @@ func busOfYes(b *testing.B) *bus.Bus {
 	return out
 }
 
-// answer publishes what fold says to each message of a domain's journal, until ctx ends.
+// answer publishes fold's answer to each message of a domain's journal, until ctx ends.
 func answer(ctx context.Context, nc *nats.Conn, d event.Domain, fold func(m journal.Message) (string, event.Message, error)) {
 	_ = journal.Open(nc, d.Stream(0)).Follow(ctx, 0, func(_ context.Context, m journal.Message) error {
 		subject, answer, err := fold(m)
@@ -135,7 +135,7 @@ func answer(ctx context.Context, nc *nats.Conn, d event.Domain, fold func(m jour
 			return err
 		}
 		return nc.Publish(subject, data)
-	}, journal.FollowOptions{}) // a benchmark whose calls get no answer fails
+	}, journal.FollowOptions{}) // unanswered calls fail the benchmark
 }
 
 func admitAll(m journal.Message) (string, event.Message, error) {

@@ -10,7 +10,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
-// TestThePartitionsThatNoInstanceServesAreNamed where no service runs at all.
+// TestThePartitionsThatNoInstanceServesAreNamed, with no service running at all.
 func TestThePartitionsThatNoInstanceServesAreNamed(t *testing.T) {
 	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
 	cookie := adminCookieOf(t, addr, theToken()[0])

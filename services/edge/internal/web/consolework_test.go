@@ -20,8 +20,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
-// holder answers for the services, of an account with so many items of each kind. It counts what it is asked for, and how many
-// items it gave.
+// holder fakes the services for an account with so many items of each kind. It counts queries, and the items in its answers.
 type holder struct {
 	items int
 
@@ -30,14 +29,14 @@ type holder struct {
 	given int
 }
 
-// take is how many items an answer has.
+// take is the number of items in an answer.
 func (h *holder) take(limit uint32) int {
 	n := min(int(limit), h.items)
 	h.given += n
 	return n
 }
 
-// since returns what was asked for since the last call, and how many items were given.
+// since returns the queries since the last call, and the number of items returned.
 func (h *holder) since() (asked map[string]int, given int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,14 +52,14 @@ func (h *holder) query(_ context.Context, payload []byte) ([]byte, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if q.GetPrices() == nil { // which an edge remembers for some seconds
+	if q.GetPrices() == nil { // cached by edges for some seconds
 		h.asked[fmt.Sprintf("%T", q.Query)]++
 	}
 	a := &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK}
 	switch asked := q.Query.(type) {
 	case *event.Query_Usage:
 		u := &event.UsageAnswer{Account: q.Account, Tier: uint32(plan.Pro), KeyVersion: 1, CreatedMs: 1}
-		for n := range min(h.items, 40) { // live ones, and those that have ended
+		for n := range min(h.items, 40) { // active ones, and ended ones
 			u.Keys = append(u.Keys, &event.ApiKey{Number: uint32(n), Name: fmt.Sprint("key ", n), CreatedMs: 1})
 		}
 		a.Answer = &event.QueryAnswer_Usage{Usage: u}
@@ -137,7 +136,7 @@ func (h *holder) list(_ context.Context, payload []byte) ([]byte, error) {
 	return event.Encode(page)
 }
 
-// TestAPageAsksAsMuchForAThousandItemsAsForTen: the same few questions, and for no more items than it shows.
+// TestAPageAsksAsMuchForAThousandItemsAsForTen: the same few queries, and no more items than it shows.
 func TestAPageAsksAsMuchForAThousandItemsAsForTen(t *testing.T) {
 	const mostQuestions, mostItems, mostBytes = 8, 50, 100_000
 	h := &holder{asked: map[string]int{}}
@@ -176,7 +175,7 @@ func TestAPageAsksAsMuchForAThousandItemsAsForTen(t *testing.T) {
 			}
 			return h.since()
 		}
-		eventually.NoError(t, path, func() error { // on a busy machine a question may be sent twice
+		eventually.NoError(t, path, func() error { // on a busy machine a query may be sent twice
 			few, _ := ask(10)
 			many, given := ask(1000)
 			total := 0

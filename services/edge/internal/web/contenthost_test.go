@@ -8,7 +8,8 @@ import (
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
-// TestTheContentHostHasContentAlone calls each route on the content host. A route of content refuses the header.
+// TestTheContentHostHasContentAlone calls each route on the content host. Only content routes exist there, and refuse the
+// header.
 func TestTheContentHostHasContentAlone(t *testing.T) {
 	s, addr := startServer(t, Config{PublicURL: "https://quire.example", ContentURL: "https://content.example/", AdminTokens: theToken()}, func(*Server) {})
 	rows := 0

@@ -29,7 +29,7 @@ func TestTheDescriptionsAreValid(t *testing.T) {
 	}
 }
 
-// TestEveryCodeIsDescribed holds the errors of the program and of the description to each other.
+// TestEveryCodeIsDescribed compares the program's errors with the descriptions'.
 func TestEveryCodeIsDescribed(t *testing.T) {
 	kinds := faultKinds(t)
 	known := endpointtest.KnownValues(t, endpointtest.API(t).Components.Schemas["Error"].Value.Properties["code"].Value)
@@ -131,7 +131,7 @@ func checkErrorExample(t *testing.T, what, status, code string, example *openapi
 	}
 }
 
-// TestEverythingIsDescribed walks both descriptions. Whoever reads one field finds out its unit and its limit there.
+// TestEverythingIsDescribed walks both descriptions: every field must state its unit and its limit.
 func TestEverythingIsDescribed(t *testing.T) {
 	for name, spec := range endpointtest.Descriptions(t) {
 		w := &walk{t: t, name: name}
@@ -186,7 +186,7 @@ func (w *walk) text(what, text string) {
 	}
 }
 
-// example holds an example to its schema.
+// example validates an example against its schema.
 func (w *walk) example(what string, schema *openapi3.Schema, value any) {
 	w.t.Helper()
 	if value == nil {
@@ -209,7 +209,7 @@ func (w *walk) content(where string, content openapi3.Content) {
 	w.t.Helper()
 	for media, m := range content {
 		what := where + " " + media
-		// Importers take an example of a form for its fields, and fail at one that is a text.
+		// Importers take an example of a form for its fields, and fail if it is text.
 		fieldless := media == "application/x-www-form-urlencoded" && m.Schema.Value.Type.Is("string")
 		if fieldless != (len(m.Examples) == 0) {
 			w.t.Errorf("%s: %s has %d examples", w.name, what, len(m.Examples))
@@ -222,7 +222,7 @@ func (w *walk) content(where string, content openapi3.Content) {
 	}
 }
 
-// schema walks the properties. Nothing nests deeper than a few levels, so that there is an end.
+// schema walks the properties, which nest only a few levels deep.
 func (w *walk) schema(what string, ref *openapi3.SchemaRef, depth int) {
 	w.t.Helper()
 	if depth > 8 {
@@ -250,7 +250,7 @@ func (w *walk) schema(what string, ref *openapi3.SchemaRef, depth int) {
 	}
 }
 
-// TestAnswersAreOpen holds that answers may grow: no schema of one is closed to fields that come later.
+// TestAnswersAreOpen: answers may grow, so no answer's schema is closed to new fields.
 func TestAnswersAreOpen(t *testing.T) {
 	var open func(t *testing.T, what string, s *openapi3.Schema)
 	open = func(t *testing.T, what string, s *openapi3.Schema) {
@@ -279,7 +279,7 @@ func TestAnswersAreOpen(t *testing.T) {
 	}
 }
 
-// TestComponentNamesAreUnique holds names over all kinds: generators make a type of each.
+// TestComponentNamesAreUnique across all kinds: generators make a type of each.
 func TestComponentNamesAreUnique(t *testing.T) {
 	for file, spec := range endpointtest.Descriptions(t) {
 		kinds := make(map[string]string)

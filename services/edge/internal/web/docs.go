@@ -11,17 +11,17 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// documentation is what is below /docs, and llms.txt. It is the same for everybody.
+// documentation is everything below /docs, and llms.txt. It is the same for everybody.
 type documentation struct {
 	site *reference.Site
 	kept map[string]*pages.Kept // by path
 }
 
-// docsDeadline is for one snippet.
+// docsDeadline is the time limit for rendering one snippet.
 const docsDeadline = 10 * time.Second
 
 func (s *Server) newDocumentation() (*documentation, error) {
-	// Its own renderer is never busy with the texts of others, and may take its time: this work is done once.
+	// A renderer of its own is not busy with user texts, and may take its time, since this is done once.
 	renderer := render.New(render.Config{Concurrent: 1, Wait: time.Minute, Deadline: docsDeadline}).Uncached()
 	site, err := reference.New(s.PublicURL(), func(text, language string) []string {
 		return renderer.Text(s.ctx, text, language).Lines
@@ -48,7 +48,7 @@ func documentationPage(p *reference.Page) *pages.Page {
 	}
 }
 
-// documentation answers with a page of it.
+// documentation answers with one of its pages.
 func (s *Server) documentation(c *endpoint.Call) error {
 	d, err := s.docs()
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Server) documentation(c *endpoint.Call) error {
 	return kept.Answer(c.Ctx)
 }
 
-// searchDocumentation answers with the page of what was found. It works without a script.
+// searchDocumentation answers with a page of search results. It works without a script.
 func (s *Server) searchDocumentation(c *endpoint.Call) error {
 	var query string
 	if err := input.QueryFields(c.Ctx, input.Fields{"q": input.To(&query, input.StringField)}.Set); err != nil {

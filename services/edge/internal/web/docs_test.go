@@ -10,11 +10,11 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// maxPageBytes is the weight of a page in all: its HTML with the style sheets in it, and its scripts and image.
+// maxPageBytes is the maximum weight of a page: HTML with its style sheets, scripts and image.
 const maxPageBytes = 60_000
 
-// TestTheDocumentationIsServed gets every page of it as a browser does: light, kept, and with a policy that allows its own
-// scripts only.
+// TestTheDocumentationIsServed requests every page as a browser does: it must be light, cacheable, and have a policy that
+// allows its own scripts only.
 func TestTheDocumentationIsServed(t *testing.T) {
 	s, addr := startServer(t, Config{PublicURL: "https://paste.example"}, func(*Server) {})
 	get := func(path, header string) endpointtest.Answer {
@@ -118,10 +118,10 @@ func TestTheDocumentationIsSearched(t *testing.T) {
 	}
 }
 
-// TestTheDocumentationIsHighlightedOnABusyServer: it is made once, so that a snippet that stays plain would stay so.
+// TestTheDocumentationIsHighlightedOnABusyServer: it is rendered once, so a snippet left plain would stay plain.
 func TestTheDocumentationIsHighlightedOnABusyServer(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.render = render.New(render.Config{Wait: 1, Deadline: 1}) // nothing is done in a nanosecond
+		s.render = render.New(render.Config{Wait: 1, Deadline: 1}) // nothing finishes within a nanosecond
 	})
 	a := endpointtest.Exchange(t, addr, "GET /docs/api/pastes HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
 	if a.Status != 200 || !strings.Contains(a.Body, `<code class="language-go"><span class="hk">package</span>`) {

@@ -17,7 +17,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// TestFailuresWithoutAHandlerAreAnsweredAlike: of a panic, of a header that never ends, and of a connection too many.
+// TestFailuresWithoutAHandlerAreAnsweredAlike: after a panic, for an endless header, and for a connection over the limit.
 func TestFailuresWithoutAHandlerAreAnsweredAlike(t *testing.T) {
 	cfg := Config{PublicURL: "http://quire.example", In: httpin.Config{HeaderTimeout: 100 * time.Millisecond}}
 	_, addr := startServer(t, cfg, func(s *Server) {

@@ -6,8 +6,8 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// routes is every endpoint. docs/openapi.yaml describes those of the API and docs/openapi-pages.yaml the others. A test holds
-// them to the table.
+// routes is the table of all endpoints. docs/openapi.yaml describes the API and docs/openapi-pages.yaml the other ones; a
+// test compares them with the table.
 func (s *Server) routes() []endpoint.Row {
 	return slices.Concat(s.developer.Rows(), s.accounts.Rows(), s.exports.Rows(), s.admin.Rows(), s.readers.Rows(), s.handlers.Rows(), s.adminPages.Rows(), s.otherRows())
 }
@@ -35,10 +35,10 @@ func (s *Server) otherRows() []endpoint.Row {
 	}
 }
 
-// assetPath has what pages load, those for admins too.
+// assetPath serves the assets of pages, including those for admins.
 const assetPath = "/assets/:name"
 
-// register adds the routes that exist with this configuration.
+// register adds the routes that this configuration enables.
 func (s *Server) register() {
 	routes := s.routes()
 	var last []endpoint.Row

@@ -15,7 +15,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// TestTheTableOfRoutesIsTheDescription holds the table and the two descriptions to each other.
+// TestTheTableOfRoutesIsTheDescription compares the table with the two descriptions.
 func TestTheTableOfRoutesIsTheDescription(t *testing.T) {
 	described := operations(endpointtest.API(t))
 	for name, op := range operations(endpointtest.PagesAPI(t)) {
@@ -68,7 +68,7 @@ func acceptedTypes(op *openapi3.Operation) []string {
 	return slices.Sorted(maps.Keys(op.RequestBody.Value.Content))
 }
 
-// typesOf are the media types that a row takes, sorted.
+// typesOf are the media types that a row accepts, sorted.
 func typesOf(r endpoint.Row) []string {
 	switch r.Body {
 	case endpoint.Fields, endpoint.PasteJSON, endpoint.QuickJSON:
@@ -94,7 +94,7 @@ func typesOf(r endpoint.Row) []string {
 	return nil
 }
 
-// CheckFailures holds the described errors to those that a row's checks give: their codes, and the types in which they come.
+// CheckFailures compares the described errors with those of a row's checks: their codes and media types.
 func checkFailures(t *testing.T, name string, r endpoint.Row, op *openapi3.Operation) {
 	t.Helper()
 	types := []string{"application/json"}
@@ -116,7 +116,7 @@ func checkFailures(t *testing.T, name string, r endpoint.Row, op *openapi3.Opera
 		for _, code := range codes {
 			described[fault.Kind(code)] = true
 		}
-		// Of these the framework knows before the row is found.
+		// The framework reports these before a row is found.
 		early := slices.Contains(codes, string(fault.MethodNotAllowed)) || slices.Contains(codes, string(fault.HeadersTooLarge))
 		if got := slices.Sorted(maps.Keys(response.Value.Content)); !early && !slices.Equal(got, types) {
 			t.Errorf("%s %s: the described types are %q, it answers %q", name, status, got, types)
@@ -135,7 +135,7 @@ func checkFailures(t *testing.T, name string, r endpoint.Row, op *openapi3.Opera
 	}
 }
 
-// derivable tells whether a row says that its calls may fail so. The others are the handlers'.
+// derivable reports whether a row implies the error. The others come from handlers.
 func derivable(kind fault.Kind) bool {
 	switch kind {
 	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.TooManyKeys, fault.EmailTaken,
@@ -146,8 +146,7 @@ func derivable(kind fault.Kind) bool {
 	return true
 }
 
-// derivedKinds are the errors that the checks in front of a row's handler give, and those of the conditions, ranges and
-// cursors that it takes.
+// derivedKinds are the errors of the checks before a row's handler, and of the conditions, ranges and cursors that it takes.
 func derivedKinds(r endpoint.Row, op *openapi3.Operation) []fault.Kind {
 	kinds := []fault.Kind{
 		fault.Malformed, fault.UnknownField, fault.InvalidField, fault.MethodNotAllowed, fault.RequestTimeout,
@@ -167,7 +166,7 @@ func derivedKinds(r endpoint.Row, op *openapi3.Operation) []fault.Kind {
 	add(who(endpoint.APIKey, endpoint.KeyOrSession, endpoint.KeyOrKeyless, endpoint.KeyOrToken), fault.InvalidAPIKey)
 	add(who(endpoint.APIKey, endpoint.KeyOrSession, endpoint.KeyOrKeyless, endpoint.KeyOrToken), fault.AccountSuspended, fault.KeyScope)
 	add(who(endpoint.KeyOrToken), fault.ManageTokenRequired)
-	add(who(endpoint.Session, endpoint.KeyOrSession) || metered && who(endpoint.SessionOrNone) && r.Body != endpoint.Form, fault.SessionRequired) // a form keeps a text
+	add(who(endpoint.Session, endpoint.KeyOrSession) || metered && who(endpoint.SessionOrNone) && r.Body != endpoint.Form, fault.SessionRequired) // a form keeps the reader's text
 	add(who(endpoint.Admin) || write && strings.HasSuffix(r.Path, "/admin/sign-in"), fault.AdminTokenRequired)
 	add(write && who(endpoint.Anybody, endpoint.SessionOrNone, endpoint.AdminPage, endpoint.Session, endpoint.KeyOrSession, endpoint.KeyOrKeyless), fault.CrossOrigin)
 	add(takes("query", "cursor"), fault.InvalidCursor)
@@ -175,14 +174,14 @@ func derivedKinds(r endpoint.Row, op *openapi3.Operation) []fault.Kind {
 	add(takes("header", "Range"), fault.RangeNotSatisfiable)
 	add(r.Body != endpoint.NoBody, fault.TooLarge, fault.UnsupportedMediaType)
 	add(r.Rules.Has(endpoint.Idempotent) && metered, fault.IdempotencyInFlight)
-	add(metered, fault.AccountSuspended, fault.KeyScope) // of the key that a session's call is counted for, too
+	add(metered, fault.AccountSuspended, fault.KeyScope) // also of the key that a session's call is counted for
 	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired, fault.KeyQuotaExhausted, fault.SpendingCapReached)
 	add(metered && who(endpoint.KeyOrKeyless), fault.AnonymousLimit)
-	add(!listed && !r.Rules.Has(endpoint.Unlimited), fault.RateLimited) // of calls that no quota counts: 304s and repeated answers too
+	add(!listed && !r.Rules.Has(endpoint.Unlimited), fault.RateLimited) // of unmetered calls, including 304s and replays
 	return kinds
 }
 
-// securityOf are the ways in that an operation describes; "" is none.
+// securityOf are an operation's security schemes; "" is none.
 func securityOf(op *openapi3.Operation) []string {
 	if op.Security == nil || len(*op.Security) == 0 {
 		return []string{""}
@@ -226,8 +225,8 @@ func schemesOf(t *testing.T, who endpoint.Credential) []string {
 	return nil
 }
 
-// TestEveryRowAsksForItsCredential calls each route without one. Nobody answers on the bus: a call that gets past its
-// checks would end as 503.
+// TestEveryRowAsksForItsCredential calls each route without one. Nobody answers on the bus: a call that passes its checks
+// ends as 503.
 func TestEveryRowAsksForItsCredential(t *testing.T) {
 	s, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
 	for _, r := range s.routes() {
@@ -270,7 +269,7 @@ func TestRowsWithoutAQueryRefuseOne(t *testing.T) {
 	}
 }
 
-// TestProbesAndAssetsAloneHaveNoRate: every other call that no quota counts passes QUIRE_UNMETERED_RATE.
+// TestProbesAndAssetsAloneHaveNoRate: all other unmetered calls are limited by QUIRE_UNMETERED_RATE.
 func TestProbesAndAssetsAloneHaveNoRate(t *testing.T) {
 	var got []string
 	for _, r := range New(Config{}, Deps{}).routes() {

@@ -7,7 +7,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// TestScriptsReadTheKeyedAPIAndRawContentOnly holds the whole table to docs/api.md, From a browser's script.
+// TestScriptsReadTheKeyedAPIAndRawContentOnly checks the whole table against docs/api.md, From a browser's script.
 func TestScriptsReadTheKeyedAPIAndRawContentOnly(t *testing.T) {
 	for _, r := range New(Config{}, Deps{}).routes() {
 		want := endpoint.NeverScripts

@@ -1,5 +1,5 @@
-// Package web is the edge's HTTP: the table of all endpoints (routes.go), which are other packages' but for the assets, the documentation
-// and the probes, and the server that answers them.
+// Package web joins the endpoints of the edge in one table (routes.go) and serves them. Package httpin takes the requests,
+// package bus asks billing and the document services, package pages renders the pages.
 package web
 
 import (
@@ -32,34 +32,34 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// Config says how the edge speaks HTTP. New fills in defaults.
+// Config configures a Server. New fills in defaults.
 type Config struct {
-	PublicURL      string        // "http://<listener>" where empty
-	UpgradeURL     string        // where a client gets a plan with more; <PublicURL>/console where empty
-	ContentURL     string        // origin that raw content and downloads are linked at; empty: this one
-	AdminTokens    admins.Tokens // none: the admin paths do not exist
-	AdminOnly      bool          // no other paths exist
+	PublicURL      string        // empty: "http://<listener>"
+	UpgradeURL     string        // where clients get a larger plan; empty: <PublicURL>/console
+	ContentURL     string        // origin of links to raw content and downloads; empty: this one
+	AdminTokens    admins.Tokens // none: there are no admin paths
+	AdminOnly      bool          // serve only admin paths
 	Partitions     int           // of every journal
-	Render         render.Config // of texts that strangers wrote
-	UnmeteredRate  int           // calls a second of an account or source that no quota counts; 0: no limit
-	PasswordHashes int           // of each kind that may run at a time, 19 MiB each; 2
-	AdmissionAge   time.Duration // a write that took longer to arrive is admitted anew; 60 s
-	In             httpin.Config // NewRequestID, Fail, Answered and Logger are set by New
+	Render         render.Config // for user texts
+	UnmeteredRate  int           // unmetered calls per second of an account or source; 0: no limit
+	PasswordHashes int           // concurrent hashes of each kind, 19 MiB each; 2
+	AdmissionAge   time.Duration // a write that took longer to arrive is admitted again; 60 s
+	In             httpin.Config // New sets NewRequestID, Fail, Answered and Logger
 }
 
 func (cfg *Config) setDefaults() {
 	cfg.PasswordHashes = cmp.Or(cfg.PasswordHashes, 2)
 }
 
-// Deps are the parts that the server works with. All are required but Metrics, Health and Ops.
+// Deps are the dependencies of a Server. All are required but Metrics, Health and Ops.
 type Deps struct {
 	Bus     *bus.Bus
 	Blobs   blob.Store
 	Secret  *apikey.Secret
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics
-	Health  *telemetry.Health       // that the landing page shows; nil: what billing answers is all
-	Ops     fasthttp.RequestHandler // answers /livez, /readyz and /metrics; nil where they are elsewhere
+	Health  *telemetry.Health       // for the landing page; nil: judged by whether billing answers
+	Ops     fasthttp.RequestHandler // serves /livez, /readyz and /metrics; nil: they have their own listener
 }
 
 // Server answers HTTP requests. Its fields do not change once Serve runs.
@@ -80,10 +80,10 @@ type Server struct {
 
 	pages  *pages.Pages
 	render *render.Renderer
-	docs   func() (*documentation, error) // made when first asked for
+	docs   func() (*documentation, error) // built on first use
 }
 
-// New prepares a server; it does nothing before Serve.
+// New returns a server that does nothing before Serve.
 func New(cfg Config, deps Deps) *Server {
 	cfg.setDefaults()
 	shown := pages.New()
@@ -133,7 +133,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		s.SetPublicURL(URLOf(ln.Addr()))
 	}
 	if s.cfg.AdminOnly {
-		return s.http.Serve(ctx, ln) // it limits no views and no creations: the bus tells the server of the API what it hears
+		return s.http.Serve(ctx, ln) // no views or creations to limit: the bus sends other edges' counts to the API's server
 	}
 	s.bus.HearSources(s.MergeCounts)
 	notifying, stop := context.WithCancel(ctx)
@@ -145,10 +145,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return s.http.Serve(ctx, ln)
 }
 
-// URLOf is how a client on this machine reaches a listener.
+// URLOf is the URL of a listener for clients on this machine.
 func URLOf(a net.Addr) string { return "http://" + hostFor(a) }
 
-// hostFor is how a client on this machine reaches a listener.
+// hostFor is the host and port of a listener for clients on this machine.
 func hostFor(a net.Addr) string {
 	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() {
 		return net.JoinHostPort("localhost", strconv.Itoa(t.Port))

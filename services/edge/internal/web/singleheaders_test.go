@@ -12,7 +12,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
-// TestAHeaderThatIsReadIsSentOnce: a proxy in front might read the other one. It holds on every path, and for every spelling.
+// TestAHeaderThatIsReadIsSentOnce: a proxy in front might read the other one. It applies to every path and spelling.
 func TestAHeaderThatIsReadIsSentOnce(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
 	for _, name := range endpoint.SingleHeaders() {
@@ -41,7 +41,7 @@ func TestAHeaderThatIsReadIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestAFailureOfAnOperatorsPathHasARequestID, and keeps what its handler says.
+// TestAFailureOfAnOperatorsPathHasARequestID, and keeps its handler's members.
 func TestAFailureOfAnOperatorsPathHasARequestID(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"success":false,"reason":"Not ready: x","code":"unavailable","failing":[{"name":"x"}]}`: `"code":"unavailable","requestId":"%s","docs":"http://%s/docs/errors#unavailable","failing":[{"name":"x"}]}`,

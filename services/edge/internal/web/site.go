@@ -14,7 +14,7 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// missingPage answers where no route has the path: with a page where a browser asks outside of the API.
+// missingPage answers a path without a route: outside the API, browsers get a page.
 func (s *Server) missingPage(c *fiber.Ctx, err error) error {
 	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) || s.OnContentHost(c) {
 		return err
@@ -25,7 +25,7 @@ func (s *Server) missingPage(c *fiber.Ctx, err error) error {
 	return s.FailurePage(c, err)
 }
 
-// asset answers with a file that pages load.
+// asset answers with an asset of the pages.
 func (s *Server) asset(c *endpoint.Call) error {
 	found, err := s.pages.Asset(c.Ctx, c.Params("name"))
 	if err == nil && !found {
@@ -34,7 +34,7 @@ func (s *Server) asset(c *endpoint.Call) error {
 	return err
 }
 
-// operate answers /livez, /readyz and /metrics. A failure of theirs gets what every failure has.
+// operate answers /livez, /readyz and /metrics. It completes their failures to the form of all failures.
 func (s *Server) operate(c *endpoint.Call) error {
 	s.ops(c.Context())
 	if c.Response().StatusCode() < fiber.StatusBadRequest {
@@ -53,7 +53,7 @@ func (s *Server) operate(c *endpoint.Call) error {
 	return nil
 }
 
-// operatorFailure is a failure as the handler of telemetry shows it, and what it lacks.
+// operatorFailure is a failure as telemetry's handler writes it, with the missing members.
 type operatorFailure struct {
 	Success   bool            `json:"success"`
 	Reason    string          `json:"reason"`

@@ -27,7 +27,7 @@ func TestAFieldOfAFormIsGivenOnce(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
 	for field, twice := range map[string]bool{"title": true, "language": true, "tags": false, "note": false} {
 		part := "--b\r\nContent-Disposition: form-data; name=\"" + field + "\"\r\n\r\ngo\r\n"
-		// The last field is wrong, so that nothing is made where the others are right.
+		// The last field is invalid, so that nothing is created if the others are valid.
 		wrong := "--b\r\nContent-Disposition: form-data; name=\"visibility\"\r\n\r\nx\r\n"
 		a := endpointtest.Exchange(t, addr, postedForm("/", part+part+wrong+"--b--\r\n"), 1)[0]
 		refused := strings.Contains(a.Body, field+" must be given once")

@@ -19,7 +19,7 @@ func (s *Handlers) showAccountPage(c *endpoint.Call) error {
 	return s.showAccountWith(c, fiber.StatusOK, &console.Account{})
 }
 
-// showAccountWith shows the account with the form that was refused; those that are nil are new ones.
+// showAccountWith shows the account page with a refused form; nil forms are new ones.
 func (s *Handlers) showAccountWith(c *endpoint.Call, status int, shown *console.Account) (err error) {
 	if shown.Usage, err = s.UsageOf(c, c.Who.Account, &event.UsageQuery{}); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Handlers) showAccountWith(c *endpoint.Call, status int, shown *console.
 	return s.console.Account(c.Ctx, status, shown)
 }
 
-// changeEmailFromPage gives the account another address, as changeEmail does.
+// changeEmailFromPage changes the account's email, as changeEmail does.
 func (s *Handlers) changeEmailFromPage(c *endpoint.Call) error {
 	form := console.ChangeEmail(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
@@ -71,7 +71,7 @@ func (s *Handlers) changeEmailFromPage(c *endpoint.Call) error {
 	})
 }
 
-// changePasswordFromPage sets another password, as changePassword does.
+// changePasswordFromPage changes the password, as changePassword does.
 func (s *Handlers) changePasswordFromPage(c *endpoint.Call) error {
 	form := console.ChangePassword(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
@@ -88,7 +88,7 @@ func (s *Handlers) changePasswordFromPage(c *endpoint.Call) error {
 	})
 }
 
-// endSessionFromPage ends a session, as endSession does. Who ends the one that asks signs in again.
+// endSessionFromPage ends a session, as endSession does. Ending the current one leads to the sign-in form.
 func (s *Handlers) endSessionFromPage(c *endpoint.Call) error {
 	form := console.EndSessions(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
@@ -124,7 +124,7 @@ func (s *Handlers) showExportPage(c *endpoint.Call) error {
 	return s.showExportWith(c, fiber.StatusOK, nil)
 }
 
-// showExportWith shows the archive with a form that was refused; nil: a new one.
+// showExportWith shows the archive with a refused form; nil: a new one.
 func (s *Handlers) showExportWith(c *endpoint.Call, status int, form *console.Form) error {
 	e, err := s.exports.ExportOf(c.Who.Account)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
@@ -143,7 +143,7 @@ func (s *Handlers) showExportWith(c *endpoint.Call, status int, form *console.Fo
 	return s.console.Export(c.Ctx, status, shown)
 }
 
-// startExportFromPage has an archive made, as startExport does.
+// startExportFromPage starts an export, as startExport does.
 func (s *Handlers) startExportFromPage(c *endpoint.Call) error {
 	form := console.MakeExport(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
@@ -157,7 +157,7 @@ func (s *Handlers) startExportFromPage(c *endpoint.Call) error {
 	})
 }
 
-// deleteAccountFromPage deletes the account, as deleteAccount does, once its reader has typed the email.
+// deleteAccountFromPage deletes the account, as deleteAccount does, once the reader has typed its email.
 func (s *Handlers) deleteAccountFromPage(c *endpoint.Call) error {
 	holder, err := s.holder(c)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// showAdminAccounts lists accounts, or the one with an email, as listAccounts does.
+// showAdminAccounts lists accounts, or finds one by email, as listAccounts does.
 func (s *Admins) showAdminAccounts(c *endpoint.Call) error {
 	email, cursor := strings.TrimSpace(strings.Clone(c.Query("email"))), strings.Clone(c.Query("cursor"))
 	found, err := s.admin.AccountsShown(c, email, cursor)
@@ -39,7 +39,7 @@ func (s *Admins) showAdminAccount(c *endpoint.Call) error {
 	return s.showAdminAccountWith(c, fiber.StatusOK, nil)
 }
 
-// showAdminAccountWith shows an account with the form that was refused; nil: all are new ones.
+// showAdminAccountWith shows an account with a refused form; nil: all forms are new.
 func (s *Admins) showAdminAccountWith(c *endpoint.Call, status int, refused *console.Form) error {
 	account, err := admin.PathAccount(c)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Admins) showAdminAccountWith(c *endpoint.Call, status int, refused *con
 	return s.console.AdminOne(c.Ctx, status, shown)
 }
 
-// adminAction takes one of the forms about an account. do is what the API's handler does.
+// adminAction handles a form about an account. do is the operation of the API.
 func (s *Admins) adminAction(name string, body func(*console.Form) any, do func(*endpoint.Call) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
 		account, err := admin.PathAccount(c)
@@ -120,7 +120,7 @@ func (s *Admins) adminResume() func(*endpoint.Call) error {
 	return s.adminAction("resume", reasonOf, func(c *endpoint.Call) error { _, _, err := s.admin.Resumed(c); return err })
 }
 
-// adminKey makes another key the only one of an account, as regenerateKeyOf does, and shows it this once.
+// adminKey replaces all keys of an account with a new one, as regenerateKeyOf does, and shows it once.
 func (s *Admins) adminKey(c *endpoint.Call) error {
 	account, err := admin.PathAccount(c)
 	if err != nil {
@@ -143,8 +143,7 @@ func (s *Admins) adminKey(c *endpoint.Call) error {
 	})
 }
 
-// findAdminRequest explains the request of an id that was written into the form, as explainAny does. Without an id it has the form
-// alone.
+// findAdminRequest explains the request whose id was entered, as explainAny does. Without an id it shows only the form.
 func (s *Admins) findAdminRequest(c *endpoint.Call) error {
 	text := strings.TrimSpace(strings.Clone(c.Query("id")))
 	shown := &console.AdminRequest{Admin: s.adminHead(c), Search: console.FindRequest(text)}
@@ -168,7 +167,7 @@ func (s *Admins) findAdminRequest(c *endpoint.Call) error {
 	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
 }
 
-// showAdminRequest explains a request of any account. With a run it is folded again for that, too.
+// showAdminRequest explains a request of any account. With a run it also verifies its charge.
 func (s *Admins) showAdminRequest(c *endpoint.Call) error {
 	id, err := accounts.ExplainedID(c)
 	if err != nil {
@@ -184,7 +183,7 @@ func (s *Admins) showAdminRequest(c *endpoint.Call) error {
 	}
 	if shown.Explanation != nil && run != (event.RequestID{}) {
 		shown.Fold = s.foldOf(c, adminFold(id), bus.Question{Request: id, Run: run}, func(_ *endpoint.Call, q bus.Question) (*bus.Explanation, error) {
-			return s.bus.ExplainAny(s.ctx, q) // the log has the explanation of this call already
+			return s.bus.ExplainAny(s.ctx, q) // the log already has this call's explanation
 		})
 	}
 	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
@@ -209,7 +208,7 @@ func adminFold(id event.RequestID) *console.Fold {
 	return &console.Fold{Path: console.AdminRequestsPath + "/" + id.String(), Admin: true}
 }
 
-// foldAdminRequest answers with the journal folded again for a request of any account.
+// foldAdminRequest answers with the verification of a request of any account.
 func (s *Admins) foldAdminRequest(c *endpoint.Call) error {
 	q, err := foldQuestion(c)
 	if err != nil {
@@ -222,7 +221,7 @@ func (s *Admins) showAdminAudits(c *endpoint.Call) error {
 	return s.console.AdminAudit(c.Ctx, fiber.StatusOK, &console.AdminAudit{Admin: s.adminHead(c), Begin: console.BeginAudit()})
 }
 
-// beginAdminAudit begins an audit, as audit does for one who does not wait.
+// beginAdminAudit starts an audit, as audit does without waiting.
 func (s *Admins) beginAdminAudit(c *endpoint.Call) error {
 	form := console.BeginAudit()
 	return s.submit(c, form, submission{
@@ -248,7 +247,7 @@ func (s *Admins) showAdminAudit(c *endpoint.Call) error {
 	return s.console.AdminAudit(c.Ctx, fiber.StatusOK, shown)
 }
 
-// showAuditProgress answers with the part of an audit's page that moves.
+// showAuditProgress answers with the live part of an audit's page.
 func (s *Admins) showAuditProgress(c *endpoint.Call) error {
 	shown, err := s.auditShown(c)
 	if err != nil {
@@ -280,7 +279,7 @@ func (s *Admins) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
 	return shown, nil
 }
 
-// showAdminLog shows a page of the log of admins' actions, as adminLog lists it.
+// showAdminLog shows a page of the log of admins' actions, like adminLog.
 func (s *Admins) showAdminLog(c *endpoint.Call) error {
 	cursor := strings.Clone(c.Query("cursor"))
 	page, err := s.admin.AdminLogPage(cursor)

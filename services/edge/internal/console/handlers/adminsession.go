@@ -18,10 +18,10 @@ import (
 
 const (
 	adminCookie       = "quire_admin"
-	secureAdminCookie = "__Host-" + adminCookie // behind TLS, as secureCookie
-	// adminLifetime is that of an admin's session, whatever is done with it. No edge keeps it: signing out deletes the cookie.
+	secureAdminCookie = "__Host-" + adminCookie // behind TLS, like secureCookie
+	// adminLifetime is the fixed lifetime of an admin's session. Edges don't store it, so signing out only deletes the cookie.
 	adminLifetime = 30 * time.Minute
-	// adminCookieParts are the name of the token, the second in which the session ends, random text, and the signature.
+	// adminCookieParts are the name of the token, the second at which the session ends, random text, and the signature.
 	adminCookieParts = 4
 )
 
@@ -32,20 +32,20 @@ func (s *Admins) adminCookieName(c *fiber.Ctx) string {
 	return adminCookie
 }
 
-// adminClaim is what the signature of a session holds. The token is in it, so that the session ends where the token is replaced. The
-// path of a link begins otherwise.
+// adminClaim is the signed text of a session. It includes the token, so that replacing the token ends the session. It differs
+// from signed paths of links by its prefix.
 func adminClaim(token admins.Token, nonce string) string {
 	return "admin session\n" + token.Name + "\n" + nonce + "\n" + token.Secret
 }
 
-// openAdminSession gives the browser a session of the token. Every edge knows it by its signature.
+// openAdminSession opens a session of the token in the browser. Every edge recognizes it by its signature.
 func (s *Admins) openAdminSession(c *endpoint.Call, token admins.Token) {
 	nonce, expires := rand.Text(), s.Now().Add(adminLifetime).Unix()
 	signature := s.secret.SignLink(adminClaim(token, nonce), expires)
 	s.setAdminCookie(c, strings.Join([]string{token.Name, strconv.FormatInt(expires, 10), nonce, signature}, "~"), adminLifetime)
 }
 
-// setAdminCookie sets the cookie, or deletes it where value is empty. No other site's link carries it.
+// setAdminCookie sets the cookie, or deletes it if value is empty. Browsers don't send it when following another site's link.
 func (s *Admins) setAdminCookie(c *endpoint.Call, value string, lifetime time.Duration) {
 	cookie := &fiber.Cookie{
 		Name: s.adminCookieName(c.Ctx), Value: value, Path: "/", MaxAge: int(lifetime.Seconds()),
@@ -57,7 +57,7 @@ func (s *Admins) setAdminCookie(c *endpoint.Call, value string, lifetime time.Du
 	c.Cookie(cookie)
 }
 
-// adminOf is the name of the token whose session the browser has; empty where it has none.
+// adminOf returns the name of the token whose session the browser has; empty if none.
 func (s *Admins) adminOf(c *endpoint.Call) string {
 	parts := strings.Split(strings.Clone(c.Cookies(s.adminCookieName(c.Ctx))), "~")
 	if len(parts) != adminCookieParts {
@@ -65,7 +65,7 @@ func (s *Admins) adminOf(c *endpoint.Call) string {
 	}
 	expires, err := strconv.ParseInt(parts[1], 10, 64)
 	left := time.Unix(expires, 0).Sub(s.Now())
-	if err != nil || left <= 0 || left > adminLifetime+time.Minute { // edges' clocks differ
+	if err != nil || left <= 0 || left > adminLifetime+time.Minute { // edges' clocks may differ
 		return ""
 	}
 	i := slices.IndexFunc(s.tokens, func(t admins.Token) bool { return t.Name == parts[0] })
@@ -75,7 +75,7 @@ func (s *Admins) adminOf(c *endpoint.Call) string {
 	return s.tokens[i].Name
 }
 
-// ForAdmins is a page for who has a session of an admin token. Others sign in first.
+// forAdmins wraps a page that requires an admin's session, and redirects others to the sign-in form.
 func (s *Admins) forAdmins(handle func(*endpoint.Call) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
 		if c.Admin = s.adminOf(c); c.Admin != "" {
@@ -88,18 +88,18 @@ func (s *Admins) forAdmins(handle func(*endpoint.Call) error) func(*endpoint.Cal
 		if next == "" || c.Get("HX-Request") == "" {
 			return redirect(c.Ctx, adminSignIn(next))
 		}
-		// A script asks for the part of a page that has the path above. It would follow a redirect, and put the form into the page.
+		// A script requests a part of a page at a path below it. It would follow a redirect, and insert the form into the page.
 		c.Set("HX-Redirect", adminSignIn(path.Dir(next)))
 		return s.pages.Fragment(c.Ctx, "")
 	}
 }
 
-// adminSignIn is the address of the form that leads on to a page.
+// adminSignIn is the address of the sign-in form that continues to a page.
 func adminSignIn(next string) string {
 	return console.AdminSignInPath + (&console.Sign{Next: next}).Query()
 }
 
-// adminNext is the page to go on to.
+// adminNext is the page to continue to.
 func adminNext(next string) string {
 	if next = nextPath(next); next == console.AdminPath || strings.HasPrefix(next, console.AdminPath+"/") && next != console.AdminSignInPath {
 		return next
@@ -115,7 +115,7 @@ func (s *Admins) showAdminSignIn(c *endpoint.Call) error {
 	return s.console.AdminSignIn(c.Ctx, fiber.StatusOK, &console.AdminSign{Admin: s.adminHead(c), Form: console.AdminToken(next)})
 }
 
-// signInAdmin opens a session for a token. A wrong one counts against its source, as with the API.
+// signInAdmin opens a session for a token. An invalid one counts as a failure of its source, as in the API.
 func (s *Admins) signInAdmin(c *endpoint.Call) error {
 	form := console.AdminToken("")
 	return s.submit(c, form, submission{

@@ -11,10 +11,10 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// searchPages bounds the pages of the ledger that billing is asked for until one has an entry that fits a search.
+// searchPages limits how many pages of the ledger a search requests from billing until one has a match.
 const searchPages = 5
 
-// showBilling shows the credits, statements, spending caps and alerts of the account.
+// showBilling shows the account's credits, statements, spending caps and alerts.
 func (s *Handlers) showBilling(c *endpoint.Call) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true, Grants: console.MostGrants})
 	if err != nil {
@@ -44,7 +44,7 @@ func consoleEntries(page *event.LedgerAnswer) (out []console.Entry) {
 	return out
 }
 
-// showLedger shows a page of the ledger, as ledger answers it. A search that can't be made is told beside its field.
+// showLedger shows a page of the ledger, as ledger answers it. An invalid search shows its error beside the field.
 func (s *Handlers) showLedger(c *endpoint.Call) error {
 	holder, err := s.holder(c)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Handlers) showLedger(c *endpoint.Call) error {
 	return s.console.Ledger(c.Ctx, fiber.StatusOK, shown)
 }
 
-// showLedgerTable answers with the entries that fit a search in CSV, as ledger does.
+// showLedgerTable answers with the matches of a search in CSV, as ledger does.
 func (s *Handlers) showLedgerTable(c *endpoint.Call) error {
 	_, q, err := searchOf(c)
 	if err != nil {
@@ -81,11 +81,11 @@ func (s *Handlers) showLedgerTable(c *endpoint.Call) error {
 	return s.accounts.LedgerTable(c, q, accounts.MaxTable)
 }
 
-// searchOf reads what the address of a page searches the ledger for. The form is there also where the search can't be made.
+// searchOf parses the ledger search in a page's address. It returns the form even for an invalid search.
 func searchOf(c *endpoint.Call) (*console.Form, *event.LedgerQuery, error) {
 	search, form := &accounts.LedgerSearch{}, console.SearchLedger(map[string]string{})
 	err := readFilters(c, form, search.Fields())
-	form = console.SearchLedger(form.Values) // what is written into a field for days may be none
+	form = console.SearchLedger(form.Values) // a field for days may hold an invalid one
 	if err != nil {
 		return form, nil, err
 	}

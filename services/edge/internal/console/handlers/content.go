@@ -18,7 +18,7 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// kind is a kind of content in the console: its words, its list, and its endpoints if it is of text.
+// kind is a kind of content in the console: its words, its list, and its text endpoints if any.
 type kind struct {
 	*console.Kind
 	list *developer.Listing
@@ -37,14 +37,14 @@ func (s *Handlers) quickContents() *kind {
 
 func (s *Handlers) fileContents() *kind { return &kind{console.Files(), s.developer.FileList(), nil} }
 
-// contentPage is inConsole for a page of a kind of content. The headers of a metered answer are for programs: a page says in words
-// what it costs.
+// contentPage is inConsole for a page of one kind. It removes the headers of a metered answer, which are for programs: the
+// page states its cost in words.
 func (s *Handlers) contentPage(k *kind, handle func(*endpoint.Call, *kind) error) func(*endpoint.Call) error {
 	return s.inSession(func(c *endpoint.Call) error {
 		err := handle(c, k)
 		if err != nil || c.Response().StatusCode() != fiber.StatusCreated {
 			header := &c.Response().Header
-			header.DisableNormalizing() // their names were set as they are
+			header.DisableNormalizing() // the names were set in this spelling
 			for _, name := range []string{endpoint.HeaderRateLimit, endpoint.HeaderRateLimitPolicy, endpoint.HeaderChargeSource, endpoint.HeaderCreditsCost, endpoint.HeaderCreditsBalance} {
 				header.Del(name)
 			}
@@ -55,7 +55,7 @@ func (s *Handlers) contentPage(k *kind, handle func(*endpoint.Call, *kind) error
 		content := c.Row.Body != endpoint.NoBody && c.Row.Body != endpoint.Form
 		switch {
 		case fault.KindOf(err) != fault.SessionRequired || !content:
-		case !pages.WantsHTML(c.Ctx): // the script that uploads files tells its reader
+		case !pages.WantsHTML(c.Ctx): // the script that uploads files shows the error
 			return err
 		case k.text != nil:
 			return s.keepText(c, k, err)
@@ -64,7 +64,7 @@ func (s *Handlers) contentPage(k *kind, handle func(*endpoint.Call, *kind) error
 	})
 }
 
-// showContents shows a list, as the API lists it.
+// showContents shows a list, like list.
 func (s *Handlers) showContents(c *endpoint.Call, k *kind) error {
 	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind), Done: doneQuery(c)}
 	err := s.findContents(c, k, shown)
@@ -80,7 +80,7 @@ func (s *Handlers) showContents(c *endpoint.Call, k *kind) error {
 	return s.showContentsWith(c, status, shown, nil)
 }
 
-// findContents reads the query and asks for the page of the list.
+// findContents parses the query and fetches the page of the list.
 func (s *Handlers) findContents(c *endpoint.Call, k *kind, shown *console.Contents) error {
 	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: console.ContentPage}
 	var cursor string
@@ -98,7 +98,7 @@ func (s *Handlers) findContents(c *endpoint.Call, k *kind, shown *console.Conten
 	return nil
 }
 
-// showContentsWith shows a list, of files with the form of an upload that was refused; nil: a new one.
+// showContentsWith shows a list; for files, with a refused upload form, or a new one if nil.
 func (s *Handlers) showContentsWith(c *endpoint.Call, status int, shown *console.Contents, upload *console.Form) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *Handlers) showContentsWith(c *endpoint.Call, status int, shown *console
 	return s.console.Contents(c.Ctx, status, shown)
 }
 
-// meterOf is what so many requests are counted as, and the keys that they may be made with.
+// meterOf says what so many requests cost, and which keys can make them.
 func (s *Handlers) meterOf(c *endpoint.Call, key plan.QuotaKey, count int) (*console.Meter, error) {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
@@ -141,15 +141,15 @@ func (s *Handlers) meterOf(c *endpoint.Call, key plan.QuotaKey, count int) (*con
 	return m, nil
 }
 
-// chargeable are the keys that a request of the console may be counted for, the default one first.
+// chargeable returns the keys that a request of the console can be counted for, the default one first.
 func (s *Handlers) chargeable(u *event.UsageAnswer, key plan.QuotaKey) []console.Key {
 	return slices.DeleteFunc(s.consoleKeys(u), func(k console.Key) bool {
 		return !k.Live() || k.Replaced || len(k.Scopes) > 0 && !slices.Contains(k.Scopes, uint32(key))
 	})
 }
 
-// charge has the call made with one of the account's own keys: that of the id, or the first that may make it. Content is counted
-// for a key wherever it is made, so that the limits of a key, its usage and the log of requests have all of it.
+// charge makes the call use one of the account's own keys: the one with this id, or the first that may make it. All content
+// is counted for a key, so that the key's limits, its usage and the log of requests cover it.
 func (s *Handlers) charge(c *endpoint.Call, id string) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Handlers) charge(c *endpoint.Call, id string) error {
 	return nil
 }
 
-// uploadFromPage stores a file, as uploadFile does. A script of the page gets the answer of the API.
+// uploadFromPage stores a file, as uploadFile does. The page's script gets the API's answer.
 func (s *Handlers) uploadFromPage(c *endpoint.Call, k *kind) error {
 	form, u := console.UploadFile(c.Who.Account.String(), ""), s.developer.NewUpload(c)
 	var account, key string

@@ -19,10 +19,10 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// mostDeleted is how many items a form deletes at most.
+// mostDeleted is the maximum number of items per form.
 const mostDeleted = 100
 
-// askToDelete shows what was selected, and what deleting it is counted as.
+// askToDelete shows the selected items, and what deleting them costs.
 func (s *Handlers) askToDelete(c *endpoint.Call, k *kind) error {
 	var refs []string
 	for _, ref := range c.Context().QueryArgs().PeekMulti("ref") {
@@ -33,7 +33,7 @@ func (s *Handlers) askToDelete(c *endpoint.Call, k *kind) error {
 	return s.showDeletion(c, k, fiber.StatusOK, console.DeleteContent(k.Kind, c.Who.Account.String(), rand.Text(), refs))
 }
 
-// showDeletion shows those of a form's items that are still there.
+// showDeletion shows the items of a form that still exist.
 func (s *Handlers) showDeletion(c *endpoint.Call, k *kind, status int, form *console.Form) (err error) {
 	shown := &console.Removal{Kind: k.Kind, Form: form}
 	var refs []string
@@ -65,7 +65,7 @@ func refsOf(form *console.Form) []string {
 	return slices.DeleteFunc(refs, func(ref string) bool { return ref == "" })
 }
 
-// deleteFromPage deletes what a form names, each as deleteItem does. What is gone already is no failure.
+// deleteFromPage deletes the items of a form, each as deleteItem does. Items already deleted are no failure.
 func (s *Handlers) deleteFromPage(c *endpoint.Call, k *kind) error {
 	form := console.DeleteContent(k.Kind, c.Who.Account.String(), "", nil)
 	return s.submit(c, form, submission{
@@ -89,7 +89,7 @@ func (s *Handlers) deleteFromPage(c *endpoint.Call, k *kind) error {
 	})
 }
 
-// deleteOne deletes an item by a request of its own, which the log of requests shows.
+// deleteOne deletes an item in a separate request, which the log of requests shows.
 func (s *Handlers) deleteOne(c *endpoint.Call, k *kind, ref, once string) error {
 	id := event.NewRequestID()
 	httpin.SetRequestID(c.Ctx, id.String())
@@ -104,7 +104,7 @@ func (s *Handlers) deleteOne(c *endpoint.Call, k *kind, ref, once string) error 
 	return err
 }
 
-// notAll adds to an error how many were deleted before it.
+// notAll adds to an error how many items were deleted before it.
 func notAll(err error, deleted, all int) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || deleted == 0 {

@@ -18,13 +18,12 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// inConsole is a handler of the console for who has a session. Others sign in first, and come back to the page that they
-// asked for.
+// inConsole wraps a handler that requires a session. Others are redirected to sign in, and then to the page they asked for.
 func (s *desk) inConsole(handle func(*endpoint.Call) error) func(*endpoint.Call) error {
 	return s.inSession(handle, s.signInFirst)
 }
 
-// inSession is a handler for who has a session. otherwise answers where reading it fails.
+// inSession wraps a handler that requires a session. otherwise answers if there is none, or it can't be read.
 func (s *desk) inSession(handle func(*endpoint.Call) error, otherwise func(*endpoint.Call, error) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
 		if err := s.ReadSession(c); err != nil {
@@ -34,28 +33,29 @@ func (s *desk) inSession(handle func(*endpoint.Call) error, otherwise func(*endp
 	}
 }
 
-// holder is whose page it is.
+// holder is the account of the session.
 func (s *desk) holder(c *endpoint.Call) (console.Holder, error) {
 	email, err := s.accounts.EmailOf(c.Who.Account)
 	return console.Holder{Account: c.Who.Account.String(), Email: email}, err
 }
 
-// submission is what a form of the console does once it is read.
+// submission is what a console form does once it is parsed.
 type submission struct {
-	// body is what the API would be sent for it; nil where the API takes no body.
+	// body is the equivalent body for the API; nil if the API takes none.
 	body func(*console.Form) any
-	// do carries it out, as the API's handler does, and answers.
+	// do executes it, as the API's handler does, and answers.
 	do func() error
-	// show answers with the page that the form is on. The form has what was written into it, and why it was refused.
+	// show answers with the page of the form, which holds its input and the error.
 	show func(status int) error
-	// unlimited: it does not change its reader's account, but makes content, which is metered, or is an admin's.
+	// unlimited exempts forms that don't change their reader's account: they write content, which is metered, or are an
+	// admin's.
 	unlimited bool
 }
 
-// submit takes a form that was sent. One that is refused is shown again, with the error beside its field.
+// submit handles a submitted form. A refused one is shown again, with the error beside its field.
 func (s *desk) submit(c *endpoint.Call, f *console.Form, sub submission) error {
 	other, err := s.readConsoleForm(c, f)
-	if err != nil { // a browser sends no such form
+	if err != nil { // browsers send no such form
 		return err
 	}
 	if other {
@@ -86,7 +86,7 @@ func (s *desk) submit(c *endpoint.Call, f *console.Form, sub submission) error {
 	return sub.show(e.Kind.Status())
 }
 
-// refuse notes in a form why it was refused.
+// refuse records in a form why it was refused.
 func refuse(f *console.Form, e *fault.Error) {
 	f.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
 }
@@ -95,7 +95,7 @@ func otherAccount() error {
 	return fault.New(fault.InvalidField, "You have signed in to another account since this page was opened. Nothing was done. This page is that account's now.")
 }
 
-// readConsoleForm reads what was written into a form. other tells that its page was made for another account.
+// readConsoleForm parses the input of a form. other means that its page was made for another account.
 func (s *desk) readConsoleForm(c *endpoint.Call, f *console.Form) (other bool, err error) {
 	f.Values = make(map[string]string)
 	var account string
@@ -117,8 +117,8 @@ func (s *desk) readConsoleForm(c *endpoint.Call, f *console.Form) (other bool, e
 	return account != "" && account != c.Who.Account.String(), s.readOnce(c, f.Once)
 }
 
-// onceAfter is the Once of a form that is shown again. It stays where what was asked for may have been done, so that sending it
-// again does it no other time.
+// onceAfter is the Once of a form that is shown again. It is kept if the operation may have been done, so that resending the
+// form does not repeat it.
 func onceAfter(once string, kind fault.Kind) string {
 	switch kind {
 	case fault.OutcomeUnknown, fault.Unavailable, fault.IdempotencyInFlight:
@@ -127,7 +127,7 @@ func onceAfter(once string, kind fault.Kind) string {
 	return rand.Text()
 }
 
-// sentence is a text of the API as one of its own.
+// sentence makes a text of the API a full sentence.
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	if size == 0 {
@@ -136,8 +136,8 @@ func sentence(text string) string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
-// readFilters reads the filters in the address of a page, and gives those that are set to the fields of their names, with the
-// cursor. A browser sends fields that nobody has filled in, too. The form has all that was written, also where one can't be taken.
+// readFilters parses the filters in a page's address into fields, with the cursor. It skips empty ones, since browsers send
+// all fields. The form gets all input, even if a value is invalid.
 func readFilters(c *endpoint.Call, form *console.Form, fields input.Fields) error {
 	set := func(name string) string {
 		return strings.ToValidUTF8(strings.TrimSpace(strings.Clone(c.Query(name))), "\uFFFD")
@@ -162,8 +162,8 @@ func readFilters(c *endpoint.Call, form *console.Form, fields input.Fields) erro
 	return nil
 }
 
-// momentOfForm is a time of a form as the API takes it. A browser leaves out the seconds and the zone, which is UTC then. Any other
-// text stays as it is.
+// momentOfForm converts a form's time for the API. Browsers omit the seconds and the zone, which is UTC. Other text is
+// unchanged.
 func momentOfForm(text string) string {
 	for _, rest := range []string{":00Z", "Z"} {
 		if _, err := input.ParseTime(text + rest); err == nil {
@@ -173,7 +173,7 @@ func momentOfForm(text string) string {
 	return text
 }
 
-// confirmed is an error unless the form has a text that its reader was asked to type.
+// confirmed fails unless the form has the text that the reader was asked to type.
 func confirmed(f *console.Form, text string) error {
 	if strings.EqualFold(strings.TrimSpace(f.Values["confirm"]), strings.TrimSpace(text)) {
 		return nil
@@ -181,8 +181,8 @@ func confirmed(f *console.Form, text string) error {
 	return httperr.InvalidField("confirm", "must be "+text)
 }
 
-// readOnce takes what a form has for an Idempotency-Key. The page drew it, so that the id says nothing of the form's fields:
-// it goes to a journal that is kept for ever.
+// readOnce uses the form's Once as an Idempotency-Key. The page drew it at random, so that the journal, which is kept
+// forever, gets nothing of the form's fields.
 func (s *desk) readOnce(c *endpoint.Call, once string) error {
 	if once == "" {
 		return nil

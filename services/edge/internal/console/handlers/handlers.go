@@ -1,5 +1,5 @@
-// Package handlers is the endpoints of the console: its pages, what their forms do, and the events that pages listen to. Package console
-// renders the pages. The forms do what the API does, by its packages.
+// Package handlers has the endpoints of the console: its pages, their forms, and the events that pages listen to. Package
+// console renders the pages. The forms use the same operations as the API.
 package handlers
 
 import (
@@ -52,7 +52,7 @@ type Handlers struct {
 	pageListeners *limit.Listeners
 }
 
-// New prepares the pages of an account.
+// New returns the endpoints of the console.
 func New(base *endpoint.Base, deps Deps) *Handlers {
 	return &Handlers{
 		desk: desk{Base: base, console: deps.Console, accounts: deps.Accounts, ctx: base.HTTP().Context()},

@@ -17,7 +17,7 @@ func (s *Admins) showAdminHealth(c *endpoint.Call) error {
 	return s.console.AdminHealth(c.Ctx, shown)
 }
 
-// showHealthTable answers with the part of the page that moves.
+// showHealthTable answers with the live part of the page.
 func (s *Admins) showHealthTable(c *endpoint.Call) error {
 	shown, err := s.healthShown(c)
 	if err != nil {

@@ -21,7 +21,7 @@ func (s *Handlers) showKeys(c *endpoint.Call) error {
 	return s.showKeysWith(c, fiber.StatusOK, nil, nil)
 }
 
-// showKeysWith shows the keys with a form that was refused; nil: a new one.
+// showKeysWith shows the keys with a refused form; nil: a new one.
 func (s *Handlers) showKeysWith(c *endpoint.Call, status int, create, capping *console.Form) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Handlers) consoleKeys(u *event.UsageAnswer) []console.Key {
 	return out
 }
 
-// ownKey is the key that the path names.
+// ownKey returns the key in the path.
 func (s *Handlers) ownKey(c *endpoint.Call) (console.Key, error) {
 	number, err := accounts.PathKey(c)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Handlers) showKey(c *endpoint.Call) error {
 	return s.showKeyWith(c, fiber.StatusOK, &console.OneKey{Key: key})
 }
 
-// showKeyWith shows a key with the form that was refused; those that are nil are new ones.
+// showKeyWith shows a key with a refused form; nil forms are new ones.
 func (s *Handlers) showKeyWith(c *endpoint.Call, status int, shown *console.OneKey) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (s *Handlers) showKeyWith(c *endpoint.Call, status int, shown *console.OneK
 	return s.console.OneKey(c.Ctx, status, shown)
 }
 
-// createKeyFromPage makes a further key, as createKey does, and shows it this once.
+// createKeyFromPage creates an additional key, as createKey does, and shows it once.
 func (s *Handlers) createKeyFromPage(c *endpoint.Call) error {
 	form := console.CreateKey(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
@@ -133,7 +133,7 @@ func (s *Handlers) changeKeyFromPage(c *endpoint.Call) error {
 	})
 }
 
-// rotateKeyFromPage replaces a key, as rotateKey does. A key that is to end at once is named first.
+// rotateKeyFromPage rotates a key, as rotateKey does. Revoking the old one immediately requires typing its name.
 func (s *Handlers) rotateKeyFromPage(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Handlers) rotateKeyFromPage(c *endpoint.Call) error {
 	})
 }
 
-// revokeKeyFromPage ends a key that its reader has named, as revokeKey does.
+// revokeKeyFromPage revokes a key, as revokeKey does, once the reader has typed its name.
 func (s *Handlers) revokeKeyFromPage(c *endpoint.Call) error {
 	key, err := s.ownKey(c)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Handlers) revokeKeyFromPage(c *endpoint.Call) error {
 	})
 }
 
-// capSpendingFromPage sets the cap of the account, as setSpendingCap does.
+// capSpendingFromPage sets the account's spending cap, as setSpendingCap does.
 func (s *Handlers) capSpendingFromPage(c *endpoint.Call) error {
 	form := console.CapSpending(c.Who.Account.String(), "", nil)
 	return s.submit(c, form, submission{
@@ -197,7 +197,7 @@ func (s *Handlers) capSpendingFromPage(c *endpoint.Call) error {
 	})
 }
 
-// keyRulesOf is what a key may do, as the API takes it.
+// keyRulesOf converts a form to key rules for the API.
 func keyRulesOf(f *console.Form) map[string]any {
 	out := map[string]any{"name": f.Values["name"], "scopes": nil, "spendingCap": nil}
 	if expiry := f.Values["expiresIn"]; expiry != "" && expiry != console.KeepExpiry {
@@ -225,7 +225,7 @@ func keyRulesOf(f *console.Form) map[string]any {
 	return out
 }
 
-// wholeNumber is a number where the text is one, and the text otherwise, which the API refuses.
+// wholeNumber parses a number; other text is returned as is, and the API rejects it.
 func wholeNumber(text string) any {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return json.Number(strconv.FormatUint(n, 10))
@@ -233,7 +233,7 @@ func wholeNumber(text string) any {
 	return text
 }
 
-// capOf is a spending cap as the API takes it. Without an amount there is none.
+// capOf converts a form to a spending cap for the API. Without an amount there is no cap.
 func capOf(f *console.Form, before string) map[string]any {
 	amount := strings.TrimSpace(f.Values[before+"amount"])
 	if amount == "" {
@@ -242,12 +242,12 @@ func capOf(f *console.Form, before string) map[string]any {
 	return map[string]any{"amount": amount, "period": f.Values[before+"period"]}
 }
 
-// showNewKey shows a key that was just made. scopes are those of the key; none: all. It is shown whatever else can't be: nobody
-// can show it again.
+// showNewKey shows a new key. scopes are its scopes; nil: all. It is shown even if the rest of the page fails, since it can't
+// be shown again.
 func (s *Handlers) showNewKey(c *endpoint.Call, shown *console.NewKey, scopes []string) error {
 	shown.URL, shown.Once = s.URL(""), rand.Text()
 	shown.CanPaste = len(scopes) == 0 || slices.Contains(scopes, plan.LiteCreate.String())
-	shown.Holder, _ = s.holder(c) // without an email where it is not known
+	shown.Holder, _ = s.holder(c) // without the email if that is unknown
 	if u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{}); err == nil {
 		if i := slices.IndexFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == plan.LiteCreate }); i >= 0 {
 			shown.Known, shown.Left, shown.Limit = true, u.Usage[i].Remaining, u.Usage[i].Limit

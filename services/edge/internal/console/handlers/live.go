@@ -22,14 +22,14 @@ const (
 
 const (
 	lookEvery  = time.Second
-	checkEvery = 15 // looks: the session is checked, and the client is told that the edge is there
+	checkEvery = 15 // intervals between checks of the session, which also keep the connection alive
 )
 
-// mark is another one whenever a page of an account has something new to show.
+// mark returns bytes that change whenever a page of an account has something new to show.
 type mark = func(event.AccountID) ([]byte, error)
 
-// showEvents tells a page, as server-sent events, when it has something new to show. An event has no data: the page asks
-// for what it shows, with its session. So a page that listens in vain learns nothing.
+// showEvents sends server-sent events to a page when it has something new to show. Events have no data: the page then fetches
+// it, with its session, so a page without a valid one learns nothing.
 func (s *Handlers) showEvents(c *endpoint.Call, of mark) error {
 	account, session := c.Who.Account, apikey.HashToken(s.SessionToken(c.Ctx))
 	if c.Method() != fiber.MethodHead && !s.pageListeners.Begin(account) {
@@ -38,7 +38,7 @@ func (s *Handlers) showEvents(c *endpoint.Call, of mark) error {
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Set("X-Accel-Buffering", "no") // nginx would hold the events back
+	c.Set("X-Accel-Buffering", "no") // otherwise nginx buffers the events
 	s.http.Stream(c.Ctx, func(to *httpin.Stream) {
 		defer s.pageListeners.End(account)
 		s.tellChanges(to, account, session, of)
@@ -46,13 +46,13 @@ func (s *Handlers) showEvents(c *endpoint.Call, of mark) error {
 	return nil
 }
 
-// tellChanges looks once a second whether the mark has changed, until nobody listens or the session has ended.
+// tellChanges checks the mark every second, until nobody listens or the session has ended.
 func (s *Handlers) tellChanges(to *httpin.Stream, account event.AccountID, session []byte, of mark) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var last []byte
 	for n := 0; ; n++ {
-		// The first look comes before the first event. A page that asks again once it hears that misses nothing.
+		// The first check precedes the first event, so that a page that fetches on that event misses nothing.
 		now, err := of(account)
 		if err == nil && !bytes.Equal(now, last) {
 			if n > 0 && to.Send([]byte("data: changed\n\n")) != nil {
@@ -74,13 +74,13 @@ func (s *Handlers) tellChanges(to *httpin.Stream, account event.AccountID, sessi
 	}
 }
 
-// sessionIsOpen tells whether the session is valid. It is where that can't be asked: an event tells nothing.
+// sessionIsOpen reports whether the session is valid. It assumes so if it can't ask, since events reveal nothing.
 func (s *Handlers) sessionIsOpen(session []byte) bool {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CheckSession{CheckSession: &event.CheckSession{SessionHash: session}}})
 	return err != nil || a.Status != event.UserStatus_USER_NOT_FOUND
 }
 
-// changeMark is another one whenever the overview has something new to show, and the same as long as time alone goes on.
+// changeMark changes whenever the overview has something new to show, but not with time alone.
 func (s *Handlers) changeMark(account event.AccountID) ([]byte, error) {
 	u, err := s.UsageOf(nil, account, &event.UsageQuery{})
 	if err != nil {

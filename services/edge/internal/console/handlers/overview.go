@@ -12,15 +12,15 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// done is the notice that the address of a page names.
+// doneQuery returns the notice named in a page's address.
 func doneQuery(c *endpoint.Call) string { return strings.Clone(c.Query("done")) }
 
-// showOverview shows the month of the account.
+// showOverview shows the overview of the account.
 func (s *Handlers) showOverview(c *endpoint.Call) error {
 	return s.showOverviewWith(c, fiber.StatusOK, nil)
 }
 
-// showOverviewWith shows it with a form that was refused; nil: a new one.
+// showOverviewWith shows the overview with a refused form; nil: a new one.
 func (s *Handlers) showOverviewWith(c *endpoint.Call, status int, key *console.Form) error {
 	shown, err := s.overview(c)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Handlers) showOverviewWith(c *endpoint.Call, status int, key *console.F
 	return s.console.Overview(c.Ctx, status, shown)
 }
 
-// showUsage answers with the part of the overview that moves. Its page is told where the session has ended.
+// showUsage answers with the live part of the overview. It tells the page if the session has ended.
 func (s *Handlers) showUsage(c *endpoint.Call) error {
 	shown, err := s.overview(c)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Handlers) showUsage(c *endpoint.Call) error {
 	return s.console.Usage(c.Ctx, shown)
 }
 
-// overview asks for what the overview shows: what dev-usage, the list of keys and the usage by day answer.
+// overview fetches the overview's data: the answers of dev-usage, the list of keys and the usage by day.
 func (s *Handlers) overview(c *endpoint.Call) (*console.Overview, error) {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Handlers) overview(c *endpoint.Call) (*console.Overview, error) {
 	return &console.Overview{Usage: u, Days: days, Now: now, UpgradeURL: s.upgradeURL}, nil
 }
 
-// makeKeyFromPage makes the first API key of an account, as regenerateKey does, and shows it this once. An account that has
-// one by now keeps it.
+// makeKeyFromPage creates the first API key of an account, as regenerateKey does, and shows it once. If the account has a key
+// by now, it is kept.
 func (s *Handlers) makeKeyFromPage(c *endpoint.Call) error {
 	form := console.FirstKey(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
@@ -79,7 +79,7 @@ func (s *Handlers) makeKeyFromPage(c *endpoint.Call) error {
 	})
 }
 
-// hasNoOtherKey is an error where the account has a default key that another call than this one has made.
+// hasNoOtherKey fails if the account has a default key that another call created.
 func (s *Handlers) hasNoOtherKey(c *endpoint.Call) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{})
 	if err != nil || u.KeyVersion == 0 {

@@ -18,7 +18,7 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// showRequests shows the log of recent requests, as recentRequests lists it.
+// showRequests shows the log of recent requests, like recentRequests.
 func (s *Handlers) showRequests(c *endpoint.Call) error {
 	shown, err := s.requestLog(c)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Handlers) showRequests(c *endpoint.Call) error {
 	return s.console.Requests(c.Ctx, status, shown)
 }
 
-// showRequestList answers with the part of the log that moves.
+// showRequestList answers with the live part of the log.
 func (s *Handlers) showRequestList(c *endpoint.Call) error {
 	shown, err := s.requestLog(c)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Handlers) showRequestList(c *endpoint.Call) error {
 	return s.console.RequestList(c.Ctx, shown)
 }
 
-// requestLog is a page of the log. Filters that can't be taken are noted in its form, and the page then has no requests.
+// requestLog returns a page of the log. Invalid filters are reported in its form, and the page then has no requests.
 func (s *Handlers) requestLog(c *endpoint.Call) (*console.Requests, error) {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Handlers) requestLog(c *endpoint.Call) (*console.Requests, error) {
 	return shown, nil
 }
 
-// requestMark is another one whenever the newest page of the log has something new to show.
+// requestMark changes whenever the newest page of the log has something new to show.
 func (s *Handlers) requestMark(account event.AccountID) ([]byte, error) {
 	page, err := s.accounts.RecentPage(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Handlers) requestMark(account event.AccountID) ([]byte, error) {
 	return sum[:], nil
 }
 
-// showRequest shows how a request was decided, as explain answers. With a run it is folded again for that, too.
+// showRequest shows how a request was decided, like explain. With a run it also verifies the charge.
 func (s *Handlers) showRequest(c *endpoint.Call) error {
 	id, err := accounts.ExplainedID(c)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Handlers) showRequest(c *endpoint.Call) error {
 	return s.console.Explained(c.Ctx, shown)
 }
 
-// foldRequest answers with the journal folded again for a request.
+// foldRequest answers with the verification of a request's charge.
 func (s *Handlers) foldRequest(c *endpoint.Call) error {
 	q, err := foldQuestion(c)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Handlers) foldRequest(c *endpoint.Call) error {
 	}
 	f := &console.Fold{Path: console.RequestsPath + "/" + q.Request.String()}
 	switch err := s.ReadSession(c); {
-	case fault.KindOf(err) == fault.SessionRequired: // the script of the page shows what it gets
+	case fault.KindOf(err) == fault.SessionRequired: // the page's script inserts the answer
 		f.SignedOut = true
 		return s.console.Folded(c.Ctx, f)
 	case err != nil:
@@ -145,7 +145,7 @@ func (s *Handlers) foldRequest(c *endpoint.Call) error {
 	return s.console.Folded(c.Ctx, s.foldOf(c, f, q, s.accounts.ExplainOwn))
 }
 
-// foldQuestion is what the address of a fold asks. It begins a fold where it names none.
+// foldQuestion parses a verification's address. It starts a new one if none is named.
 func foldQuestion(c *endpoint.Call) (q bus.Question, err error) {
 	if q.Request, err = accounts.ExplainedID(c); err != nil {
 		return q, err
@@ -156,10 +156,10 @@ func foldQuestion(c *endpoint.Call) (q bus.Question, err error) {
 	return q, err
 }
 
-// newRun is what the address of a page has for a fold that is to begin.
+// newRun in a page's address starts a new verification.
 const newRun = "new"
 
-// foldRun is the fold that the address of a page names: one that is under way, or a new one. It is zero where it names none.
+// foldRun returns the verification in a page's address, running or new; zero if none is named.
 func foldRun(c *endpoint.Call) (event.RequestID, error) {
 	switch text := c.Query("run"); text {
 	case "":
@@ -175,7 +175,7 @@ func foldRun(c *endpoint.Call) (event.RequestID, error) {
 	}
 }
 
-// explanationOf is nil for an explanation that billing has not found yet.
+// explanationOf returns nil while billing is still searching.
 func explanationOf(e *event.ExplainAnswer) *console.Explanation {
 	if e == nil {
 		return nil
@@ -184,11 +184,11 @@ func explanationOf(e *event.ExplainAnswer) *console.Explanation {
 	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: endpoint.Optional(view.Key)}
 }
 
-// explainer asks how a request was decided that the caller may see.
+// explainer explains the decision on a request that the caller may see.
 type explainer = func(*endpoint.Call, bus.Question) (*bus.Explanation, error)
 
-// foldOf has the journal folded again for a request, and sets what comes out beside what billing has recorded. It notes in f why
-// that is not possible at the moment.
+// foldOf has the journal folded again up to a request, and compares the result with what billing recorded. It sets f.Problem
+// if that is not possible at the moment.
 func (s *desk) foldOf(c *endpoint.Call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
 	f.Run = q.Run.String()
 	if err := s.foldAgain(c, f, q, explain); err != nil {
@@ -226,8 +226,7 @@ func (s *desk) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, expl
 	return nil
 }
 
-// compare sets what was recorded of a request beside what came out when it was folded again. The log may have forgotten it: then
-// recorded is nil.
+// compare adds the recorded and the replayed values of a request. recorded is nil if the request is no longer in the log.
 func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequest, paid int64) {
 	const open = "open"
 	f.Folded, f.Open, f.Forgotten = e.Folded, e.Settlement == open || recorded.GetStatus() == open, recorded == nil
@@ -247,7 +246,7 @@ func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequ
 	f.Compare("Credits in the ledger", plan.Micros(paid).String(), endpoint.Credits(e.CostMicros))
 }
 
-// figureLeft is a number of requests that were left.
+// figureLeft formats a number of remaining requests.
 func figureLeft(n int64) string {
 	if n == plan.Unlimited {
 		return "unlimited"
@@ -255,7 +254,7 @@ func figureLeft(n int64) string {
 	return pages.Number(n)
 }
 
-// paidFor is what the account's ledger has for a request, in micro-credits. What came back is not in it.
+// paidFor sums the account's ledger entries for a request, in micro-credits, without refunds.
 func (s *desk) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
 	page, err := s.accounts.LedgerPage(account, &event.LedgerQuery{Limit: endpoint.MaxPage, RequestId: id[:]})
 	if err != nil {
@@ -267,7 +266,8 @@ func (s *desk) paidFor(account event.AccountID, id event.RequestID) (paid int64,
 	return paid, nil
 }
 
-// recordOf is what the log of recent requests has of a request that was decided at a time; nil where it has left the log.
+// recordOf returns a request's entry in the log of recent requests, given the time of its decision; nil if it is no longer
+// there.
 func (s *desk) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
 	q := &event.RecentQuery{Limit: endpoint.MaxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
 	for {

@@ -6,7 +6,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// Rows are the console.
+// Rows are the endpoints of the console.
 func (s *Handlers) Rows() []endpoint.Row {
 	pastes, quickPastes, files := s.pasteContents(), s.quickContents(), s.fileContents()
 	row := endpoint.NewRow

@@ -16,11 +16,11 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// maxNextBytes is more than any path of ours has.
+// maxNextBytes is above the length of every path of ours.
 const maxNextBytes = 1 << 10
 
-// showStatement shows the statement of a month of the session's account, to be printed. A month that is none, has not begun, or was
-// over before the account was made, is 404.
+// showStatement shows the printable statement of a month of the session's account. An invalid or future month, or one before
+// the account existed, is 404.
 func (s *Handlers) showStatement(c *endpoint.Call) error {
 	period := c.Param("period")
 	start, err := accounts.ParsePeriod(period)
@@ -42,8 +42,8 @@ func (s *Handlers) showStatement(c *endpoint.Call) error {
 	return s.console.Statement(c.Ctx, &console.Statement{Holder: holder, Start: start, Answer: a, Created: u.CreatedMs, Present: u.PeriodStartMs})
 }
 
-// signInFirst leads a reader without a session to the form, and back to the page that they asked for. Whoever has sent a form is told
-// that nothing was done. Any other failure of the session stays what it is.
+// signInFirst redirects a reader without a session to the sign-in form, and from there to the page they asked for. It tells a
+// reader who sent a form that nothing was done. Other failures of the session are returned.
 func (s *desk) signInFirst(c *endpoint.Call, err error) error {
 	if fault.KindOf(err) != fault.SessionRequired {
 		return err
@@ -55,7 +55,7 @@ func (s *desk) signInFirst(c *endpoint.Call, err error) error {
 	return redirect(c.Ctx, console.SignedOut(form.Query()))
 }
 
-// redirect leads a browser to a path of ours, with GET.
+// redirect redirects a browser to a path of ours, with GET.
 func redirect(c *fiber.Ctx, path string) error {
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderLocation, path)
@@ -63,14 +63,14 @@ func redirect(c *fiber.Ctx, path string) error {
 	return nil
 }
 
-// nextPath is the path to go on to that a link or a form names. One that leads elsewhere is not followed.
+// nextPath is the path to continue to, from a link or a form. One that leads to another site is ignored.
 func nextPath(next string) string {
 	to, err := url.Parse(next)
 	switch {
 	case err != nil, len(next) > maxNextBytes, to.Scheme != "", to.Host != "", to.User != nil, to.Opaque != "",
 		!strings.HasPrefix(next, "/"), strings.HasPrefix(next, "//"), strings.ContainsAny(next, "\\\r\n\t"), input.HasControl(next):
 		return console.Path
-	case to.Path == console.SignInPath, to.Path == console.SignUpPath: // which lead on from there
+	case to.Path == console.SignInPath, to.Path == console.SignUpPath: // these continue to other pages themselves
 		return console.Path
 	}
 	return next
@@ -80,7 +80,7 @@ func (s *Handlers) showSignUp(c *endpoint.Call) error { return s.showSign(c, s.c
 
 func (s *Handlers) showSignIn(c *endpoint.Call) error { return s.showSign(c, s.console.SignIn) }
 
-// showSign shows an empty form. A reader who has a session does not need it.
+// showSign shows an empty form. A reader with a session is redirected.
 func (s *Handlers) showSign(c *endpoint.Call, show func(*fiber.Ctx, int, *console.Sign) error) error {
 	next := nextPath(c.Query("next"))
 	if s.ReadSession(c) == nil {
@@ -89,7 +89,7 @@ func (s *Handlers) showSign(c *endpoint.Call, show func(*fiber.Ctx, int, *consol
 	return show(c.Ctx, fiber.StatusOK, &console.Sign{Next: strings.Clone(next), Once: rand.Text(), Unsent: c.Query(console.UnsentQuery) != ""})
 }
 
-// signUpFromPage makes an account, as registerUser does, and its API key, as regenerateKey does.
+// signUpFromPage creates an account, as registerUser does, and its API key, as regenerateKey does.
 func (s *Handlers) signUpFromPage(c *endpoint.Call) error {
 	return s.sign(c, accounts.AccountPasswordMin, s.console.SignUp, func(sent accounts.Credentials, form *console.Sign) error {
 		u, _, err := s.accounts.SignUp(c, sent)
@@ -105,7 +105,7 @@ func (s *Handlers) signUpFromPage(c *endpoint.Call) error {
 		}
 		made, err := s.accounts.MakeKey(c, c.Who.Account)
 		if err != nil {
-			return s.goOn(c, form) // the account is there, and a key can be made from its page
+			return s.goOn(c, form) // the account exists, and its page can create a key
 		}
 		return s.showNewKey(c, &console.NewKey{APIKey: made.APIKey, Welcome: true}, nil)
 	})
@@ -121,7 +121,7 @@ func (s *Handlers) signInFromPage(c *endpoint.Call) error {
 	})
 }
 
-// goOn leads to the page that who has signed in wanted to see.
+// goOn redirects a signed-in user to the page they asked for.
 func (s *Handlers) goOn(c *endpoint.Call, form *console.Sign) error {
 	if c.Kept {
 		return redirect(c.Ctx, console.Done(console.Path, "kept"))
@@ -129,14 +129,14 @@ func (s *Handlers) goOn(c *endpoint.Call, form *console.Sign) error {
 	return redirect(c.Ctx, form.Next)
 }
 
-// sign takes a form with credentials. One that is refused is shown again.
+// sign handles a form with credentials. A refused one is shown again.
 func (s *Handlers) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(accounts.Credentials, *console.Sign) error) error {
 	var email, password, next, once string
 	err := input.ParseForm(c.Form, input.Fields{
 		"email": input.To(&email, input.StringField), "password": input.To(&password, input.StringField),
 		"next": input.To(&next, input.StringField), "once": input.To(&once, input.StringField),
 	})
-	if err != nil { // a browser sends no such form
+	if err != nil { // browsers send no such form
 		return err
 	}
 	email = strings.TrimSpace(email)
@@ -154,7 +154,7 @@ func (s *Handlers) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, in
 	return s.refuseSign(c, form, show, err)
 }
 
-// readSign checks credentials as the API does.
+// readSign validates credentials as the API does.
 func readSign(email, password string, shortest int) (sent accounts.Credentials, err error) {
 	if sent.Email, err = accounts.EmailField("email", input.Value{Kind: input.Query, Text: []byte(email)}); err != nil {
 		return sent, err
@@ -163,8 +163,8 @@ func readSign(email, password string, shortest int) (sent accounts.Credentials, 
 	return sent, err
 }
 
-// refuseSign shows the form again, without the password. The error stands beside its field. The form keeps its Once where
-// the account may exist, so that sending it again makes no other.
+// refuseSign shows the form again, without the password and with the error beside its field. The form keeps its Once if the
+// account may exist, so that resending it creates no other.
 func (s *Handlers) refuseSign(c *endpoint.Call, form *console.Sign, show func(*fiber.Ctx, int, *console.Sign) error, err error) error {
 	s.Fail(c.Context(), c.Route().Path, err)
 	e := endpoint.AsFault(err)

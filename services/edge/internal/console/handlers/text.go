@@ -30,11 +30,11 @@ func (s *Handlers) readContentForm(c *endpoint.Call) (err error) {
 	if c.Form, err = s.developer.ReadContent(c, developer.JSONBytes(limit), limit); err != nil {
 		return err
 	}
-	return s.http.Reserve(c.Ctx, int64(2*len(c.Form))) // its fields, and what the API would be sent for them
+	return s.http.Reserve(c.Ctx, int64(2*len(c.Form))) // for its fields, and the equivalent body for the API
 }
 
-// keepText gives a text back that was sent without a session: its reader has signed out since the form was opened, and what they have
-// written may be nowhere else. It is sent again, as it is, once they have signed in.
+// keepText returns a text that was sent without a session: its reader has signed out since opening the form, and may have no
+// other copy. The page sends it again after they sign in.
 func (s *Handlers) keepText(c *endpoint.Call, k *kind, why error) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Handlers) showNewTextWith(c *endpoint.Call, k *kind, status int, shown 
 	return s.console.OneText(c.Ctx, status, shown)
 }
 
-// createTextFromPage makes a text, as createText does.
+// createTextFromPage creates a text, as createText does.
 func (s *Handlers) createTextFromPage(c *endpoint.Call, k *kind) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *Handlers) createTextFromPage(c *endpoint.Call, k *kind) error {
 	})
 }
 
-// textOfForm is a text as the API takes it.
+// textOfForm converts a form to a text for the API.
 func textOfForm(f *console.Form, update bool) map[string]any {
 	out := map[string]any{"title": f.Values["title"], "burnAfterRead": f.Values["burnAfterRead"] != ""}
 	for _, name := range []string{"language", "visibility"} {
@@ -120,25 +120,25 @@ func textOfForm(f *console.Form, update bool) map[string]any {
 	}
 	content, sent := f.Values["content"]
 	f.Values["content"] = ofTextarea(content)
-	// A text whose line ends a browser writes in another way stays as it is unless its reader has changed it.
+	// Browsers change line ends, so the content is only sent if the reader has changed the text.
 	if sent && (!update || textSum(content) != f.Values[console.SumField]) {
 		out["content"] = f.Values["content"]
 	}
 	return out
 }
 
-// ofTextarea is a text with the line ends that it had before a browser sent it.
+// ofTextarea restores the line ends that a browser changed.
 func ofTextarea(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 }
 
-// textSum is the same for all texts that a textarea takes for one.
+// textSum is equal for all texts that a textarea treats as equal.
 func textSum(text string) string {
 	sum := sha256.Sum256([]byte(ofTextarea(text)))
 	return hex.EncodeToString(sum[:16])
 }
 
-// showOwnText shows a text with the form to change it, to its owner.
+// showOwnText shows a text to its owner, with the form to edit it.
 func (s *Handlers) showOwnText(c *endpoint.Call, k *kind) error {
 	return s.showOwnTextWith(c, k, nil)
 }
@@ -185,7 +185,7 @@ func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *kind, password *string) 
 	return s.showChange(c, k, status, shown)
 }
 
-// showChange shows the form of a text.
+// showChange shows the form to edit a text.
 func (s *Handlers) showChange(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
 	shown.Kind = k.Kind
 	if shown.Holder, err = s.holder(c); err != nil {
@@ -197,8 +197,8 @@ func (s *Handlers) showChange(c *endpoint.Call, k *kind, status int, shown *cons
 	return s.readers.Rendered(len(shown.Form.Values["content"]), func() error { return s.console.OneText(c.Ctx, status, shown) })
 }
 
-// changeTextFromPage changes a text, as updateText does with If-Match: what another has written meanwhile is not lost, and neither
-// is what was written here.
+// changeTextFromPage updates a text, as updateText does with If-Match, so that neither a concurrent change nor this one is
+// lost.
 func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *kind) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
@@ -247,8 +247,8 @@ func (s *Handlers) changeText(c *endpoint.Call, k *kind, form *console.Form) err
 	return redirect(c.Ctx, console.Done(k.Of(done.Outcome.Item), "saved"))
 }
 
-// showRefusedChange shows what was written again. Where the text has changed meanwhile, it shows the difference, and takes the
-// text as the next version of that. Where it is gone, it takes it as a new one.
+// showRefusedChange shows the reader's text again. If the document has changed meanwhile, it also shows the difference, and
+// the form saves a version after that one. If the document was deleted, the form creates a new one.
 func (s *Handlers) showRefusedChange(c *endpoint.Call, k *kind, status int, form *console.Form) error {
 	account := c.Who.Account
 	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
@@ -258,7 +258,7 @@ func (s *Handlers) showRefusedChange(c *endpoint.Call, k *kind, status int, form
 			anew.Values[name] = form.Values[name]
 		}
 		deleted := status == fiber.StatusNotFound
-		if !deleted { // it is another account's
+		if !deleted { // it belongs to another account
 			anew.Errors = form.Errors
 		}
 		return s.showNewTextWith(c, k, status, &console.OneText{Form: anew, Gone: deleted})
@@ -275,7 +275,7 @@ func (s *Handlers) showRefusedChange(c *endpoint.Call, k *kind, status int, form
 		form.Values[console.VersionField] = strconv.FormatUint(doc.Version, 10)
 		shown.Conflict = &console.Conflict{Newer: doc}
 		if sent {
-			form.Values[console.SumField] = "changed" // what is sent next is taken, even if it is what the page once had
+			form.Values[console.SumField] = "changed" // so that the next submission saves it, even if it equals the original
 			if err := s.compareDraft(c, shown.Conflict, content); err != nil {
 				return err
 			}
@@ -284,7 +284,7 @@ func (s *Handlers) showRefusedChange(c *endpoint.Call, k *kind, status int, form
 	return s.showChange(c, k, status, shown)
 }
 
-// compareDraft shows what a draft changes in the newer version. One with a password is not shown without it.
+// compareDraft shows what a draft changes in the newer version. If that has a password, it is not shown without it.
 func (s *Handlers) compareDraft(c *endpoint.Call, conflict *console.Conflict, content string) error {
 	doc := conflict.Newer
 	if len(doc.PasswordHash) > 0 {

@@ -18,7 +18,7 @@ func (s *Handlers) showWebhooksPage(c *endpoint.Call) error {
 	return s.showWebhooksWith(c, fiber.StatusOK, nil)
 }
 
-// showWebhooksWith shows the webhooks with a form that was refused; nil: a new one.
+// showWebhooksWith shows the webhooks with a refused form; nil: a new one.
 func (s *Handlers) showWebhooksWith(c *endpoint.Call, status int, create *console.Form) error {
 	holder, err := s.holder(c)
 	if err != nil {
@@ -42,7 +42,7 @@ func consoleWebhook(w accounts.Webhook) console.Webhook {
 	return console.Webhook{WebhookRules: w.Rules, URL: w.URL}
 }
 
-// createWebhookFromPage makes a webhook, as createWebhook does, and shows its secret this once.
+// createWebhookFromPage creates a webhook, as createWebhook does, and shows its secret once.
 func (s *Handlers) createWebhookFromPage(c *endpoint.Call) error {
 	form := console.CreateWebhook(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
@@ -58,13 +58,13 @@ func (s *Handlers) createWebhookFromPage(c *endpoint.Call) error {
 	})
 }
 
-// showSecret shows a secret that was just made, whatever else can't be: nobody can show it again.
+// showSecret shows a new secret, even if the rest of the page fails, since it can't be shown again.
 func (s *Handlers) showSecret(c *endpoint.Call, shown *console.NewSecret) error {
-	shown.Holder, _ = s.holder(c) // without an email where it is not known
+	shown.Holder, _ = s.holder(c) // without the email if that is unknown
 	return s.console.NewSecret(c.Ctx, shown)
 }
 
-// webhookBody is what a webhook is told of, as the API takes it.
+// webhookBody converts a form to a webhook for the API.
 func webhookBody(f *console.Form) any {
 	events := []string{}
 	for _, t := range alert.Types() {
@@ -94,7 +94,7 @@ func (s *Handlers) showWebhookPage(c *endpoint.Call) error {
 	return s.showWebhookWith(c, fiber.StatusOK, &console.OneWebhook{Webhook: consoleWebhook(w)})
 }
 
-// showWebhookWith shows a webhook with the form that was refused; those that are nil are new ones.
+// showWebhookWith shows a webhook with a refused form; nil forms are new ones.
 func (s *Handlers) showWebhookWith(c *endpoint.Call, status int, shown *console.OneWebhook) (err error) {
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (s *Handlers) changeWebhookFromPage(c *endpoint.Call) error {
 	})
 }
 
-// rotateSecretFromPage makes a new secret, as rotateWebhookSecret does, and shows it this once.
+// rotateSecretFromPage rotates the secret, as rotateWebhookSecret does, and shows it once.
 func (s *Handlers) rotateSecretFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.RotateSecret)
@@ -158,7 +158,7 @@ func (s *Handlers) rotateSecretFromPage(c *endpoint.Call) error {
 	})
 }
 
-// testWebhookFromPage has a test sent, as testWebhook does.
+// testWebhookFromPage sends a test event, as testWebhook does.
 func (s *Handlers) testWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.TestWebhook)
@@ -171,7 +171,7 @@ func (s *Handlers) testWebhookFromPage(c *endpoint.Call) error {
 	})
 }
 
-// replayDeliveryFromPage has a delivery sent again, as replayDelivery does.
+// replayDeliveryFromPage resends a delivery, as replayDelivery does.
 func (s *Handlers) replayDeliveryFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, "deliveries")
@@ -191,7 +191,7 @@ func (s *Handlers) replayDeliveryFromPage(c *endpoint.Call) error {
 	})
 }
 
-// deleteWebhookFromPage deletes a webhook whose id its reader has typed, as deleteWebhook does.
+// deleteWebhookFromPage deletes a webhook, as deleteWebhook does, once the reader has typed its id.
 func (s *Handlers) deleteWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.DeleteWebhook(account, "", w)
@@ -207,7 +207,7 @@ func (s *Handlers) deleteWebhookFromPage(c *endpoint.Call) error {
 	})
 }
 
-// onWebhook takes a form of the page of a webhook. Where it is refused, the page is shown with it.
+// onWebhook handles a form on a webhook's page. If it is refused, the page shows it again.
 func (s *Handlers) onWebhook(c *endpoint.Call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
 	w, err := s.accounts.WebhookOf(c)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package endpointtest has what the tests of endpoints share: raw requests, an edge that takes them, and the descriptions that answers are held to.
+// Package endpointtest has shared helpers for tests of endpoints: raw requests, an edge that takes them, and the API
+// descriptions that answers must match.
 package endpointtest
 
 import (
@@ -13,7 +14,7 @@ import (
 	"quire.dev/docs"
 )
 
-// load reads one of the two descriptions. The second refers to the first.
+// load parses one of the two descriptions. The second refers to the first.
 func load(t *testing.T, name string) *openapi3.T {
 	t.Helper()
 	files := map[string][]byte{"openapi.yaml": docs.API(), "openapi-pages.yaml": docs.Pages()}
@@ -37,13 +38,13 @@ func API(t *testing.T) *openapi3.T { return load(t, "openapi.yaml") }
 // PagesAPI is the description of the pages and of the paths for operators.
 func PagesAPI(t *testing.T) *openapi3.T { return load(t, "openapi-pages.yaml") }
 
-// Descriptions are both, by their names.
+// Descriptions are both descriptions, by name.
 func Descriptions(t *testing.T) map[string]*openapi3.T {
 	t.Helper()
 	return map[string]*openapi3.T{"openapi.yaml": API(t), "openapi-pages.yaml": PagesAPI(t)}
 }
 
-// KnownValues are the values that an open string has today.
+// KnownValues are the values that an open enum has today.
 func KnownValues(t *testing.T, schema *openapi3.Schema) []string {
 	t.Helper()
 	list, _ := schema.Extensions["x-extensible-enum"].([]any)
@@ -57,7 +58,7 @@ func KnownValues(t *testing.T, schema *openapi3.Schema) []string {
 	return out
 }
 
-// HasShape holds an answer to a schema of a description.
+// HasShape checks an answer against a schema of a description.
 func HasShape(t *testing.T, spec *openapi3.T, schema string, answer any) {
 	t.Helper()
 	data, err := json.Marshal(answer)

@@ -13,7 +13,7 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// Edge is what the endpoints of a test stand on. Nobody answers on its bus.
+// Edge has the dependencies of endpoints under test. Nothing answers on its bus.
 type Edge struct {
 	*endpoint.Base
 	Bus    *bus.Bus
@@ -22,7 +22,7 @@ type Edge struct {
 	Logger *slog.Logger
 }
 
-// New makes an edge without endpoints.
+// New returns an edge without endpoints.
 func New(t testing.TB, cfg endpoint.Config) *Edge {
 	t.Helper()
 	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
@@ -38,7 +38,7 @@ func New(t testing.TB, cfg endpoint.Config) *Edge {
 	return e
 }
 
-// Serve answers GET at the rows' paths until the test ends. It returns the address.
+// Serve serves GET on the rows' paths until the test ends, and returns the address.
 func (e *Edge) Serve(t testing.TB, rows ...endpoint.Row) string {
 	t.Helper()
 	for _, r := range rows {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Answer is what came back for a request.
+// Answer is the answer to a request.
 type Answer struct {
 	Status int
 	Header http.Header

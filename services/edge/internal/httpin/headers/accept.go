@@ -8,8 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Prefers tells whether the request asks for a media type by name, and for the other one not more. Both are in lower case.
-// A client that sends */* does not ask for any type (RFC 9110, 12.5.1).
+// Prefers reports whether the request asks for a media type by name, with at least the weight of the other one. Both are in
+// lower case. A client that sends */* asks for no type in particular (RFC 9110, 12.5.1).
 func Prefers(ctx *fasthttp.RequestCtx, wanted, other string) bool {
 	named, rival := 0.0, 0.0
 	for _, header := range ctx.Request.Header.PeekAll(fiber.HeaderAccept) {
@@ -26,7 +26,7 @@ func Prefers(ctx *fasthttp.RequestCtx, wanted, other string) bool {
 	return named > 0 && named >= rival
 }
 
-// quality is the weight among the parameters of a media range: 0 to 1, and 1 where there is none or it can't be read.
+// quality is the weight in the parameters of a media range, 0 to 1; 1 if it is missing or malformed.
 func quality(params string) float64 {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(param, "=")

@@ -9,11 +9,11 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// Validators are what conditions compare, of what the request would be answered with.
+// Validators identify the current representation, for preconditions to compare.
 type Validators struct {
 	ETag       string // opaque, without quotes
-	ModifiedMs int64  // 0: not known; conditions with a date are ignored
-	// Settled: the content did not change twice in the second of ModifiedMs, so that the date is a strong validator
+	ModifiedMs int64  // 0: unknown; conditions with a date are ignored
+	// Settled means that the content did not change twice in the second of ModifiedMs, so that the date is a strong validator
 	// (RFC 9110, 8.8.2.2).
 	Settled bool
 }
@@ -28,7 +28,7 @@ func SetLastModified(c *fiber.Ctx, v Validators) {
 	}
 }
 
-// Conditions are the preconditions of a request (RFC 9110, 13.1) except If-Range, which is WriteRange's.
+// Conditions are the preconditions of a request (RFC 9110, 13.1) except If-Range, which WriteRange evaluates.
 type Conditions struct {
 	match, noneOf                  ETags
 	unmodifiedSince, modifiedSince date
@@ -41,8 +41,8 @@ type date struct {
 	unix int64
 }
 
-// ReadConditions reads the headers of all conditions. A list of tags that breaks the grammar is 400. A date that is not one
-// HTTP-date is ignored (RFC 9110, 13.1.3 and 13.1.4), and so is If-Modified-Since unless the method is GET or HEAD.
+// ReadConditions parses all preconditions. A malformed list of tags is 400. An invalid HTTP-date is ignored (RFC 9110, 13.1.3
+// and 13.1.4), and so is If-Modified-Since unless the method is GET or HEAD.
 func ReadConditions(c *fiber.Ctx) (out Conditions, err error) {
 	if out.match, err = ParseETags(c, fiber.HeaderIfMatch); err != nil {
 		return out, err
@@ -67,8 +67,8 @@ func readDate(c *fiber.Ctx, header string) date {
 	return date{ok, t.Unix()}
 }
 
-// Check evaluates the conditions in the order of RFC 9110, 13.2.2. Where one fails the answer is 412, by err. Otherwise known
-// tells whether the client of a GET or HEAD has what it asks for: the answer is 304.
+// Check evaluates the conditions in the order of RFC 9110, 13.2.2. A failed one is err, a 412. Otherwise known reports
+// whether the client of a GET or HEAD already has the representation, for a 304.
 func (c *Conditions) Check(v Validators) (known bool, err error) {
 	dated := v.ModifiedMs != 0
 	switch {
@@ -89,8 +89,8 @@ func (c *Conditions) Check(v Validators) (known bool, err error) {
 	return c.modifiedSince.sent && dated && v.lastModified() <= c.modifiedSince.unix, nil
 }
 
-// Versions are the versions that If-Match allows, as ETags.Numbers, where no other condition has to be checked. Otherwise
-// decided is false, and Check decides for the version that there is.
+// Versions returns the versions that If-Match allows, as ETags.Numbers, if it is the only condition. Otherwise decided is
+// false, and Check must decide for the existing version.
 func (c *Conditions) Versions() (versions []uint64, decided bool) {
 	if c.noneOf.sent || c.unmodifiedSince.sent && !c.match.sent {
 		return nil, false
@@ -102,22 +102,22 @@ func unmet(header, message string) *httperr.Error {
 	return &httperr.Error{Status: fiber.StatusPreconditionFailed, Code: httperr.CodeVersionMismatch, Field: header, Message: message}
 }
 
-// The forms of an HTTP-date (RFC 9110, 5.6.7), the last two of them obsolete.
+// The formats of an HTTP-date (RFC 9110, 5.6.7); the last two are obsolete.
 const (
 	imfDate    = "Mon, 02 Jan 2006 15:04:05 GMT"
 	rfc850Date = "Monday, 02-Jan-06 15:04:05 GMT"
 	ascDate    = "Mon Jan _2 15:04:05 2006"
 )
 
-// parseHTTPDate reads a date in one of the three forms, to the letter except that the name of the day may be that of another. A
-// year of two digits is at most 50 years after now.
+// parseHTTPDate parses a date strictly in one of the three formats, except that the day's name need not match the date. A
+// two-digit year is at most 50 years ahead.
 func parseHTTPDate(text string, now time.Time) (time.Time, bool) {
 	text = strings.Trim(text, " \t")
 	text, leap := cutLeapSecond(text)
 	for _, form := range []string{imfDate, rfc850Date, ascDate} {
 		t, err := time.Parse(form, text)
 		if err != nil || afterDay(t.Format(form)) != afterDay(text) || !strings.Contains(dayNames, " "+beforeDay(text)+" ") {
-			continue // time.Parse takes more than the form
+			continue // time.Parse is more lenient
 		}
 		if form == rfc850Date {
 			century := now.Year() / 100 * 100
@@ -133,7 +133,7 @@ func parseHTTPDate(text string, now time.Time) (time.Time, bool) {
 
 const dayNames = " Mon Tue Wed Thu Fri Sat Sun Monday Tuesday Wednesday Thursday Friday Saturday Sunday "
 
-// beforeDay is the name of the day that a date begins with, afterDay is the rest.
+// beforeDay is the day's name at the start of a date, afterDay is the rest.
 func beforeDay(date string) string { return date[:len(date)-len(afterDay(date))] }
 
 func afterDay(date string) string {
@@ -143,7 +143,7 @@ func afterDay(date string) string {
 	return ""
 }
 
-// cutLeapSecond writes the second 23:59:60, which the standard library does not know, as the one before it.
+// cutLeapSecond replaces 23:59:60, which the standard library rejects, with the second before, and returns the difference.
 func cutLeapSecond(date string) (string, time.Duration) {
 	if before, after, ok := strings.Cut(date, " 23:59:60 "); ok {
 		return before + " 23:59:59 " + after, time.Second

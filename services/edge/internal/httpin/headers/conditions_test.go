@@ -31,7 +31,7 @@ func TestConditionsAreEvaluatedInTheOrderOfRFC9110(t *testing.T) {
 	}{
 		{"GET", dated, nil, 200, ""},
 		{"GET", dated, []string{modified, before}, 200, ""},
-		{"GET", dated, []string{modified, same}, 304, ""}, // the stored time is cut to seconds
+		{"GET", dated, []string{modified, same}, 304, ""}, // the stored time is truncated to seconds
 		{"GET", dated, []string{modified, after}, 304, ""},
 		{"HEAD", dated, []string{modified, same}, 304, ""},
 		{"PUT", dated, []string{modified, same}, 200, ""},
@@ -62,13 +62,13 @@ func TestConditionsAreEvaluatedInTheOrderOfRFC9110(t *testing.T) {
 		{"PUT", dated, []string{ifNoneMatch, `"now"`}, 412, ifNoneMatch},
 		{"PUT", dated, []string{ifNoneMatch, "*"}, 412, ifNoneMatch},
 		{"PUT", dated, []string{ifNoneMatch, `"other"`}, 200, ""},
-		// What fails is said before what the client has.
+		// A failed condition precedes a 304.
 		{"GET", dated, []string{ifMatch, `"now"`, ifNoneMatch, `"now"`}, 304, ""},
 		{"GET", dated, []string{unmodified, before, ifNoneMatch, `"now"`}, 412, unmodified},
 		{"GET", dated, []string{unmodified, before, modified, after}, 412, unmodified},
 		{"GET", dated, []string{unmodified, same, modified, same}, 304, ""},
 		{"GET", dated, []string{ifMatch, "now"}, 400, ifMatch},
-		{"GET", dated, []string{ifMatch, `, "other",, "now" ,`}, 200, ""}, // empty elements do not count
+		{"GET", dated, []string{ifMatch, `, "other",, "now" ,`}, 200, ""}, // empty elements are ignored
 		{"GET", dated, []string{ifMatch, ""}, 400, ifMatch},
 		{"GET", dated, []string{ifNoneMatch, " , ,"}, 400, ifNoneMatch},
 		{"GET", dated, []string{ifNoneMatch, `"other" "now"`}, 400, ifNoneMatch},
@@ -79,7 +79,7 @@ func TestConditionsAreEvaluatedInTheOrderOfRFC9110(t *testing.T) {
 		for n := 0; n < len(tc.header); n += 2 {
 			request.Request.Header.Add(tc.header[n], tc.header[n+1])
 		}
-		c := app.AcquireCtx(request) // which reads the method
+		c := app.AcquireCtx(request) // parses the method
 		status, field := 200, ""
 		conditions, err := ReadConditions(c)
 		known := false
@@ -169,9 +169,9 @@ func TestARangeIsSentWhereIfRangeNamesTheSameBytes(t *testing.T) {
 		{same, true, true},
 		{"Monday, 30-Nov-26 00:00:00 GMT", true, true},
 		{"Mon Nov 30 00:00:00 2026", true, true},
-		{same, false, false}, // a second change in that second can't be told
+		{same, false, false}, // a second change within that second would go unnoticed
 		{before, true, false},
-		{after, true, false}, // no other date than Last-Modified
+		{after, true, false}, // only Last-Modified itself matches
 		{"tomorrow", true, false},
 	} {
 		c := app.AcquireCtx(&fasthttp.RequestCtx{})

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ContentDisposition tells a browser to save a file under the name: in ASCII for old clients, and in UTF-8 beside it
-// where that differs (RFC 6266, appendix D).
+// ContentDisposition tells a browser to save a file under a name: in ASCII for old clients, and also in UTF-8 if that differs
+// (RFC 6266, appendix D).
 func ContentDisposition(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f || r == '"' || r == '\\' || r == '%' {

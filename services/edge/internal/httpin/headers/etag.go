@@ -24,7 +24,7 @@ type etag struct {
 	weak   bool
 }
 
-// ParseETags reads the header of that name. A header that breaks the grammar is 400.
+// ParseETags parses a header of entity tags. A malformed one is 400.
 func ParseETags(c *fiber.Ctx, header string) (ETags, error) {
 	values := c.Context().Request.Header.PeekAll(header)
 	if len(values) == 0 {
@@ -52,7 +52,7 @@ func notETags(header string) error {
 	return httperr.InvalidField(header, `must be * or a list of quoted tags like "3"`)
 }
 
-// splitETags reads a list, whose empty elements do not count (RFC 9110, 5.6.1.2).
+// splitETags splits a list; empty elements are ignored (RFC 9110, 5.6.1.2).
 func splitETags(text string) ([]etag, bool) {
 	var out []etag
 	for {
@@ -78,8 +78,8 @@ func splitETags(text string) ([]etag, bool) {
 	}
 }
 
-// Numbers are the numbers that an If-Match allows, where a tag is a number from 1. It is nil where everything is
-// allowed. Tags that are no such number, and weak ones, match nothing: 0 stands for them where there is no other.
+// Numbers returns the versions that an If-Match allows, if tags are numbers from 1; nil allows all. Weak and non-numeric tags
+// never match; alone they yield 0.
 func (e ETags) Numbers() []uint64 {
 	if !e.sent || e.any {
 		return nil
@@ -97,12 +97,12 @@ func (e ETags) Numbers() []uint64 {
 	return out
 }
 
-// Matches tells whether the header was sent and names the tag. It compares weakly, as If-None-Match does.
+// Matches reports whether the header names the tag, by the weak comparison of If-None-Match.
 func (e ETags) Matches(opaque string) bool {
 	return e.sent && (e.any || slices.ContainsFunc(e.tags, func(t etag) bool { return t.opaque == opaque }))
 }
 
-// allows tells whether the header was not sent, or names the tag as a strong one, as If-Match asks.
+// allows reports whether the header is missing or names the tag, by the strong comparison of If-Match.
 func (e ETags) allows(opaque string) bool {
 	return !e.sent || e.any || slices.ContainsFunc(e.tags, func(t etag) bool { return t.opaque == opaque && !t.weak })
 }

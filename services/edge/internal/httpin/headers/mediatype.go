@@ -1,5 +1,4 @@
-// Package headers has the small grammars of header fields: media types, Accept, entity tags and conditions, ranges, and the names of
-// files.
+// Package headers parses and writes header fields: media types, Accept, entity tags and conditions, ranges, and file names.
 package headers
 
 import (
@@ -11,11 +10,10 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// MediaType is the request's Content-Type in lower case, without parameters; "" where there is none. charset is in
-// lower case too.
+// MediaType returns the request's Content-Type and charset in lower case, and the parameters; empty without one.
 func MediaType(c *fiber.Ctx) (name, charset string, params map[string]string) {
 	sent := c.Request().Header.ContentType()
-	if string(sent) == fiber.MIMEApplicationJSON { // as nearly all clients send it
+	if string(sent) == fiber.MIMEApplicationJSON { // nearly all clients send this
 		return fiber.MIMEApplicationJSON, "", nil
 	}
 	raw := withoutEmptyParams(string(sent))
@@ -27,13 +25,13 @@ func MediaType(c *fiber.Ctx) (name, charset string, params map[string]string) {
 	return name, strings.ToLower(params["charset"]), params
 }
 
-// brokenCharset is the charset where the parameters can't be read: nobody can tell which one they name.
+// brokenCharset stands for the charset of malformed parameters.
 const brokenCharset = "?"
 
-// withoutEmptyParams leaves out the parameters of a media type that are empty, which count as none (RFC 9110, 5.6.6).
+// withoutEmptyParams removes empty parameters of a media type, which are ignored (RFC 9110, 5.6.6).
 func withoutEmptyParams(media string) string {
 	var out strings.Builder
-	quoted, escaped, empty := false, false, false // empty: nothing but white space has followed the last semicolon
+	quoted, escaped, empty := false, false, false // empty: only white space since the last semicolon
 	for i := range len(media) {
 		c := media[i]
 		switch {
@@ -51,12 +49,12 @@ func withoutEmptyParams(media string) string {
 	return out.String()
 }
 
-// UTF8 tells whether text in the charset is UTF-8. A request without a charset is.
+// UTF8 reports whether a charset is UTF-8 or a subset of it. A missing charset counts as UTF-8.
 func UTF8(charset string) bool {
 	return charset == "" || charset == "utf-8" || charset == "utf8" || charset == "us-ascii"
 }
 
-// RequireJSON refuses, with 415, a body that is declared as anything but JSON. One without a Content-Type is taken.
+// RequireJSON rejects a body declared as anything but JSON with 415. A missing Content-Type is accepted.
 func RequireJSON(c *fiber.Ctx) error {
 	name, charset, _ := MediaType(c)
 	if (name == "" || name == fiber.MIMEApplicationJSON) && UTF8(charset) {

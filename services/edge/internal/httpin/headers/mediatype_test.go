@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A Content-Type whose parameters can't be read names no charset that anybody knows.
+// A Content-Type with malformed parameters has an unknown charset.
 func TestTheCharsetOfABodyIsRead(t *testing.T) {
 	app := fiber.New()
 	for _, tc := range []struct {

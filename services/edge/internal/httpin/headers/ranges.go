@@ -11,15 +11,15 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// Ranged is a representation that is sent whole or in part.
+// Ranged is a representation that can be sent whole or in part.
 type Ranged struct {
 	Validators
 	Size int64
 	Open func(offset, length int64) (io.ReadCloser, error)
 }
 
-// WriteRange answers with src, or the part of it that Range and If-Range ask for: 200, 206 or 416. Several ranges at
-// once are answered with the whole (RFC 9110, 14.2).
+// WriteRange answers with src, or the part of it that Range and If-Range ask for: 200, 206 or 416. A request for several
+// ranges gets the whole (RFC 9110, 14.2).
 func WriteRange(c *fiber.Ctx, src *Ranged) error {
 	c.Set(fiber.HeaderAcceptRanges, "bytes")
 	offset, length, status := int64(0), src.Size, fiber.StatusOK
@@ -49,8 +49,8 @@ func WriteRange(c *fiber.Ctx, src *Ranged) error {
 	return nil
 }
 
-// rangeApplies is If-Range: the range counts only while the client's other parts are of the same bytes, by the ETag or by a date
-// that is Last-Modified's (RFC 9110, 13.1.5).
+// rangeApplies evaluates If-Range: the range counts only if the client's other parts are from the same bytes, by ETag or by a
+// date equal to Last-Modified (RFC 9110, 13.1.5).
 func rangeApplies(c *fiber.Ctx, src *Ranged) bool {
 	condition := strings.Trim(c.Get(fiber.HeaderIfRange), " \t")
 	if condition == "" || condition == quote(src.ETag) {
@@ -62,8 +62,7 @@ func rangeApplies(c *fiber.Ctx, src *Ranged) bool {
 
 type byteRange struct{ offset, length int64 }
 
-// parseRange reads a Range header of one range. A header that is not valid, not in bytes or of several ranges is
-// ignored.
+// parseRange parses a Range header with a single range. One that is invalid, not in bytes or has several ranges is ignored.
 func parseRange(header string, size int64) (part byteRange, valid, satisfiable bool) {
 	unit, set, ok := strings.Cut(header, "=")
 	first, last, dash := strings.Cut(strings.TrimSpace(set), "-")
@@ -93,7 +92,7 @@ func parseRange(header string, size int64) (part byteRange, valid, satisfiable b
 	return byteRange{from, to - from + 1}, true, from < size
 }
 
-// parsePosition reads digits; a number that is too large is the largest.
+// parsePosition parses digits; too large a number becomes the maximum.
 func parsePosition(s string) (int64, bool) {
 	if s == "" {
 		return 0, false

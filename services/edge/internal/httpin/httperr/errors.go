@@ -1,5 +1,5 @@
-// Package httperr has the errors that are answered with an HTTP status of their own: a code for programs, a message for people, and
-// what more helps the developer of a client.
+// Package httperr has the errors that map to an HTTP status: a code for programs, a message for people, and hints for the
+// developer of a client.
 package httperr
 
 import (
@@ -9,19 +9,19 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Error is a failure that is answered with a status of its own.
+// Error is a failure with its HTTP status.
 type Error struct {
 	Status     int
 	Code       string // for programs
 	Message    string // for people
-	Field      string // of the body, parameter or header that is at fault; empty: none
-	Suggestion string // of what was meant, for people; empty: none
-	Limit      int64  // that was passed; 0: none
-	RetryAfter int    // seconds after which the same request may succeed; 0: waiting does not help
-	Cause      error  // for the log; clients never see it
+	Field      string // invalid field of the body, parameter or header; empty: none
+	Suggestion string // what the client may have meant, for people; empty: none
+	Limit      int64  // the limit exceeded; 0: none
+	RetryAfter int    // seconds before a retry may succeed; 0: retrying does not help
+	Cause      error  // logged, never shown to clients
 }
 
-// The codes of errors, beside the status that each has.
+// Error codes and their statuses.
 const (
 	CodeMalformed            = "malformed"              // 400
 	CodeUnknownField         = "unknown_field"          // 400
@@ -38,13 +38,13 @@ const (
 	CodeUnavailable          = "unavailable"            // 503
 )
 
-// The messages of failures that are not the client's.
+// Messages of failures that are not the client's fault.
 const (
 	InternalMessage    = "Something went wrong on our side."
 	UnavailableMessage = "The service is not available at the moment. Try again."
 )
 
-// Error is the code and message, and the cause where there is one.
+// Error is the code and message, and the cause if any.
 func (e *Error) Error() string {
 	if e.Cause != nil {
 		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Cause)
@@ -52,31 +52,31 @@ func (e *Error) Error() string {
 	return e.Code + ": " + e.Message
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// ErrorCode is the code, for packages that look at errors without importing this one.
+// ErrorCode returns the code, for packages that inspect errors without importing this one.
 func (e *Error) ErrorCode() string { return e.Code }
 
-// Malformed is the 400 for a request that can't be read.
+// Malformed is the 400 for a request that can't be parsed.
 func Malformed(format string, args ...any) *Error {
 	return &Error{Status: fiber.StatusBadRequest, Code: CodeMalformed, Message: fmt.Sprintf(format, args...)}
 }
 
-// InvalidField is the 400 for a field whose value is refused; why ends the sentence "<name> …".
+// InvalidField is the 400 for an invalid value; why completes the sentence "<name> …".
 func InvalidField(name, why string) *Error {
 	name = shorten(name)
 	return &Error{Status: fiber.StatusBadRequest, Code: CodeInvalidField, Field: name, Message: name + " " + why + "."}
 }
 
-// OverLimit is InvalidField for a value that passes a limit, which why names.
+// OverLimit is InvalidField for a value over a limit, which why names.
 func OverLimit(name string, limit int64, why string) *Error {
 	e := InvalidField(name, why)
 	e.Limit = limit
 	return e
 }
 
-// NotAnOption is InvalidField for a value that is none of those that the field takes.
+// NotAnOption is InvalidField for a value other than the field's options.
 func NotAnOption(name, value string, options ...string) *Error {
 	last := len(options) - 1
 	e := InvalidField(name, "must be "+strings.Join(options[:last], ", ")+" or "+options[last])
@@ -84,7 +84,7 @@ func NotAnOption(name, value string, options ...string) *Error {
 	return e
 }
 
-// UnknownField is the 400 for a field that does not exist. known are those that do.
+// UnknownField is the 400 for an unknown field. known are the valid ones.
 func UnknownField(name string, known ...string) *Error { return unknown("field", name, known) }
 
 // UnknownParameter is UnknownField for a query parameter.
@@ -100,17 +100,17 @@ func unknown(what, name string, known []string) *Error {
 	}
 }
 
-// TooLarge is the 413 for a body or a part of it. limit is in bytes; 0: it is not known.
+// TooLarge is the 413 for a body or a part of it. limit is in bytes; 0: unknown.
 func TooLarge(limit int64, format string, args ...any) *Error {
 	return &Error{Status: fiber.StatusRequestEntityTooLarge, Code: CodeTooLarge, Limit: limit, Message: fmt.Sprintf(format, args...)}
 }
 
-// UnsupportedMediaType is the 415 for a body in another form than the endpoint takes.
+// UnsupportedMediaType is the 415 for a body in a format that the endpoint does not accept.
 func UnsupportedMediaType(message string) *Error {
 	return &Error{Status: fiber.StatusUnsupportedMediaType, Code: CodeUnsupportedMediaType, Message: message}
 }
 
-// shorten makes a client's text short enough to be shown in a message.
+// shorten truncates a client's text for a message.
 func shorten(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "…"

@@ -5,8 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// suggest names the one of known that a client is most likely to have meant by name, as "did you mean `content`?". It is
-// empty where none is near.
+// suggest returns the known name that a client most likely meant, as "did you mean `content`?". It is empty if none is close.
 func suggest(name string, known []string) string {
 	if len(name) > 2*maxSuggested {
 		return ""
@@ -28,14 +27,14 @@ func suggest(name string, known []string) string {
 }
 
 const (
-	maxSuggested = 32 // bytes of the longest name that is suggested
+	maxSuggested = 32 // bytes of the longest suggested name
 	minPrefix    = 3  // bytes of an abbreviation
 )
 
-// maxEdits is how many slips of the keyboard turn a name into another that its writer may have meant.
+// maxEdits is the largest number of typos in a name for which a suggestion makes sense.
 func maxEdits(name string) int { return min(utf8.RuneCountInString(name)/3, 3) }
 
-// withPrefix is the first known name that name abbreviates or that abbreviates name, or "".
+// withPrefix returns the first known name that is a prefix of name or has it as one, or "".
 func withPrefix(name string, known []string) string {
 	for _, k := range known {
 		lower := strings.ToLower(k)
@@ -46,8 +45,8 @@ func withPrefix(name string, known []string) string {
 	return ""
 }
 
-// editDistance is the number of letters to insert, delete, replace or swap with their neighbour that turns a into b: the
-// optimal string alignment distance.
+// editDistance is the optimal string alignment distance: the number of letters to insert, delete, replace or swap with their
+// neighbour to turn a into b.
 func editDistance(a, b string) int {
 	from, to := []rune(a), []rune(b)
 	before, last := make([]int, len(to)+1), make([]int, len(to)+1)

@@ -1,4 +1,4 @@
-// Package input reads what a client sends as fields, strictly: JSON objects, query parameters and forms, and the values in them.
+// Package input strictly parses the fields that clients send: in JSON objects, query parameters and forms.
 package input
 
 import (
@@ -17,8 +17,8 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// QueryFields calls field for every query parameter, as ParseObject does for every member. A parameter that comes twice
-// is 400, unless its name is in repeatable.
+// QueryFields calls field for every query parameter, as ParseObject does for every member. A repeated parameter is 400,
+// unless its name is in repeatable.
 func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatable ...string) error {
 	var seen []string
 	var err error
@@ -41,8 +41,8 @@ func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatabl
 	return err
 }
 
-// ParseForm reads an application/x-www-form-urlencoded body into its fields, in the order of their names. A field that comes
-// twice is 400.
+// ParseForm parses an application/x-www-form-urlencoded body into its fields, in the order of their names. A repeated field
+// is 400.
 func ParseForm(body []byte, fields Fields) error {
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
@@ -69,7 +69,7 @@ func ParseForm(body []byte, fields Fields) error {
 	return nil
 }
 
-// NoQuery refuses every query parameter.
+// NoQuery rejects every query parameter.
 func NoQuery(c *fiber.Ctx) error {
 	if len(c.Context().QueryArgs().QueryString()) == 0 {
 		return nil
@@ -77,11 +77,11 @@ func NoQuery(c *fiber.Ctx) error {
 	return QueryFields(c, Fields(nil).Set)
 }
 
-// Fields are the fields that an endpoint takes, by name. Fields.Set is the field of ParseObject and QueryFields. Nil
-// takes none.
+// Fields are the fields of an endpoint, by name. Fields.Set is an argument for ParseObject and QueryFields. Nil has no
+// fields.
 type Fields map[string]func(name string, v Value) error
 
-// Set has the field read v, and refuses a name that is no field.
+// Set parses v into the named field, and rejects an unknown name.
 func (f Fields) Set(name string, v Value) error {
 	if set, ok := f[name]; ok {
 		return set(name, v)
@@ -93,7 +93,7 @@ func (f Fields) Set(name string, v Value) error {
 	return httperr.UnknownField(name, known...)
 }
 
-// To is a field that is read by read and kept in to.
+// To returns a field that stores in to what read returns.
 func To[T any](to *T, read func(name string, v Value) (T, error)) func(string, Value) error {
 	return func(name string, v Value) (err error) {
 		*to, err = read(name, v)
@@ -101,12 +101,12 @@ func To[T any](to *T, read func(name string, v Value) (T, error)) func(string, V
 	}
 }
 
-// Line is LineField as a field reads it.
+// Line returns a LineField for To.
 func Line(most int) func(string, Value) (string, error) {
 	return func(name string, v Value) (string, error) { return LineField(name, v, most) }
 }
 
-// StringField is the field as text.
+// StringField parses a string.
 func StringField(name string, v Value) (string, error) {
 	if v.Kind != String && v.Kind != Query {
 		return "", httperr.InvalidField(name, "must be a string")
@@ -114,7 +114,7 @@ func StringField(name string, v Value) (string, error) {
 	return string(v.Text), nil
 }
 
-// LineField is a StringField of one line, of at most most characters, without control characters.
+// LineField parses a single line of at most so many characters, without control characters.
 func LineField(name string, v Value, most int) (string, error) {
 	s, err := StringField(name, v)
 	switch {
@@ -130,12 +130,12 @@ func LineField(name string, v Value, most int) (string, error) {
 	return s, nil
 }
 
-// HasControl tells whether s has a control character.
+// HasControl reports whether s has a control character.
 func HasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
 }
 
-// BoolField is the field as true or false.
+// BoolField parses true or false.
 func BoolField(name string, v Value) (bool, error) {
 	if v.Kind == Bool || v.Kind == Query {
 		switch string(v.Text) {
@@ -148,7 +148,7 @@ func BoolField(name string, v Value) (bool, error) {
 	return false, httperr.InvalidField(name, "must be true or false")
 }
 
-// CountField reads a query parameter as a whole number from 1 to most.
+// CountField parses a query parameter as a whole number from 1 to most.
 func CountField(most uint64) func(string, Value) (uint64, error) {
 	return func(name string, v Value) (uint64, error) {
 		n, err := strconv.ParseUint(string(v.Text), 10, 64)
@@ -162,7 +162,7 @@ func CountField(most uint64) func(string, Value) (uint64, error) {
 	}
 }
 
-// TimeField is the field as a time in the form of RFC 3339.
+// TimeField parses a time in RFC 3339 format.
 func TimeField(name string, v Value) (time.Time, error) {
 	text, err := StringField(name, v)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// Kind is the kind of a field's value.
+// Kind is the type of a field's value.
 type Kind uint8
 
-// The kinds of JSON, and Query: the text of a query parameter, which a field reads as the kind that it wants.
+// The types of JSON, and Query: the text of a query parameter, which each field parses as the type it needs.
 const (
 	Null Kind = iota
 	String
@@ -25,13 +25,13 @@ const (
 	Query
 )
 
-// Value is the value of a field. Its bytes are part of the request's body.
+// Value is the value of a field. Its bytes alias the request's body.
 type Value struct {
 	Kind  Kind
-	Text  []byte  // a string, decoded; a number, as written; true or false
+	Text  []byte  // a decoded string; a number as written; true or false
 	Items []Value // of an array
 
-	Members []Member // of an object within one, in order and each name once
+	Members []Member // of a nested object, in order, with unique names
 }
 
 // Member is a member of an object.
@@ -46,9 +46,9 @@ const (
 	maxJSONItems  = 1024
 )
 
-// ParseObject reads data as one JSON object and calls field for each member. It refuses as malformed the texts that
-// parsers disagree about: a name that comes twice, text that is not UTF-8, half a surrogate pair, anything after the object.
-// It decodes strings in place, and so changes data. An error of field is returned unless a later byte is malformed.
+// ParseObject parses data as one JSON object and calls field for each member. It rejects as malformed what parsers disagree
+// about: a repeated name, text that is not UTF-8, half a surrogate pair, anything after the object. It decodes strings in
+// place, and so changes data. An error of field is returned only if the rest is well formed.
 func ParseObject(data []byte, field func(name string, v Value) error) error {
 	if !utf8.Valid(data) {
 		return httperr.Malformed("The body is not valid UTF-8.")
@@ -113,7 +113,8 @@ func (p *parser) take(c byte) bool {
 	return false
 }
 
-// object reads the outermost object. It returns the first error of field apart, since a syntax error after it goes first.
+// object parses the outermost object. It returns the first error of field separately, since a later syntax error takes
+// precedence.
 func (p *parser) object(field func(string, Value) error) (err, fieldErr error) {
 	p.space()
 	if p.peek() != '{' {
@@ -135,7 +136,7 @@ func (p *parser) object(field func(string, Value) error) (err, fieldErr error) {
 	return err, fieldErr
 }
 
-// members reads an object, whose first byte is there.
+// members parses an object from its opening brace.
 func (p *parser) members(member func(string, Value) error) error {
 	if p.depth++; p.depth > maxJSONDepth {
 		return errDepth
@@ -206,7 +207,7 @@ func (p *parser) value() (Value, error) {
 	return Value{}, errSyntax
 }
 
-// inner reads an object that is a value.
+// inner parses a nested object.
 func (p *parser) inner() (Value, error) {
 	out := Value{Kind: Object}
 	err := p.members(func(name string, v Value) error {
@@ -281,7 +282,7 @@ func (p *parser) number() (Value, error) {
 	return Value{Kind: Number, Text: p.data[from:p.at]}, nil
 }
 
-// str reads a string and decodes it in place, since decoded text is never longer.
+// str parses a string and decodes it in place, since decoded text is never longer.
 func (p *parser) str() ([]byte, error) {
 	if !p.take('"') {
 		return nil, errSyntax
@@ -314,7 +315,7 @@ func (p *parser) str() ([]byte, error) {
 	return nil, errSyntax
 }
 
-// escape decodes one escape sequence to data[out:] and returns its length there.
+// escape decodes an escape sequence to data[out:] and returns its decoded length.
 func (p *parser) escape(out int) (int, error) {
 	if p.at+1 >= len(p.data) {
 		return 0, errSyntax

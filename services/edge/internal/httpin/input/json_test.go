@@ -86,7 +86,7 @@ func FuzzParseObjectAgreesWithEncodingJSON(f *testing.F) {
 			return nil
 		})
 		if err != nil {
-			return // it refuses more: duplicates, surrogates, depth
+			return // it rejects more: duplicates, surrogates, depth
 		}
 		if wantErr != nil {
 			t.Fatalf("%q was taken; encoding/json: %v", data, wantErr)

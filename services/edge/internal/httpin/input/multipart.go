@@ -17,27 +17,27 @@ const (
 	maxPartHeader = 64 << 10
 )
 
-// Form reads the parts of a multipart/form-data body (RFC 7578). The body must end with its closing boundary: what is cut off has
-// lost parts that nobody can name.
+// Form parses a multipart/form-data body (RFC 7578). The body must end with its closing boundary, since a truncated one may
+// have lost any part.
 type Form struct {
 	reader *multipart.Reader
 	body   *headerLimit
-	part   *multipart.Part // the last one
+	part   *multipart.Part // the current one
 	parts  int
 }
 
-// NewForm reads body. The boundary must be one of RFC 2046, 5.1.1.
+// NewForm parses body. The boundary must conform to RFC 2046, 5.1.1.
 func NewForm(body io.Reader, boundary string) (*Form, error) {
 	if err := CheckBoundary(boundary); err != nil {
 		return nil, err
 	}
-	// The reader ends with io.EOF behind a closing boundary, which may lack its line end, and for some bodies that are cut off.
+	// The reader returns io.EOF after a closing boundary, which may lack its line end, but also for some truncated bodies.
 	ended := io.MultiReader(body, strings.NewReader("\r\n"), cutOff{})
 	limited := &headerLimit{Reader: ended}
 	return &Form{reader: multipart.NewReader(limited, boundary), body: limited}, nil
 }
 
-// CheckBoundary refuses a text that can't be a boundary.
+// CheckBoundary rejects a malformed boundary.
 func CheckBoundary(boundary string) error {
 	if boundary == "" || len(boundary) > 70 || boundary[len(boundary)-1] == ' ' || strings.ContainsFunc(boundary, notOfBoundary) {
 		return httperr.Malformed("The multipart body has no valid boundary.")
@@ -49,10 +49,11 @@ func notOfBoundary(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("'()+_,-./:=? ", r)
 }
 
-// Next is the next part with its name and, of a file, the file's name without folders. It is io.EOF behind the closing boundary.
+// Next returns the next part with its name and, for a file, the file's base name. It returns io.EOF after the closing
+// boundary.
 func (f *Form) Next() (part *multipart.Part, name, file string, err error) {
 	if f.part != nil {
-		_ = f.part.Close() // its rest is no header; the next read fails as this does
+		_ = f.part.Close() // what remains is body; the next read fails as this does
 	}
 	f.body.left = maxPartHeader
 	part, err = f.reader.NextRawPart()
@@ -89,7 +90,7 @@ func (f *Form) Next() (part *multipart.Part, name, file string, err error) {
 	return part, name, file[strings.LastIndexAny(file, `/\`)+1:], nil
 }
 
-// CheckFileName refuses a name that can't be shown as it is meant: in another encoding than UTF-8, or with control characters.
+// CheckFileName rejects a file name that can't be shown reliably: not UTF-8, or with control characters.
 func CheckFileName(field, name string) error {
 	switch {
 	case !utf8.ValidString(name):
@@ -100,10 +101,10 @@ func CheckFileName(field, name string) error {
 	return nil
 }
 
-// FormEnded tells whether Next has read the closing boundary.
+// FormEnded reports whether Next has read the closing boundary.
 func FormEnded(err error) bool { return errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) }
 
-// headerLimit reads no more than left bytes, about: a buffer more than that. -1: any number.
+// headerLimit stops reading after about left bytes, up to a buffer more; -1: no limit.
 type headerLimit struct {
 	io.Reader
 	left int

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// ParseTime reads a time in the form of RFC 3339, 5.6, and nothing else: every number has all its digits, "." comes before a
-// fraction only, an offset is within ±23:59, and T and Z may be in lower case. The result is in UTC, in the years 0000 to 9999
-// there, cut to nanoseconds. A leap second is one at the end of June or December since 1972 (RFC 3339, 5.7), and means the second
-// after it, as in Unix time.
+// ParseTime parses a time strictly by RFC 3339, 5.6: all digits of each number, "." only before a fraction, an offset within
+// ±23:59, and T and Z in either case. The result is in UTC, in the years 0000 to 9999, truncated to nanoseconds. A leap
+// second is valid at the end of June or December since 1972 (RFC 3339, 5.7), and means the second after it, as in Unix time.
 func ParseTime(text string) (time.Time, error) {
 	p := timeParser{rest: text}
 	year := p.number("the year", 4, 0, 9999)
@@ -47,13 +46,14 @@ func daysOf(year int, month time.Month) int {
 	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// mayLeap tells whether the minute that begins at t may have a second 60. Which of them do is known half a year ahead.
+// mayLeap reports whether the minute that begins at t may have a second 60. Which of them have one is announced half a year
+// ahead.
 func mayLeap(t time.Time) bool {
 	_, month, day := t.Date()
 	return t.Hour() == 23 && t.Minute() == 59 && t.Year() >= 1972 && (month == time.June && day == 30 || month == time.December && day == 31)
 }
 
-// timeParser reads a time from its beginning. After an error it reads nothing more.
+// timeParser parses a time from left to right. After an error it parses nothing more.
 type timeParser struct {
 	rest string
 	err  error
@@ -65,7 +65,7 @@ func (p *timeParser) fail(format string, args ...any) {
 	}
 }
 
-// number reads a number of so many digits.
+// number parses a number with a fixed count of digits.
 func (p *timeParser) number(what string, digits, least, most int) int {
 	n, ok := 0, len(p.rest) >= digits
 	for i := 0; ok && i < digits; i++ {
@@ -80,7 +80,7 @@ func (p *timeParser) number(what string, digits, least, most int) int {
 	return n
 }
 
-// one reads one of the characters in of.
+// one parses one of the characters in of.
 func (p *timeParser) one(of, after string) {
 	if p.rest == "" || !strings.Contains(of, p.rest[:1]) {
 		p.fail("%q must follow %s", of[:1], after)
@@ -89,7 +89,7 @@ func (p *timeParser) one(of, after string) {
 	p.rest = p.rest[1:]
 }
 
-// fraction reads the part of a second, if there is one.
+// fraction parses the optional fraction of a second.
 func (p *timeParser) fraction() time.Duration {
 	digits, ok := strings.CutPrefix(p.rest, ".")
 	if !ok {
@@ -97,7 +97,7 @@ func (p *timeParser) fraction() time.Duration {
 	}
 	n, part, unit := 0, time.Duration(0), time.Second
 	for ; n < len(digits) && digits[n] >= '0' && digits[n] <= '9'; n++ {
-		unit /= 10 // 0 behind the ninth digit
+		unit /= 10 // 0 after the ninth digit
 		part += time.Duration(digits[n]-'0') * unit
 	}
 	if n == 0 {
@@ -108,7 +108,7 @@ func (p *timeParser) fraction() time.Duration {
 	return part
 }
 
-// offset reads the difference from UTC.
+// offset parses the offset from UTC.
 func (p *timeParser) offset() time.Duration {
 	if p.rest == "" || !strings.Contains("Zz+-", p.rest[:1]) {
 		p.fail("Z or an offset like +02:00 must follow the second")

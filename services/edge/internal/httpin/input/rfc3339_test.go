@@ -24,7 +24,7 @@ func TestTimesOfRFC3339AreRead(t *testing.T) {
 		"9999-12-31T23:59:59.999999999Z":     "9999-12-31T23:59:59.999999999Z",
 		"2026-11-30T12:00:00.1234567899999Z": "2026-11-30T12:00:00.123456789Z",
 		"2026-11-30T12:00:00.0Z":             "2026-11-30T12:00:00Z",
-		// Leap seconds: the examples of RFC 3339, 5.8, and their bounds.
+		// Leap seconds: the examples of RFC 3339, 5.8, and their limits.
 		"1990-12-31T23:59:60Z":      "1991-01-01T00:00:00Z",
 		"1990-12-31T15:59:60-08:00": "1991-01-01T00:00:00Z",
 		"1991-01-01T00:29:60+00:30": "1991-01-01T00:00:00Z",
@@ -109,7 +109,7 @@ func TestOtherFormsOfTimesAreRefusedWithTheCause(t *testing.T) {
 // rfc3339 is the grammar of RFC 3339, 5.6.
 var rfc3339 = regexp.MustCompile(`^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// FuzzParseTime: what the standard library reads too is the same time, and what the grammar refuses is refused.
+// FuzzParseTime: a time that the standard library accepts too means the same, and what violates the grammar is rejected.
 func FuzzParseTime(f *testing.F) {
 	for _, text := range []string{
 		"2026-11-30T12:00:00Z", "2026-11-30T1:00:00Z", "2026-11-30T12:00:00,5Z", "2026-11-30T12:00:00+24:00",
