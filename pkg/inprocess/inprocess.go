@@ -8,10 +8,10 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// Shared is given by value to every service of a process, the same to each. Each field is a fast path of its own, and nil where
-// the services do without: the zero value is the plain path. What is stored, decided and answered is the same either way.
+// Shared is passed by value to every service of a process. Each field is an independent fast path, or nil to use the plain path,
+// as the zero value does. What is stored, decided and answered is the same either way.
 type Shared struct {
-	// Files are those of the embedded NATS server. Followers read the journals there, and appenders notify them.
+	// Files are the embedded NATS server's files. Followers read the journals there, and appenders notify them.
 	Files *journal.Files
 	// Answers delivers verdicts, outcomes and announcements to the edge by a call.
 	Answers *rpc.Local

@@ -112,7 +112,7 @@ func later(perSecond []float64, second int) (share float64, ok bool) {
 	return mean(second) / mean(1), true
 }
 
-// fillConnections are those of the client that makes many pastes.
+// fillConnections is the number of connections of the client that creates many pastes.
 const fillConnections = 128
 
 // fill makes pastes of 1 KiB and returns their ids.

@@ -28,8 +28,8 @@ const (
 	bareFile      = "/file"
 )
 
-// serveBare serves Fiber handlers that repeat answers of quire, listed in a file, and do nothing else. It runs in a process
-// of its own, as quire does.
+// serveBare serves Fiber handlers that repeat answers of quire, listed in a file, and do nothing else. It runs in a
+// separate process, as quire does.
 func serveBare(list string) error {
 	data, err := os.ReadFile(list)
 	if err != nil {

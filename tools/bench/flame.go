@@ -35,7 +35,7 @@ type frame struct {
 	calls map[string]*frame
 }
 
-// frames merges the stacks of a profile. The value is that of its last sample type, which is time in a CPU profile.
+// frames merges the stacks of a profile. Values are of its last sample type, which is time in a CPU profile.
 func frames(p *profile.Profile) *frame {
 	root := &frame{name: "all", calls: map[string]*frame{}}
 	for _, sample := range p.Sample {

@@ -38,9 +38,9 @@ func (r *rated) load(kind string) (quotaKey string, l requests) {
 	return createKey, createLoad()
 }
 
-// measureRates measures gets and creations in quota, paid by credits, and bare, in turns. The requests in quota are of an account of
-// the tier "admin", which are counted as those of any tier, in the same way, and whose quota does not end. Those that credits pay
-// are of an account on the Pro plan whose quota has ended.
+// measureRates measures gets and creations within quota, paid from credits, and bare, in turns. Requests within quota use an
+// account of the tier "admin", which is counted like any tier but has unlimited quota. Requests paid from credits use an account
+// on the Pro plan with its quota used up.
 func (b *bench) measureRates(ctx context.Context) error {
 	s, err := b.startServer(ctx, rates)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package cluster starts a whole Quire as many processes on this machine: three NATS servers, a server of the MongoDB
 // protocol, MinIO, and several instances of each service. `make cluster`, the scenario tests of many processes, the
-// failure runs and the measurements of bench/scale are built on it. Each service's users have the rights of a deployment:
-// those of deploy/nats/users.conf, and those of deploy/minio.
+// failure runs and the measurements of bench/scale are built on it. Each service's users have the rights of a deployment,
+// from deploy/nats/users.conf and deploy/minio.
 //
 // The programs are those in bin/, which `make cluster-programs` builds.
 package cluster
@@ -33,9 +33,9 @@ type Options struct {
 	Edges      int               // 2
 	Instances  int               // of each other service; 2
 	Settings   map[string]string // QUIRE_… of every service, instead of the cluster's own values
-	Listen     []string          // addresses of the first edges, such as "127.0.0.1:8080"; the others, and an empty one, get addresses of their own
+	Listen     []string          // addresses of the first edges, such as "127.0.0.1:8080"; the others, and empty ones, are assigned
 	MongoURL   string            // of a running server; FerretDB is started if it is empty
-	Isolated   bool              // each process runs in a network namespace of its own, so that Process.Cut and Slow work
+	Isolated   bool              // each process runs in its own network namespace, so that Process.Cut and Slow work
 }
 
 // maxPartitions is the number that deploy/nats/users.conf has permissions for.
@@ -168,8 +168,8 @@ func startTogether(ctx context.Context, processes []*Process) error {
 	return group.Wait()
 }
 
-// goSettings are those of Go programs: GOGC as in k8s/base, and GOMAXPROCS since fifteen processes share the processors. A program that
-// may use all of them wakes threads that look for work and find none.
+// goSettings are the environment of Go programs: GOGC as in k8s/base, and GOMAXPROCS since fifteen processes share the processors.
+// A program that may use all of them wakes threads that look for work and find none.
 func goSettings() []string {
 	return []string{"GOGC=300", "GOMAXPROCS=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// With Options.Isolated each process is in a network namespace of its own. A bridge connects them:
+// With Options.Isolated each process is in its own network namespace. A bridge connects them:
 //
 //	this process ── bridge 10.77.0.1/24 ──┬── nats-0 10.77.0.2
 //	                                      ├── nats-1 10.77.0.3 …

@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// Ports of a process. Each process has an IP address of its own, so that all processes use the same ports.
+// Ports of a process. Each process has its own IP address, so that all processes use the same ports.
 const (
 	guardPort  = 12_000 + iota // nobody serves it: the cluster listens on it to keep its network
 	clientPort                 // of a store, for its clients
@@ -33,7 +33,7 @@ type network struct {
 type host struct {
 	name     string
 	ip       string
-	isolated bool   // in a network namespace of its own
+	isolated bool   // in its own network namespace
 	cable    string // then: the bridge's end of the cable to it
 }
 
@@ -87,6 +87,6 @@ func (h *host) command(program string, args ...string) *exec.Cmd {
 	if !h.isolated {
 		return exec.Command(program, args...)
 	}
-	// nsenter becomes the program, so signals and the process id are those of the program.
+	// nsenter becomes the program, so the process id is the program's and signals reach it.
 	return exec.Command("nsenter", append([]string{"--net=/run/netns/" + h.name, "--", program}, args...)...)
 }

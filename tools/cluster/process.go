@@ -141,7 +141,7 @@ func (p *Process) launch() error {
 	cmd := p.host.command(p.program, p.args...)
 	cmd.Env = p.environ()
 	cmd.Stdout, cmd.Stderr = out, out
-	// A process group of its own keeps Ctrl-C in a terminal from it: this process gets the signal and stops the others
+	// A separate process group shields it from Ctrl-C in a terminal: this process gets the signal and stops the others
 	// in order. The kernel kills it when this process dies.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

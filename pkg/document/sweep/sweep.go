@@ -41,9 +41,9 @@ func New(cfg *Config, state State, blobs *Blobs) (*Sweeper, error) {
 // Append stores the requests of sweeps in the journal until ctx ends.
 func (s *Sweeper) Append(ctx context.Context) error { return s.requests.Run(ctx) }
 
-// Run runs each sweep when it is due, until ctx ends. The sweep of orphaned blobs runs beside the others, so that a slow blob store
-// holds none of them up. It first comes OrphansEvery after the partition was announced, so that an operator who has started the
-// wrong thing has the time to see it.
+// Run runs each sweep when it is due, until ctx ends. The sweep of orphaned blobs runs in parallel, so that a slow blob store
+// doesn't delay the others. It first runs OrphansEvery after the partition was announced, which gives an operator time to notice
+// a wrong configuration.
 func (s *Sweeper) Run(ctx context.Context, announced time.Time) {
 	b := s.cfg.Bounds
 	var group sync.WaitGroup

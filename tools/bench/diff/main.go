@@ -1,6 +1,6 @@
 // Command diff says whether two commits differ in speed. It builds quire from both, runs the two programs side by side on fresh
-// data, and has wrk send the same requests to one and then to the other, in pairs. Which comes first changes with each
-// pair. A ratio is the rate of the second commit by that of the first; its interval is that of Student's t-test for paired samples
+// data, and has wrk send the same requests to one and then to the other, in pairs with alternating order. A ratio is the
+// second commit's rate divided by the first's, with the confidence interval of Student's t-test for paired samples
 // (see internal/stats). The counters must agree with what was sent, and the audits must match.
 //
 // With -without the two sides are one commit: the services of the second share less (inprocess.Shared).
@@ -184,7 +184,7 @@ func (c *comparison) buildWithout(ctx context.Context, number int) (*side, error
 	return s, nil
 }
 
-// build builds a program of a commit in a worktree of its own, or of the project's files where there is no commit.
+// build builds a program of a commit in a new worktree or, without a commit, from the project's files.
 func (c *comparison) build(ctx context.Context, number int, commit string, command ...string) (*side, error) {
 	source := c.root
 	if commit != "" {

@@ -45,7 +45,7 @@ func (l *Load) newBurning(ctx context.Context) (*burning, error) {
 	return b, err
 }
 
-// step makes one, and has it read.
+// step creates a burn-after-read paste, and has it read.
 func (b *burning) step(ctx context.Context, w *client, n int) {
 	e := &ember{number: b.l.next()}
 	body, err := json.Marshal(map[string]any{"content": string(b.content(e.number)), "burnAfterRead": true})

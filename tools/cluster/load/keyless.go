@@ -50,7 +50,7 @@ func (l *Load) newSource(random *rand.Rand) string {
 		a[1] += byte(number >> 16 & 1)
 		return netip.AddrFrom4(a).String()
 	}
-	// The limit is for the /64, which the first eight bytes name. A /48, the first six, has a limit of its own for all its sources.
+	// The limit is for the /64, which the first eight bytes name. A /48, the first six, has another limit for all its sources.
 	a := [16]byte{0x20, 0x01, 0x0d, 0xb8}
 	binary.BigEndian.PutUint32(a[4:], number<<16|number>>16)
 	binary.BigEndian.PutUint64(a[8:], random.Uint64())

@@ -20,7 +20,7 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Group is a kind of work, with accounts of its own.
+// Group is a kind of work with its own accounts.
 type Group string
 
 // The groups. All work at the same time, unless Config names some.
@@ -71,7 +71,7 @@ type Load struct {
 	pace   paces
 	client *http.Client
 	start  time.Time
-	run    string // makes emails and Idempotency-Keys different from those of another Load
+	run    string // keeps emails and Idempotency-Keys distinct from another Load's
 
 	mu    sync.RWMutex
 	bases []string

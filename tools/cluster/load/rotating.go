@@ -35,7 +35,7 @@ type rotating struct {
 // retired is a former key.
 type retired struct {
 	key     string
-	written *call // a creation under an Idempotency-Key that was acknowledged with it; nil if there is none
+	written *call // an acknowledged creation with this key and an Idempotency-Key, or nil
 }
 
 // retiredKept is how many former keys are tried.
@@ -221,8 +221,8 @@ func (r *rotating) use(key string, home int) call {
 	return call{kind: Read, method: http.MethodGet, path: "/api/dev/paste-lite/get/" + r.l.anchor, key: key, home: home}
 }
 
-// refuses makes a call with a retired key, which must be refused. Calls with bad keys are also refused for being too many
-// from one source, so each has a source of its own where the edges believe it.
+// refuses makes a call with a retired key, which must be refused. Too many calls with bad keys from one source
+// are also refused, so each uses a different source if the edges trust the header.
 func (r *rotating) refuses(ctx context.Context, quotaKey string, c call, random *rand.Rand, f *findings) {
 	c.only = true
 	if r.l.cfg.Sources {
@@ -281,7 +281,7 @@ func (r *rotating) dueOld(w *client) *retired {
 	return &old
 }
 
-// check tries the current key and the latest retired ones through every base. Where each call can have a source of its own,
+// check tries the current key and the latest retired ones through every base. If each call can use a different source,
 // it tries the last of these on every endpoint.
 func (r *rotating) check(ctx context.Context, random *rand.Rand, f *findings) error {
 	if err := r.resolve(ctx, 0); err != nil {

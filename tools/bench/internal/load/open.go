@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open runs an open loop. The error is that of the plan, of ctx, or of a server that takes no connection at first; requests
-// that fail are counted.
+// Open runs an open loop. It fails if the plan is invalid, if ctx ends, or if the server refuses the first connections; failed
+// requests are counted.
 //
 // One goroutine serves all connections, with epoll. With a goroutine for each of 256 connections, the client's own scheduler
 // held requests and answers back for longer than the server did.

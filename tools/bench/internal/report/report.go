@@ -23,7 +23,7 @@ type Report struct {
 	Notes         []string            `json:"notes,omitempty"`         // for readers of the table
 	BarePerSecond map[string]float64  `json:"barePerSecond,omitempty"` // requests a second of the bare handler, by row
 	Curves        []Curve             `json:"curves,omitempty"`
-	Plots         []Plot              `json:"-"` // beside those of the rows and curves
+	Plots         []Plot              `json:"-"` // in addition to the plots of the rows and curves
 }
 
 const (

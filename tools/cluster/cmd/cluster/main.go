@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 	}
 	mongo := os.Getenv("QUIRE_MONGO_URL")
 	if mongo == "" {
-		fmt.Println("QUIRE_MONGO_URL is not set: a changed FerretDB over SQLite stands in for MongoDB (tools/ferretdb).\n" +
+		fmt.Println("QUIRE_MONGO_URL is not set: using a patched FerretDB over SQLite instead of MongoDB (tools/ferretdb).\n" +
 			"It is slow and gives fewer guarantees: docs/mongodb.md")
 	}
 	starting, cancel := context.WithTimeout(ctx, startLimit)
