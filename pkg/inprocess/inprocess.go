@@ -1,5 +1,5 @@
-// Package inprocess has what services that run in one process share to skip the NATS server between them. Whoever wires the
-// services gives it to each of them; without it they take the plain path over NATS, as in a cluster.
+// Package inprocess has what services in one process share to bypass the NATS server between them. The program that wires the
+// services passes it to each; without it they take the plain path over NATS, as in a cluster.
 package inprocess
 
 import (
@@ -15,7 +15,7 @@ type Shared struct {
 	Files *journal.Files
 	// Answers delivers verdicts, outcomes and announcements to the edge by a call.
 	Answers *rpc.Local
-	// Reads answers a read of the edge from the memory of a document service. It returns nil where the document is not there,
-	// and the read is sent. It must not block, and the document must not be changed.
+	// Reads answers an edge's read from a document service's memory. It returns nil if the document is not there, and the read
+	// is sent over NATS. It must not block, and callers must not modify the document.
 	Reads func(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer
 }

@@ -112,7 +112,7 @@ func (b *bench) openLoop(ctx context.Context, plan load.Plan) (load.Outcome, err
 	return outcome, nil
 }
 
-// clientCores is a third of the cores, and one at least.
+// clientCores is a third of the cores, at least one.
 func clientCores(cores int) int { return max(1, cores/3) }
 
 // latencyCurve has the nines of the share of requests on its axis, 2 for 99 %.

@@ -9,7 +9,7 @@ import (
 type row struct {
 	id, group, title, unit string
 	target                 float64
-	most                   bool // the figure may be the target at most; otherwise it must be the target at least
+	most                   bool // the target is a maximum; otherwise it is a minimum
 }
 
 // Groups of rows, in the order in which they are measured.

@@ -3,7 +3,7 @@
 // failure runs and the measurements of bench/scale are built on it. Each service's users have the rights of a deployment,
 // from deploy/nats/users.conf and deploy/minio.
 //
-// The programs are those in bin/, which `make cluster-programs` builds.
+// It runs the programs in bin/, which `make cluster-programs` builds.
 package cluster
 
 import (
@@ -27,7 +27,7 @@ import (
 // Options of a cluster. Root and Dir must be set; each other field has a default.
 type Options struct {
 	Root       string            // folder of the project, with bin/ and deploy/
-	Dir        string            // folder of data, configuration and logs; made if it is missing, used again if it is not
+	Dir        string            // folder of data, configuration and logs; created if missing, reused otherwise
 	Partitions int               // of each journal; 4
 	Replicas   int               // of each journal; 3
 	Edges      int               // 2
@@ -174,7 +174,7 @@ func goSettings() []string {
 	return []string{"GOGC=300", "GOMAXPROCS=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}
 }
 
-// add keeps a process that is not started yet. Its program is looked for in bin/, and its log is named after it.
+// add registers a process without starting it. Its program is in bin/, and its log is named after it.
 func (c *Cluster) add(p *Process) *Process {
 	p.program = filepath.Join(c.opts.Root, "bin", p.program)
 	p.log = filepath.Join(c.opts.Dir, "log", p.name+".log")
@@ -258,7 +258,7 @@ func (c *Cluster) Add(ctx context.Context, service string) (*Process, error) {
 	return p, p.Start(ctx)
 }
 
-// StartServices starts the instances of services that do not run.
+// StartServices starts the instances of services that are not running.
 func (c *Cluster) StartServices(ctx context.Context) error {
 	return startTogether(ctx, c.Processes(Services()...))
 }
@@ -269,7 +269,7 @@ func (c *Cluster) StopServices(ctx context.Context) error {
 	return errors.Join(stopTogether(ctx, c.Processes("edge")), stopTogether(ctx, c.Processes(Services()...)))
 }
 
-// closeLimit bounds an orderly stop. Billing takes longest.
+// closeLimit bounds a graceful stop. Billing takes longest.
 const closeLimit = 4 * time.Minute
 
 // Close stops all processes: the edges first, the stores last. Each process that was killed or that ended with another

@@ -39,8 +39,8 @@ func (o *orphans) markKey() string {
 var errOlderJournal = errors.New("the blob store was swept when the journal was longer; this may be an older copy of it, so nothing is moved or deleted until the journal has grown past that")
 
 func (o *orphans) sweep(ctx context.Context) error {
-	// A blob is written before the event that names it. So every event that is stored has to be folded first, and the
-	// blob has to be so old that no event is on its way.
+	// A blob is written before the event that names it. So every stored event has to be folded first, and the blob has to
+	// be old enough that no such event is still in flight.
 	last, err := o.cfg.Journal.LastSequence(ctx)
 	if err != nil {
 		return fmt.Errorf("read end of %s: %w", o.cfg.stream(), err)
@@ -64,7 +64,7 @@ func (o *orphans) sweep(ctx context.Context) error {
 	})
 }
 
-// passMark moves the mark to the journal's end. It is an error if the mark is beyond that.
+// passMark moves the watermark to the journal's end. It fails if the watermark is beyond that.
 func (o *orphans) passMark(ctx context.Context, last uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, o.cfg.CallWait)
 	defer cancel()

@@ -170,14 +170,14 @@ func verdict(name string, c stats.Change) string {
 	return fmt.Sprintf("%-12s %+6.1f %%  (%+.1f to %+.1f %%)  %s", name, percent(c.Factor), percent(c.Low), percent(c.High), word)
 }
 
-// buildWithout builds the quire of the scenario tests, which can have its services share less. The second side does.
+// buildWithout builds the quire of the scenario tests, whose services can share less, as on the second side.
 func (c *comparison) buildWithout(ctx context.Context, number int) (*side, error) {
 	s, err := c.build(ctx, number, c.head, "test", "-c", "./services/standalone/scenario")
 	if err != nil {
 		return nil, err
 	}
 	s.args = []string{"-test.run=^TestChild$"}
-	s.environ = []string{"SCENARIO_CHILD=1", "GOMEMLIMIT=192MiB", "GOGC=400"} // the memory as the command quire bounds it
+	s.environ = []string{"SCENARIO_CHILD=1", "GOMEMLIMIT=192MiB", "GOGC=400"} // the memory limits of the command quire
 	if number == 1 {
 		s.args, s.name = append(s.args, "-without="+c.without), s.name+" without "+c.without
 	}
@@ -226,7 +226,7 @@ func (c *comparison) close() error {
 
 const startLimit = time.Minute
 
-// start starts a side on fresh data, with an account whose quota does not end and a paste to read.
+// start starts a side on fresh data, with an account of unlimited quota and a paste to read.
 func (c *comparison) start(ctx context.Context, s *side) error {
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -276,10 +276,10 @@ func (c *comparison) compare(ctx context.Context, w work) (stats.Change, error) 
 	return stats.Paired(rates[0], rates[1], c.confidence)
 }
 
-// order changes with each pair, so that what the first turn leaves for the second is shared out.
+// order alternates with each pair, so that the first turn's after-effects on the second even out.
 func order(pair int) [2]int { return [2]int{pair % 2, 1 - pair%2} }
 
-// turn returns the rate. The server has done what its turn left to do when it returns.
+// turn returns the rate, once the server has finished the turn's background work.
 func (c *comparison) turn(ctx context.Context, s *side, w work, duration time.Duration) (float64, error) {
 	url := s.process.URL() + "/api/dev/paste-lite/get/" + s.paste
 	if w.quotaKey == "pasteLite.create" {

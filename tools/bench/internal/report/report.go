@@ -14,7 +14,7 @@ import (
 	"quire.dev/tools/bench/internal/machine"
 )
 
-// Report is what a run leaves.
+// Report is the result of a run.
 type Report struct {
 	Machine       machine.Description `json:"machine"`
 	Void          []string            `json:"void,omitempty"` // why no figure counts
