@@ -66,8 +66,8 @@ type UploadedFile struct {
 	FileHead
 }
 
-// Upload sends a file. It compares the SHA-256 stored by the service with that of the sent bytes. If they differ, the
-// error is ErrChecksum.
+// Upload sends a file. It compares the SHA-256 stored by the service with its own. If they differ, the error is
+// ErrChecksum.
 func (f *Files) Upload(ctx context.Context, file NewFile, options ...CallOption) (*UploadedFile, error) {
 	r := once(http.MethodPost, "/api/dev/files/upload", options)
 	for name, value := range map[string]string{

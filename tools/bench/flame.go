@@ -23,7 +23,7 @@ import (
 const (
 	flameWidth = 1200.0
 	flameLine  = 17.0
-	// flameLeast is the minimum width of a drawn frame, and flameText that of a labeled one.
+	// flameLeast is the minimum width of a drawn frame, and flameText of a labeled one.
 	flameLeast, flameText = 0.4, 24.0
 	flameLetter           = 6.3 // width of a letter
 )

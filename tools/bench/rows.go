@@ -92,7 +92,7 @@ func inWords(connections int) string {
 	return fmt.Sprintf("%d connections", connections)
 }
 
-// choose returns the rows whose id matches pattern somewhere. It is an error if there are none.
+// choose returns the rows whose id matches pattern somewhere. It is an error if none does.
 func choose(rows []row, pattern string) (map[string]row, error) {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {

@@ -212,7 +212,7 @@ func (c *Cluster) NATSURL(user string) string {
 	return strings.Join(urls, ",")
 }
 
-// Process returns the process of that name, such as "edge-0", "nats-2" or "mongo". It is nil if there is none.
+// Process returns the process of that name, such as "edge-0", "nats-2" or "mongo". It is nil without such a process.
 func (c *Cluster) Process(name string) *Process {
 	for _, p := range c.Processes() {
 		if p.name == name {

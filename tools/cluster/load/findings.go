@@ -49,7 +49,7 @@ func (f *findings) note(sort, format string, args ...any) {
 	}
 }
 
-// take returns all findings as an error, nil if there are none, and forgets them.
+// take returns all findings as an error, or nil without any, and forgets them.
 func (f *findings) take() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
