@@ -32,7 +32,7 @@ type KeyInfo struct {
 type Profile struct {
 	Meta
 	Account        AccountInfo `json:"account"`
-	Key            *KeyInfo    `json:"key"`            // nil if there is none yet
+	Key            *KeyInfo    `json:"key"`            // nil if not created yet
 	DeletionUndone bool        `json:"deletionUndone"` // this log-in canceled the account's deletion
 }
 
@@ -57,7 +57,7 @@ type Usage struct {
 		AverageBytes int64  `json:"averageBytes"` // of the month so far
 		OverageUSD   string `json:"overageUsd"`   // such as "0.30"
 	} `json:"storage"`
-	Key *KeyInfo `json:"key"` // nil if there is none yet
+	Key *KeyInfo `json:"key"` // nil if not created yet
 }
 
 // Period is a calendar month in UTC.

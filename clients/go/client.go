@@ -118,8 +118,8 @@ func WithUserAgent(name string) Option {
 type CallOption func(*request)
 
 // WithIdempotencyKey sets the Idempotency-Key instead of a random one: a write retried under it within 24 hours, even by
-// another process, is carried out once, and a metered read is charged once within 10 minutes. It has 1 to 128 printable
-// ASCII characters.
+// another process, is carried out once; a metered read repeated within 60 seconds is not charged again, at most twice. It has 1
+// to 128 printable ASCII characters.
 func WithIdempotencyKey(key string) CallOption {
 	return func(r *request) { r.header.Set(headerIdempotencyKey, key) }
 }

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// ExportStatus is how far an archive is.
+// ExportStatus is the progress of an export.
 type ExportStatus string
 
 const (
 	ExportWaiting ExportStatus = "waiting"
 	ExportRunning ExportStatus = "running"
 	ExportReady   ExportStatus = "ready"
-	ExportFailed  ExportStatus = "failed" // MakeExport begins another one
+	ExportFailed  ExportStatus = "failed" // MakeExport starts another one
 )
 
 // Export is an archive of everything that an account owns.
 type Export struct {
 	Status    ExportStatus `json:"status"`
-	Done      int64        `json:"done"`  // documents that are in it
-	Total     int64        `json:"total"` // documents; 0: they are not counted yet
+	Done      int64        `json:"done"`  // documents in the archive so far
+	Total     int64        `json:"total"` // documents of the account; 0 until they are counted
 	CreatedAt time.Time    `json:"createdAt"`
-	EndedAt   time.Time    `json:"endedAt"`   // zero: it is being made
-	ExpiresAt time.Time    `json:"expiresAt"` // when it is deleted; zero: it is being made
-	SizeBytes int64        `json:"sizeBytes"` // of the zip archive; 0: it is not ready
-	URL       string       `json:"url"`       // needs no session, and is good for an hour; empty: it is not ready
+	EndedAt   time.Time    `json:"endedAt"`   // zero while in progress
+	ExpiresAt time.Time    `json:"expiresAt"` // when it is deleted; zero while in progress
+	SizeBytes int64        `json:"sizeBytes"` // of the zip archive; 0 until it is ready
+	URL       string       `json:"url"`       // valid for an hour without a session; empty until it is ready
 }
 
 // ExportAnswer is the account's last export.
@@ -36,12 +36,12 @@ type ExportAnswer struct {
 
 const exportPath = "/api/users/user/export"
 
-// MakeExport has an archive made of all that the account owns, or tells of the one that is being made. It requires a session.
+// MakeExport starts an export of everything the account owns, or returns the one in progress. It requires a session.
 func (a *Account) MakeExport(ctx context.Context, options ...CallOption) (*ExportAnswer, error) {
 	return fetch[ExportAnswer](ctx, a.c, once(http.MethodPost, exportPath, options))
 }
 
-// Export returns the state of the archive. The error is a *NotFound if there is none. It requires a session.
+// Export returns the state of the last export. The error is a *NotFound without one. It requires a session.
 func (a *Account) Export(ctx context.Context, options ...CallOption) (*ExportAnswer, error) {
 	return fetch[ExportAnswer](ctx, a.c, newRequest(http.MethodGet, exportPath, options))
 }

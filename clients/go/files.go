@@ -16,31 +16,31 @@ import (
 	"time"
 )
 
-// pieceBytes are written at a time.
+// pieceBytes is the size of a write.
 const pieceBytes = 128 << 10
 
 // admittedFirstBytes is the length above which the service admits an upload before it reads the body.
 const admittedFirstBytes = 64 << 10
 
-// Files are the operations of files.
+// Files has the operations of files.
 type Files struct{ c *Client }
 
 // NewFile is a file to upload.
 type NewFile struct {
 	Name        string     // 1 to 255 characters without / and \
-	Content     io.Reader  // 1 byte to 50 MB. Where it is an io.Seeker the upload is repeated if the connection breaks
-	Size        int64      // of Content, where it is known; 0: it is found where Content has a length, and not announced otherwise
-	ContentType string     // empty: found from the first bytes
+	Content     io.Reader  // 1 byte to 50 MB. The upload can be retried if it is an io.Seeker
+	Size        int64      // of Content, if known; 0 uses the length of Content, if it has one
+	ContentType string     // empty to detect it from the first bytes
 	Visibility  Visibility // empty is Unlisted
-	ExpiresIn   Lifetime   // empty: never
+	ExpiresIn   Lifetime   // empty is never
 	Progress    Progress   // may be nil
 }
 
 // Progress is called with the number of bytes transferred and the total; -1 if unknown. It is called from
-// the goroutine of the transfer, and begins anew where the transfer does.
+// the goroutine of the transfer, and starts over when the transfer is retried.
 type Progress func(done, total int64)
 
-// FileHead is what is known of a file.
+// FileHead is a file's metadata.
 type FileHead struct {
 	ID          string     `json:"id"`
 	Name        string     `json:"name"`
@@ -57,17 +57,17 @@ type FileHead struct {
 type File struct {
 	Meta `json:"-"`
 	FileHead
-	DownloadURL string `json:"downloadUrl"` // of the bytes: for 15 minutes, without an API key, not metered
+	DownloadURL string `json:"downloadUrl"` // of the bytes, valid for 15 minutes; needs no API key and is not metered
 }
 
-// UploadedFile is a file that was made.
+// UploadedFile is a newly uploaded file.
 type UploadedFile struct {
 	Meta
 	FileHead
 }
 
-// Upload sends a file. It compares the SHA-256 stored by the service with the checksum of the bytes it has sent: the
-// error is ErrChecksum where they differ.
+// Upload sends a file. It compares the SHA-256 stored by the service with its own. If they differ, the error is
+// ErrChecksum.
 func (f *Files) Upload(ctx context.Context, file NewFile, options ...CallOption) (*UploadedFile, error) {
 	r := once(http.MethodPost, "/api/dev/files/upload", options)
 	for name, value := range map[string]string{
@@ -99,9 +99,9 @@ func (f *Files) Upload(ctx context.Context, file NewFile, options ...CallOption)
 // source is the content of an upload.
 type source struct {
 	content io.Reader
-	seeker  io.Seeker // nil: it can be read once
+	seeker  io.Seeker // nil if it can be read only once
 	start   int64     // of the content, in seeker
-	size    int64     // -1: not known
+	size    int64     // -1 if unknown
 	tell    Progress
 	last    *attemptBody // nil before the first attempt
 }
@@ -112,7 +112,7 @@ func newSource(file NewFile) (*source, error) {
 		return nil, errors.New("quire: the file has no content")
 	}
 	if seeker, ok := file.Content.(io.Seeker); ok {
-		// A pipe has the method and can't do it.
+		// A pipe has the method but can't seek.
 		if start, err := seeker.Seek(0, io.SeekCurrent); err == nil {
 			s.seeker, s.start = seeker, start
 			end, err := seeker.Seek(0, io.SeekEnd)
@@ -131,7 +131,7 @@ func newSource(file NewFile) (*source, error) {
 	return s, nil
 }
 
-// bodyError: the content can't be read, or not a second time. Nothing can be sent again.
+// bodyError: the content can't be read, or not a second time, so a retry is impossible.
 type bodyError struct{ cause error }
 
 func (e *bodyError) Error() string { return "quire: read the content: " + e.cause.Error() }
@@ -139,7 +139,7 @@ func (e *bodyError) Unwrap() error { return e.cause }
 
 var errReadOnce = errors.New("the connection broke, and the content can't be read a second time")
 
-// open is the content from its beginning. The attempt before it reads no more.
+// open returns the content from its start. The previous attempt stops reading.
 func (s *source) open() (io.Reader, error) {
 	if s.last != nil {
 		_ = s.last.Close() // never fails
@@ -154,14 +154,14 @@ func (s *source) open() (io.Reader, error) {
 	return s.last, nil
 }
 
-// sum is the SHA-256 of what the last attempt has read.
+// sum is the SHA-256 of what the last attempt read.
 func (s *source) sum() string {
 	s.last.mu.Lock()
 	defer s.last.mu.Unlock()
 	return hex.EncodeToString(s.last.hash.Sum(nil))
 }
 
-// attemptBody is the content as one attempt reads it. The transport may read and close it after the attempt has ended.
+// attemptBody is the content for one attempt. The transport may read and close it after the attempt has ended.
 type attemptBody struct {
 	source *source
 
@@ -171,7 +171,7 @@ type attemptBody struct {
 	closed bool
 }
 
-// Read reads the content, and counts it.
+// Read reads and counts the content.
 func (b *attemptBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,7 +190,7 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the reading. The content itself stays open: it is the caller's.
+// Close stops reading. The caller's content stays open.
 func (b *attemptBody) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +198,7 @@ func (b *attemptBody) Close() error {
 	return nil
 }
 
-// Get reads what is known of a file.
+// Get returns a file's metadata.
 func (f *Files) Get(ctx context.Context, id string, options ...CallOption) (*File, error) {
 	found, err := fetch[struct {
 		Meta
@@ -211,9 +211,8 @@ func (f *Files) Get(ctx context.Context, id string, options ...CallOption) (*Fil
 	return &found.File, nil
 }
 
-// Download writes a file's bytes to w, and tells what is known of it. It counts as one Get, also where the connection
-// breaks: it goes on from the byte where it broke. The error is ErrChecksum if the bytes are not those that were uploaded.
-// w then has them nevertheless.
+// Download writes a file's bytes to w, and returns its metadata. It counts as one Get: after a broken connection it resumes
+// where it stopped. The error is ErrChecksum if the bytes differ from the uploaded ones, which are then already in w.
 func (f *Files) Download(ctx context.Context, id string, w io.Writer, progress Progress, options ...CallOption) (*File, error) {
 	file, err := f.Get(ctx, id, options...)
 	if err != nil {
@@ -229,7 +228,7 @@ func (f *Files) Download(ctx context.Context, id string, w io.Writer, progress P
 	return file, nil
 }
 
-// transfer reads a file by its link, which is not metered. As long as bytes arrive it goes on after each break.
+// transfer downloads a file by its link, unmetered. It resumes after each break as long as bytes arrive.
 func (f *Files) transfer(ctx context.Context, file *File, w io.Writer, progress Progress) error {
 	link, err := url.Parse(file.DownloadURL)
 	if err != nil {
@@ -237,7 +236,7 @@ func (f *Files) transfer(ctx context.Context, file *File, w io.Writer, progress 
 	}
 	t := &transfer{w: w, size: file.Size, progress: progress}
 	r := newRequest(http.MethodGet, "", nil)
-	r.at, r.keyless = link, true // the link may be of another host, which has no business with the key
+	r.at, r.keyless = link, true // the link may lead to another host, which must not get the key
 	r.before = t.from
 	for {
 		before := t.done
@@ -249,14 +248,14 @@ func (f *Files) transfer(ctx context.Context, file *File, w io.Writer, progress 
 	}
 }
 
-// transfer is how far a file was downloaded.
+// transfer is the progress of a download.
 type transfer struct {
 	w          io.Writer
 	done, size int64
 	progress   Progress
 }
 
-// from asks for the bytes that are missing.
+// from requests the missing bytes.
 func (t *transfer) from(h http.Header) {
 	h.Set("Accept-Encoding", "identity")
 	if t.done > 0 {
@@ -264,7 +263,7 @@ func (t *transfer) from(h http.Header) {
 	}
 }
 
-// read writes the bytes of an answer, until all are there.
+// read writes the bytes of an answer.
 func (t *transfer) read(response *http.Response) error {
 	defer response.Body.Close()
 	if (response.StatusCode == http.StatusPartialContent) != (t.done > 0) {
@@ -303,7 +302,7 @@ type filePage struct {
 	Files []*FileHead `json:"files"`
 }
 
-// List goes through the account's files, page by page. It ends after the last one, or after the first error.
+// List iterates over the account's files, page by page, until the last one or the first error.
 func (f *Files) List(ctx context.Context, filter ListFilter, options ...CallOption) iter.Seq2[*FileHead, error] {
 	return pages(ctx, f.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, "/api/dev/files/list", options)

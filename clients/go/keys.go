@@ -8,37 +8,37 @@ import (
 	"time"
 )
 
-// Keys are the operations of the account's API keys. They want a session: see LogIn.
+// Keys has the operations of the account's API keys. They require a session: see LogIn.
 type Keys struct{ c *Client }
 
 // Key is an API key as its owner sees it. The key itself is shown only when it is created.
 type Key struct {
-	ID          string                `json:"id"` // "default", or one such as "k1"
+	ID          string                `json:"id"` // "default", or such as "k1"
 	Name        string                `json:"name"`
 	Prefix      string                `json:"prefix"` // its first characters
-	Scopes      []string              `json:"scopes"` // quota keys that it may use; nil: all
+	Scopes      []string              `json:"scopes"` // quota keys it may use; nil for all
 	CreatedAt   time.Time             `json:"createdAt"`
 	LastUsedAt  time.Time             `json:"lastUsedAt"` // zero if never
 	ExpiresAt   time.Time             `json:"expiresAt"`  // zero if never
-	RevokedAt   time.Time             `json:"revokedAt"`  // zero: it was not
-	ReplacedBy  string                `json:"replacedBy"` // id of the key in its place
-	Quotas      map[string]int64      `json:"quotas"`     // calls a month by quota key
+	RevokedAt   time.Time             `json:"revokedAt"`  // zero if it was not
+	ReplacedBy  string                `json:"replacedBy"` // id of the key that replaced it
+	Quotas      map[string]int64      `json:"quotas"`     // calls per month by quota key
 	SpendingCap *SpendingCap          `json:"spendingCap"`
-	Usage       map[string]UsageOfKey `json:"usage"` // this month's, by quota key, of those that have any
+	Usage       map[string]UsageOfKey `json:"usage"` // this month's, by quota key, omitting unused ones
 }
 
-// UsageOfKey is what an API key has used under one quota key this month.
+// UsageOfKey is an API key's usage under a quota key this month.
 type UsageOfKey struct {
 	Used         int64   `json:"used"`
 	Overage      int64   `json:"overage"` // calls paid with credits
 	CreditsSpent Credits `json:"creditsSpent"`
 }
 
-// KeyList are the account's API keys.
+// KeyList is the list of the account's API keys.
 type KeyList struct {
 	Meta
-	Keys        []*Key       `json:"keys"`        // the default key first; the last 20 that have ended are among them
-	SpendingCap *SpendingCap `json:"spendingCap"` // of the account; nil: none
+	Keys        []*Key       `json:"keys"`        // the default key first; includes the last 20 inactive ones
+	SpendingCap *SpendingCap `json:"spendingCap"` // of the account; nil if not set
 }
 
 // List lists the account's API keys.
@@ -46,17 +46,17 @@ func (k *Keys) List(ctx context.Context, options ...CallOption) (*KeyList, error
 	return fetch[KeyList](ctx, k.c, newRequest(http.MethodGet, "/api/users/user/keys", options))
 }
 
-// NewKey is an API key to make. Only Name is needed.
+// NewKey is an API key to create. Only Name is required.
 type NewKey struct {
 	Name        string           `json:"name"`             // 1 to 100 characters. Stored permanently: avoid personal data
-	Scopes      []string         `json:"scopes,omitempty"` // quota keys that it may use; none: all
+	Scopes      []string         `json:"scopes,omitempty"` // quota keys it may use; empty for all
 	ExpiresIn   Lifetime         `json:"expiresIn,omitempty"`
 	ExpiresAt   time.Time        `json:"expiresAt,omitzero"` // instead of ExpiresIn
-	Quotas      map[string]int64 `json:"quotas,omitempty"`   // calls a month by quota key
+	Quotas      map[string]int64 `json:"quotas,omitempty"`   // calls per month by quota key
 	SpendingCap *CapChange       `json:"spendingCap,omitempty"`
 }
 
-// KeyChange is a change of an API key. The zero value of a field leaves it as it is: use Set and Reset.
+// KeyChange is an edit of an API key. A zero field stays unchanged: use Set and Reset.
 type KeyChange struct {
 	Name        Change[string]           `json:"name,omitzero"`
 	Scopes      Change[[]string]         `json:"scopes,omitzero"`
@@ -66,20 +66,20 @@ type KeyChange struct {
 	SpendingCap Change[CapChange]        `json:"spendingCap,omitzero"`
 }
 
-// MadeKey is an API key that was made.
+// MadeKey is a newly created API key.
 type MadeKey struct {
 	Meta
 	APIKey string `json:"apiKey"` // shown only here
 	Key    Key    `json:"key"`
 }
 
-// ChangedKey is an API key as it is now.
+// ChangedKey is the current API key.
 type ChangedKey struct {
 	Meta
 	Key Key `json:"key"`
 }
 
-// RotatedKey is an API key in place of another one.
+// RotatedKey is the API key created by a rotation.
 type RotatedKey struct {
 	Meta
 	APIKey          string    `json:"apiKey"` // shown only here
@@ -96,7 +96,7 @@ type RegeneratedKey struct {
 
 func keyPath(id string) string { return "/api/users/user/keys/" + url.PathEscape(id) }
 
-// Create makes an API key beside the default one. An account has 20 live ones at most.
+// Create creates an API key in addition to the default one. An account has at most 20 active ones.
 func (k *Keys) Create(ctx context.Context, key NewKey, options ...CallOption) (*MadeKey, error) {
 	r := once(http.MethodPost, "/api/users/user/keys", options)
 	if err := r.json(key); err != nil {
@@ -105,7 +105,7 @@ func (k *Keys) Create(ctx context.Context, key NewKey, options ...CallOption) (*
 	return fetch[MadeKey](ctx, k.c, r)
 }
 
-// Update changes the rules of an API key. At least one field of the change is set or reset.
+// Update edits an API key. The change has to set or reset at least one field.
 func (k *Keys) Update(ctx context.Context, id string, change KeyChange, options ...CallOption) (*ChangedKey, error) {
 	r := once(http.MethodPut, keyPath(id), options)
 	if err := r.json(change); err != nil {
@@ -114,12 +114,12 @@ func (k *Keys) Update(ctx context.Context, id string, change KeyChange, options 
 	return fetch[ChangedKey](ctx, k.c, r)
 }
 
-// Revoke ends an API key: once it has answered, the key is admitted nowhere.
+// Revoke revokes an API key. Once it has returned, calls with the key are refused.
 func (k *Keys) Revoke(ctx context.Context, id string, options ...CallOption) (*ChangedKey, error) {
 	return fetch[ChangedKey](ctx, k.c, once(http.MethodDelete, keyPath(id), options))
 }
 
-// Rotate makes an API key in place of another one. Both are admitted for the time of overlap, 0 to 7 days, in whole seconds.
+// Rotate replaces an API key with a new one. Both are valid during overlap, 0 to 7 days, in whole seconds.
 func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, options ...CallOption) (*RotatedKey, error) {
 	r := once(http.MethodPost, keyPath(id)+"/rotate", options)
 	if err := r.json(map[string]string{"overlap": strconv.FormatInt(int64(overlap/time.Second), 10) + "s"}); err != nil {
@@ -128,7 +128,7 @@ func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, opt
 	return fetch[RotatedKey](ctx, k.c, r)
 }
 
-// RegenerateDefault replaces the default key: once it has answered, the old one is admitted nowhere.
+// RegenerateDefault replaces the default key. Once it has returned, calls with the old one are refused.
 func (k *Keys) RegenerateDefault(ctx context.Context, options ...CallOption) (*RegeneratedKey, error) {
 	return fetch[RegeneratedKey](ctx, k.c, once(http.MethodPost, "/api/users/user/dev-key/regenerate", options))
 }

@@ -10,19 +10,19 @@ import (
 // Order is the order of a list by creation.
 type Order string
 
-// The newest first, which is the default, or the oldest.
+// Newest first, the default, or oldest first.
 const (
 	NewestFirst Order = "desc"
 	OldestFirst Order = "asc"
 )
 
-// ListFilter says which documents are listed. The zero value lists all, the newest first.
+// ListFilter selects documents. The zero value lists all, newest first.
 type ListFilter struct {
-	PageSize      int        // documents that one call fetches, 1 to 100; 0: 100
-	Order         Order      // empty: NewestFirst
+	PageSize      int        // documents per page, 1 to 100; 0 is 100
+	Order         Order      // empty is NewestFirst
 	TitleContains string     // also of a file's name
 	Tag           string     // of pastes and quick pastes
-	Visibility    Visibility // empty: any
+	Visibility    Visibility // empty for any
 	Language      string     // of pastes and quick pastes
 	Cursor        string     // continues an earlier list
 }
@@ -56,16 +56,16 @@ func setText(q url.Values, name, value string) {
 	}
 }
 
-// page is what each page of a list has.
+// page is the common part of every page.
 type page struct {
 	Meta
-	NextCursor string `json:"nextCursor"` // empty: it is the last page
+	NextCursor string `json:"nextCursor"` // empty on the last page
 }
 
 func (p *page) next() string { return p.NextCursor }
 
-// pages goes through the items of all pages. ask makes the request of a page, with an empty cursor for the first one; items
-// belong to a page P.
+// pages iterates over the items of all pages. ask creates the request for a page, with an empty cursor for the first one;
+// items returns the items of a page P.
 func pages[P, T any, A interface {
 	*P
 	answer

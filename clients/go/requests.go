@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// RequestFilter says which calls are listed: those that fit all fields that are set.
+// RequestFilter selects calls that match all fields that are set.
 type RequestFilter struct {
 	QuotaKey string    // such as "pastes.get"
 	Key      string    // id of the API key, such as "default"
 	Decision string    // admitted, or the code of a refusal
 	From     time.Time // inclusive
 	To       time.Time // exclusive
-	PageSize int       // calls that one call fetches, 1 to 100; 0: 100
+	PageSize int       // calls per page, 1 to 100; 0 is 100
 	Cursor   string    // continues an earlier list
 }
 
 // RecentRequest is a metered call of the last 48 hours.
 type RecentRequest struct {
-	RequestID    string       `json:"requestId"` // Account.Explain takes it
+	RequestID    string       `json:"requestId"` // for Account.Explain
 	Time         time.Time    `json:"time"`
 	QuotaKey     string       `json:"quotaKey"`
 	Key          string       `json:"key"`      // id of the API key
@@ -65,13 +65,13 @@ type Explanation struct {
 	ChargeSource ChargeSource     `json:"chargeSource"`
 	Settlement   string           `json:"settlement"` // open, served, void, served_unsettled or waived; empty for a refusal
 	Tier         string           `json:"tier"`
-	Limit        int64            `json:"limit"` // -1: unlimited
+	Limit        int64            `json:"limit"` // -1 if unlimited
 	UsedBefore   int64            `json:"usedBefore"`
 	UsedAfter    int64            `json:"usedAfter"`
 	Price        Credits          `json:"price"`        // of a call over quota
 	PricesSince  time.Time        `json:"pricesSince"`  // when they came into force
 	Cost         Credits          `json:"cost"`         // in the end
-	BalanceAfter *Credits         `json:"balanceAfter"` // nil unless credits paid
+	BalanceAfter *Credits         `json:"balanceAfter"` // nil unless paid from credits
 	Grants       []GrantUse       `json:"grants"`       // that paid the cost
 	Journal      JournalPosition  `json:"journal"`      // of the decision
 	SettledAt    *JournalPosition `json:"settledAt"`    // nil if not settled
@@ -91,7 +91,7 @@ type JournalPosition struct {
 	Index    int64  `json:"index"` // offset in the message
 }
 
-// leastPoll is the shortest polling interval of an explanation.
+// leastPoll is the minimum polling interval of an explanation.
 const leastPoll = time.Second
 
 // Explain returns how a metered call was billed. requestID is a Meta.RequestID or APIError.RequestID. It polls for a slow

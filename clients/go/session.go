@@ -83,7 +83,7 @@ func (a *Account) LogOut(ctx context.Context, options ...CallOption) (*Done, err
 type SessionInfo struct {
 	ID         string    `json:"id"`
 	CreatedAt  time.Time `json:"createdAt"`
-	LastSeenAt time.Time `json:"lastSeenAt"` // exact to an hour
+	LastSeenAt time.Time `json:"lastSeenAt"` // accurate to the hour
 	ExpiresAt  time.Time `json:"expiresAt"`
 	Current    bool      `json:"current"` // the session of this call
 	Program    string    `json:"client"`  // browser and system without versions; empty if unknown

@@ -25,7 +25,7 @@ type Webhook struct {
 	URL          string    `json:"url"`
 	Events       []string  `json:"events"`
 	Thresholds   []int     `json:"thresholds"`   // percentages of a quota
-	BalanceBelow *Credits  `json:"balanceBelow"` // nil: none
+	BalanceBelow *Credits  `json:"balanceBelow"` // nil for none
 	CreatedAt    time.Time `json:"createdAt"`
 }
 

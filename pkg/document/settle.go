@@ -47,8 +47,8 @@ type settler struct {
 	appenders  map[int]*journal.Appender[*settlements] // by partition of billing
 }
 
-// settle queues a group after those of earlier messages. A group without a waiting answer lingers for others: each batch to
-// billing is a sync, and documents are decided in many small messages.
+// settle queues a group after the groups of earlier messages. Unless an answer waits for it, a group lingers for others: each
+// batch to billing costs a sync, and documents are decided in many small messages.
 func (s *settler) settle(ctx context.Context, g *settlements) error {
 	appender := s.appenders[g.partition]
 	if appender == nil {

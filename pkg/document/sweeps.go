@@ -64,7 +64,7 @@ func (b *blobNames) of(ctx context.Context, ids []string, name func(key string))
 	return b.heads(ctx, b.names.versions, versions, func(_ string, d *event.Document) { nameBlob(d) })
 }
 
-// heads calls take with those of the documents that the read model holds.
+// heads calls take with each of the documents or versions that the read model holds.
 func (b *blobNames) heads(ctx context.Context, collection string, ids []string, take func(id string, d *event.Document)) error {
 	for chunk := range slices.Chunk(ids, views.MaxLoad) {
 		bounded, cancel := context.WithTimeout(ctx, b.cfg.Bounds.ViewWait)

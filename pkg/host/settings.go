@@ -136,7 +136,7 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_SECRET", value: config.SecretText(&s.Secret, apikey.MinSecretBytes), readers: Edge | Billing | Quire,
 			needed: Edge, why: shared, secret: true,
-			meaning: "Secret that signs API keys, sessions, links and management tokens, and encrypts the secrets of webhooks, for which billing has the same as the edges: without it nobody can make a webhook. quire makes one at its first start and keeps it in the data folder.",
+			meaning: "Secret that signs API keys, sessions, links and management tokens, and encrypts the secrets of webhooks, for which billing has the same as the edges: without it no webhooks can be created. quire generates one at its first start and keeps it in the data folder.",
 		},
 		{
 			name: "QUIRE_SECRET_PREVIOUS", value: config.SecretTexts(&s.SecretPrevious, apikey.MinSecretBytes), readers: Edge | Billing | Quire, secret: true,

@@ -1,5 +1,5 @@
-// Package inprocess has what services that run in one process share to skip the NATS server between them. Whoever wires the
-// services gives it to each of them; without it they take the plain path over NATS, as in a cluster.
+// Package inprocess has what services in one process share to bypass the NATS server between them. The program that wires the
+// services passes it to each; without it they take the plain path over NATS, as in a cluster.
 package inprocess
 
 import (
@@ -8,14 +8,14 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// Shared is given by value to every service of a process, the same to each. Each field is a fast path of its own, and nil where
-// the services do without: the zero value is the plain path. What is stored, decided and answered is the same either way.
+// Shared is passed by value to every service of a process. Each field is an independent fast path, or nil to use the plain path,
+// as the zero value does. What is stored, decided and answered is the same either way.
 type Shared struct {
-	// Files are those of the embedded NATS server. Followers read the journals there, and appenders notify them.
+	// Files are the embedded NATS server's files. Followers read the journals there, and appenders notify them.
 	Files *journal.Files
 	// Answers delivers verdicts, outcomes and announcements to the edge by a call.
 	Answers *rpc.Local
-	// Reads answers a read of the edge from the memory of a document service. It returns nil where the document is not there,
-	// and the read is sent. It must not block, and the document must not be changed.
+	// Reads answers an edge's read from a document service's memory. It returns nil if the document is not there, and the read
+	// is sent over NATS. It must not block, and callers must not modify the document.
 	Reads func(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer
 }

@@ -43,8 +43,8 @@ func Stream(domain event.Domain, partition int) journal.Stream {
 }
 
 // Provision creates what services expect on the journal servers, the streams of all journals and the bucket in which instances announce
-// themselves, and upgrades what exists. In a cluster a job does this, as a separate NATS user. Services may change neither: with the
-// right to change a stream comes the right to make it publish to any subject, follow any other stream, or drop its messages.
+// themselves, and upgrades what exists. In a cluster a job does this, as a separate NATS user. Services may change neither: anyone who
+// may change a stream may have it publish to any subject, follow any other stream, or drop its messages.
 //
 // It may run at any time, beside running services and beside another Provision. It waits for servers that are not ready yet, until ctx
 // ends. All streams get one installation id: the existing one, or a new one. It returns the errors of journal.Ensure.

@@ -61,8 +61,8 @@ type Stream struct {
 // ErrStreamConfig for one that is less safe against loss than a new one, or
 // that belongs to another installation.
 //
-// Only the provisioning user may do this: with the right to change a stream
-// comes the right to make it publish to any subject. Services call Await.
+// Only the provisioning user may do this: anyone who may change a stream may
+// have it publish to any subject. Services call Await.
 func Ensure(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int) error {
 	return each(ctx, nc, streams, "ensure", notReady, func(ctx context.Context, js jetstream.JetStream, s Stream) error {
 		return ensure(ctx, js, s, partitions)

@@ -107,7 +107,7 @@ func (b *bucket) find(ctx context.Context) (found bool, err error) {
 // because an announcement is worthless after a TTL. With three replicas it survives the loss of one server; if its content is
 // lost anyway, members announce themselves again.
 //
-// Only the provisioning user may do this: with the right to change a stream comes the right to make it publish to any subject.
+// Only the provisioning user may do this: anyone who may change a stream may have it publish to any subject.
 func Ensure(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	cfg = cfg.withDefaults()
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(callTimeout(cfg)))

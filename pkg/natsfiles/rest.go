@@ -48,7 +48,7 @@ func (r *Report) DropIndexes() error {
 const rereads = 10
 
 // CheckRest reads the blocks left by Check while the server works, for half of the time at most. The server never appends to
-// them. A purge may remove or rewrite those of a stream that does not keep every message. It returns nil if ctx ends first. It
+// them. A purge may remove or rewrite them if the stream does not keep every message. It returns nil if ctx ends first. It
 // is called once.
 //
 // If the server reads a damaged block first, it truncates it. CheckRest detects that too, since the index describes the block.

@@ -60,8 +60,8 @@ func (s *localSubscription) matches(subject string) bool {
 	return s.subject == subject
 }
 
-// Listen sends the messages on a subject, or on a pattern that ends in .>, to a channel until stop is called: those from
-// Publish and from the server, each once. Messages that one connection sent with Publish stay in order.
+// Listen has the messages to a subject, or to a pattern that ends in .>, sent to a channel until stop is called: those sent with
+// Publish and those that come through the server, each once. Publish keeps the order of each connection.
 func (l *Local) Listen(nc *nats.Conn, subject string, to chan *nats.Msg) (stop func(), err error) {
 	subscription, err := nc.ChanSubscribe(subject, to)
 	if err != nil {

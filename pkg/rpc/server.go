@@ -147,8 +147,8 @@ func (s *Server) subscribe(subject, queue string, take func(*Request)) error {
 	return nil
 }
 
-// Redirected reports whether the message was delivered by a stream's consumer instead of published by a client. With the right
-// to create a consumer comes the right to make it deliver to any subject, even to ones that its user may not publish to. NATS
+// Redirected reports whether the message was delivered by a stream's consumer instead of published by a client. Anyone
+// who may create a consumer may have it deliver to any subject, even to ones that its user may not publish to. NATS
 // refuses clients' messages with such a reply subject, so the mark can't be omitted.
 func Redirected(m *nats.Msg) bool { return strings.HasPrefix(m.Reply, "$JS.ACK.") }
 

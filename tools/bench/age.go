@@ -12,7 +12,7 @@ import (
 	"quire.dev/tools/bench/internal/wrk"
 )
 
-// window is over how many seconds a rate is taken.
+// window is the number of seconds over which a rate is taken.
 const window = 3
 
 // measureAge follows the rate of creations on fresh data: in the seconds after the first, after 10 and after 60.
@@ -97,7 +97,7 @@ func (s *server) createdPerSecond(ctx context.Context) (rates []float64, err err
 	return rates, err
 }
 
-// later is the rate after so many seconds, as a share of the rate after the first second.
+// later is the rate after the given seconds, as a share of the rate after the first second.
 func later(perSecond []float64, second int) (share float64, ok bool) {
 	mean := func(from int) float64 {
 		sum := 0.0
@@ -112,10 +112,10 @@ func later(perSecond []float64, second int) (share float64, ok bool) {
 	return mean(second) / mean(1), true
 }
 
-// fillConnections are those of the client that makes many pastes.
+// fillConnections is the number of connections of the client that creates many pastes.
 const fillConnections = 128
 
-// fill makes pastes of 1 KiB and returns their ids.
+// fill creates pastes of 1 KiB and returns their ids.
 func (s *server) fill(ctx context.Context, a *account, count int) ([]string, error) {
 	ids, err := load.Create(ctx, load.Request{Method: "POST", URL: s.process.URL() + bareCreate, Key: a.key, Body: load.CreateBody()}, count, fillConnections)
 	if err != nil {
@@ -125,8 +125,8 @@ func (s *server) fill(ctx context.Context, a *account, count int) ([]string, err
 	return ids, nil
 }
 
-// measureDisk measures what a paste leaves on the disk once the journal of the quick pastes is purged: in all stores but
-// that journal. The server is stopped for each look, so that the read model has no write-ahead log.
+// measureDisk measures a paste's space on disk once the journal of the quick pastes is purged: in all stores but that
+// journal. The server is stopped for each measurement, so that the read model has no write-ahead log.
 func (b *bench) measureDisk(ctx context.Context) error {
 	s, err := b.startServer(ctx, disk)
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *bench) measureDisk(ctx context.Context) error {
 	return s.check(ctx)
 }
 
-// keptBytes is what the stores take, without what the retention removes. It stops and starts the server.
+// keptBytes is the size of the stores, without what retention removes. It stops and starts the server.
 func (s *server) keptBytes(ctx context.Context) (int64, error) {
 	if err := s.settle(ctx); err != nil {
 		return 0, err

@@ -16,10 +16,10 @@ type recorded struct {
 	Method, Path string
 	Status       int
 	Body         []byte
-	File         string // streams this file in place of Body
+	File         string // streams this file instead of Body
 }
 
-// Paths of the bare handler that quire does not have. The refusals have paths of their own, since it looks at no key.
+// Paths of the bare handler that quire does not have. The refusals have separate paths, since it ignores keys.
 const (
 	bareGet       = "/api/dev/paste-lite/get/"
 	bareCreate    = "/api/dev/paste-lite/create"
@@ -28,8 +28,8 @@ const (
 	bareFile      = "/file"
 )
 
-// serveBare serves Fiber handlers that repeat answers of quire, listed in a file, and do nothing else. It runs in a process
-// of its own, as quire does.
+// serveBare serves Fiber handlers that repeat answers of quire, listed in a file, and do nothing else. It runs in a
+// separate process, as quire does.
 func serveBare(list string) error {
 	data, err := os.ReadFile(list)
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *recorded) handle(c *fiber.Ctx) error {
 	return c.SendStream(f, int(info.Size())) // it closes the file
 }
 
-// record asks quire once and keeps its answer, for path of the bare handler.
+// record sends quire a request and keeps its answer for a path of the bare handler.
 func record(request *http.Request, path string) (recorded, error) {
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

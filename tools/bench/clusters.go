@@ -34,7 +34,7 @@ func (b *bench) measureClusters(ctx context.Context) error {
 	return nil
 }
 
-// clusterCosts finds the CPU time of a request at 1 partition, and how many times that it is at 4.
+// clusterCosts finds the CPU time of a request at 1 partition, and the factor by which it grows at 4.
 func clusterCosts(systems report.Table) (map[string]float64, error) {
 	costs := map[string]float64{}
 	for _, kind := range kinds() {

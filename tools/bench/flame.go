@@ -23,19 +23,19 @@ import (
 const (
 	flameWidth = 1200.0
 	flameLine  = 17.0
-	// flameLeast is the width from which on a frame is drawn, and flameText that from which on it is named.
+	// flameLeast is the minimum width of a drawn frame, and flameText of a labeled one.
 	flameLeast, flameText = 0.4, 24.0
 	flameLetter           = 6.3 // width of a letter
 )
 
-// frame is a function in a flame graph, with all that it calls.
+// frame is a function in a flame graph, with its callees.
 type frame struct {
 	name  string
 	value int64
 	calls map[string]*frame
 }
 
-// frames merges the stacks of a profile. The value is that of its last sample type, which is time in a CPU profile.
+// frames merges the stacks of a profile. Values are of its last sample type, which is time in a CPU profile.
 func frames(p *profile.Profile) *frame {
 	root := &frame{name: "all", calls: map[string]*frame{}}
 	for _, sample := range p.Sample {
@@ -43,7 +43,7 @@ func frames(p *profile.Profile) *frame {
 		root.value += value
 		at := root
 		for _, location := range slices.Backward(sample.Location) {
-			for _, line := range slices.Backward(location.Line) { // the innermost of what is inlined comes first
+			for _, line := range slices.Backward(location.Line) { // the innermost inlined function comes first
 				at = at.call(line.Function.Name, value)
 			}
 		}
@@ -75,7 +75,7 @@ func (f *frame) depth() int {
 func (f *frame) width(of *frame) float64 { return float64(f.value) / float64(max(of.value, 1)) }
 
 // flameGraph draws the stacks of a profile: callers below, and each as wide as its share of the time. A frame shows its name and
-// share where the pointer is.
+// share on hover.
 func flameGraph(title string, p *profile.Profile) string {
 	root := frames(p)
 	height := flameLine*float64(root.depth()) + 3*flameLine
@@ -108,7 +108,7 @@ func drawFrame(out *strings.Builder, f, root *frame, left, bottom float64) {
 	}
 }
 
-// flameColor is the same for all functions of a package. Those of quire are blue, all others of warm colours.
+// flameColor is the same for all functions of a package: blue for quire, warm colours for others.
 func flameColor(name string) string {
 	pkg, _, _ := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ".")
 	h := fnv.New32a()
@@ -119,7 +119,7 @@ func flameColor(name string) string {
 	return fmt.Sprintf("hsl(%d 70%% 80%%)", 15+h.Sum32()%40)
 }
 
-// drawFlames profiles gets and creations in quota, each for one turn of a server that is not measured otherwise.
+// drawFlames profiles gets and creations within quota, each for one turn of a separate server.
 func (b *bench) drawFlames(ctx context.Context) error {
 	address, err := freeAddress()
 	if err != nil {
@@ -192,7 +192,7 @@ func fetchProfile(ctx context.Context, address string, duration time.Duration) (
 	return profile.Parse(response.Body)
 }
 
-// freeAddress is one that nothing listens on.
+// freeAddress is an address that nothing listens on.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -114,7 +114,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// close ends what still runs and removes all data.
+// close stops what is still running and removes all data.
 func (b *bench) close() error {
 	err := b.closeServers()
 	if b.folder != "" {
@@ -123,7 +123,7 @@ func (b *bench) close() error {
 	return err
 }
 
-// closeServers ends the servers of a group, so that the next one has the machine for itself.
+// closeServers stops the servers of a group, so that the next one has the machine to itself.
 func (b *bench) closeServers() error {
 	var errs []error
 	for _, s := range b.running {
@@ -156,7 +156,7 @@ func (b *bench) void(format string, args ...any) {
 	b.printf("VOID: %s\n", fault)
 }
 
-// wants reports whether one of the rows is to be measured.
+// wants reports whether one of the rows was chosen.
 func (b *bench) wants(ids ...string) bool {
 	return slices.ContainsFunc(ids, func(id string) bool { _, ok := b.chosen[id]; return ok })
 }
@@ -217,7 +217,7 @@ func (b *bench) run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			// The other groups may still tell something, and a whole run takes long.
+			// The other groups may still be useful, and a whole run takes long.
 			b.void("%s was not measured: %v", g.name, err)
 			b.showLogs()
 		}

@@ -15,8 +15,7 @@ import (
 	"quire.dev/tools/bench/internal/machine"
 )
 
-// randomReads is the number of pastes that a turn of random reads asks for, one after the other. A turn is over before they repeat
-// where it has fewer requests.
+// randomReads is the number of pastes that a turn of random reads cycles through. A turn with fewer requests repeats none.
 const randomReads = 100_000
 
 // explainedOfAnAge is how many requests of an age are explained.
@@ -30,7 +29,7 @@ type large struct {
 	ids    []string
 }
 
-// measureMillion makes a large data set, reads random pastes of it, creates more, and starts on it.
+// measureMillion creates a large data set, reads random pastes of it, creates more, and restarts on it.
 func (b *bench) measureMillion(ctx context.Context) error {
 	s, err := b.startServer(ctx, million)
 	if err != nil {
@@ -90,7 +89,7 @@ func (b *bench) measureMillion(ctx context.Context) error {
 
 const memoryTick = 200 * time.Millisecond
 
-// watchMemory looks at the memory of the server until the returned function is called, which returns the most in MB.
+// watchMemory samples the server's memory until the returned function is called, which returns the maximum in MB.
 func (s *server) watchMemory(ctx context.Context) func() float64 {
 	ctx, cancel := context.WithCancel(ctx)
 	var (
@@ -245,7 +244,7 @@ func (m *large) starts(ctx context.Context, row string, end func(context.Context
 	return nil
 }
 
-// explain measures how long explanations take. None of these requests was explained before: what was found out is kept for a minute.
+// explain measures how long explanations take. None of these requests was explained before, since results are cached for a minute.
 func (m *large) explain(ctx context.Context, requests []string) error {
 	var slowest float64
 	for _, request := range requests {

@@ -20,8 +20,8 @@ import (
 
 const openConnections = 256
 
-// measureOpenLoop sends requests at half the rate that the server reaches in a closed loop, whatever it answers. The client has
-// a third of the cores, one at least, in a process of its own. The server may use all of them.
+// measureOpenLoop sends requests at half the rate that the server reaches in a closed loop, whatever it answers. The client
+// runs in a separate process with a third of the cores, at least one. The server may use all of them.
 func (b *bench) measureOpenLoop(ctx context.Context) error {
 	s, err := b.startServer(ctx, openLoop)
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *bench) measureOpenLoop(ctx context.Context) error {
 	return s.check(ctx)
 }
 
-// openLoop runs the client in a process of its own.
+// openLoop runs the client in a separate process.
 func (b *bench) openLoop(ctx context.Context, plan load.Plan) (load.Outcome, error) {
 	text, err := json.Marshal(plan)
 	if err != nil {
@@ -112,7 +112,7 @@ func (b *bench) openLoop(ctx context.Context, plan load.Plan) (load.Outcome, err
 	return outcome, nil
 }
 
-// clientCores is a third of the cores, and one at least.
+// clientCores is a third of the cores, at least one.
 func clientCores(cores int) int { return max(1, cores/3) }
 
 // latencyCurve has the nines of the share of requests on its axis, 2 for 99 %.

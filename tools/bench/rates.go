@@ -38,9 +38,9 @@ func (r *rated) load(kind string) (quotaKey string, l requests) {
 	return createKey, createLoad()
 }
 
-// measureRates measures gets and creations in quota, paid by credits, and bare, in turns. The requests in quota are of an account of
-// the tier "admin", which are counted as those of any tier, in the same way, and whose quota does not end. Those that credits pay
-// are of an account on the Pro plan whose quota has ended.
+// measureRates measures gets and creations within quota, paid from credits, and bare, in turns. Requests within quota use an
+// account of the tier "admin", which is counted like any tier but has unlimited quota. Requests paid from credits use an account
+// on the Pro plan with its quota used up.
 func (b *bench) measureRates(ctx context.Context) error {
 	s, err := b.startServer(ctx, rates)
 	if err != nil {
@@ -120,7 +120,7 @@ func (r *rated) wantsPaid() bool {
 	return false
 }
 
-// exhaust makes an account with credits that has used its quota.
+// exhaust creates an account with credits that has used up its quota.
 func (r *rated) exhaust(ctx context.Context) error {
 	var err error
 	if r.paid, err = r.server.account(ctx, "pro"); err != nil {
@@ -152,8 +152,8 @@ func (r *rated) exhaust(ctx context.Context) error {
 // compared are the figures of one kind of request, by round.
 type compared struct {
 	ofBare, ofQuota, bare []float64
-	p50, p99              []float64 // ms, in quota
-	journal, allocs       []float64 // for one request in quota
+	p50, p99              []float64 // ms, within quota
+	journal, allocs       []float64 // for one request within quota
 	sync                  []float64 // fdatasync, ms
 }
 
@@ -211,7 +211,7 @@ func (s *server) spent(ctx context.Context) (spent, error) {
 	return spent{float64(bytes), mallocs}, err
 }
 
-// quotaTurn is a turn of requests in quota, with what they cost.
+// quotaTurn is a turn of requests within quota, with what they cost.
 func (r *rated) quotaTurn(ctx context.Context, c *compared, kind string, connections int) (wrk.Result, error) {
 	key, l := r.load(kind)
 	s := r.server
@@ -235,7 +235,7 @@ func (r *rated) quotaTurn(ctx context.Context, c *compared, kind string, connect
 		requests := float64(result.Requests)
 		c.journal = append(c.journal, (after.journal-before.journal)/requests)
 		c.allocs = append(c.allocs, (after.mallocs-before.mallocs)/requests)
-	} else if kind == "create" { // what is left to do for the read model is no part of the next turn
+	} else if kind == "create" { // finish the read model's work before the next turn
 		if err := s.settle(ctx); err != nil {
 			return result, err
 		}

@@ -37,7 +37,7 @@ func (b *bench) measureRefusals(ctx context.Context) error {
 		if !b.wants(row) {
 			continue
 		}
-		// A source with many bad keys gets another answer after the first hundred, which is the one that a flood of them gets.
+		// After its first hundred bad keys a source gets another answer, which is the one that matters in a flood.
 		if _, err := b.wrk(ctx, s.process.URL(), keys[path], getLoad(id), 32, warmUp); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (b *bench) measureRefusals(ctx context.Context) error {
 	return s.check(ctx)
 }
 
-// untilExhausted reads until the account's quota is used.
+// untilExhausted reads until the account's quota is used up.
 func (s *server) untilExhausted(ctx context.Context, a *account, id string) error {
 	for {
 		request, err := s.request(ctx, http.MethodGet, bareGet+id, a.key, "")

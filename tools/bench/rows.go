@@ -9,7 +9,7 @@ import (
 type row struct {
 	id, group, title, unit string
 	target                 float64
-	most                   bool // the figure may be the target at most; otherwise it must be the target at least
+	most                   bool // the target is a maximum; otherwise it is a minimum
 }
 
 // Groups of rows, in the order in which they are measured.
@@ -92,7 +92,7 @@ func inWords(connections int) string {
 	return fmt.Sprintf("%d connections", connections)
 }
 
-// choose returns the rows whose id matches pattern somewhere. It is an error if there are none.
+// choose returns the rows whose id matches pattern somewhere. It is an error if none does.
 func choose(rows []row, pattern string) (map[string]row, error) {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package cluster starts a whole Quire as many processes on this machine: three NATS servers, a server of the MongoDB
 // protocol, MinIO, and several instances of each service. `make cluster`, the scenario tests of many processes, the
-// failure runs and the measurements of bench/scale are built on it. Each service's users have the rights of a deployment:
-// those of deploy/nats/users.conf, and those of deploy/minio.
+// failure runs and the measurements of bench/scale are built on it. Each service's users have the rights of a deployment,
+// from deploy/nats/users.conf and deploy/minio.
 //
-// The programs are those in bin/, which `make cluster-programs` builds.
+// It runs the programs in bin/, which `make cluster-programs` builds.
 package cluster
 
 import (
@@ -27,15 +27,15 @@ import (
 // Options of a cluster. Root and Dir must be set; each other field has a default.
 type Options struct {
 	Root       string            // folder of the project, with bin/ and deploy/
-	Dir        string            // folder of data, configuration and logs; made if it is missing, used again if it is not
+	Dir        string            // folder of data, configuration and logs; created if missing, reused otherwise
 	Partitions int               // of each journal; 4
 	Replicas   int               // of each journal; 3
 	Edges      int               // 2
 	Instances  int               // of each other service; 2
 	Settings   map[string]string // QUIRE_… of every service, instead of the cluster's own values
-	Listen     []string          // addresses of the first edges, such as "127.0.0.1:8080"; the others, and an empty one, get addresses of their own
+	Listen     []string          // addresses of the first edges, such as "127.0.0.1:8080"; the others, and empty ones, are assigned
 	MongoURL   string            // of a running server; FerretDB is started if it is empty
-	Isolated   bool              // each process runs in a network namespace of its own, so that Process.Cut and Slow work
+	Isolated   bool              // each process runs in its own network namespace, so that Process.Cut and Slow work
 }
 
 // maxPartitions is the number that deploy/nats/users.conf has permissions for.
@@ -168,13 +168,13 @@ func startTogether(ctx context.Context, processes []*Process) error {
 	return group.Wait()
 }
 
-// goSettings are those of Go programs: GOGC as in k8s/base, and GOMAXPROCS since fifteen processes share the processors. A program that
-// may use all of them wakes threads that look for work and find none.
+// goSettings are the environment of Go programs: GOGC as in k8s/base, and GOMAXPROCS since fifteen processes share the processors.
+// A program that may use all of them wakes threads that look for work and find none.
 func goSettings() []string {
 	return []string{"GOGC=300", "GOMAXPROCS=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}
 }
 
-// add keeps a process that is not started yet. Its program is looked for in bin/, and its log is named after it.
+// add registers a process without starting it. Its program is in bin/, and its log is named after it.
 func (c *Cluster) add(p *Process) *Process {
 	p.program = filepath.Join(c.opts.Root, "bin", p.program)
 	p.log = filepath.Join(c.opts.Dir, "log", p.name+".log")
@@ -212,7 +212,7 @@ func (c *Cluster) NATSURL(user string) string {
 	return strings.Join(urls, ",")
 }
 
-// Process returns the process of that name, such as "edge-0", "nats-2" or "mongo". It is nil if there is none.
+// Process returns the process of that name, such as "edge-0", "nats-2" or "mongo". It is nil without such a process.
 func (c *Cluster) Process(name string) *Process {
 	for _, p := range c.Processes() {
 		if p.name == name {
@@ -258,7 +258,7 @@ func (c *Cluster) Add(ctx context.Context, service string) (*Process, error) {
 	return p, p.Start(ctx)
 }
 
-// StartServices starts the instances of services that do not run.
+// StartServices starts the instances of services that are not running.
 func (c *Cluster) StartServices(ctx context.Context) error {
 	return startTogether(ctx, c.Processes(Services()...))
 }
@@ -269,7 +269,7 @@ func (c *Cluster) StopServices(ctx context.Context) error {
 	return errors.Join(stopTogether(ctx, c.Processes("edge")), stopTogether(ctx, c.Processes(Services()...)))
 }
 
-// closeLimit bounds an orderly stop. Billing takes longest.
+// closeLimit bounds a graceful stop. Billing takes longest.
 const closeLimit = 4 * time.Minute
 
 // Close stops all processes: the edges first, the stores last. Each process that was killed or that ended with another

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// With Options.Isolated each process is in a network namespace of its own. A bridge connects them:
+// With Options.Isolated each process is in its own network namespace. A bridge connects them:
 //
 //	this process ── bridge 10.77.0.1/24 ──┬── nats-0 10.77.0.2
 //	                                      ├── nats-1 10.77.0.3 …
 //
-// This process needs the right to make namespaces, which `unshare --map-root-user --net --mount` gives to anybody, and
+// This process needs the right to create namespaces, which `unshare --map-root-user --net --mount` gives to anyone, and
 // /run/netns must be writable.
 const (
 	bridge       = "quire0"
@@ -38,7 +38,7 @@ func makeBridge(ctx context.Context) error {
 	return nil
 }
 
-// makeNamespace makes the namespace of a host and a cable from it to the bridge. The host's end of the cable is eth0.
+// makeNamespace creates a host's namespace and a virtual cable from it to the bridge. The host's end of the cable is eth0.
 func makeNamespace(ctx context.Context, h *host) error {
 	err := ip(ctx,
 		"netns add "+h.name,
@@ -84,7 +84,7 @@ func (p *Process) CutFrom(ctx context.Context, others ...*Process) error {
 	return ip(ctx, lines...)
 }
 
-// Slow makes the link of the process slow in both directions and returns a description of how slow. Packets are delayed
+// Slow slows the process's link down in both directions and describes how much. Packets are delayed
 // where the kernel has netem, else the link is limited to 2 Mbit/s. Heal undoes it.
 func (p *Process) Slow(ctx context.Context) (string, error) {
 	if err := p.isolated(); err != nil {
@@ -109,7 +109,7 @@ func (p *Process) Heal(ctx context.Context) error {
 	if err := p.isolated(); err != nil {
 		return err
 	}
-	// Both fail where Slow was not called.
+	// Both fail if Slow was not called.
 	_ = command(ctx, "tc", "qdisc del dev "+p.host.cable+" root")
 	_ = command(ctx, "tc", "-n "+p.name+" qdisc del dev eth0 root")
 	return errors.Join(ip(ctx, "-n "+p.name+" neigh flush dev eth0 nud permanent"), ip(ctx, "link set "+p.host.cable+" up"))

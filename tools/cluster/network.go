@@ -11,17 +11,16 @@ import (
 	"strconv"
 )
 
-// Ports of a process. Each process has an IP address of its own, so that all processes use the same ports.
+// Ports of a process. Each process has its own IP address, so that all processes use the same ports.
 const (
-	guardPort  = 12_000 + iota // nobody serves it: the cluster listens on it to keep its network
+	guardPort  = 12_000 + iota // reserves the network: the cluster listens, but serves nothing
 	clientPort                 // of a store, for its clients
 	peerPort                   // of a NATS server, for the other servers
 	opsPort                    // for operators
 	apiPort                    // of an edge
 )
 
-// network gives each process an address. They are addresses of the loopback interface, or with network namespaces those
-// of hosts behind a bridge.
+// network gives each process an address: of the loopback interface or, with network namespaces, of a host behind a bridge.
 type network struct {
 	prefix   string       // of all addresses, such as "127.83.17."
 	guard    net.Listener // nil with network namespaces
@@ -33,8 +32,8 @@ type network struct {
 type host struct {
 	name     string
 	ip       string
-	isolated bool   // in a network namespace of its own
-	cable    string // then: the bridge's end of the cable to it
+	isolated bool   // in its own network namespace
+	cable    string // the bridge's end of its cable, if isolated
 }
 
 func newNetwork(ctx context.Context, isolated bool, s *state) (*network, error) {
@@ -58,7 +57,7 @@ func newNetwork(ctx context.Context, isolated bool, s *state) (*network, error) 
 // networkTries bounds the search for a free network. There are 65,024.
 const networkTries = 100
 
-// add makes the host of a process.
+// add creates the host of a process.
 func (n *network) add(ctx context.Context, name string) (*host, error) {
 	number := strconv.Itoa(len(n.hosts) + 2) // 1 is the guard's or the bridge's
 	h := &host{name: name, ip: n.prefix + number, isolated: n.isolated, cable: "quire" + number}
@@ -87,6 +86,6 @@ func (h *host) command(program string, args ...string) *exec.Cmd {
 	if !h.isolated {
 		return exec.Command(program, args...)
 	}
-	// nsenter becomes the program, so signals and the process id are those of the program.
+	// nsenter becomes the program, so the process id is the program's and signals reach it.
 	return exec.Command("nsenter", append([]string{"--net=/run/netns/" + h.name, "--", program}, args...)...)
 }

@@ -26,7 +26,7 @@ type Process struct {
 	host          *host
 	url, ops      string
 	log           string
-	quit          syscall.Signal // asks for an orderly stop
+	quit          syscall.Signal // asks for a graceful stop
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
@@ -37,7 +37,7 @@ type Process struct {
 // listens matches what bin/quire prints when it serves.
 var listens = regexp.MustCompile(`listens on (http://\S+)`)
 
-// StartServer starts a server that is part of no cluster, and returns once it has printed its URL. Its output goes to
+// StartServer starts a server outside any cluster, and returns once it has printed its URL. Its output goes to
 // the file log, which must not exist yet. It has the environment of Environment.
 func StartServer(ctx context.Context, log string, settings []string, program string, args ...string) (*Process, error) {
 	p := &Process{
@@ -93,7 +93,7 @@ func (p *Process) Ops() string { return p.ops }
 // Log is the path of the output of all runs of the process.
 func (p *Process) Log() string { return p.log }
 
-// PID is the id of the running process, 0 where none runs.
+// PID is the id of the running process, or 0.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *Process) launch() error {
 	cmd := p.host.command(p.program, p.args...)
 	cmd.Env = p.environ()
 	cmd.Stdout, cmd.Stderr = out, out
-	// A process group of its own keeps Ctrl-C in a terminal from it: this process gets the signal and stops the others
+	// A separate process group shields it from Ctrl-C in a terminal: this process gets the signal and stops the others
 	// in order. The kernel kills it when this process dies.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -219,10 +219,10 @@ func (p *Process) Signal(signal syscall.Signal) error {
 	return p.cmd.Process.Signal(signal)
 }
 
-// Stop ends the process in order and waits for its end. An exit status other than 0 is an error. The process is killed
+// Stop ends the process gracefully and waits for its end. An exit status other than 0 is an error. The process is killed
 // if ctx ends first.
 func (p *Process) Stop(ctx context.Context) error {
-	// A paused process takes no other signal than the one to continue.
+	// A paused process takes no signal except SIGCONT.
 	if err := errors.Join(p.Resume(), p.Signal(p.quit)); err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (p *Process) Restart(ctx context.Context) error {
 	return p.Start(ctx)
 }
 
-// answers makes a check that passes once a GET of url is answered with 200.
+// answers returns a check that passes once a GET of url is answered with 200.
 func answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := scrape.Get(ctx, url)
@@ -270,7 +270,7 @@ func answers(url string) func(context.Context) error {
 	}
 }
 
-// accepts makes a check that passes once a connection to address is accepted.
+// accepts returns a check that passes once address accepts a connection.
 func accepts(address string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)

@@ -51,7 +51,7 @@ func (c *Cluster) settingsOf(service string, h *host, listen string) map[string]
 	} else {
 		settings["QUIRE_REGISTER_LIMIT"] = "10000" // likewise
 		settings["QUIRE_MONGO_URL"] = c.MongoURL()
-		// Several clusters may share a server, so each has databases of its own.
+		// Several clusters may share a server, so each has its own databases.
 		settings["QUIRE_MONGO_DATABASE"] = "quire_" + service + "_" + c.state.Secrets["databases"][:8]
 	}
 	if service == "edge" || service == "billing" {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// state is what a cluster keeps beside its data, so that it has the same secrets and addresses when it is started again.
+// state is what a cluster keeps beside its data, so that it has the same secrets and addresses after a restart.
 type state struct {
 	path    string
 	Network string            `json:"network"` // the addresses begin with it

@@ -74,13 +74,13 @@ func (c *Cluster) addNATS(ctx context.Context) error {
 			name: h.name, service: "nats", program: "nats-server", args: []string{"-c", conf}, host: h,
 			ready: answers("http://" + h.address(opsPort) + "/healthz"),
 			url:   "nats://" + h.address(clientPort), ops: "http://" + h.address(opsPort),
-			quit: syscall.SIGINT, // SIGTERM is an orderly stop too, but ends with status 1
+			quit: syscall.SIGINT, // SIGTERM is graceful, too, but ends with status 1
 		})
 	}
 	return nil
 }
 
-// provision makes the journals, as the job of a deployment does.
+// provision creates the journals, as the job of a deployment does.
 func (c *Cluster) provision(ctx context.Context) error {
 	command := exec.CommandContext(ctx, filepath.Join(c.opts.Root, "bin", "quire-billing"), "provision")
 	command.Env = Environment("QUIRE_NATS_URL="+c.NATSURL("provision"), "QUIRE_PARTITIONS="+strconv.Itoa(c.opts.Partitions),
@@ -140,7 +140,7 @@ func (c *Cluster) addStores(ctx context.Context) error {
 			return Environment("MINIO_ROOT_USER="+S3Root, "MINIO_ROOT_PASSWORD="+c.s3Password(S3Root), "MINIO_BROWSER=off",
 				"MINIO_UPDATE=off", "CI=true") // CI lets it share a disk
 		},
-		// MinIO's own readiness comes too early: the bucket's calls may still get a 503 then.
+		// MinIO reports readiness too early: calls of the bucket may still get a 503.
 		ready: func(ctx context.Context) error {
 			_, err := s3.Open(ctx, s3.Config{URL: c.S3URL(S3Root)})
 			return err
@@ -181,7 +181,7 @@ func (c *Cluster) S3URL(user string) string {
 	return fmt.Sprintf("http://%s:%s@%s/%s", user, c.s3Password(user), c.net.host("minio").address(clientPort), bucket)
 }
 
-// divideBucket makes the services' users of MinIO, as the job of a deployment does.
+// divideBucket creates the services' users of MinIO, as the job of a deployment does.
 func (c *Cluster) divideBucket(ctx context.Context) error {
 	command := exec.CommandContext(ctx, "sh", filepath.Join(c.opts.Root, "deploy", "minio", "init.sh"))
 	command.Env = Environment("PATH="+filepath.Join(c.opts.Root, "bin")+":"+os.Getenv("PATH"),

@@ -1,5 +1,5 @@
-// Command ferretdb is a server of the MongoDB protocol: FerretDB over SQLite, which build.sh changes. It stands in for
-// MongoDB in tests and trials on one machine. Do not keep data in it that you need.
+// Command ferretdb is a server of the MongoDB protocol: FerretDB over SQLite, patched by build.sh. It replaces MongoDB in
+// tests and trials on one machine. Do not keep data in it that you need.
 package main
 
 import (

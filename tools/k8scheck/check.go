@@ -1,5 +1,5 @@
-// Package k8scheck renders the overlays and finds their faults: objects that Kubernetes' own types and validation or the
-// pod security level "restricted" refuse, and names of things that do not exist.
+// Package k8scheck renders the overlays and finds their faults: objects refused by Kubernetes' types and validation or by the
+// pod security level "restricted", and references to things that do not exist.
 package k8scheck
 
 import (
@@ -21,7 +21,7 @@ type Object struct {
 	Kind, Name string
 	YAML       []byte
 	Fields     map[string]any
-	Typed      runtime.Object // nil for a custom resource, or where it does not decode
+	Typed      runtime.Object // nil for a custom resource, or if it does not decode
 }
 
 // String names the object in faults.
@@ -37,7 +37,7 @@ func (f Fault) String() string { return f.Object + ": " + f.Message }
 
 // Options list the things outside of the objects that they may refer to.
 type Options struct {
-	// Secrets that an operator makes, with their keys.
+	// Secrets that an operator creates, with their keys.
 	Secrets map[string][]string
 	// Settings that each service reads, by the service's name.
 	Settings map[string]map[string]bool

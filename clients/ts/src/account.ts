@@ -49,8 +49,8 @@ export class Account {
   }
 
   /**
-   * The account's events after one, oldest first, without a webhook. Pass `last` as `after` of the next call. `wait` makes it a long
-   * poll.
+   * The account's events since `after`, oldest first, without a webhook. Pass `last` as `after` of the next call. `wait` enables long
+   * polling.
    */
   events(query: EventsQuery = {}, options?: CallOptions): Promise<Result<AccountEvents>> {
     return this.#get('/events', options, query)

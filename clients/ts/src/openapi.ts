@@ -34,8 +34,8 @@ export interface paths {
         };
         /**
          * Read a paste
-         * @description What is `public` or `unlisted` is readable with any API key. Earlier versions are readable to the owner. The
-         *     first read of a burn-after-read paste by somebody other than its owner is the last; `HEAD` never burns.
+         * @description `public` and `unlisted` ones are readable with any API key, earlier versions only by the owner. The first read
+         *     of a burn-after-read paste by anyone but its owner is the last; `HEAD` never burns.
          */
         get: operations["getPaste"];
         put?: never;
@@ -55,11 +55,10 @@ export interface paths {
         };
         get?: never;
         /**
-         * Change a paste
+         * Edit a paste
          * @description By its owner.
          *
-         *     A field that is absent stays as it is, `null` resets it to its default. Every version stays readable to the
-         *     owner.
+         *     An absent field is unchanged, `null` resets it to its default. The owner can read every version.
          */
         put: operations["updatePaste"];
         post?: never;
@@ -83,7 +82,7 @@ export interface paths {
          * Delete a paste
          * @description By its owner.
          *
-         *     From the answer on it is 404, with all its versions.
+         *     Once this has answered, it is 404, as are all its versions.
          */
         delete: operations["deletePaste"];
         options?: never;
@@ -100,7 +99,7 @@ export interface paths {
         };
         /**
          * List your pastes
-         * @description Not metered. Without their content, newest first. A cursor stays right while documents come and go.
+         * @description Not metered. Newest first, without content. Cursors stay valid while documents are created and deleted.
          */
         get: operations["listPastes"];
         put?: never;
@@ -120,8 +119,8 @@ export interface paths {
         };
         /**
          * List the versions of a paste
-         * @description Newest first, without content, for those who may change the paste. `?version=n` of `getPaste` reads one. Not
-         *     metered.
+         * @description Newest first, without content, for anyone who may edit the paste. Read one with `?version=n` of `getPaste`.
+         *     Not metered.
          */
         get: operations["listPasteVersions"];
         put?: never;
@@ -146,9 +145,9 @@ export interface paths {
          * @description Takes JSON, or the content itself as the body, of up to 256 KiB, with the other fields as query parameters. A
          *     body without `Content-Type` is read as JSON.
          *
-         *     Without an API key a network (an IPv4 address, or an IPv6 /64) makes 10 in any 24 hours. They live 30 days at
-         *     most, are not `private`, and come with a `manageToken`. A page of another site can't make one: that is 403
-         *     `cross_origin`.
+         *     Without an API key a network (an IPv4 address or an IPv6 /64) can create 10 in any 24 hours. They expire
+         *     within 30 days, can't be `private`, and come with a `manageToken`. A request from a page of another site is
+         *     403 `cross_origin`.
          */
         post: operations["createQuickPaste"];
         delete?: never;
@@ -166,8 +165,8 @@ export interface paths {
         };
         /**
          * Read a quick paste
-         * @description What is `public` or `unlisted` is readable with any API key. Earlier versions are readable to the owner. The
-         *     first read of a burn-after-read quick paste by somebody other than its owner is the last; `HEAD` never burns.
+         * @description `public` and `unlisted` ones are readable with any API key, earlier versions only by the owner. The first read
+         *     of a burn-after-read quick paste by anyone but its owner is the last; `HEAD` never burns.
          */
         get: operations["getQuickPaste"];
         put?: never;
@@ -187,11 +186,10 @@ export interface paths {
         };
         get?: never;
         /**
-         * Change a quick paste
-         * @description By its owner, or without an API key with its management token; that is not metered.
+         * Edit a quick paste
+         * @description By its owner, or without an API key by its management token, which is not metered.
          *
-         *     A field that is absent stays as it is, `null` resets it to its default. Every version stays readable to the
-         *     owner.
+         *     An absent field is unchanged, `null` resets it to its default. The owner can read every version.
          */
         put: operations["updateQuickPaste"];
         post?: never;
@@ -213,9 +211,9 @@ export interface paths {
         post?: never;
         /**
          * Delete a quick paste
-         * @description By its owner, or without an API key with its management token; that is not metered.
+         * @description By its owner, or without an API key by its management token, which is not metered.
          *
-         *     From the answer on it is 404, with all its versions.
+         *     Once this has answered, it is 404, as are all its versions.
          */
         delete: operations["deleteQuickPaste"];
         options?: never;
@@ -232,8 +230,8 @@ export interface paths {
         };
         /**
          * List the versions of a quick paste
-         * @description Newest first, without content, for those who may change the quick paste. `?version=n` of `getQuickPaste` reads
-         *     one. Not metered.
+         * @description Newest first, without content, for anyone who may edit the quick paste. Read one with `?version=n` of
+         *     `getQuickPaste`. Not metered.
          */
         get: operations["listQuickPasteVersions"];
         put?: never;
@@ -253,7 +251,7 @@ export interface paths {
         };
         /**
          * List your quick pastes
-         * @description Unlimited. Without their content, newest first. A cursor stays right while documents come and go.
+         * @description Unlimited. Newest first, without content. Cursors stay valid while documents are created and deleted.
          */
         get: operations["listQuickPastes"];
         put?: never;
@@ -274,14 +272,14 @@ export interface paths {
         get?: never;
         /**
          * Create a quick paste without a name
-         * @description `ls | curl -T - HOST`. The answer is a line with the page's address.
+         * @description `ls | curl -T - HOST`. The answer is one line with the page's URL.
          */
         put: operations["putQuickPaste"];
         /**
-         * Create a quick paste by a pipe or a form
-         * @description `ls | curl -F 'f=<-' HOST`, `curl -F f=@name HOST` and `curl --data-binary @name HOST`. A body of any other type
-         *     than a form is the content itself. The name of a file gives the title and the language where the query does not.
-         *     The answer is a line with the page's address.
+         * Create a quick paste from a pipe or a form
+         * @description `ls | curl -F 'f=<-' HOST`, `curl -F f=@name HOST` and `curl --data-binary @name HOST`. A body of any type
+         *     other than a form is the content itself. A file name gives the title and language unless the query does. The
+         *     answer is one line with the page's URL.
          */
         post: operations["postQuickPaste"];
         delete?: never;
@@ -300,7 +298,7 @@ export interface paths {
         get?: never;
         /**
          * Create a quick paste from a file
-         * @description `curl -T main.go HOST`. The answer is a line with the page's address. A path that is another endpoint's is 405.
+         * @description `curl -T main.go HOST`. The answer is one line with the page's URL. A path of another endpoint is 405.
          */
         put: operations["putNamedQuickPaste"];
         post?: never;
@@ -321,9 +319,9 @@ export interface paths {
         put?: never;
         /**
          * Upload a file
-         * @description The bytes as the body with `?name=`, or a form with a part `file`. At most 50 MB (52,428,800 bytes). It is
-         *     streamed: over that the answer is 413 as soon as it is known, also while you still send. Without a
-         *     `Content-Type` that says something, the type is found from the first bytes.
+         * @description The bytes as the body with `?name=`, or a form with a part `file`. At most 50 MB (52,428,800 bytes). The
+         *     upload is streamed: beyond the limit the answer is 413 at once, even while you are still sending. Without a
+         *     specific `Content-Type`, the type is detected from the first bytes.
          */
         post: operations["uploadFile"];
         delete?: never;
@@ -340,9 +338,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read what is known of a file, or its bytes
+         * Read a file's metadata or its bytes
          * @description With `?download=1` or `Accept: application/octet-stream` the answer is the bytes, in the file's own type, with
-         *     `Range` and `ETag`. `X-Quota-Remaining` then has what `remaining` has in JSON.
+         *     `Range` and `ETag`. `X-Quota-Remaining` then replaces the `remaining` of JSON.
          */
         get: operations["getFile"];
         put?: never;
@@ -365,7 +363,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a file
-         * @description By its owner. From the answer on it is 404, and no longer counts as storage.
+         * @description By its owner. Once this has answered, the file is 404 and no longer counts as storage.
          */
         delete: operations["deleteFile"];
         options?: never;
@@ -382,7 +380,7 @@ export interface paths {
         };
         /**
          * List your files
-         * @description Unlimited. Newest first. A cursor stays right while files come and go.
+         * @description Unlimited. Newest first. Cursors stay valid while files are created and deleted.
          */
         get: operations["listFiles"];
         put?: never;
@@ -401,8 +399,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * See what is used, left and paid this month
-         * @description Of the account that calls. Not metered.
+         * See this month's usage, quotas and charges
+         * @description For the calling account. Not metered.
          */
         get: operations["getUsage"];
         put?: never;
@@ -421,10 +419,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the usage by day
-         * @description What counted on each day of UTC, by quota key and API key. The days of a month sum to its counters at every moment: a
-         *     correction counts on the day of the request that it is about. Days on which nothing counted are left out. Days are kept
-         *     for 400 days, and counted from `since` on. With `Accept: text/csv` the answer is a table.
+         * List daily usage
+         * @description Counted requests per UTC day, by quota key and API key. The days of a month always sum to its counters: a
+         *     correction counts on the day of its request. Days without requests are omitted. Days are kept for 400 days,
+         *     and counted since `since`. With `Accept: text/csv` the answer is CSV.
          */
         get: operations["listUsageByDay"];
         put?: never;
@@ -443,10 +441,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the ledger of credits
-         * @description Every change of the balance, newest first. With no call in flight the amounts sum to the balance. The parameters search: each
-         *     entry has to fit all that are given. A page of a search may have fewer entries than `limit`, or none, although there
-         *     are more. With `Accept: text/csv` the answer is a table of up to 10,000 entries, and `Link` leads to the rest.
+         * List the credit ledger
+         * @description Every change of the balance, newest first. With no call in flight the amounts sum to the balance. Parameters
+         *     are filters; an entry must match all of them. A filtered page may have fewer entries than `limit`, or none,
+         *     although more follow. With `Accept: text/csv` the answer is CSV of up to 10,000 entries, with a `Link` to the
+         *     rest.
          */
         get: operations["listLedgerEntries"];
         put?: never;
@@ -465,9 +464,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the statement of a month
-         * @description 404 for a month that has not begun, or was over before the account was made. A closed statement does not change any more. As a
-         *     page to print it is at `/console/statements/{period}`.
+         * Get a month's statement
+         * @description 404 for a month that has not begun, or that ended before the account was created. A closed statement no longer
+         *     changes. `/console/statements/{period}` is a printable page.
          */
         get: operations["getStatement"];
         put?: never;
@@ -487,10 +486,10 @@ export interface paths {
         };
         /**
          * List your recent requests
-         * @description The account's last metered requests, newest first: at most 1,000, of the last 48 hours. Each leads to its
-         *     explanation. A request that ends later, or whose credits come back, changes in the list. Calls that an edge has
-         *     refused from memory, because the same call was refused within the last second, are not in it. An operator may give
-         *     the lists less memory; then the oldest requests of all accounts leave first.
+         * @description The account's last metered requests, newest first: at most 1,000, of the last 48 hours. Each has an
+         *     explanation. A request that completes later, or is refunded, changes in the list. Calls that an edge refused
+         *     from memory, because the same call was refused within the last second, are not listed. If the operator limits
+         *     the memory of these lists, the oldest requests across all accounts are dropped first.
          */
         get: operations["listRecentRequests"];
         put?: never;
@@ -509,10 +508,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Explain how one of your requests was decided
-         * @description A metered request, in words and in fields: the decision, the counter before and after, the price, the grants that
-         *     paid, and where the journal has it. Requests of other accounts are 404. An account has one explanation at a time, and 120 a minute. What
-         *     takes longer than 10 seconds is 202: the same call leads to the explanation later.
+         * Explain how your request was billed
+         * @description A metered request, in words and in fields: the decision, the counter before and after, the price, the grants
+         *     that paid, and its offset in the journal. Requests of other accounts are 404. An account may have one
+         *     explanation in progress, and 120 a minute. After 10 seconds the answer is 202: repeat the call for the
+         *     explanation.
          */
         get: operations["explainRequest"];
         put?: never;
@@ -533,8 +533,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a Free account and log in
-         * @description Emails are compared without regard to case. A registration that was cut off can be made again with the same
+         * Create a Free account and log in
+         * @description Emails are compared without regard to case. An interrupted registration can be repeated with the same
          *     password.
          */
         post: operations["registerAccount"];
@@ -555,8 +555,8 @@ export interface paths {
         put?: never;
         /**
          * Log in
-         * @description Opens a session and sets its cookie, which is good for 30 days. Every login opens one of its own, also under an
-         *     `Idempotency-Key`.
+         * @description Opens a session and sets its cookie, which is valid for 30 days. Every login opens a separate session, even
+         *     under the same `Idempotency-Key`.
          */
         post: operations["openSession"];
         delete?: never;
@@ -576,7 +576,7 @@ export interface paths {
         put?: never;
         /**
          * Log out
-         * @description Closes the session and takes its cookie away. Without a session there is nothing to do, and it is a success too.
+         * @description Closes the session and clears its cookie. Succeeds without a session, too.
          */
         post: operations["closeSession"];
         delete?: never;
@@ -593,7 +593,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * See the account that calls
+         * See the calling account
          * @description Not metered.
          */
         get: operations["getProfile"];
@@ -601,9 +601,9 @@ export interface paths {
         post?: never;
         /**
          * Delete the account
-         * @description Wants the password. All sessions end and all API keys are refused with 403 `account_suspended`. Signing in within 14 days takes it
-         *     back: the answer says `deletionUndone`. After that the documents, files, email, password and sessions are deleted, and the
-         *     billing history stays without them. The email is free again.
+         * @description Requires the password. All sessions end, and all API keys are refused with 403 `account_suspended`. Signing in
+         *     within 14 days undoes the deletion: the answer says `deletionUndone`. After that the documents, files, email,
+         *     password and sessions are deleted, while the billing history stays. The email can then be used again.
          */
         delete: operations["deleteAccount"];
         options?: never;
@@ -622,7 +622,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the API key
-         * @description The answer is the only time the key is shown. Once this has answered, the old key is admitted nowhere.
+         * @description The key is shown only in this answer. Once this has answered, every edge refuses the old key.
          */
         post: operations["regenerateApiKey"];
         delete?: never;
@@ -640,15 +640,16 @@ export interface paths {
         };
         /**
          * List the API keys
-         * @description The default key first, then in the order in which they were made, with the last 20 that have ended. `usage` is that of this month, of
-         *     the key together with those that it replaced and that replaced it. The account's own spending cap is `spendingCap`.
+         * @description The default key first, then in order of creation, with the last 20 inactive ones. `usage` is this month's, of
+         *     the key with its predecessors and successors. `spendingCap` is the account's spending cap.
          */
         get: operations["listApiKeys"];
         put?: never;
         /**
-         * Make an API key
-         * @description Beside the default key. The answer is the only time the key is shown, but for a repetition under the same `Idempotency-Key`.
-         *     At most 20 keys are live. The name is kept for as long as the billing journal: name a program, not a person.
+         * Create an API key
+         * @description Adds a key to the default key. The key is shown only in this answer, and in its replay under the same
+         *     `Idempotency-Key`. At most 20 keys can be active. The name is stored permanently in the billing journal: name
+         *     a program, not a person.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -666,15 +667,15 @@ export interface paths {
         };
         get?: never;
         /**
-         * Change an API key
-         * @description A merge: an absent field stays, `null` resets it, an empty object is 400. What is changed holds from the answer on.
-         *     A key that has ended or was replaced is 404.
+         * Edit an API key
+         * @description A merge: an absent field is unchanged, `null` resets it, an empty object is 400. Changes are in force once
+         *     this has answered. A key that is inactive or was replaced is 404.
          */
         put: operations["changeApiKey"];
         post?: never;
         /**
          * Revoke an API key
-         * @description Once this has answered, no edge admits the key. A key that has ended already stays as it is.
+         * @description Once this has answered, every edge refuses the key. Revoking an inactive key has no effect.
          */
         delete: operations["deleteApiKey"];
         options?: never;
@@ -692,11 +693,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replace an API key with an overlap
-         * @description Makes a new key with the rules of the old one, whose counters, quotas and spending cap go on. Both are admitted until `oldKeyExpiresAt`,
-         *     a time of the journal, and no longer than the old key would have lived. From then on the old one is 401 on every edge.
-         *     If the old key had a lifetime, the new one has the same from now on. `default` names the new key when the default key is replaced;
-         *     the old one gets an id of its own. A key that has ended or was replaced is 404.
+         * Rotate an API key
+         * @description Creates a new key with the rules of the old one, and continues its counters, quotas and spending cap. Both are
+         *     valid until `oldKeyExpiresAt`, in the journal's time, but no longer than the old key's own expiry. From then
+         *     on every edge refuses the old one with 401. If the old key had a lifetime, the new one gets the same lifetime,
+         *     starting now. If the default key is rotated, `default` names the new key and the old one gets another id. A
+         *     key that is inactive or was replaced is 404.
          */
         post: operations["regenerateKeyWithOverlap"];
         delete?: never;
@@ -715,9 +717,9 @@ export interface paths {
         get?: never;
         /**
          * Set the spending cap of the account
-         * @description The most that requests may take from the credits in a day or month of UTC, or in all. What calls in flight hold counts, and a call that
-         *     fails gives it back. Beyond it, calls that would cost credits are 429 `spending_cap_reached`; free ones go on. A cap below what is
-         *     spent already refuses at once. An amount of null takes the cap away.
+         * @description The most that requests may spend in credits per UTC day or month, or in total. Calls in flight count until
+         *     they fail. Beyond the cap, calls that would cost credits are 429 `spending_cap_reached`; free ones still
+         *     succeed. A cap below what is already spent applies at once. An amount of null removes the cap.
          */
         put: operations["setSpendingCap"];
         post?: never;
@@ -737,8 +739,8 @@ export interface paths {
         get?: never;
         /**
          * Change the password
-         * @description Wants the current one. The other sessions of the account end, this one stays. The API key stays as it is.
-         *     More than 100 wrong passwords a minute are 429.
+         * @description Requires the current one. The account's other sessions end. The API key is unchanged. More than 100 wrong
+         *     passwords a minute are 429.
          */
         put: operations["changePassword"];
         post?: never;
@@ -756,16 +758,18 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * See how far the archive is, and get a link to it
-         * @description `done` of `total` documents are in it. Once `status` is `ready`, `url` is a link that needs no session and is good for an hour; each
-         *     answer has a new one. The archive is deleted a day after it was made: 404 from then on.
+         * See an export's progress and get its link
+         * @description `done` of `total` documents are in the archive. Once `status` is `ready`, `url` is a link that needs no
+         *     session and is valid for an hour; each answer has a new one. The archive is deleted a day after its creation:
+         *     404 from then on.
          */
         get: operations["getExport"];
         put?: never;
         /**
-         * Make an archive of everything
-         * @description A zip archive of all pastes, quick pastes and files of the account with all versions, its usage, ledger and statements. It is made in
-         *     the background: `GET` on the same path tells how far it is. While one is being made, that is the answer. An account may begin 5 a day.
+         * Export everything
+         * @description A zip archive of all pastes, quick pastes and files of the account with all versions, its usage, ledger and
+         *     statements. It is created in the background: `GET` on the same path shows the progress. If one is in progress,
+         *     the answer is that export. An account may start 5 a day.
          */
         post: operations["makeExport"];
         delete?: never;
@@ -784,8 +788,8 @@ export interface paths {
         get?: never;
         /**
          * Change the email
-         * @description Wants the current password. Sessions and the API key stay as they are. The address of before is free at once.
-         *     More than 100 wrong passwords a minute are 429.
+         * @description Requires the current password. Sessions and the API key are unchanged. The old address can be used again at
+         *     once. More than 100 wrong passwords a minute are 429.
          */
         put: operations["changeEmail"];
         post?: never;
@@ -804,14 +808,15 @@ export interface paths {
         };
         /**
          * List the webhooks
-         * @description In the order in which they were made, without their secrets.
+         * @description In order of creation, without their secrets.
          */
         get: operations["listWebhooks"];
         put?: never;
         /**
-         * Make a webhook
-         * @description Events are decided from here on: what was reached before is not told of. The `secret` is shown this once, and again under the same
-         *     `Idempotency-Key`. An account has at most 10 webhooks. See [webhooks](/docs/guides/webhooks).
+         * Create a webhook
+         * @description Events start from now on; limits reached earlier are not reported. The `secret` is shown only in this
+         *     answer, and in its replay under the same `Idempotency-Key`. An account has at most 10 webhooks. See
+         *     [webhooks](/docs/guides/webhooks).
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -833,14 +838,14 @@ export interface paths {
          */
         get: operations["getWebhook"];
         /**
-         * Change a webhook
-         * @description A merge: what is absent stays. `null` resets `thresholds` and `balanceBelow`. An empty object is 400.
+         * Edit a webhook
+         * @description A merge: an absent field is unchanged. `null` resets `thresholds` and `balanceBelow`. An empty object is 400.
          */
         put: operations["updateWebhook"];
         post?: never;
         /**
          * Delete a webhook
-         * @description Nothing is sent to it any more, not even what waits. Its deliveries are deleted.
+         * @description Nothing more is sent to it, not even pending deliveries. Its deliveries are deleted.
          */
         delete: operations["deleteWebhook"];
         options?: never;
@@ -858,8 +863,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a new secret for a webhook
-         * @description For 24 hours the secret of before signs too. At most 5 secrets do at a time: a sixth ends the oldest.
+         * Rotate a webhook's secret
+         * @description The old secret stays valid for 24 hours. At most 5 secrets are valid at a time: a sixth retires the oldest.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -879,7 +884,8 @@ export interface paths {
         put?: never;
         /**
          * Send a test event
-         * @description An event of the type `webhook.test` is sent to this webhook, as all others are. Tests and repeated deliveries of an account: 30 a minute.
+         * @description Sends this webhook an event of the type `webhook.test`, like any other event. An account may have 30 tests and
+         *     redeliveries a minute.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -896,8 +902,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what was sent to a webhook
-         * @description And what waits to be sent, the newest event first, with the last 20 attempts of each. Deliveries are kept for 30 days.
+         * List a webhook's deliveries
+         * @description Sent and pending deliveries, newest event first, with the last 20 attempts of each. Deliveries are kept for 30
+         *     days.
          */
         get: operations["listDeliveries"];
         put?: never;
@@ -918,8 +925,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send an event again
-         * @description At once and with the same `webhook-id`, whether it was delivered or not. If it fails, it is tried for three days again.
+         * Redeliver an event
+         * @description Immediately, with the same `webhook-id`, whether it was delivered or not. A failure is retried for another
+         *     three days.
          */
         post: operations["replayDelivery"];
         delete?: never;
@@ -937,8 +945,9 @@ export interface paths {
         };
         /**
          * List the events of the account
-         * @description The events that its webhooks are told of, after one of them, the oldest first. `last` is what to ask for next. Without `after` there are
-         *     no events, and `last` is the newest there is. With `wait` the call waits until there is one. Events are kept for 30 days.
+         * @description The events that webhooks are notified of, oldest first, starting after `after`. Pass `last` as the next
+         *     `after`. Without `after` there are no events, and `last` is the newest. With `wait` the call waits for an
+         *     event. Events are kept for 30 days.
          */
         get: operations["listEvents"];
         put?: never;
@@ -961,7 +970,7 @@ export interface paths {
         post?: never;
         /**
          * End a session
-         * @description Whoever uses it is signed out. It may be the session of this call.
+         * @description Signs its browser out. It may be the session of this call.
          */
         delete: operations["deleteSession"];
         options?: never;
@@ -978,15 +987,16 @@ export interface paths {
         };
         /**
          * List the sessions
-         * @description The 100 that were used last, the latest first. `lastSeenAt` is exact to an hour. `client` is the browser and the system without
-         *     their versions. `network` is the IPv4 /24 or IPv6 /48 that the session was opened from. Neither is a single device's.
+         * @description The 100 most recently used, latest first. `lastSeenAt` is accurate to the hour. `client` is the browser and
+         *     system without versions. `network` is the IPv4 /24 or IPv6 /48 that the session was opened from. Neither
+         *     identifies a single device.
          */
         get: operations["listSessions"];
         put?: never;
         post?: never;
         /**
          * Sign out everywhere
-         * @description Ends all sessions of the account, this one too. The API key stays as it is.
+         * @description Ends all sessions of the account, including this one. The API key is unchanged.
          */
         delete: operations["closeAllSessions"];
         options?: never;
@@ -1002,15 +1012,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look an account up, or list all
-         * @description With `email` the account of that address, or none; capitals and small letters are the same. Otherwise all accounts in the
-         *     order of their ids. Each call is in the log of admin actions.
+         * Look up an account, or list all
+         * @description With `email`, the account with that address, if any, without regard to case. Otherwise all accounts in the
+         *     order of their ids. Each call is logged as an admin action.
          */
         get: operations["listAccounts"];
         put?: never;
         /**
-         * Make an account with an API key
-         * @description Its user has no password and so can't log in.
+         * Create an account with an API key
+         * @description Its user has no password, so can't log in.
          */
         post: operations["createAccount"];
         delete?: never;
@@ -1028,7 +1038,7 @@ export interface paths {
         };
         /**
          * See an account with its usage
-         * @description What the account itself gets from `getUsage`.
+         * @description What `getUsage` shows the account itself.
          */
         get: operations["getAccount"];
         put?: never;
@@ -1048,7 +1058,7 @@ export interface paths {
         };
         /**
          * List an account's API keys
-         * @description What the account itself gets from `listApiKeys`. The keys themselves are not stored.
+         * @description What `listApiKeys` shows the account itself. The keys themselves are not stored.
          */
         get: operations["listAccountKeys"];
         put?: never;
@@ -1069,7 +1079,7 @@ export interface paths {
         get?: never;
         /**
          * Change the tier of an account
-         * @description At once. The counters of the month stay.
+         * @description Takes effect at once. The month's counters are kept.
          */
         put: operations["setAccountTier"];
         post?: never;
@@ -1089,8 +1099,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Grant credits, or take them away
-         * @description A negative amount takes credits away, never below zero. At most 1,000,000,000 either way, and as a balance.
+         * Grant or remove credits
+         * @description A negative amount removes credits, never below zero. At most 1,000,000,000 either way, and as a balance.
          */
         post: operations["grantCredits"];
         delete?: never;
@@ -1110,7 +1120,8 @@ export interface paths {
         put?: never;
         /**
          * Replace the API key of an account
-         * @description Once this has answered, the old key is admitted nowhere. Give the new one to the account's holder, who can also replace it.
+         * @description Once this has answered, every edge refuses the old key. Give the new one to the account's holder, who can also
+         *     replace it.
          */
         post: operations["regenerateAccountKey"];
         delete?: never;
@@ -1130,8 +1141,9 @@ export interface paths {
         put?: never;
         /**
          * Suspend an account
-         * @description Once this has answered, every edge refuses calls with its API key: 403 `account_suspended`. Nothing is deleted. Its public
-         *     pages stay, and its holder can sign in, read bills and replace the key. Suspending it again changes the reason alone.
+         * @description Once this has answered, every edge refuses calls with its API key: 403 `account_suspended`. Nothing is
+         *     deleted. Its public pages stay up, and its holder can sign in, read bills and replace the key. Suspending it
+         *     again only changes the reason.
          */
         post: operations["suspendAccount"];
         delete?: never;
@@ -1150,8 +1162,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End the suspension of an account
-         * @description Once this has answered, every edge admits its API key again. It is a success too where the account was not suspended.
+         * Resume an account
+         * @description Once this has answered, every edge accepts its API key again. Succeeds, too, if the account was not suspended.
          */
         post: operations["resumeAccount"];
         delete?: never;
@@ -1171,7 +1183,7 @@ export interface paths {
         put?: never;
         /**
          * Set the password of an account
-         * @description For a holder who has lost it, or has none yet. All sessions of the account end. The API key stays as it is.
+         * @description For a holder who lost it or never had one. All sessions of the account end. The API key is unchanged.
          */
         post: operations["setAccountPassword"];
         delete?: never;
@@ -1188,9 +1200,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * See who did what
-         * @description Every action of an admin, newest first: what was changed, audits, explanations, and the calls of `listAccounts`. Reading
-         *     one account, the progress of an audit and this log are not in it. The journal keeps it for ever.
+         * List admin actions
+         * @description Every admin action, newest first: changes, audits, explanations and calls of `listAccounts`. Reading one
+         *     account, an audit's progress or this log is not logged. Stored permanently in the journal.
          */
         get: operations["listAdminActions"];
         put?: never;
@@ -1209,9 +1221,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Explain how any request was decided
-         * @description A metered request of any account, or of none. One explanation is made at a time. What takes longer than 10 seconds is
-         *     202: the same call leads to the explanation later.
+         * Explain how any request was billed
+         * @description A metered request of any account, or a keyless one. Only one explanation runs at a time. After 10 seconds the
+         *     answer is 202: repeat the call for the explanation.
          */
         get: operations["explainAnyRequest"];
         put?: never;
@@ -1232,9 +1244,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Fold every billing journal again and compare
-         * @description From the first event on, by every instance that folds them. It takes the longer the longer the journals are. With
-         *     `Prefer: respond-async`, and after a minute, the answer is 202 with the address of the audit, which goes on.
+         * Audit all billing journals
+         * @description Replays every journal from its first event on each instance of billing and compares the result with live
+         *     state. It takes longer as journals grow. With `Prefer: respond-async`, or after a minute, the answer is 202
+         *     with the path of the audit, which continues.
          */
         post: operations["auditJournals"];
         delete?: never;
@@ -1251,9 +1264,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How far an audit is, and its result
-         * @description Any edge shows it. An instance that is restarted loses its part, which begins again then: `restarted` is true. Billing
-         *     remembers the last 64 audits. If all its instances were restarted, the audit is 404.
+         * See an audit's progress and result
+         * @description Any edge shows it. An instance that restarts loses its part, which then starts over: `restarted` is true.
+         *     Billing remembers the last 64 audits. If all its instances have restarted, the audit is 404.
          */
         get: operations["showAudit"];
         put?: never;
@@ -1277,8 +1290,9 @@ export interface webhooks {
         put?: never;
         /**
          * An event of your account
-         * @description Posted to each webhook that is told of it, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Any 2xx answer
-         *     within 10 seconds takes it. The same event may come more than once, with the same `webhook-id`. See [webhooks](/docs/guides/webhooks).
+         * @description Posted to each subscribed webhook, signed according to [Standard Webhooks](https://www.standardwebhooks.com).
+         *     Any 2xx within 10 seconds acknowledges it. The same event may arrive more than once, with the same
+         *     `webhook-id`. See [webhooks](/docs/guides/webhooks).
          */
         post: operations["receiveEvent"];
         delete?: never;
@@ -1290,47 +1304,47 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
-        /** @description Every failure that is answered in JSON. Answers may grow: ignore fields and codes that you do not know. */
+        /** @description Any JSON error. Answers may grow: ignore unknown fields and codes. */
         Error: {
             /**
-             * @description False for every failure.
+             * @description False for every error.
              * @constant
              */
             success: false;
-            /** @description Why, for people. The text may change: branch on `code`. */
+            /** @description The reason, for people. The text may change: branch on `code`. */
             reason: string;
-            /** @description Why, for programs. More codes may come: treat one that you do not know as its status. */
+            /** @description The reason, for programs. More codes may be added: treat an unknown one like its status. */
             code: string;
             /**
              * Format: uuid
              * @description The id of the request, as in `X-Request-Id`.
              */
             requestId: string;
-            /** @description The field, query parameter or header that is at fault. */
+            /** @description The field, query parameter or header at fault. */
             field?: string;
-            /** @description What was probably meant, such as ``did you mean `content`?``. */
+            /** @description A suggested correction, such as ``did you mean `content`?``. */
             suggestion?: string;
             /** @description The quota key of the refused call. */
             quotaKey?: components["schemas"]["QuotaKey"];
             /**
              * Format: int64
-             * @description The limit that was reached or passed, in the unit that `reason` names. Sizes are in bytes.
+             * @description The limit reached or exceeded, in the unit that `reason` names. Sizes are in bytes.
              */
             limit?: number;
-            /** @description From then on the same call may succeed. */
+            /** @description When the same call may succeed. */
             resetAt?: components["schemas"]["Time"];
             /**
              * Format: uri
-             * @description Where an account gets a tier with more.
+             * @description Where to upgrade the account's tier.
              */
             upgradeUrl?: string;
             /**
              * Format: uri
-             * @description The code's section in the documentation: its cause and its cure.
+             * @description The code's section in the documentation: its cause and fix.
              */
             docs: string;
         };
-        /** @description A failure for a terminal: `error: `, the reason, and a line's end. A client that prefers JSON gets an Error. */
+        /** @description An error for a terminal: `error: `, the reason, and a newline. A client that prefers JSON gets an Error. */
         ErrorLine: string;
         /**
          * @description True for every success.
@@ -1339,8 +1353,8 @@ export interface components {
         Ok: true;
         /**
          * Format: int64
-         * @description Free requests left under the call's quota key after this one: of the calendar month in UTC, or without an API key
-         *     of the last 24 hours. 0: the next one is paid from credits. -1: unlimited.
+         * @description Free requests left under the call's quota key after this one: of the calendar month in UTC, or without an API
+         *     key of the last 24 hours. 0 means that the next one is paid from credits, -1 unlimited.
          */
         Remaining: number;
         /**
@@ -1349,20 +1363,20 @@ export interface components {
          */
         Unmetered: -1;
         /**
-         * @description Who may read it. `public` and `unlisted`: any API key, and anybody who has its address. `private`: its owner.
-         *     Search engines are kept from what is `unlisted`.
+         * @description Who may read it. `public` and `unlisted`: any API key, and anyone with its URL. `private`: only its owner.
+         *     Search engines must not index `unlisted` documents.
          * @default unlisted
          * @enum {string}
          */
         Visibility: "public" | "unlisted" | "private";
         /**
-         * @description A tier to give to an account.
+         * @description A tier to set for an account.
          * @enum {string}
          */
         TierChoice: "free" | "pro" | "max" | "admin";
-        /** @description The account's tier, which sets its limits and prices. More may come. */
+        /** @description The account's tier, which sets its limits and prices. More may be added. */
         Tier: string;
-        /** @description What calls are counted under. More may come. */
+        /** @description The quota that calls count against. More may be added. */
         QuotaKey: string;
         /** @description Id of a paste, quick paste or file: 12 characters, drawn at random. */
         DocumentId: string;
@@ -1379,19 +1393,19 @@ export interface components {
          */
         MaybeTime: string | null;
         /**
-         * @description An amount of credits: a decimal with six places, and a minus where it is taken away. It is text, so that no float
-         *     comes near it.
+         * @description An amount of credits: a decimal with six places, negative for a removal. It is a string, to avoid
+         *     floating-point errors.
          */
         Credits: string;
         /** @description An amount in US dollars: a decimal with two places. */
         Usd: string;
         /** @description SHA-256 of the bytes in hexadecimal. */
         Sha256: string;
-        /** @description The `cursor` of the next page; null on the last one. Opaque, and stable while documents come and go. */
+        /** @description The `cursor` of the next page; null on the last one. Opaque, and stable while documents are created and deleted. */
         Cursor: string | null;
-        /** @description Title, at most 200 characters; empty where there is none. */
+        /** @description Title, at most 200 characters; empty for none. */
         Title: string;
-        /** @description Language of the content, such as `go`; `plaintext` where none was named. */
+        /** @description Language of the content, such as `go`; `plaintext` by default. */
         Language: string;
         /** @description At most 10 tags of at most 32 characters. */
         Tags: string[];
@@ -1407,12 +1421,12 @@ export interface components {
         Version: number;
         /**
          * Format: uri
-         * @description Address of the page for people.
+         * @description URL of the page for people.
          */
         PageUrl: string;
         /**
          * Format: uri
-         * @description Address of the content as text.
+         * @description URL of the raw content.
          */
         RawUrl: string;
         /**
@@ -1440,26 +1454,26 @@ export interface components {
              * @enum {string|null}
              */
             visibility?: "public" | "unlisted" | "private" | null;
-            /** @description Lifetime: see ExpiresIn. Not beside `expiresAt`. Without either it never expires; without an API key after 30 days. */
+            /** @description Lifetime: see ExpiresIn. Not with `expiresAt`. Without either it never expires, or after 30 days without an API key. */
             expiresIn?: components["schemas"]["ExpiresIn"] | null;
             /**
              * Format: date-time
-             * @description In place of `expiresIn`, 1 minute to 10 years from now; without an API key at most 30 days.
+             * @description Instead of `expiresIn`, 1 minute to 10 years from now; without an API key at most 30 days.
              */
             expiresAt?: string | null;
             /**
-             * @description The first read by somebody other than the owner is the last.
+             * @description The first read by anyone but the owner is the last.
              * @default false
              */
             burnAfterRead?: boolean | null;
-            /** @description 1 to 128 characters that each reader has to send, the owner too. Only an argon2id hash is stored. */
+            /** @description 1 to 128 characters. Every reader has to send it, including the owner. Only an argon2id hash is stored. */
             password?: string | null;
             /** @description At most 10 tags of 1 to 32 characters. */
             tags?: string[] | null;
         };
-        /** @description A change. A field that is absent stays as it is, null resets it to its default. At least one field is needed. */
+        /** @description A change. An absent field is unchanged, null resets it to its default. At least one field is required. */
         PasteChange: {
-            /** @description The new text in UTF-8, within the limit of a creation. It can't be reset. */
+            /** @description The new text in UTF-8, with the same limit as at creation. It can't be reset. */
             content?: string;
             /** @description One line, at most 200 characters. */
             title?: string | null;
@@ -1471,23 +1485,23 @@ export interface components {
              */
             visibility?: "public" | "unlisted" | "private" | null;
             /**
-             * @description New lifetime from now: see ExpiresIn. Not beside `expiresAt`. A quick paste without an owner ends 30 days after its creation at
-             *     the latest.
+             * @description New lifetime from now: see ExpiresIn. Not with `expiresAt`. A quick paste without an owner expires at most
+             *     30 days after its creation.
              */
             expiresIn?: components["schemas"]["ExpiresIn"] | null;
             /**
              * Format: date-time
-             * @description In place of `expiresIn`, 1 minute to 10 years from now; see there.
+             * @description Instead of `expiresIn`, 1 minute to 10 years from now; see there.
              */
             expiresAt?: string | null;
-            /** @description The first read by somebody other than the owner is the last. */
+            /** @description The first read by anyone but the owner is the last. */
             burnAfterRead?: boolean | null;
-            /** @description 1 to 128 characters; null takes the password away. */
+            /** @description 1 to 128 characters; null removes the password. */
             password?: string | null;
-            /** @description All tags from now on: at most 10 of 1 to 32 characters. */
+            /** @description The complete new set of tags: at most 10 of 1 to 32 characters. */
             tags?: string[] | null;
         };
-        /** @description A paste that was created. */
+        /** @description A created paste. */
         Created: {
             success: components["schemas"]["Ok"];
             id: components["schemas"]["DocumentId"];
@@ -1498,7 +1512,7 @@ export interface components {
             expiresAt: components["schemas"]["MaybeTime"];
             remaining: components["schemas"]["Remaining"];
         };
-        /** @description A quick paste that was created. */
+        /** @description A created quick paste. */
         QuickCreated: {
             success: components["schemas"]["Ok"];
             id: components["schemas"]["DocumentId"];
@@ -1507,11 +1521,11 @@ export interface components {
             version: components["schemas"]["Version"];
             createdAt: components["schemas"]["Time"];
             expiresAt: components["schemas"]["MaybeTime"];
-            /** @description Changes and deletes the quick paste, by `X-Manage-Token`. Only without an API key, and shown only here. */
+            /** @description Send it as `X-Manage-Token` to edit or delete the quick paste. Only without an API key, and shown only here. */
             manageToken?: string;
             remaining: components["schemas"]["Remaining"];
         };
-        /** @description The version that a change made. */
+        /** @description The version created by an edit. */
         Updated: {
             success: components["schemas"]["Ok"];
             id: components["schemas"]["DocumentId"];
@@ -1519,7 +1533,7 @@ export interface components {
             updatedAt: components["schemas"]["Time"];
             remaining: components["schemas"]["Remaining"];
         };
-        /** @description A document that is gone from now on. */
+        /** @description A deleted document. */
         Deleted: {
             success: components["schemas"]["Ok"];
             id: components["schemas"]["DocumentId"];
@@ -1529,7 +1543,7 @@ export interface components {
         Paste: {
             id: components["schemas"]["DocumentId"];
             title: components["schemas"]["Title"];
-            /** @description The text of the version that was asked for. */
+            /** @description The text of the requested version. */
             content: string;
             language: components["schemas"]["Language"];
             visibility: components["schemas"]["Visibility"];
@@ -1537,12 +1551,12 @@ export interface components {
             size: components["schemas"]["Size"];
             version: components["schemas"]["Version"];
             tags: components["schemas"]["Tags"];
-            /** @description The first read by somebody other than the owner is the last. */
+            /** @description The first read by anyone but the owner is the last. */
             burnAfterRead: boolean;
-            /** @description It can be read only with its password. */
+            /** @description Whether reading it requires a password. */
             passwordProtected: boolean;
             createdAt: components["schemas"]["Time"];
-            /** @description When the version was made. */
+            /** @description When the version was created. */
             updatedAt: components["schemas"]["Time"];
             expiresAt: components["schemas"]["MaybeTime"];
             url: components["schemas"]["PageUrl"];
@@ -1558,9 +1572,9 @@ export interface components {
             size: components["schemas"]["Size"];
             version: components["schemas"]["Version"];
             tags: components["schemas"]["Tags"];
-            /** @description The first read by somebody other than the owner is the last. */
+            /** @description The first read by anyone but the owner is the last. */
             burnAfterRead: boolean;
-            /** @description It can be read only with its password. */
+            /** @description Whether reading it requires a password. */
             passwordProtected: boolean;
             createdAt: components["schemas"]["Time"];
             updatedAt: components["schemas"]["Time"];
@@ -1580,19 +1594,19 @@ export interface components {
             /** @description The page's items, at most `limit`. */
             pastes: components["schemas"]["PasteHead"][];
             nextCursor: components["schemas"]["Cursor"];
-            /** @description There is another page. */
+            /** @description Whether there is another page. */
             hasMore: boolean;
             remaining: components["schemas"]["Remaining"];
         };
         /** @description A version of a paste or quick paste, without its content. */
         VersionHead: {
-            /** @description Its number. The current version has the highest. */
+            /** @description The version's number. The current version has the highest. */
             version: components["schemas"]["Version"];
             title: components["schemas"]["Title"];
             language: components["schemas"]["Language"];
             /** @description Size of its content in bytes of UTF-8. */
             size: components["schemas"]["Size"];
-            /** @description When the version was made. */
+            /** @description When the version was created. */
             createdAt: components["schemas"]["Time"];
         };
         /** @description A page of the versions. */
@@ -1601,17 +1615,17 @@ export interface components {
             /** @description The page's versions, newest first, at most `limit`. */
             versions: components["schemas"]["VersionHead"][];
             nextCursor: components["schemas"]["Cursor"];
-            /** @description There is another page. */
+            /** @description Whether there is another page. */
             hasMore: boolean;
             remaining: components["schemas"]["Unmetered"];
         };
-        /** @description What is known of a file. */
+        /** @description A file's metadata. */
         File: {
             id: components["schemas"]["DocumentId"];
             /** @description Name of the file, at most 255 characters. */
             name: string;
             size: components["schemas"]["Size"];
-            /** @description Media type, as it was declared at the upload or else found from the first bytes. */
+            /** @description Media type declared at upload, or else detected from the first bytes. */
             contentType: string;
             sha256: components["schemas"]["Sha256"];
             visibility: components["schemas"]["Visibility"];
@@ -1620,7 +1634,7 @@ export interface components {
             url: components["schemas"]["PageUrl"];
             /**
              * Format: uri
-             * @description Signed address of the bytes: good for this file and 15 minutes, without an API key, not metered.
+             * @description Signed URL of the bytes, valid for 15 minutes. Needs no API key and is not metered.
              */
             downloadUrl: string;
         };
@@ -1650,11 +1664,11 @@ export interface components {
             /** @description The page's items, at most `limit`. */
             files: components["schemas"]["FileHead"][];
             nextCursor: components["schemas"]["Cursor"];
-            /** @description There is another page. */
+            /** @description Whether there is another page. */
             hasMore: boolean;
             remaining: components["schemas"]["Remaining"];
         };
-        /** @description A file that was uploaded. */
+        /** @description An uploaded file. */
         FileCreated: {
             success: components["schemas"]["Ok"];
             id: components["schemas"]["DocumentId"];
@@ -1670,8 +1684,8 @@ export interface components {
             remaining: components["schemas"]["Remaining"];
         };
         /**
-         * @description A form as `curl -F` sends it. The content is the first part that is a file or is named `f`. A part with the name of
-         *     another field of a creation is that field. Other parts are ignored.
+         * @description A form as `curl -F` sends it. The content is the first part that is a file or is named `f`. A part named like
+         *     another field of a creation sets that field. Other parts are ignored.
          */
         TerminalForm: {
             /**
@@ -1684,7 +1698,7 @@ export interface components {
         FileForm: {
             /**
              * Format: binary
-             * @description The bytes: 1 byte to 50 MB (52,428,800 bytes). Its `filename` is the name, unless `name` is there.
+             * @description The bytes: 1 byte to 50 MB (52,428,800 bytes). Its `filename` is the name, unless `name` is present.
              */
             file: string;
             /** @description 1 to 255 characters without `/`, `\` and control characters. */
@@ -1712,13 +1726,13 @@ export interface components {
             /** @description Its email. */
             email: string;
             tier: components["schemas"]["Tier"];
-            /** @description Since when it is suspended. Left out unless it is. */
+            /** @description When it was suspended. Omitted if it is not. */
             suspendedAt?: components["schemas"]["Time"];
-            /** @description When it will be deleted for good. Left out unless its holder has asked for that. */
+            /** @description When it will be deleted permanently. Omitted unless its holder requested that. */
             deletesAt?: components["schemas"]["Time"];
             /** @description Why it is suspended. Shown to admins who read the account. */
             suspensionReason?: string;
-            /** @description When it was deleted; its email is empty then. Left out unless it was. */
+            /** @description When it was deleted; its email is then empty. Omitted if it was not. */
             deletedAt?: components["schemas"]["Time"];
         };
         /** @description An account of a list. */
@@ -1730,28 +1744,28 @@ export interface components {
             createdAt: components["schemas"]["Time"];
             /**
              * Format: date-time
-             * @description Since when it is suspended; null where it is not.
+             * @description When it was suspended; null if it is not.
              */
             suspendedAt: string | null;
             /**
              * Format: date-time
-             * @description When it will be deleted for good; null where its holder has not asked for that.
+             * @description When it will be deleted permanently; null unless its holder requested that.
              */
             deletesAt: string | null;
         };
-        /** @description The account that calls. */
+        /** @description The calling account. */
         ProfileAccount: {
             id: components["schemas"]["AccountId"];
             /** @description Its email. */
             email: string;
             tier: components["schemas"]["Tier"];
             createdAt: components["schemas"]["Time"];
-            /** @description Since when it is suspended. Left out unless it is. */
+            /** @description When it was suspended. Omitted if it is not. */
             suspendedAt?: components["schemas"]["Time"];
-            /** @description When it will be deleted for good. Left out unless its holder has asked for that. */
+            /** @description When it will be deleted permanently. Omitted unless its holder requested that. */
             deletesAt?: components["schemas"]["Time"];
         };
-        /** @description What is known of an API key. The key itself is not stored. */
+        /** @description An API key's metadata. The key itself is not stored. */
         KeyInfo: {
             /** @description The key's first characters, to tell keys apart. */
             prefix: string;
@@ -1762,13 +1776,13 @@ export interface components {
             version: number;
             createdAt: components["schemas"]["Time"];
         };
-        /** @description The account's API key; null where it has none yet. */
+        /** @description The account's API key; null if it has none yet. */
         MaybeKeyInfo: components["schemas"]["KeyInfo"] | null;
-        /** @description What was used under one quota key this month. */
+        /** @description This month's usage of one quota key. */
         KeyUsage: {
             /**
              * Format: int64
-             * @description Requests that were counted.
+             * @description Requests counted.
              */
             used: number;
             /**
@@ -1778,15 +1792,15 @@ export interface components {
             limit: number;
             /**
              * Format: int64
-             * @description Free requests that are left; -1: unlimited.
+             * @description Free requests left; -1: unlimited.
              */
             remaining: number;
             /**
              * Format: int64
-             * @description Requests that credits paid.
+             * @description Requests paid from credits.
              */
             overage: number;
-            /** @description Credits that they cost. */
+            /** @description Their cost in credits. */
             creditsSpent: components["schemas"]["Credits"];
         };
         /** @description What an account has used, has left and has paid this month. */
@@ -1805,28 +1819,28 @@ export interface components {
         };
         /** @description A calendar month in UTC. */
         Period: {
-            /** @description When it begins. */
+            /** @description When it starts. */
             start: components["schemas"]["Time"];
-            /** @description When the next one begins. */
+            /** @description When the next one starts. */
             end: components["schemas"]["Time"];
         };
         /** @description The account's credits. */
         CreditsNow: {
-            /** @description What can be spent. */
+            /** @description Credits available. */
             balance: components["schemas"]["Credits"];
-            /** @description What this month's requests cost. */
+            /** @description The cost of this month's requests. */
             spentThisPeriod: components["schemas"]["Credits"];
         };
         /** @description The account's files. */
         StorageNow: {
             /**
              * Format: int64
-             * @description Bytes that are stored now.
+             * @description Bytes stored now.
              */
             usedBytes: number;
             /**
              * Format: int64
-             * @description Bytes that are free, on the month's average.
+             * @description Free bytes, as the month's average.
              */
             freeBytes: number;
             /**
@@ -1834,19 +1848,19 @@ export interface components {
              * @description The month's average so far, in bytes.
              */
             averageBytes: number;
-            /** @description What the storage of this month costs so far. */
+            /** @description This month's storage cost so far. */
             overageUsd: components["schemas"]["Usd"];
         };
-        /** @description The account that calls. */
+        /** @description The calling account. */
         Profile: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             account: components["schemas"]["ProfileAccount"];
             key: components["schemas"]["MaybeKeyInfo"];
-            /** @description The account was about to be deleted, and this sign-in has stopped that. Left out otherwise. */
+            /** @description Whether this sign-in cancelled the account's deletion. Omitted otherwise. */
             deletionUndone?: boolean;
         };
-        /** @description A success without more to say. */
+        /** @description Success. */
         Done: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
@@ -1855,50 +1869,50 @@ export interface components {
         NewKey: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description The key. It is shown only here. */
+            /** @description The key, shown only here. */
             apiKey: string;
             key: components["schemas"]["KeyInfo"];
         };
         /** @description A change of the balance. */
         LedgerEntry: {
-            /** @description Id of the entry. Later entries have greater ids. */
+            /** @description Id of the entry. Later entries have larger ids. */
             id: string;
             time: components["schemas"]["Time"];
-            /** @description What changed the balance. More may come. */
+            /** @description What changed the balance. More may be added. */
             type: string;
-            /** @description Quota key of the request that was charged; null where it was no request. */
+            /** @description Quota key of the charged request; null if it was not a request. */
             quotaKey: string | null;
             /** @description The change. With no call in flight, all amounts sum to the balance. */
             amount: components["schemas"]["Credits"];
-            /** @description The balance after it. */
+            /** @description The new balance. */
             balance: components["schemas"]["Credits"];
-            /** @description The request that was charged; null where it was none. */
+            /** @description The charged request; null if there was none. */
             requestId: string | null;
             /** @description The operator's reason for a grant or an adjustment; null for others. */
             reason: string | null;
         };
-        /** @description What the webhook is told of. More may come. */
+        /** @description Events that the webhook is notified of. More may be added. */
         WebhookEvents: string[];
-        /** @description Percents of quotas and spending caps: 1 to 10 of them. */
+        /** @description Percentages of quotas and spending caps: 1 to 10 of them. */
         WebhookThresholds: number[];
-        /** @description A webhook to be made. */
+        /** @description A webhook to create. */
         WebhookDraft: {
-            /** @description Where events are posted: https, and an address of the public internet. */
+            /** @description URL that events are posted to: https, on the public internet. */
             url: string;
             events: components["schemas"]["WebhookEvents"];
-            /** @description 50, 80 and 100 where it is absent. */
+            /** @description Defaults to 50, 80 and 100. */
             thresholds?: components["schemas"]["WebhookThresholds"] | null;
-            /** @description Credits. `balance.low` needs it: that event says that the balance went below it. */
+            /** @description Credits. Required for `balance.low`, which is sent when the balance drops below it. */
             balanceBelow?: string | null;
         };
-        /** @description What is to change about a webhook. */
+        /** @description The webhook fields to change. */
         WebhookChange: {
-            /** @description As in a creation. */
+            /** @description As at creation. */
             url?: string;
             events?: components["schemas"]["WebhookEvents"];
-            /** @description `null`: 50, 80 and 100. */
+            /** @description `null` for 50, 80 and 100. */
             thresholds?: components["schemas"]["WebhookThresholds"] | null;
-            /** @description As in a creation. `null`: none. */
+            /** @description As at creation. `null` for none. */
             balanceBelow?: string | null;
         };
         /** @description A webhook. */
@@ -1909,24 +1923,24 @@ export interface components {
             url: string;
             events: components["schemas"]["WebhookEvents"];
             thresholds: components["schemas"]["WebhookThresholds"];
-            /** @description Credits; null: none. */
+            /** @description Credits; null for none. */
             balanceBelow: string | null;
-            /** @description When it was made. */
+            /** @description When it was created. */
             createdAt: components["schemas"]["Time"];
         };
         /** @description The webhooks of the account. */
         Webhooks: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description In the order in which they were made. */
+            /** @description In order of creation. */
             webhooks: components["schemas"]["Webhook"][];
         };
-        /** @description A webhook that was made. */
+        /** @description A created webhook. */
         WebhookCreated: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             webhook: components["schemas"]["Webhook"];
-            /** @description Signs what is posted. Shown this once. */
+            /** @description Signs the webhook's events. Shown only here. */
             secret: string;
         };
         /** @description A webhook. */
@@ -1935,7 +1949,7 @@ export interface components {
             remaining: components["schemas"]["Unmetered"];
             webhook: components["schemas"]["Webhook"];
         };
-        /** @description A webhook that was deleted. */
+        /** @description A deleted webhook. */
         WebhookDeleted: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
@@ -1946,11 +1960,11 @@ export interface components {
         WebhookSecret: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description Signs what is posted. Shown this once. */
+            /** @description Signs the webhook's events. Shown only here. */
             secret: string;
             /**
              * Format: date-time
-             * @description Until when the secret of before signs too.
+             * @description Until when the old secret stays valid.
              */
             previousSecretExpiresAt: string | null;
         };
@@ -1961,15 +1975,15 @@ export interface components {
             /** @description Id of the event and of its delivery. */
             delivery: string;
         };
-        /** @description What is posted to webhooks. Ignore types and members that you do not know. */
+        /** @description What is posted to webhooks. Ignore unknown types and members. */
         Event: {
-            /** @description What has happened. */
+            /** @description Type of the event. */
             type: string;
             /** @description When it was decided. */
             timestamp: components["schemas"]["Time"];
             data: components["schemas"]["EventData"];
         };
-        /** @description Its members depend on the type. */
+        /** @description Data; its members depend on the type. */
         EventData: {
             /** @description The account. */
             accountId: string;
@@ -1977,13 +1991,13 @@ export interface components {
             webhookId?: string;
             /** @description Of `quota.threshold`: the quota key. */
             quotaKey?: string;
-            /** @description Of `key.expiring`: the id of the API key. Of `cap.threshold`: the key whose cap it is; absent, it is the account's. */
+            /** @description Of `key.expiring`: the id of the API key. Of `cap.threshold`: the key that has the cap; absent for the account's cap. */
             key?: string;
-            /** @description Of `quota.threshold` and `cap.threshold`: the percent that was reached. */
+            /** @description Of `quota.threshold` and `cap.threshold`: the percentage reached. */
             threshold?: number;
-            /** @description Of `quota.threshold`: requests that were counted. */
+            /** @description Of `quota.threshold`: requests counted. */
             used?: number;
-            /** @description Of `quota.threshold`: requests that are free. */
+            /** @description Of `quota.threshold`: free requests. */
             limit?: number;
             /** @description Of `cap.threshold`: what counts towards the cap. */
             spent?: components["schemas"]["Credits"];
@@ -1992,44 +2006,44 @@ export interface components {
             period?: components["schemas"]["EventPeriod"];
             /** @description Of `balance.low`: what is left. */
             balance?: components["schemas"]["Credits"];
-            /** @description Of `balance.low`: the value that it went below. */
+            /** @description Of `balance.low`: the threshold it dropped below. */
             balanceBelow?: components["schemas"]["Credits"];
             /** @description Of `key.expiring`. */
             expiresAt?: components["schemas"]["Time"];
-            /** @description Of `key.expiring`: 7 or 1, the days that were left when it was due. */
+            /** @description Of `key.expiring`: 7 or 1, days left when it was due. */
             daysBefore?: number;
         };
-        /** @description What the limit is for. A limit in total has none. */
+        /** @description The limit's period. Absent for a total limit. */
         EventPeriod: {
-            /** @description When it began. */
+            /** @description When it started. */
             start: components["schemas"]["Time"];
-            /** @description When the next one begins. */
+            /** @description When the next one starts. */
             end: components["schemas"]["Time"];
         };
-        /** @description An event on its way to one webhook. */
+        /** @description A delivery of an event to one webhook. */
         Delivery: {
-            /** @description Id of the event, which is sent as `webhook-id`. */
+            /** @description Id of the event, sent as `webhook-id`. */
             id: string;
-            /** @description `failed`: it was given up. */
+            /** @description `failed` means that no more retries follow. */
             status: string;
             event: components["schemas"]["Event"];
-            /** @description The last 20, the oldest first. */
+            /** @description The last 20, oldest first. */
             attempts: components["schemas"]["DeliveryAttempt"][];
             /**
              * Format: date-time
-             * @description Of a pending one.
+             * @description When the next attempt is due, if pending.
              */
             nextAttemptAt: string | null;
         };
         /** @description An attempt. */
         DeliveryAttempt: {
-            /** @description When it began. */
+            /** @description When it started. */
             time: components["schemas"]["Time"];
-            /** @description Status of the answer; null: there was none. */
+            /** @description Status of the answer; null for none. */
             status: number | null;
             /** @description Milliseconds. */
             durationMs: number;
-            /** @description Why it failed, for people; null: it succeeded. */
+            /** @description Why it failed, for people; null if it succeeded. */
             error: string | null;
             /** @description The first 1,024 bytes of the answer. */
             answer: string | null;
@@ -2038,13 +2052,13 @@ export interface components {
         Deliveries: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description The newest event first. */
+            /** @description Newest event first. */
             deliveries: components["schemas"]["Delivery"][];
             nextCursor: components["schemas"]["Cursor"];
-            /** @description There is another page. */
+            /** @description Whether there is another page. */
             hasMore: boolean;
         };
-        /** @description A delivery that is sent again. */
+        /** @description A queued redelivery. */
         DeliveryReplayed: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
@@ -2054,16 +2068,16 @@ export interface components {
         Events: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description The oldest first. */
+            /** @description Oldest first. */
             events: components["schemas"]["AccountEvent"][];
-            /** @description `after` of the next call. */
+            /** @description Pass it as `after` of the next call. */
             last: string;
         };
-        /** @description An event, with the id that it is posted with. */
+        /** @description An event with its `webhook-id`. */
         AccountEvent: {
             /** @description Its id. */
             id: string;
-            /** @description What has happened. */
+            /** @description Type of the event. */
             type: string;
             /** @description When it was decided. */
             timestamp: components["schemas"]["Time"];
@@ -2076,52 +2090,52 @@ export interface components {
             /** @description The page's entries, newest first, at most `limit`. */
             entries: components["schemas"]["LedgerEntry"][];
             nextCursor: components["schemas"]["Cursor"];
-            /** @description There is another page. */
+            /** @description Whether there is another page. */
             hasMore: boolean;
         };
         /** @description A quota key on a statement. */
         StatementUsage: {
             /**
              * Format: int64
-             * @description Requests that were counted.
+             * @description Requests counted.
              */
             requests: number;
             /**
              * Format: int64
-             * @description Requests that credits paid.
+             * @description Requests paid from credits.
              */
             overage: number;
-            /** @description Credits that they cost. */
+            /** @description Their cost in credits. */
             creditsSpent: components["schemas"]["Credits"];
         };
-        /** @description The statement of a month. */
+        /** @description A month's statement. */
         Statement: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             /** @description The month, such as `2026-11`. */
             period: string;
-            /** @description When the month begins. */
+            /** @description When the month starts. */
             start: components["schemas"]["Time"];
-            /** @description When the next one begins. */
+            /** @description When the next one starts. */
             end: components["schemas"]["Time"];
-            /** @description The month is over and the statement final. */
+            /** @description Whether the month is over and the statement final. */
             closed: boolean;
-            /** @description The account's tier. More may come. */
+            /** @description The account's tier. More may be added. */
             tier: components["schemas"]["Tier"];
             /**
              * Format: int64
-             * @description Requests that were counted under all quota keys.
+             * @description Requests counted under all quota keys.
              */
             requests: number;
-            /** @description Every quota key with what was counted under it. */
+            /** @description Every quota key with its usage. */
             usage: {
                 [key: string]: components["schemas"]["StatementUsage"];
             };
-            /** @description Credits that the requests cost. */
+            /** @description The requests' cost in credits. */
             creditsSpent: components["schemas"]["Credits"];
             storage: components["schemas"]["StatementStorage"];
         };
-        /** @description Storage on a statement. Credits don't pay it. */
+        /** @description Storage on a statement. Not paid from credits. */
         StatementStorage: {
             /**
              * Format: int64
@@ -2130,19 +2144,19 @@ export interface components {
             averageBytes: number;
             /**
              * Format: int64
-             * @description Bytes of it that are free.
+             * @description Free bytes of it.
              */
             freeBytes: number;
             /**
              * Format: int64
-             * @description Bytes of it that are paid.
+             * @description Paid bytes of it.
              */
             billedBytes: number;
-            /** @description What they cost, rounded down to the cent. */
+            /** @description Their cost, rounded down to the cent. */
             amountUsd: components["schemas"]["Usd"];
-            /** @description The month's exact sum of stored bytes times milliseconds, which the average comes from. `days` sum to it. null where `days` is. */
+            /** @description The month's exact sum of stored bytes times milliseconds, on which the average is based. `days` sum to it. null if `days` is. */
             byteMilliseconds: string | null;
-            /** @description The days of UTC on which anything was stored; null for a month that began before storage was counted by day. */
+            /** @description The UTC days with anything stored; null for a month that began before storage was counted by day. */
             days: components["schemas"]["StorageDay"][] | null;
         };
         /** @description A day's part of the month's storage. */
@@ -2154,10 +2168,10 @@ export interface components {
             day: string;
             /**
              * Format: int64
-             * @description Average over the whole day, rounded down. That of today grows as the day goes by.
+             * @description Average over the whole day, rounded down. Today's grows as the day goes by.
              */
             averageBytes: number;
-            /** @description The exact sum. What is learned late of a closed month is made up for on the day on which it is learned, and may be below zero. */
+            /** @description The exact sum. A late correction of a closed month counts on the day it becomes known, so the sum may be negative. */
             byteMilliseconds: string;
         };
         /** @description The usage of an account by day. */
@@ -2168,32 +2182,32 @@ export interface components {
             days: components["schemas"]["UsageDay"][];
             /**
              * Format: date-time
-             * @description Requests that were admitted before are not in `days`: this server counted none by day. null: it does not yet.
+             * @description When this server started counting by day; earlier requests are not in `days`. null if it has not started yet.
              */
             since: string | null;
         };
-        /** @description What counted on a day. */
+        /** @description Usage of one day. */
         UsageDay: {
             /**
              * Format: date
-             * @description A day of UTC.
+             * @description A UTC day.
              */
             day: string;
-            /** @description Quota key of the requests; null where `by` does not have it. */
+            /** @description Quota key of the requests; null unless `by` includes it. */
             quotaKey: string | null;
-            /** @description Id of the API key that they were sent with; null where `by` does not have it. */
+            /** @description Id of the API key used; null unless `by` includes it. */
             key: string | null;
             /**
              * Format: int64
-             * @description Requests that count.
+             * @description Requests counted.
              */
             used: number;
             /**
              * Format: int64
-             * @description Requests among them that credits paid.
+             * @description Requests among them paid from credits.
              */
             overage: number;
-            /** @description Credits that those cost. */
+            /** @description Their cost in credits. */
             creditsSpent: components["schemas"]["Credits"];
         };
         /** @description A page of recent requests. */
@@ -2203,10 +2217,10 @@ export interface components {
             /** @description The page's requests, newest first, at most `limit`. */
             requests: components["schemas"]["RecentRequest"][];
             nextCursor: components["schemas"]["Cursor"];
-            /** @description There is another page. */
+            /** @description Whether there is another page. */
             hasMore: boolean;
         };
-        /** @description A metered request. `explainRequest` tells more about it. */
+        /** @description A metered request. `explainRequest` has the details. */
         RecentRequest: {
             /**
              * Format: uuid
@@ -2215,31 +2229,31 @@ export interface components {
             requestId: string;
             /** @description When it was decided. */
             time: components["schemas"]["Time"];
-            /** @description What it was counted under. More may come. */
+            /** @description Quota key it was counted under. More may be added. */
             quotaKey: components["schemas"]["QuotaKey"];
-            /** @description Id of the API key that it was made with: `default`, or one like `k1`. */
+            /** @description Id of the API key used: `default`, or one like `k1`. */
             key: string;
-            /** @description `admitted`, or the code of the refusal. More may come. */
+            /** @description `admitted`, or the code of the refusal. More may be added. */
             decision: string;
-            /** @description How it ended, as `settlement` of an explanation. Null for a refusal. More may come. */
+            /** @description How it ended, like `settlement` of an explanation. Null for a refusal. More may be added. */
             status: string | null;
-            /** @description What paid by now. More may come. */
+            /** @description What paid by now. More may be added. */
             chargeSource: string;
-            /** @description What credits have paid by now. */
+            /** @description Credits paid so far. */
             cost: components["schemas"]["Credits"];
             /**
              * Format: int64
-             * @description Free requests that were left after it; -1: unlimited.
+             * @description Free requests left after it; -1: unlimited.
              */
             remaining: number;
         };
-        /** @description How a request was decided. */
+        /** @description How a request was billed. */
         Explanation: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             request: components["schemas"]["ExplainedRequest"];
         };
-        /** @description A metered request as billing's journal has it. */
+        /** @description A metered request as recorded in billing's journal. */
         ExplainedRequest: {
             /**
              * Format: uuid
@@ -2248,27 +2262,27 @@ export interface components {
             id: string;
             /** @description The same in English, for people. Its wording may change. */
             explanation: string;
-            /** @description Account that was counted; null for a keyless call. */
+            /** @description Account it was counted for; null for a keyless call. */
             account: string | null;
-            /** @description The call had no API key. */
+            /** @description Whether the call had no API key. */
             anonymous: boolean;
-            /** @description Id of the API key that it was made with, such as `default`; null for a keyless call. */
+            /** @description Id of the API key used, such as `default`; null for a keyless call. */
             key: string | null;
-            /** @description What it was counted under. More may come. */
+            /** @description Quota key it was counted under. More may be added. */
             quotaKey: components["schemas"]["QuotaKey"];
             /** @description When it was decided. */
             time: components["schemas"]["Time"];
-            /** @description `admitted`, or the code of the refusal. More may come. */
+            /** @description `admitted`, or the code of the refusal. More may be added. */
             decision: string;
-            /** @description What paid. More may come. */
+            /** @description What paid. More may be added. */
             chargeSource: string;
             /**
-             * @description How the hold ended: `open` while it has not, `served`, `void` where it was given back, `served_unsettled` where
-             *     nobody settled it within two minutes, `waived` where it was served after it was given back, and is not charged.
-             *     Null for a refusal. More may come.
+             * @description How the hold ended: `open` if it has not, `served`, `void` if refunded, `served_unsettled` if not settled
+             *     within two minutes, `waived` if served after a refund, and so not charged. Null for a refusal. More may be
+             *     added.
              */
             settlement: string | null;
-            /** @description Tier of the account at that time; null for a keyless call. */
+            /** @description The account's tier at that time; null for a keyless call. */
             tier: string | null;
             /**
              * Format: int64
@@ -2285,30 +2299,30 @@ export interface components {
              * @description The counter after it.
              */
             usedAfter: number;
-            /** @description Price of a request beyond the quota at that time. */
+            /** @description Price of a request over quota at that time. */
             price: components["schemas"]["Credits"];
-            /** @description Since when the price book that decided was in force. */
+            /** @description When the applied price book came into force. */
             pricesSince: components["schemas"]["Time"];
-            /** @description What credits paid in the end. */
+            /** @description Credits paid in the end. */
             cost: components["schemas"]["Credits"];
-            /** @description Credits that were left, with six places; null where credits did not pay. */
+            /** @description Credits left, with six places; null if not paid from credits. */
             balanceAfter: string | null;
-            /** @description The grants that it was taken from. */
+            /** @description The grants that paid it. */
             grants: components["schemas"]["GrantUse"][];
             journal: components["schemas"]["JournalPosition"];
-            /** @description Where the journal has the settlement; null while it has none. */
+            /** @description Journal offset of the settlement; null until it is settled. */
             settledAt: components["schemas"]["JournalPosition"] | null;
         };
-        /** @description A part of a grant that a request cost. */
+        /** @description Part of a grant used by a request. */
         GrantUse: {
             /** @description Id of the grant. */
             grant: string;
-            /** @description What was taken of it. */
+            /** @description Credits used of it. */
             amount: components["schemas"]["Credits"];
             /** @description The grant's reason. */
             reason: string;
         };
-        /** @description A place in a journal. */
+        /** @description An offset in a journal. */
         JournalPosition: {
             /** @description Name of the stream. */
             stream: string;
@@ -2319,11 +2333,11 @@ export interface components {
             sequence: number;
             /**
              * Format: int64
-             * @description Position in the message, from 0.
+             * @description Offset in the message, from 0.
              */
             index?: number;
         };
-        /** @description An account to make. */
+        /** @description An account to create. */
         NewAccount: {
             /**
              * Format: email
@@ -2332,28 +2346,28 @@ export interface components {
             email: string;
             tier: components["schemas"]["TierChoice"];
         };
-        /** @description A tier to give to an account. */
+        /** @description A tier to set for an account. */
         NewTier: {
             tier: components["schemas"]["TierChoice"];
         };
-        /** @description Credits to give, or to take away. */
+        /** @description Credits to grant or remove. */
         NewGrant: {
-            /** @description Credits: a decimal that is not zero, with at most six places, from -1000000000 to 1000000000. */
+            /** @description Credits: a non-zero decimal with at most six places, from -1000000000 to 1000000000. */
             amount: string;
-            /** @description 1 to 200 characters, which the ledger shows. */
+            /** @description 1 to 200 characters, shown in the ledger. */
             reason: string;
             /**
              * Format: date-time
-             * @description When the rest of the grant leaves the balance; null for never. In the future, and only for credits that are given.
+             * @description When the rest of the grant expires; null for never. In the future, and only for positive amounts.
              */
             expiresAt?: string | null;
         };
-        /** @description An account that was made. */
+        /** @description A created account. */
         AccountCreated: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             account: components["schemas"]["Account"];
-            /** @description The account's API key. It is shown only here. */
+            /** @description The account's API key, shown only here. */
             apiKey: string;
         };
         /** @description An account with its new tier. */
@@ -2364,17 +2378,17 @@ export interface components {
         };
         /** @description A reason for the log of admin actions. */
         Reason: {
-            /** @description 1 to 200 characters. The journal keeps it for ever. */
+            /** @description 1 to 200 characters. Stored permanently. */
             reason: string;
         };
-        /** @description A password to give to an account. */
+        /** @description A password to set for an account. */
         NewPassword: {
             /** @description 8 to 128 characters. */
             password: string;
         };
-        /** @description A new password in place of the current one. */
+        /** @description The current password and the new one. */
         PasswordChange: {
-            /** @description The password as it is. */
+            /** @description The current password. */
             currentPassword: string;
             /** @description 8 to 128 characters. */
             password: string;
@@ -2383,45 +2397,45 @@ export interface components {
         KeyQuotas: {
             [key: string]: number;
         } | null;
-        /** @description The most that its requests may take from the credits in a period; null for no cap. */
+        /** @description The most that its requests may spend in credits per period; null for no cap. */
         KeyCap: {
             /** @description Credits from 0 on; null for no cap. */
             amount: string | null;
             period?: components["schemas"]["CapPeriod"];
         } | null;
-        /** @description A day or a month of UTC, or all time. */
+        /** @description A UTC day or month, or all time. */
         CapPeriod: string;
         /** @description The rules of a new API key. */
         NewKeyRules: {
-            /** @description By which its owner knows it. */
+            /** @description A name to recognize the key by. */
             name: string;
-            /** @description The quota keys that it may use; null for all. */
+            /** @description Quota keys it may use; null for all. */
             scopes?: components["schemas"]["QuotaKey"][] | null;
-            /** @description Lifetime from now: see ExpiresIn. Not beside `expiresAt`; null for never. */
+            /** @description Lifetime from now: see ExpiresIn. Not with `expiresAt`; null for never. */
             expiresIn?: components["schemas"]["ExpiresIn"] | null;
-            /** @description In place of expiresIn; null for never. */
+            /** @description Instead of `expiresIn`; null for never. */
             expiresAt?: components["schemas"]["MaybeTime"];
-            /** @description Limits of its own; null for none. */
+            /** @description Limits of this key; null for none. */
             quotas?: components["schemas"]["KeyQuotas"];
             spendingCap?: components["schemas"]["KeyCap"];
         };
-        /** @description Rules of an API key to be changed. */
+        /** @description The API key rules to change. */
         KeyRules: {
-            /** @description By which its owner knows it. */
+            /** @description A name to recognize the key by. */
             name?: string;
-            /** @description The quota keys that it may use; null for all. */
+            /** @description Quota keys it may use; null for all. */
             scopes?: components["schemas"]["QuotaKey"][] | null;
-            /** @description Lifetime from now: see ExpiresIn. Not beside `expiresAt`; null for never. */
+            /** @description Lifetime from now: see ExpiresIn. Not with `expiresAt`; null for never. */
             expiresIn?: components["schemas"]["ExpiresIn"] | null;
-            /** @description In place of expiresIn; null for never. */
+            /** @description Instead of `expiresIn`; null for never. */
             expiresAt?: components["schemas"]["MaybeTime"];
-            /** @description Limits of its own; null for none. */
+            /** @description Limits of this key; null for none. */
             quotas?: components["schemas"]["KeyQuotas"];
             spendingCap?: components["schemas"]["KeyCap"];
         };
-        /** @description A replacement of an API key. */
+        /** @description A rotation of an API key. */
         KeyRotation: {
-            /** @description For how long the old key stays valid, from `0s` to `7d`. */
+            /** @description How long the old key stays valid, from `0s` to `7d`. */
             overlap: string;
         };
         /** @description The spending cap of an account. */
@@ -2430,40 +2444,40 @@ export interface components {
             amount: string | null;
             period?: components["schemas"]["CapPeriod"];
         };
-        /** @description A spending cap and what counts towards it; null where there is none. */
+        /** @description A spending cap and what counts towards it; null for none. */
         SpendingCap: {
             amount: components["schemas"]["Credits"];
             period: components["schemas"]["CapPeriod"];
-            /** @description What the period's requests have taken, those in flight included. */
+            /** @description What the period's requests have spent, including those in flight. */
             spent: components["schemas"]["Credits"];
             /** @description When the period ends; null for a total. */
             resetAt: components["schemas"]["MaybeTime"];
         } | null;
         /** @description An API key as its owner sees it. */
         KeyOfAccount: {
-            /** @description `default`, or `k` and a number, which no other key of the account ever has. */
+            /** @description `default`, or `k` and a number, which is never reused in the account. */
             id: string;
-            /** @description By which its owner knows it. */
+            /** @description A name to recognize the key by. */
             name: string;
-            /** @description How the key begins. */
+            /** @description The key's first characters. */
             prefix: string;
-            /** @description The quota keys that it may use; null for all. */
+            /** @description Quota keys it may use; null for all. */
             scopes: components["schemas"]["QuotaKey"][] | null;
             createdAt: components["schemas"]["Time"];
-            /** @description When a call with it was admitted last. */
+            /** @description When it was last used for an admitted call. */
             lastUsedAt: components["schemas"]["MaybeTime"];
-            /** @description From when on it is 401; null for never. */
+            /** @description When it expires and becomes 401; null for never. */
             expiresAt: components["schemas"]["MaybeTime"];
-            /** @description When it was revoked; null where it was not. */
+            /** @description When it was revoked; null if it was not. */
             revokedAt: components["schemas"]["MaybeTime"];
-            /** @description Id of the key that replaces it. */
+            /** @description Id of the key that replaced it. */
             replacedBy: string | null;
             /** @description Requests a month by quota key. */
             quotas: {
                 [key: string]: number;
             };
             spendingCap: components["schemas"]["SpendingCap"];
-            /** @description This month's, by quota key, of those that have any. */
+            /** @description This month's usage, by quota key, omitting unused ones. */
             usage: {
                 [key: string]: {
                     /**
@@ -2473,7 +2487,7 @@ export interface components {
                     used: number;
                     /**
                      * Format: int64
-                     * @description Those that credits paid.
+                     * @description Requests paid from credits.
                      */
                     overage: number;
                     creditsSpent: components["schemas"]["Credits"];
@@ -2488,36 +2502,36 @@ export interface components {
             keys: components["schemas"]["KeyOfAccount"][];
             spendingCap: components["schemas"]["SpendingCap"];
         };
-        /** @description A key that was made. */
+        /** @description A created key. */
         MadeKey: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description The key, shown this once. */
+            /** @description The key, shown only here. */
             apiKey: string;
             key: components["schemas"]["KeyOfAccount"];
         };
-        /** @description A key that replaces another one. */
+        /** @description A replacement key. */
         RotatedKey: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description The key, shown this once. */
+            /** @description The key, shown only here. */
             apiKey: string;
             key: components["schemas"]["KeyOfAccount"];
             oldKeyExpiresAt: components["schemas"]["Time"];
         };
-        /** @description A key as it is now. */
+        /** @description An updated key. */
         KeyChanged: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             key: components["schemas"]["KeyOfAccount"];
         };
-        /** @description A cap as it is now. */
+        /** @description The current cap. */
         SpendingCapSet: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             spendingCap: components["schemas"]["SpendingCap"];
         };
-        /** @description A new email in place of the current one. */
+        /** @description A new email to replace the current one. */
         EmailChange: {
             /** @description The password. */
             currentPassword: string;
@@ -2528,20 +2542,20 @@ export interface components {
         ExportState: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description The last one that was begun. */
+            /** @description The most recent export. */
             export: {
                 /**
-                 * @description A failed one can be begun again.
+                 * @description A failed export can be started again.
                  * @enum {string}
                  */
                 status: "waiting" | "running" | "ready" | "failed";
                 /** @description Documents in the archive so far. */
                 done: number;
-                /** @description Documents of the account; 0 while they are not counted yet. */
+                /** @description Documents of the account; 0 until they are counted. */
                 total: number;
                 /**
                  * Format: date-time
-                 * @description When it was begun.
+                 * @description When it was started.
                  */
                 createdAt: string;
                 /**
@@ -2556,7 +2570,7 @@ export interface components {
                 expiresAt: string | null;
                 /** @description Bytes of the archive. */
                 sizeBytes: number | null;
-                /** @description A link to the archive that is good for an hour and needs no session. */
+                /** @description A link to the archive, valid for an hour without a session. */
                 url: string | null;
             };
         };
@@ -2564,21 +2578,21 @@ export interface components {
         SessionList: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description The one that was used last comes first. */
+            /** @description Most recently used first. */
             sessions: components["schemas"]["SessionOfAccount"][];
         };
-        /** @description A browser or program that is signed in. */
+        /** @description A signed-in browser or program. */
         SessionOfAccount: {
-            /** @description Names the session in a call that ends it. */
+            /** @description Id to end the session with. */
             id: string;
             /**
              * Format: date-time
-             * @description Null for a session that an earlier version opened.
+             * @description Null for a session opened by an earlier version.
              */
             createdAt: string | null;
             /**
              * Format: date-time
-             * @description Exact to an hour.
+             * @description Accurate to the hour.
              */
             lastSeenAt: string | null;
             /**
@@ -2586,20 +2600,20 @@ export interface components {
              * @description 30 days after the sign-in.
              */
             expiresAt: string;
-            /** @description The session of this call. */
+            /** @description Whether it is the session of this call. */
             current: boolean;
-            /** @description Browser and system without versions; empty where they are not known. */
+            /** @description Browser and system without versions; empty if unknown. */
             client: string;
-            /** @description The IPv4 /24 or IPv6 /48 that the session was opened from; empty where it is not known. */
+            /** @description The IPv4 /24 or IPv6 /48 that the session was opened from; empty if unknown. */
             network: string;
         };
-        /** @description An account that was suspended, resumed or deleted. */
+        /** @description A suspended, resumed or deleted account. */
         Suspension: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             account: components["schemas"]["Account"];
         };
-        /** @description The current password, which a deletion wants. */
+        /** @description The current password, required for a deletion. */
         AccountDeletion: {
             /** @description The password. */
             currentPassword: string;
@@ -2611,7 +2625,7 @@ export interface components {
             /** @description The page's accounts, at most `limit`. */
             accounts: components["schemas"]["ListedAccount"][];
             nextCursor: components["schemas"]["Cursor"];
-            /** @description There is another page. */
+            /** @description Whether there is another page. */
             hasMore: boolean;
         };
         /** @description An action of an admin. */
@@ -2619,26 +2633,26 @@ export interface components {
             /** @description Id of the entry. Later entries of a partition have greater ids. */
             id: string;
             time: components["schemas"]["Time"];
-            /** @description Name of the admin token, `admin` where it has none. */
+            /** @description Name of the admin token, `admin` if it has none. */
             token: string;
-            /** @description What was done. More may come. */
+            /** @description What was done. More may be added. */
             action: string;
-            /** @description The account that it was done to; null where there is none. */
+            /** @description The affected account; null for none. */
             account: string | null;
             /** @description The `X-Request-Id` of the call. */
             requestId: string;
-            /** @description `done`, `replayed` for an answer that was given again under its `Idempotency-Key`, or why billing refused it. More may come. */
+            /** @description `done`, `replayed` for an answer replayed for its `Idempotency-Key`, or why billing refused it. More may be added. */
             outcome: string;
-            /** @description The tier that was set; null for other actions. */
+            /** @description The tier set; null for other actions. */
             tier: string | null;
-            /** @description The credits that were given or taken; null for other actions. */
+            /** @description The credits granted or removed; null for other actions. */
             amount: string | null;
             /**
              * Format: date-time
              * @description When the credits expire; null for never.
              */
             expiresAt: string | null;
-            /** @description The reason, or the id of the request that was explained; null where there is none. */
+            /** @description The reason, or the id of the explained request; null for none. */
             detail: string | null;
         };
         /** @description A page of the log of admin actions. */
@@ -2648,17 +2662,17 @@ export interface components {
             /** @description The page's entries, newest first, at most `limit`. */
             entries: components["schemas"]["AdminAction"][];
             nextCursor: components["schemas"]["Cursor"];
-            /** @description There is another page. */
+            /** @description Whether there is another page. */
             hasMore: boolean;
         };
         /** @description The balance after a grant or an adjustment. */
         Granted: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description What can be spent now. */
+            /** @description Credits available now. */
             balance: components["schemas"]["Credits"];
         };
-        /** @description How far the folding of all billing journals is, and its result. */
+        /** @description Progress and result of an audit of all billing journals. */
         Audit: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
@@ -2669,22 +2683,22 @@ export interface components {
             id: string;
             /**
              * Format: int64
-             * @description Messages that were folded by all instances.
+             * @description Messages replayed by all instances.
              */
             done: number;
             /**
              * Format: int64
-             * @description Messages to be folded. It may grow.
+             * @description Messages to replay. It may grow.
              */
             total: number;
-            /** @description Instances of billing were lost, and what they had folded is folded again. */
+            /** @description Whether billing instances were lost, so that their part started over. */
             restarted: boolean;
-            /** @description Every partition matches. Absent until all have ended. */
+            /** @description Whether every partition matches. Absent until all are done. */
             match?: boolean;
-            /** @description The partitions that have ended. */
+            /** @description The partitions that are done. */
             partitions: components["schemas"]["AuditPartition"][];
         };
-        /** @description An audit that goes on. */
+        /** @description An audit in progress. */
         AuditBegun: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
@@ -2695,31 +2709,31 @@ export interface components {
             id: string;
             /**
              * Format: int64
-             * @description Messages that were folded by all instances.
+             * @description Messages replayed by all instances.
              */
             done: number;
             /**
              * Format: int64
-             * @description Messages to be folded. It may grow.
+             * @description Messages to replay. It may grow.
              */
             total: number;
         };
-        /** @description How far billing is. */
+        /** @description Billing's progress. */
         Progress: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             /**
              * Format: int64
-             * @description Messages that were read.
+             * @description Messages read.
              */
             done: number;
             /**
              * Format: int64
-             * @description Messages to be read. It may grow.
+             * @description Messages to read. It may grow.
              */
             total: number;
         };
-        /** @description One partition's live state beside the one that was folded again. */
+        /** @description One partition's live and replayed state. */
         AuditPartition: {
             /**
              * Format: int64
@@ -2728,19 +2742,19 @@ export interface components {
             partition: number;
             /**
              * Format: int64
-             * @description Last message that was folded.
+             * @description Last message replayed.
              */
             lastSequence: number;
             /**
              * Format: int64
-             * @description Events that were folded.
+             * @description Events replayed.
              */
             entries: number;
             /** @description Hash of the state that answers requests. */
             liveHash: string;
-            /** @description Hash of the state that was folded again. */
+            /** @description Hash of the replayed state. */
             replayHash: string;
-            /** @description Both are the same. */
+            /** @description Whether both hashes match. */
             match: boolean;
         };
     };
@@ -2840,7 +2854,7 @@ export interface components {
                 "application/json": components["schemas"]["Updated"];
             };
         };
-        /** @description It is gone. */
+        /** @description Deleted. */
         DeletedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -2932,7 +2946,7 @@ export interface components {
                 "application/json": components["schemas"]["FileCreated"];
             };
         };
-        /** @description What is known of the file, or its bytes. */
+        /** @description The file's metadata, or its bytes. */
         FileAnswer: {
             headers: {
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
@@ -3004,7 +3018,7 @@ export interface components {
                 "application/json": components["schemas"]["FileList"];
             };
         };
-        /** @description Usage of the current month. */
+        /** @description This month's usage. */
         UsageAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3015,7 +3029,7 @@ export interface components {
                 "application/json": components["schemas"]["DevUsage"];
             };
         };
-        /** @description The usage by day. */
+        /** @description Daily usage. */
         UsageDaysAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3064,7 +3078,7 @@ export interface components {
                 "application/json": components["schemas"]["RecentRequests"];
             };
         };
-        /** @description How it was decided. */
+        /** @description How it was billed. */
         ExplanationAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3075,7 +3089,7 @@ export interface components {
                 "application/json": components["schemas"]["Explanation"];
             };
         };
-        /** @description The account is made, and a session opened. */
+        /** @description The account is created and a session opened. */
         RegisteredAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3088,7 +3102,7 @@ export interface components {
                 "application/json": components["schemas"]["Profile"];
             };
         };
-        /** @description A session is opened. */
+        /** @description The session is open. */
         LoggedInAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3147,7 +3161,7 @@ export interface components {
                 "application/json": components["schemas"]["MadeKey"];
             };
         };
-        /** @description The new key, and when the old one ends. */
+        /** @description The new key, and when the old one expires. */
         RotatedKeyAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3159,7 +3173,7 @@ export interface components {
                 "application/json": components["schemas"]["RotatedKey"];
             };
         };
-        /** @description The key as it is now. */
+        /** @description The updated key. */
         KeyChangedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3171,7 +3185,7 @@ export interface components {
                 "application/json": components["schemas"]["KeyChanged"];
             };
         };
-        /** @description The cap as it is now; null where there is none. */
+        /** @description The current cap; null for none. */
         SpendingCapAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3183,7 +3197,7 @@ export interface components {
                 "application/json": components["schemas"]["SpendingCapSet"];
             };
         };
-        /** @description The account has as many keys as it may. */
+        /** @description The account has reached its limit of keys. */
         TooManyKeysAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3219,7 +3233,7 @@ export interface components {
                 "application/json": components["schemas"]["AccountCreated"];
             };
         };
-        /** @description The tier counts from now on. */
+        /** @description The new tier is in force. */
         TierSetAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3243,7 +3257,7 @@ export interface components {
                 "application/json": components["schemas"]["Suspension"];
             };
         };
-        /** @description The archive is being made. */
+        /** @description The export is in progress. */
         ExportBegunAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3256,7 +3270,7 @@ export interface components {
                 "application/json": components["schemas"]["ExportState"];
             };
         };
-        /** @description How far the export is. */
+        /** @description The export's progress. */
         ExportAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3291,7 +3305,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The account has begun 5 exports in the last day. */
+        /** @description The account has started 5 exports in the last day. */
         ExportLimitAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3325,7 +3339,7 @@ export interface components {
                 "application/json": components["schemas"]["Webhooks"];
             };
         };
-        /** @description The webhook is there. */
+        /** @description The webhook is created. */
         WebhookCreatedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3349,7 +3363,7 @@ export interface components {
                 "application/json": components["schemas"]["WebhookShown"];
             };
         };
-        /** @description It is deleted. */
+        /** @description Deleted. */
         WebhookDeletedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3373,7 +3387,7 @@ export interface components {
                 "application/json": components["schemas"]["WebhookSecret"];
             };
         };
-        /** @description It is on its way. */
+        /** @description The event is queued. */
         WebhookTestedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3396,7 +3410,7 @@ export interface components {
                 "application/json": components["schemas"]["Deliveries"];
             };
         };
-        /** @description It is on its way again. */
+        /** @description The delivery is queued again. */
         DeliveryReplayedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3419,7 +3433,10 @@ export interface components {
                 "application/json": components["schemas"]["Events"];
             };
         };
-        /** @description Too many calls of the account or source failed. Or, with `rate_limited`, 5 calls of the account wait for events at this edge already. */
+        /**
+         * @description Too many failed calls from this account or source. Or, with `rate_limited`, 5 calls of the account are already
+         *     waiting for events at this edge.
+         */
         ListenersAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3431,7 +3448,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The account has as many webhooks as it may. */
+        /** @description The account has reached its limit of webhooks. */
         TooManyWebhooksAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3443,7 +3460,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The account has had too much sent in the last minute. */
+        /** @description Too many deliveries requested within a minute. */
         WebhookLimitAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3468,7 +3485,7 @@ export interface components {
                 "application/json": components["schemas"]["Done"];
             };
         };
-        /** @description It is done. */
+        /** @description Done. */
         DoneAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3526,7 +3543,7 @@ export interface components {
                 "application/json": components["schemas"]["AdminLog"];
             };
         };
-        /** @description The balance after it. */
+        /** @description The new balance. */
         GrantedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3538,7 +3555,7 @@ export interface components {
                 "application/json": components["schemas"]["Granted"];
             };
         };
-        /** @description Whether live state and replay are the same. */
+        /** @description Whether replay matches live state. */
         AuditAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3549,7 +3566,7 @@ export interface components {
                 "application/json": components["schemas"]["Audit"];
             };
         };
-        /** @description The audit goes on. */
+        /** @description The audit is in progress. */
         AuditBegunAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3563,7 +3580,7 @@ export interface components {
                 "application/json": components["schemas"]["AuditBegun"];
             };
         };
-        /** @description Billing still looks for it. The same call leads to the explanation later. */
+        /** @description Billing is still searching. Repeat the call for the explanation. */
         ExplanationPendingAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3577,8 +3594,8 @@ export interface components {
             };
         };
         /**
-         * @description Too many calls of the account or source failed. Or, with `rate_limited`, the account has asked for more than 120
-         *     explanations in a minute, or for a second one while another is made.
+         * @description Too many failed calls from this account or source. Or, with `rate_limited`, the account has asked for more
+         *     than 120 explanations in a minute, or for a second one while another is running.
          */
         ExplanationLimitedAnswer: {
             headers: {
@@ -3591,7 +3608,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The request is not well-formed. It cost nothing. */
+        /** @description The request is malformed. Not counted. */
         BadRequestAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3608,7 +3625,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The request is not well-formed. It cost nothing. */
+        /** @description The request is malformed. Not counted. */
         BadListRequestAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3635,7 +3652,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description An API key was sent, and it is wrong. */
+        /** @description The API key sent is invalid. */
         KeyInvalidAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3675,7 +3692,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description There is neither a current API key nor a session. */
+        /** @description Neither a valid API key nor a session was sent. */
         KeyOrSessionRequiredAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3711,7 +3728,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A page of another site sent the call. */
+        /** @description The call came from a page of another site. */
         CrossOriginAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3724,7 +3741,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A page of another site sent the call, or the current password is not right. */
+        /** @description The call came from a page of another site, or the current password is wrong. */
         ForeignOrPasswordAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3737,7 +3754,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A page of another site sent the call, or the account of the API key is suspended. Not counted. */
+        /** @description The call came from a page of another site, or the account of the API key is suspended. Not counted. */
         CrossOriginOrSuspendedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3780,7 +3797,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The document belongs to somebody else. Not counted. */
+        /** @description The document belongs to another account. Not counted. */
         NotOwnerAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3797,7 +3814,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The document belongs to somebody else, or the management token is not its own. Not counted. */
+        /** @description The document belongs to another account, or the management token is wrong. Not counted. */
         NotOwnerOrTokenAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3831,7 +3848,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The path has other methods. */
+        /** @description The path does not support this method. */
         MethodNotAllowedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3845,7 +3862,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The request did not arrive in time. Not counted. */
+        /** @description The request timed out. Not counted. */
         RequestTimeoutAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3861,7 +3878,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The first request with this `Idempotency-Key` still runs. */
+        /** @description The first request with this `Idempotency-Key` is still running. */
         InFlightAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3878,7 +3895,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The email has an account. */
+        /** @description The email already has an account. */
         EmailTakenAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3890,7 +3907,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The balance is smaller than what is to be taken away. */
+        /** @description The balance is smaller than the amount to remove. */
         InsufficientCreditsAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3902,7 +3919,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The document has another version. Not counted. */
+        /** @description The precondition failed: the document has changed. Not counted. */
         VersionMismatchAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3919,7 +3936,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Over a limit, which the reason names. Not counted. */
+        /** @description Over the limit that the reason names. Not counted. */
         TooLargeAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3935,7 +3952,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body is in another form than those that the reason names. */
+        /** @description The body's format is unsupported; the reason names the supported ones. */
         UnsupportedMediaTypeAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -3948,7 +3965,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description No such bytes. Not counted. */
+        /** @description The range is not satisfiable. Not counted. */
         RangeAnswer: {
             headers: {
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
@@ -3984,7 +4001,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The quota and the credits are used up, the tier does not have the endpoint, or too many calls failed. Or, with `rate_limited`, more calls came than the rate of those that no quota counts. */
+        /** @description The quota and the credits are used up, the tier does not include the endpoint, or too many calls have failed. Or, with `rate_limited`, unmetered calls exceeded their rate. */
         QuotaAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4001,7 +4018,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The quota and the credits, or the keyless limit are used up, or too many calls failed. Or, with `rate_limited`, more calls came than the rate of those that no quota counts. */
+        /** @description The quota and credits or the keyless limit are used up, or too many calls have failed. Or, with `rate_limited`, unmetered calls exceeded their rate. */
         KeylessQuotaAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4018,7 +4035,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Too many calls of the source failed, or its network has made as many accounts today as it may. */
+        /** @description Too many failed calls from this source, or its network has reached today's limit of new accounts. */
         RegistrationRefusedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4035,7 +4052,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Too many calls of the account or source failed. */
+        /** @description Too many failed calls from this account or source. */
         TooManyFailuresAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4052,7 +4069,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Too many calls of the account or source failed. */
+        /** @description Too many failed calls from this account or source. */
         MeteredListLimitAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4069,7 +4086,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description More calls came than the rate of those that no quota counts. */
+        /** @description Unmetered calls exceeded their rate. */
         UnmeteredRateAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4099,7 +4116,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A mistake of ours. Not counted. */
+        /** @description Internal error. Not counted. */
         InternalAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4115,7 +4132,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A part that it needs did not answer. Not counted. */
+        /** @description A dependency is unavailable. Not counted. */
         UnavailableAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4132,7 +4149,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Not confirmed in time. It may have happened; the same `Idempotency-Key` finds out. */
+        /** @description Timed out before confirmation. The call may have succeeded; retry with the same `Idempotency-Key` to find out. */
         OutcomeUnknownAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4149,7 +4166,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The request is not well-formed. It cost nothing. */
+        /** @description The request is malformed. Not counted. */
         LineBadRequestAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4165,7 +4182,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The path has other methods. */
+        /** @description The path does not support this method. */
         LineMethodNotAllowedAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4178,7 +4195,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description An API key was sent, and it is wrong. */
+        /** @description The API key sent is invalid. */
         LineKeyInvalidAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4191,7 +4208,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A page of another site sent the call, or the account of the API key is suspended. */
+        /** @description The call came from a page of another site, or the account of the API key is suspended. */
         LineCrossOriginAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4203,7 +4220,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The request did not arrive in time. Not counted. */
+        /** @description The request timed out. Not counted. */
         LineRequestTimeoutAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4218,7 +4235,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The first request with this `Idempotency-Key` still runs. */
+        /** @description The first request with this `Idempotency-Key` is still running. */
         LineInFlightAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4234,7 +4251,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Over a limit, which the reason names. Not counted. */
+        /** @description Over the limit that the reason names. Not counted. */
         LineTooLargeAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4249,7 +4266,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body is in another form than those that the reason names. */
+        /** @description The body's format is unsupported; the reason names the supported ones. */
         LineUnsupportedMediaTypeAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4277,7 +4294,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The quota and the credits, or the keyless limit are used up, or too many calls failed. Or, with `rate_limited`, more calls came than the rate of those that no quota counts. */
+        /** @description The quota and credits or the keyless limit are used up, or too many calls have failed. Or, with `rate_limited`, unmetered calls exceeded their rate. */
         LineKeylessQuotaAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4293,7 +4310,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A mistake of ours. Not counted. */
+        /** @description Internal error. Not counted. */
         LineInternalAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4308,7 +4325,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A part that it needs did not answer. Not counted. */
+        /** @description A dependency is unavailable. Not counted. */
         LineUnavailableAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4324,7 +4341,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Not confirmed in time. It may have happened; the same `Idempotency-Key` finds out. */
+        /** @description Timed out before confirmation. The call may have succeeded; retry with the same `Idempotency-Key` to find out. */
         LineOutcomeUnknownAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -4348,7 +4365,7 @@ export interface components {
          */
         RefParam: string;
         /**
-         * @description Name of the file, at most 200 characters. It gives the title and the language where the query does not.
+         * @description Name of the file, at most 200 characters. It gives the title and language unless the query does.
          * @example main.go
          */
         FileNameParam: string;
@@ -4368,17 +4385,17 @@ export interface components {
          */
         WebhookIdParam: string;
         /**
-         * @description Id of the delivery, which is that of its event. Anything else is 404.
+         * @description Id of the delivery, the same as its event's. Anything else is 404.
          * @example evt_5NwK2pQ7rT1sXv8ZbCd3Ef
          */
         DeliveryIdParam: string;
         /**
-         * @description `last` of the call before: 17 letters and digits.
+         * @description `last` from the previous call: 17 letters and digits.
          * @example 0000000000a000000
          */
         EventsAfterParam: string;
         /**
-         * @description Seconds to wait for an event: 1 to 30. Without it the answer comes at once.
+         * @description Seconds to wait for an event: 1 to 30. By default the answer is immediate.
          * @example 5
          */
         EventsWaitParam: number;
@@ -4393,7 +4410,7 @@ export interface components {
          */
         AccountIdParam: string;
         /**
-         * @description `respond-async`: the answer is not waited for (RFC 7240). Other preferences are ignored.
+         * @description `respond-async` returns at once instead of waiting for the result (RFC 7240). Other preferences are ignored.
          * @example respond-async
          */
         PreferParam: string;
@@ -4418,13 +4435,13 @@ export interface components {
          */
         IdempotencyKeyParam: string;
         /**
-         * @description Makes the read safe to repeat for 10 minutes: 1 to 128 printable ASCII characters of your choice. What is read again is not
-         *     charged again, 10 times at most. `Range` may differ.
+         * @description Makes the read safe to repeat: 1 to 128 printable ASCII characters of your choice. A repeat within 60 seconds is not charged,
+         *     twice at most, as long as the document has the same version. `Range` may differ.
          * @example 8c2f1e0a-read-notes
          */
         ReadIdempotencyKeyParam: string;
         /**
-         * @description Carries the change out only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
+         * @description Makes the change only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
          * @example "1"
          */
         IfMatchParam: string;
@@ -4439,64 +4456,66 @@ export interface components {
          */
         IfNoneMatchParam: string;
         /**
-         * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
-         *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+         * @description 412 if `Last-Modified` (`updatedAt` for an edit) is later than this HTTP date, in any of its three formats.
+         *     Ignored with `If-Match`, and if it is not a valid date. Dates have a resolution of one second; `If-Match`
+         *     also distinguishes changes within a second.
          * @example Thu, 30 Nov 2072 00:00:00 GMT
          */
         IfUnmodifiedSinceParam: string;
         /**
-         * @description 304 unless `Last-Modified`, of JSON `updatedAt`, is later than this date. Ignored beside `If-None-Match`, and if it is no date of HTTP.
+         * @description 304 unless `Last-Modified` (`updatedAt` for JSON) is later than this date. Ignored with `If-None-Match`, and
+         *     if it is not a valid HTTP date.
          * @example Sun, 06 Nov 1994 08:49:37 GMT
          */
         IfModifiedSinceParam: string;
         /**
-         * @description `Range` counts only while this is the `ETag` of the bytes, or the `Last-Modified` of a file or of a text that was never updated.
-         *     Otherwise all bytes are sent.
+         * @description `Range` applies only if this is the current `ETag`, or the `Last-Modified` of a file or of a text that was
+         *     never edited. Otherwise all bytes are sent.
          * @example "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
          */
         IfRangeParam: string;
         /**
-         * @description One range of bytes, such as `bytes=0-1023` or `bytes=-500`. Several at once are answered with the whole.
+         * @description One range of bytes, such as `bytes=0-1023` or `bytes=-500`. Several ranges are answered with the whole.
          * @example bytes=0-2
          */
         RangeParam: string;
         /**
-         * @description Password of the document, where it has one. At most 128 characters.
+         * @description Password of the document, if it has one. At most 128 characters.
          * @example correct horse battery staple
          */
         PastePasswordParam: string;
         /**
-         * @description An earlier version, from 1; only its owner may read it. Without this the current one.
+         * @description An earlier version, from 1; only its owner may read it. Defaults to the current version.
          * @example 1
          */
         VersionParam: number;
         /**
-         * @description `1` asks for the bytes, as `Accept: application/octet-stream` does.
+         * @description `1` returns the bytes, as `Accept: application/octet-stream` does.
          * @example 1
          */
         DownloadParam: "0" | "1" | "false" | "true";
         /**
-         * @description Items of a page.
+         * @description Items per page.
          * @example 20
          */
         LimitParam: number;
         /**
-         * @description The first day. Without it the first of the month of `to`.
+         * @description The first day. Defaults to the first of the month of `to`.
          * @example 2026-11-01
          */
         FromDayParam: string;
         /**
-         * @description The last day, at most 399 days after the first. Without it today.
+         * @description The last day, at most 399 days after the first. Defaults to today.
          * @example 2026-11-30
          */
         ToDayParam: string;
         /**
-         * @description What a day is split by: `quotaKey`, `key` or both with a comma between them. `day` is for neither.
+         * @description Breakdown of each day: `quotaKey`, `key` or both, comma-separated. `day` for none.
          * @example quotaKey
          */
         ByParam: string;
         /**
-         * @description Entries of a page: at most 100, and 50 by default. Of a table at most 10,000, which is its default.
+         * @description Entries per page: at most 100, 50 by default. For CSV at most 10,000, the default.
          * @example 20
          */
         LedgerLimitParam: number;
@@ -4516,7 +4535,7 @@ export interface components {
          */
         LedgerFromParam: string;
         /**
-         * @description The last day, which belongs to it, or a time that all entries are before.
+         * @description The last day, inclusive, or a time, exclusive.
          * @example 2026-11-30T12:00:00Z
          */
         LedgerToParam: string;
@@ -4526,27 +4545,27 @@ export interface components {
          */
         LedgerRequestParam: string;
         /**
-         * @description The reason contains it. Case does not matter.
+         * @description Text that the reason contains, without regard to case.
          * @example gift
          */
         LedgerReasonParam: string;
         /**
-         * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+         * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
          * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
          */
         CursorParam: string;
         /**
-         * @description Only what was counted under this quota key.
+         * @description Only requests counted under this quota key.
          * @example pastes.create
          */
         QuotaKeyFilterParam: components["schemas"]["QuotaKey"];
         /**
-         * @description Only what was called with this API key: its id, `default` or one like `k1`.
+         * @description Only requests with this API key: its id, `default` or one like `k1`.
          * @example default
          */
         KeyFilterParam: string;
         /**
-         * @description Only what was decided so: `admitted`, or the code of a refusal.
+         * @description Only requests with this decision: `admitted`, or the code of a refusal.
          * @example admitted
          */
         DecisionFilterParam: string;
@@ -4591,62 +4610,62 @@ export interface components {
          */
         LanguageFilterParam: string;
         /**
-         * @description Name of the file, where the body is its bytes: 1 to 255 characters without `/`, `\` and control characters.
+         * @description Name of the file, if the body is its bytes: 1 to 255 characters without `/`, `\` and control characters.
          * @example notes.txt
          */
         NameParam: string;
         /**
-         * @description Who may see the file, where the body is its bytes.
+         * @description Visibility of the file, if the body is its bytes.
          * @example unlisted
          */
         FileVisibilityParam: components["schemas"]["Visibility"];
         /**
-         * @description Lifetime of the file, where the body is its bytes: as `ExpiresIn`.
+         * @description Lifetime of the file, if the body is its bytes; see `ExpiresIn`.
          * @example 7d
          */
         FileExpiresInParam: string;
         /**
-         * @description Beside a body that is the content; a JSON body has it itself. At most 200 characters.
+         * @description If the body is the content; a JSON body has its own field. At most 200 characters.
          * @example notes
          */
         TitleParam: string;
         /**
-         * @description Beside a body that is the content; a JSON body has it itself. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+         * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
          * @example go
          */
         LanguageParam: string;
         /**
-         * @description Beside a body that is the content; a JSON body has it itself. Not `private` without an API key.
+         * @description If the body is the content; a JSON body has its own field. Not `private` without an API key.
          * @example unlisted
          */
         VisibilityParam: components["schemas"]["Visibility"];
         /**
-         * @description Beside a body that is the content; a JSON body has it itself. Lifetime: seconds, or a number with m, h, d, w or
+         * @description If the body is the content; a JSON body has its own field. Lifetime: seconds, or a number with m, h, d, w or
          *     y, or `never`. 1 minute to 10 years; without an API key at most 30 days.
          * @example 7d
          */
         ExpiresInParam: string;
         /**
-         * @description Beside a body that is the content; a JSON body has it itself. In place of `expiresIn`: 1 minute to 10 years from
+         * @description If the body is the content; a JSON body has its own field. Instead of `expiresIn`: 1 minute to 10 years from
          *     now; without an API key at most 30 days.
          * @example 2030-01-01T00:00:00Z
          */
         ExpiresAtParam: string;
         /**
-         * @description Beside a body that is the content; a JSON body has it itself. `true`: the first read by somebody other than the
-         *     owner is the last.
+         * @description If the body is the content; a JSON body has its own field. `true`: the first read by anyone but the owner is
+         *     the last.
          * @example true
          */
         BurnAfterReadParam: boolean;
         /**
-         * @description Beside a body that is the content; a JSON body has it itself. 1 to 128 characters. Addresses end up in logs:
-         *     JSON is the better place for it.
+         * @description If the body is the content; a JSON body has its own field. 1 to 128 characters. URLs end up in logs, so prefer
+         *     JSON.
          * @example correct horse
          */
         PasswordParam: string;
         /**
-         * @description Beside a body that is the content; a JSON body has it itself. At most 10 of 1 to 32 characters: repeated, or in
-         *     one with commas between.
+         * @description If the body is the content; a JSON body has its own field. At most 10 of 1 to 32 characters: repeated, or
+         *     comma-separated.
          * @example [
          *       "go",
          *       "example"
@@ -4655,7 +4674,7 @@ export interface components {
         TagsParam: string[];
     };
     requestBodies: {
-        /** @description JSON, or the content itself. The content has at most 4 MiB (4,194,304 bytes) of UTF-8. */
+        /** @description JSON, or the content itself. The content is at most 4 MiB (4,194,304 bytes) of UTF-8. */
         PasteInput: {
             content: {
                 "application/json": components["schemas"]["NewPaste"];
@@ -4663,13 +4682,13 @@ export interface components {
                 "application/x-www-form-urlencoded": string;
             };
         };
-        /** @description The fields to change. A content has at most 4 MiB (4,194,304 bytes) of UTF-8. */
+        /** @description The fields to change. Content is at most 4 MiB (4,194,304 bytes) of UTF-8. */
         PasteChangeInput: {
             content: {
                 "application/json": components["schemas"]["PasteChange"];
             };
         };
-        /** @description JSON, or the content itself. The content has at most 256 KiB (262,144 bytes) of UTF-8. */
+        /** @description JSON, or the content itself. The content is at most 256 KiB (262,144 bytes) of UTF-8. */
         QuickPasteInput: {
             content: {
                 "application/json": components["schemas"]["NewPaste"];
@@ -4677,13 +4696,13 @@ export interface components {
                 "application/x-www-form-urlencoded": string;
             };
         };
-        /** @description The fields to change. A content has at most 256 KiB (262,144 bytes) of UTF-8. */
+        /** @description The fields to change. Content is at most 256 KiB (262,144 bytes) of UTF-8. */
         QuickPasteChangeInput: {
             content: {
                 "application/json": components["schemas"]["PasteChange"];
             };
         };
-        /** @description The content, at most 256 KiB (262,144 bytes) of UTF-8: in a form, or as it is. */
+        /** @description The content, at most 256 KiB (262,144 bytes) of UTF-8: in a form, or as the body. */
         TerminalInput: {
             content: {
                 "multipart/form-data": components["schemas"]["TerminalForm"];
@@ -4735,19 +4754,19 @@ export interface components {
                 "application/json": components["schemas"]["AccountDeletion"];
             };
         };
-        /** @description The key to be made. At most 16 KiB. */
+        /** @description The key to create. At most 16 KiB. */
         NewKeyInput: {
             content: {
                 "application/json": components["schemas"]["NewKeyRules"];
             };
         };
-        /** @description What is to be changed. At most 16 KiB. */
+        /** @description The fields to change. At most 16 KiB. */
         KeyChangeInput: {
             content: {
                 "application/json": components["schemas"]["KeyRules"];
             };
         };
-        /** @description For how long the old key stays valid. At most 16 KiB. */
+        /** @description How long the old key stays valid. At most 16 KiB. */
         KeyRotationInput: {
             content: {
                 "application/json": components["schemas"]["KeyRotation"];
@@ -4759,13 +4778,13 @@ export interface components {
                 "application/json": components["schemas"]["SpendingCapChange"];
             };
         };
-        /** @description Where the webhook is and what it is told of. At most 16 KiB. */
+        /** @description The webhook's URL and events. At most 16 KiB. */
         WebhookInput: {
             content: {
                 "application/json": components["schemas"]["WebhookDraft"];
             };
         };
-        /** @description What is to change. At most 16 KiB. */
+        /** @description The fields to change. At most 16 KiB. */
         WebhookChangeInput: {
             content: {
                 "application/json": components["schemas"]["WebhookChange"];
@@ -4820,54 +4839,54 @@ export interface components {
          */
         CacheControlHeader: string;
         /**
-         * @description The limit of the call's quota key: `"<quota key>";q=<requests>`. Requests a month, or of 24 hours without an API
-         *     key. Absent where the key is unlimited and where the call was not counted.
+         * @description The limit of the call's quota key: `"<quota key>";q=<requests>`. Requests a month, or of 24 hours without an
+         *     API key. Absent if the key is unlimited or the call was not counted.
          * @example "pastes.create";q=500
          */
         RateLimitPolicyHeader: string;
         /**
-         * @description What is left after this request: `"<quota key>";r=<requests>;t=<seconds until the limit starts again>`. Absent
-         *     where `RateLimit-Policy` is.
+         * @description What is left after this request: `"<quota key>";r=<requests>;t=<seconds until the limit resets>`. Absent if
+         *     `RateLimit-Policy` is.
          * @example "pastes.create";r=499;t=787296
          */
         RateLimitHeader: string;
         /**
-         * @description What paid for a metered call: `quota`, `credits`, or `none` where nothing was counted.
+         * @description What paid for a metered call: `quota`, `credits`, or `none` if nothing was counted.
          * @example quota
          */
         ChargeSourceHeader: string;
         /**
-         * @description Price that credits paid, in credits with six places. Only where `X-Charge-Source` is `credits`.
+         * @description Price paid from credits, with six places. Only if `X-Charge-Source` is `credits`.
          * @example 0.002000
          */
         CreditsCostHeader: string;
         /**
-         * @description Balance after this request, in credits with six places. Only where `X-Charge-Source` is `credits`.
+         * @description Balance after this request, in credits with six places. Only if `X-Charge-Source` is `credits`.
          * @example 12.498000
          */
         CreditsBalanceHeader: string;
         /**
-         * @description `true` on the first answer given again to the same `Idempotency-Key`, and on a read that is not charged again. Absent otherwise.
+         * @description `true` on an answer replayed for its `Idempotency-Key`, and on a read that is not charged again. Absent otherwise.
          * @example true
          */
         IdempotencyReplayedHeader: "true";
         /**
-         * @description Address of the new document in the API, or for a terminal of its page.
+         * @description URL of the new document in the API or, for a terminal, of its page.
          * @example http://127.0.0.1:8080/api/dev/pastes/get/4fGh7KpQ2xZa
          */
         LocationHeader: string;
         /**
-         * @description Path to ask for the result.
+         * @description Path to poll for the result.
          * @example /api/admin/audits/01a1fff9-83d3-743f-9a6d-5290a1beb664
          */
         ProgressLocationHeader: string;
         /**
-         * @description The preference that was followed. Absent otherwise.
+         * @description The preference applied. Absent otherwise.
          * @example respond-async
          */
         PreferenceAppliedHeader: string;
         /**
-         * @description Changes and deletes the quick paste. Only without an API key, and shown only here.
+         * @description Token to edit or delete the quick paste. Only without an API key, and shown only here.
          * @example mt_ZaYSh-REPQN4fkwZ3gv9PbXr1JA
          */
         ManageTokenHeader: string;
@@ -4887,18 +4906,18 @@ export interface components {
          */
         RetryAfterHeader: number;
         /**
-         * @description That a page of any site may read the answer. It is sent with the raw content of documents, and below `/api/dev` where a
-         *     page calls with an API key.
+         * @description Lets pages of any site read the answer. Sent with raw content, and below `/api/dev` if a page calls with an
+         *     API key.
          * @example *
          */
         AllowOriginHeader: string;
         /**
-         * @description The headers that a page of another site may read. It is sent beside `Access-Control-Allow-Origin`.
+         * @description The headers that a page of another site may read. Sent with `Access-Control-Allow-Origin`.
          * @example Accept-Ranges, Allow, Content-Disposition, Content-Length, Content-Range, ETag, Idempotency-Replayed, Last-Modified, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Charge-Source, X-Credits-Balance, X-Credits-Cost, X-Quota-Remaining, X-Request-Id
          */
         ExposeHeadersHeader: string;
         /**
-         * @description Methods that the path takes.
+         * @description Methods that the path supports.
          * @example GET, HEAD, OPTIONS
          */
         AllowHeader: string;
@@ -4908,23 +4927,23 @@ export interface components {
          */
         WWWAuthenticateHeader: string;
         /**
-         * @description The session's cookie `quire_session`, good for 30 days; `HttpOnly` and `SameSite=Lax`. Behind TLS it is
-         *     `__Host-quire_session` and `Secure`. A logout takes it away.
+         * @description The session's cookie `quire_session`, valid for 30 days; `HttpOnly` and `SameSite=Lax`. Behind TLS it is
+         *     `__Host-quire_session` and `Secure`. A logout clears it.
          * @example quire_session=3CgUKrdYWGBxVGvvQPEZmatOvpRyqpN7XeiApYUEVEo.M9IQBOTVvtjrrcOOUfd-7w; max-age=2592000; path=/; HttpOnly; SameSite=Lax
          */
         SetCookieHeader: string;
         /**
-         * @description Bytes can be asked for by `Range`.
+         * @description `Range` requests are supported.
          * @example bytes
          */
         AcceptRangesHeader: string;
         /**
-         * @description The bytes that were sent, of how many: `bytes <first>-<last>/<size>`. `bytes *\/<size>` with 416.
+         * @description The range sent and the total size: `bytes <first>-<last>/<size>`. `bytes *\/<size>` with 416.
          * @example bytes 0-2/5
          */
         ContentRangeHeader: string;
         /**
-         * @description Where there is more, the path of the next table: `<path>; rel="next"` (RFC 8288).
+         * @description The path of the next page of CSV, if there is more: `<path>; rel="next"` (RFC 8288).
          * @example </api/users/user/credits?cursor=MDAwMDAwMDAwMGEwMDAwMDE>; rel="next"
          */
         LinkHeader: string;
@@ -4944,7 +4963,7 @@ export interface components {
          */
         ContentTypeOptionsHeader: string;
         /**
-         * @description Keeps a browser from running anything of what was sent.
+         * @description Keeps a browser from running active content.
          * @example sandbox; default-src 'none'
          */
         ContentSecurityPolicyHeader: string;
@@ -4957,47 +4976,47 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 200 characters.
+                 * @description If the body is the content; a JSON body has its own field. At most 200 characters.
                  * @example notes
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Not `private` without an API key.
+                 * @description If the body is the content; a JSON body has its own field. Not `private` without an API key.
                  * @example unlisted
                  */
                 visibility?: components["parameters"]["VisibilityParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Lifetime: seconds, or a number with m, h, d, w or
+                 * @description If the body is the content; a JSON body has its own field. Lifetime: seconds, or a number with m, h, d, w or
                  *     y, or `never`. 1 minute to 10 years; without an API key at most 30 days.
                  * @example 7d
                  */
                 expiresIn?: components["parameters"]["ExpiresInParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. In place of `expiresIn`: 1 minute to 10 years from
+                 * @description If the body is the content; a JSON body has its own field. Instead of `expiresIn`: 1 minute to 10 years from
                  *     now; without an API key at most 30 days.
                  * @example 2030-01-01T00:00:00Z
                  */
                 expiresAt?: components["parameters"]["ExpiresAtParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. `true`: the first read by somebody other than the
-                 *     owner is the last.
+                 * @description If the body is the content; a JSON body has its own field. `true`: the first read by anyone but the owner is
+                 *     the last.
                  * @example true
                  */
                 burnAfterRead?: components["parameters"]["BurnAfterReadParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 128 characters. Addresses end up in logs:
-                 *     JSON is the better place for it.
+                 * @description If the body is the content; a JSON body has its own field. 1 to 128 characters. URLs end up in logs, so prefer
+                 *     JSON.
                  * @example correct horse
                  */
                 password?: components["parameters"]["PasswordParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 10 of 1 to 32 characters: repeated, or in
-                 *     one with commas between.
+                 * @description If the body is the content; a JSON body has its own field. At most 10 of 1 to 32 characters: repeated, or
+                 *     comma-separated.
                  * @example [
                  *       "go",
                  *       "example"
@@ -5038,15 +5057,15 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description An earlier version, from 1; only its owner may read it. Without this the current one.
+                 * @description An earlier version, from 1; only its owner may read it. Defaults to the current version.
                  * @example 1
                  */
                 version?: components["parameters"]["VersionParam"];
             };
             header?: {
                 /**
-                 * @description Makes the read safe to repeat for 10 minutes: 1 to 128 printable ASCII characters of your choice. What is read again is not
-                 *     charged again, 10 times at most. `Range` may differ.
+                 * @description Makes the read safe to repeat: 1 to 128 printable ASCII characters of your choice. A repeat within 60 seconds is not charged,
+                 *     twice at most, as long as the document has the same version. `Range` may differ.
                  * @example 8c2f1e0a-read-notes
                  */
                 "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
@@ -5061,18 +5080,20 @@ export interface operations {
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchParam"];
                 /**
-                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
-                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @description 412 if `Last-Modified` (`updatedAt` for an edit) is later than this HTTP date, in any of its three formats.
+                 *     Ignored with `If-Match`, and if it is not a valid date. Dates have a resolution of one second; `If-Match`
+                 *     also distinguishes changes within a second.
                  * @example Thu, 30 Nov 2072 00:00:00 GMT
                  */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
                 /**
-                 * @description 304 unless `Last-Modified`, of JSON `updatedAt`, is later than this date. Ignored beside `If-None-Match`, and if it is no date of HTTP.
+                 * @description 304 unless `Last-Modified` (`updatedAt` for JSON) is later than this date. Ignored with `If-None-Match`, and
+                 *     if it is not a valid HTTP date.
                  * @example Sun, 06 Nov 1994 08:49:37 GMT
                  */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSinceParam"];
                 /**
-                 * @description Password of the document, where it has one. At most 128 characters.
+                 * @description Password of the document, if it has one. At most 128 characters.
                  * @example correct horse battery staple
                  */
                 "X-Paste-Password"?: components["parameters"]["PastePasswordParam"];
@@ -5116,13 +5137,14 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
                 /**
-                 * @description Carries the change out only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
+                 * @description Makes the change only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
                 /**
-                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
-                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @description 412 if `Last-Modified` (`updatedAt` for an edit) is later than this HTTP date, in any of its three formats.
+                 *     Ignored with `If-Match`, and if it is not a valid date. Dates have a resolution of one second; `If-Match`
+                 *     also distinguishes changes within a second.
                  * @example Thu, 30 Nov 2072 00:00:00 GMT
                  */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
@@ -5167,13 +5189,14 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
                 /**
-                 * @description Carries the change out only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
+                 * @description Makes the change only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
                 /**
-                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
-                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @description 412 if `Last-Modified` (`updatedAt` for an edit) is later than this HTTP date, in any of its three formats.
+                 *     Ignored with `If-Match`, and if it is not a valid date. Dates have a resolution of one second; `If-Match`
+                 *     also distinguishes changes within a second.
                  * @example Thu, 30 Nov 2072 00:00:00 GMT
                  */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
@@ -5210,12 +5233,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -5268,12 +5291,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -5308,47 +5331,47 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 200 characters.
+                 * @description If the body is the content; a JSON body has its own field. At most 200 characters.
                  * @example notes
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Not `private` without an API key.
+                 * @description If the body is the content; a JSON body has its own field. Not `private` without an API key.
                  * @example unlisted
                  */
                 visibility?: components["parameters"]["VisibilityParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Lifetime: seconds, or a number with m, h, d, w or
+                 * @description If the body is the content; a JSON body has its own field. Lifetime: seconds, or a number with m, h, d, w or
                  *     y, or `never`. 1 minute to 10 years; without an API key at most 30 days.
                  * @example 7d
                  */
                 expiresIn?: components["parameters"]["ExpiresInParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. In place of `expiresIn`: 1 minute to 10 years from
+                 * @description If the body is the content; a JSON body has its own field. Instead of `expiresIn`: 1 minute to 10 years from
                  *     now; without an API key at most 30 days.
                  * @example 2030-01-01T00:00:00Z
                  */
                 expiresAt?: components["parameters"]["ExpiresAtParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. `true`: the first read by somebody other than the
-                 *     owner is the last.
+                 * @description If the body is the content; a JSON body has its own field. `true`: the first read by anyone but the owner is
+                 *     the last.
                  * @example true
                  */
                 burnAfterRead?: components["parameters"]["BurnAfterReadParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 128 characters. Addresses end up in logs:
-                 *     JSON is the better place for it.
+                 * @description If the body is the content; a JSON body has its own field. 1 to 128 characters. URLs end up in logs, so prefer
+                 *     JSON.
                  * @example correct horse
                  */
                 password?: components["parameters"]["PasswordParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 10 of 1 to 32 characters: repeated, or in
-                 *     one with commas between.
+                 * @description If the body is the content; a JSON body has its own field. At most 10 of 1 to 32 characters: repeated, or
+                 *     comma-separated.
                  * @example [
                  *       "go",
                  *       "example"
@@ -5389,15 +5412,15 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description An earlier version, from 1; only its owner may read it. Without this the current one.
+                 * @description An earlier version, from 1; only its owner may read it. Defaults to the current version.
                  * @example 1
                  */
                 version?: components["parameters"]["VersionParam"];
             };
             header?: {
                 /**
-                 * @description Makes the read safe to repeat for 10 minutes: 1 to 128 printable ASCII characters of your choice. What is read again is not
-                 *     charged again, 10 times at most. `Range` may differ.
+                 * @description Makes the read safe to repeat: 1 to 128 printable ASCII characters of your choice. A repeat within 60 seconds is not charged,
+                 *     twice at most, as long as the document has the same version. `Range` may differ.
                  * @example 8c2f1e0a-read-notes
                  */
                 "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
@@ -5412,18 +5435,20 @@ export interface operations {
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchParam"];
                 /**
-                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
-                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @description 412 if `Last-Modified` (`updatedAt` for an edit) is later than this HTTP date, in any of its three formats.
+                 *     Ignored with `If-Match`, and if it is not a valid date. Dates have a resolution of one second; `If-Match`
+                 *     also distinguishes changes within a second.
                  * @example Thu, 30 Nov 2072 00:00:00 GMT
                  */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
                 /**
-                 * @description 304 unless `Last-Modified`, of JSON `updatedAt`, is later than this date. Ignored beside `If-None-Match`, and if it is no date of HTTP.
+                 * @description 304 unless `Last-Modified` (`updatedAt` for JSON) is later than this date. Ignored with `If-None-Match`, and
+                 *     if it is not a valid HTTP date.
                  * @example Sun, 06 Nov 1994 08:49:37 GMT
                  */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSinceParam"];
                 /**
-                 * @description Password of the document, where it has one. At most 128 characters.
+                 * @description Password of the document, if it has one. At most 128 characters.
                  * @example correct horse battery staple
                  */
                 "X-Paste-Password"?: components["parameters"]["PastePasswordParam"];
@@ -5467,13 +5492,14 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
                 /**
-                 * @description Carries the change out only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
+                 * @description Makes the change only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
                 /**
-                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
-                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @description 412 if `Last-Modified` (`updatedAt` for an edit) is later than this HTTP date, in any of its three formats.
+                 *     Ignored with `If-Match`, and if it is not a valid date. Dates have a resolution of one second; `If-Match`
+                 *     also distinguishes changes within a second.
                  * @example Thu, 30 Nov 2072 00:00:00 GMT
                  */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
@@ -5518,13 +5544,14 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
                 /**
-                 * @description Carries the change out only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
+                 * @description Makes the change only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
                 /**
-                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
-                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @description 412 if `Last-Modified` (`updatedAt` for an edit) is later than this HTTP date, in any of its three formats.
+                 *     Ignored with `If-Match`, and if it is not a valid date. Dates have a resolution of one second; `If-Match`
+                 *     also distinguishes changes within a second.
                  * @example Thu, 30 Nov 2072 00:00:00 GMT
                  */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
@@ -5561,12 +5588,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -5601,12 +5628,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -5659,47 +5686,47 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 200 characters.
+                 * @description If the body is the content; a JSON body has its own field. At most 200 characters.
                  * @example notes
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Not `private` without an API key.
+                 * @description If the body is the content; a JSON body has its own field. Not `private` without an API key.
                  * @example unlisted
                  */
                 visibility?: components["parameters"]["VisibilityParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Lifetime: seconds, or a number with m, h, d, w or
+                 * @description If the body is the content; a JSON body has its own field. Lifetime: seconds, or a number with m, h, d, w or
                  *     y, or `never`. 1 minute to 10 years; without an API key at most 30 days.
                  * @example 7d
                  */
                 expiresIn?: components["parameters"]["ExpiresInParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. In place of `expiresIn`: 1 minute to 10 years from
+                 * @description If the body is the content; a JSON body has its own field. Instead of `expiresIn`: 1 minute to 10 years from
                  *     now; without an API key at most 30 days.
                  * @example 2030-01-01T00:00:00Z
                  */
                 expiresAt?: components["parameters"]["ExpiresAtParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. `true`: the first read by somebody other than the
-                 *     owner is the last.
+                 * @description If the body is the content; a JSON body has its own field. `true`: the first read by anyone but the owner is
+                 *     the last.
                  * @example true
                  */
                 burnAfterRead?: components["parameters"]["BurnAfterReadParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 128 characters. Addresses end up in logs:
-                 *     JSON is the better place for it.
+                 * @description If the body is the content; a JSON body has its own field. 1 to 128 characters. URLs end up in logs, so prefer
+                 *     JSON.
                  * @example correct horse
                  */
                 password?: components["parameters"]["PasswordParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 10 of 1 to 32 characters: repeated, or in
-                 *     one with commas between.
+                 * @description If the body is the content; a JSON body has its own field. At most 10 of 1 to 32 characters: repeated, or
+                 *     comma-separated.
                  * @example [
                  *       "go",
                  *       "example"
@@ -5740,47 +5767,47 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 200 characters.
+                 * @description If the body is the content; a JSON body has its own field. At most 200 characters.
                  * @example notes
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Not `private` without an API key.
+                 * @description If the body is the content; a JSON body has its own field. Not `private` without an API key.
                  * @example unlisted
                  */
                 visibility?: components["parameters"]["VisibilityParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Lifetime: seconds, or a number with m, h, d, w or
+                 * @description If the body is the content; a JSON body has its own field. Lifetime: seconds, or a number with m, h, d, w or
                  *     y, or `never`. 1 minute to 10 years; without an API key at most 30 days.
                  * @example 7d
                  */
                 expiresIn?: components["parameters"]["ExpiresInParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. In place of `expiresIn`: 1 minute to 10 years from
+                 * @description If the body is the content; a JSON body has its own field. Instead of `expiresIn`: 1 minute to 10 years from
                  *     now; without an API key at most 30 days.
                  * @example 2030-01-01T00:00:00Z
                  */
                 expiresAt?: components["parameters"]["ExpiresAtParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. `true`: the first read by somebody other than the
-                 *     owner is the last.
+                 * @description If the body is the content; a JSON body has its own field. `true`: the first read by anyone but the owner is
+                 *     the last.
                  * @example true
                  */
                 burnAfterRead?: components["parameters"]["BurnAfterReadParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 128 characters. Addresses end up in logs:
-                 *     JSON is the better place for it.
+                 * @description If the body is the content; a JSON body has its own field. 1 to 128 characters. URLs end up in logs, so prefer
+                 *     JSON.
                  * @example correct horse
                  */
                 password?: components["parameters"]["PasswordParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 10 of 1 to 32 characters: repeated, or in
-                 *     one with commas between.
+                 * @description If the body is the content; a JSON body has its own field. At most 10 of 1 to 32 characters: repeated, or
+                 *     comma-separated.
                  * @example [
                  *       "go",
                  *       "example"
@@ -5821,47 +5848,47 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 200 characters.
+                 * @description If the body is the content; a JSON body has its own field. At most 200 characters.
                  * @example notes
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Not `private` without an API key.
+                 * @description If the body is the content; a JSON body has its own field. Not `private` without an API key.
                  * @example unlisted
                  */
                 visibility?: components["parameters"]["VisibilityParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. Lifetime: seconds, or a number with m, h, d, w or
+                 * @description If the body is the content; a JSON body has its own field. Lifetime: seconds, or a number with m, h, d, w or
                  *     y, or `never`. 1 minute to 10 years; without an API key at most 30 days.
                  * @example 7d
                  */
                 expiresIn?: components["parameters"]["ExpiresInParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. In place of `expiresIn`: 1 minute to 10 years from
+                 * @description If the body is the content; a JSON body has its own field. Instead of `expiresIn`: 1 minute to 10 years from
                  *     now; without an API key at most 30 days.
                  * @example 2030-01-01T00:00:00Z
                  */
                 expiresAt?: components["parameters"]["ExpiresAtParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. `true`: the first read by somebody other than the
-                 *     owner is the last.
+                 * @description If the body is the content; a JSON body has its own field. `true`: the first read by anyone but the owner is
+                 *     the last.
                  * @example true
                  */
                 burnAfterRead?: components["parameters"]["BurnAfterReadParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. 1 to 128 characters. Addresses end up in logs:
-                 *     JSON is the better place for it.
+                 * @description If the body is the content; a JSON body has its own field. 1 to 128 characters. URLs end up in logs, so prefer
+                 *     JSON.
                  * @example correct horse
                  */
                 password?: components["parameters"]["PasswordParam"];
                 /**
-                 * @description Beside a body that is the content; a JSON body has it itself. At most 10 of 1 to 32 characters: repeated, or in
-                 *     one with commas between.
+                 * @description If the body is the content; a JSON body has its own field. At most 10 of 1 to 32 characters: repeated, or
+                 *     comma-separated.
                  * @example [
                  *       "go",
                  *       "example"
@@ -5878,7 +5905,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description Name of the file, at most 200 characters. It gives the title and the language where the query does not.
+                 * @description Name of the file, at most 200 characters. It gives the title and language unless the query does.
                  * @example main.go
                  */
                 name: components["parameters"]["FileNameParam"];
@@ -5908,17 +5935,17 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Name of the file, where the body is its bytes: 1 to 255 characters without `/`, `\` and control characters.
+                 * @description Name of the file, if the body is its bytes: 1 to 255 characters without `/`, `\` and control characters.
                  * @example notes.txt
                  */
                 name?: components["parameters"]["NameParam"];
                 /**
-                 * @description Who may see the file, where the body is its bytes.
+                 * @description Visibility of the file, if the body is its bytes.
                  * @example unlisted
                  */
                 visibility?: components["parameters"]["FileVisibilityParam"];
                 /**
-                 * @description Lifetime of the file, where the body is its bytes: as `ExpiresIn`.
+                 * @description Lifetime of the file, if the body is its bytes; see `ExpiresIn`.
                  * @example 7d
                  */
                 expiresIn?: components["parameters"]["FileExpiresInParam"];
@@ -5956,26 +5983,26 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description `1` asks for the bytes, as `Accept: application/octet-stream` does.
+                 * @description `1` returns the bytes, as `Accept: application/octet-stream` does.
                  * @example 1
                  */
                 download?: components["parameters"]["DownloadParam"];
             };
             header?: {
                 /**
-                 * @description Makes the read safe to repeat for 10 minutes: 1 to 128 printable ASCII characters of your choice. What is read again is not
-                 *     charged again, 10 times at most. `Range` may differ.
+                 * @description Makes the read safe to repeat: 1 to 128 printable ASCII characters of your choice. A repeat within 60 seconds is not charged,
+                 *     twice at most, as long as the document has the same version. `Range` may differ.
                  * @example 8c2f1e0a-read-notes
                  */
                 "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
                 /**
-                 * @description One range of bytes, such as `bytes=0-1023` or `bytes=-500`. Several at once are answered with the whole.
+                 * @description One range of bytes, such as `bytes=0-1023` or `bytes=-500`. Several ranges are answered with the whole.
                  * @example bytes=0-2
                  */
                 Range?: components["parameters"]["RangeParam"];
                 /**
-                 * @description `Range` counts only while this is the `ETag` of the bytes, or the `Last-Modified` of a file or of a text that was never updated.
-                 *     Otherwise all bytes are sent.
+                 * @description `Range` applies only if this is the current `ETag`, or the `Last-Modified` of a file or of a text that was
+                 *     never edited. Otherwise all bytes are sent.
                  * @example "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
                  */
                 "If-Range"?: components["parameters"]["IfRangeParam"];
@@ -5990,13 +6017,15 @@ export interface operations {
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchParam"];
                 /**
-                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
-                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @description 412 if `Last-Modified` (`updatedAt` for an edit) is later than this HTTP date, in any of its three formats.
+                 *     Ignored with `If-Match`, and if it is not a valid date. Dates have a resolution of one second; `If-Match`
+                 *     also distinguishes changes within a second.
                  * @example Thu, 30 Nov 2072 00:00:00 GMT
                  */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
                 /**
-                 * @description 304 unless `Last-Modified`, of JSON `updatedAt`, is later than this date. Ignored beside `If-None-Match`, and if it is no date of HTTP.
+                 * @description 304 unless `Last-Modified` (`updatedAt` for JSON) is later than this date. Ignored with `If-None-Match`, and
+                 *     if it is not a valid HTTP date.
                  * @example Sun, 06 Nov 1994 08:49:37 GMT
                  */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSinceParam"];
@@ -6042,13 +6071,14 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
                 /**
-                 * @description Carries the change out only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
+                 * @description Makes the change only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "1"
                  */
                 "If-Match"?: components["parameters"]["IfMatchParam"];
                 /**
-                 * @description 412 if `Last-Modified`, of a change `updatedAt`, is later than this date in one of the three forms of HTTP. Ignored beside
-                 *     `If-Match`, and if it is no such date. Dates have seconds: `If-Match` tells changes of one second apart.
+                 * @description 412 if `Last-Modified` (`updatedAt` for an edit) is later than this HTTP date, in any of its three formats.
+                 *     Ignored with `If-Match`, and if it is not a valid date. Dates have a resolution of one second; `If-Match`
+                 *     also distinguishes changes within a second.
                  * @example Thu, 30 Nov 2072 00:00:00 GMT
                  */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSinceParam"];
@@ -6085,12 +6115,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -6166,17 +6196,17 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The first day. Without it the first of the month of `to`.
+                 * @description The first day. Defaults to the first of the month of `to`.
                  * @example 2026-11-01
                  */
                 from?: components["parameters"]["FromDayParam"];
                 /**
-                 * @description The last day, at most 399 days after the first. Without it today.
+                 * @description The last day, at most 399 days after the first. Defaults to today.
                  * @example 2026-11-30
                  */
                 to?: components["parameters"]["ToDayParam"];
                 /**
-                 * @description What a day is split by: `quotaKey`, `key` or both with a comma between them. `day` is for neither.
+                 * @description Breakdown of each day: `quotaKey`, `key` or both, comma-separated. `day` for none.
                  * @example quotaKey
                  */
                 by?: components["parameters"]["ByParam"];
@@ -6205,12 +6235,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Entries of a page: at most 100, and 50 by default. Of a table at most 10,000, which is its default.
+                 * @description Entries per page: at most 100, 50 by default. For CSV at most 10,000, the default.
                  * @example 20
                  */
                 limit?: components["parameters"]["LedgerLimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -6230,7 +6260,7 @@ export interface operations {
                  */
                 from?: components["parameters"]["LedgerFromParam"];
                 /**
-                 * @description The last day, which belongs to it, or a time that all entries are before.
+                 * @description The last day, inclusive, or a time, exclusive.
                  * @example 2026-11-30T12:00:00Z
                  */
                 to?: components["parameters"]["LedgerToParam"];
@@ -6240,7 +6270,7 @@ export interface operations {
                  */
                 requestId?: components["parameters"]["LedgerRequestParam"];
                 /**
-                 * @description The reason contains it. Case does not matter.
+                 * @description Text that the reason contains, without regard to case.
                  * @example gift
                  */
                 q?: components["parameters"]["LedgerReasonParam"];
@@ -6298,17 +6328,17 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Only what was counted under this quota key.
+                 * @description Only requests counted under this quota key.
                  * @example pastes.create
                  */
                 quotaKey?: components["parameters"]["QuotaKeyFilterParam"];
                 /**
-                 * @description Only what was called with this API key: its id, `default` or one like `k1`.
+                 * @description Only requests with this API key: its id, `default` or one like `k1`.
                  * @example default
                  */
                 key?: components["parameters"]["KeyFilterParam"];
                 /**
-                 * @description Only what was decided so: `admitted`, or the code of a refusal.
+                 * @description Only requests with this decision: `admitted`, or the code of a refusal.
                  * @example admitted
                  */
                 decision?: components["parameters"]["DecisionFilterParam"];
@@ -6323,12 +6353,12 @@ export interface operations {
                  */
                 to?: components["parameters"]["ToParam"];
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -7111,12 +7141,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -7163,7 +7193,7 @@ export interface operations {
                  */
                 id: components["parameters"]["WebhookIdParam"];
                 /**
-                 * @description Id of the delivery, which is that of its event. Anything else is 404.
+                 * @description Id of the delivery, the same as its event's. Anything else is 404.
                  * @example evt_5NwK2pQ7rT1sXv8ZbCd3Ef
                  */
                 delivery: components["parameters"]["DeliveryIdParam"];
@@ -7193,17 +7223,17 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `last` of the call before: 17 letters and digits.
+                 * @description `last` from the previous call: 17 letters and digits.
                  * @example 0000000000a000000
                  */
                 after?: components["parameters"]["EventsAfterParam"];
                 /**
-                 * @description Seconds to wait for an event: 1 to 30. Without it the answer comes at once.
+                 * @description Seconds to wait for an event: 1 to 30. By default the answer is immediate.
                  * @example 5
                  */
                 wait?: components["parameters"]["EventsWaitParam"];
@@ -7321,12 +7351,12 @@ export interface operations {
                  */
                 email?: components["parameters"]["EmailFilterParam"];
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -7663,12 +7693,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items of a page.
+                 * @description Items per page.
                  * @example 20
                  */
                 limit?: components["parameters"]["LimitParam"];
                 /**
-                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
                  * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
                  */
                 cursor?: components["parameters"]["CursorParam"];
@@ -7725,7 +7755,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `respond-async`: the answer is not waited for (RFC 7240). Other preferences are ignored.
+                 * @description `respond-async` returns at once instead of waiting for the result (RFC 7240). Other preferences are ignored.
                  * @example respond-async
                  */
                 Prefer?: components["parameters"]["PreferParam"];
@@ -7793,7 +7823,7 @@ export interface operations {
                  */
                 "webhook-timestamp": number;
                 /**
-                 * @description `v1,` and the signature in base64. During a rotation there are several, with spaces between.
+                 * @description `v1,` and the signature in base64. During a rotation there are several, separated by spaces.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -7808,7 +7838,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is delivered. Any other answer has it sent again. */
+            /** @description Delivered. Any other status is retried. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;

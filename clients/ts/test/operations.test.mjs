@@ -6,7 +6,7 @@ import { Quire } from 'quire-client'
 import { all, folder } from './harness.mjs'
 
 /**
- * Operations without a method: the operators', who have `quire admin`, and the forms of `POST /` for curl, which
+ * Operations without a method: those for operators, who use `quire admin`, and the forms of `POST /` for curl, which
  * `quickPastes.create` does.
  */
 const leftOut = (path, id) => path.startsWith('/api/admin/') || ['postQuickPaste', 'putQuickPaste', 'putNamedQuickPaste'].includes(id)

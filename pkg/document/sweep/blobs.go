@@ -25,7 +25,7 @@ type Blobs struct {
 	added chan struct{}
 }
 
-// NewBlobs makes the queue of a partition.
+// NewBlobs returns the queue of a partition.
 func NewBlobs(cfg *Config) *Blobs {
 	return &Blobs{cfg: cfg, due: map[string]time.Time{}, added: make(chan struct{}, 1)}
 }

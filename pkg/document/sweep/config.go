@@ -14,7 +14,7 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Config is the partition that is swept, and what sweeps use. All fields must be set, but Offset and Files.
+// Config is the partition to sweep and what sweeps use. All fields except Offset and Files must be set.
 type Config struct {
 	Domain    event.Domain
 	Partition int
@@ -26,7 +26,7 @@ type Config struct {
 	EraseWait time.Duration // limit of one EraseRequest
 
 	NC       *nats.Conn
-	Files    *journal.Files   // of a server in this process; nil: none
+	Files    *journal.Files   // of a server in this process; nil for none
 	Journal  *journal.Journal // of the partition
 	Views    views.Store
 	Blobs    blob.Store
@@ -49,7 +49,7 @@ type ByTime struct {
 
 func (b ByTime) timeOf(d views.Doc) int64 { return d.Keys.Get(b.Index.Keys[1]).Int64() }
 
-// State is what sweeps ask of the other parts of the partition.
+// State is what sweeps need from the rest of the partition.
 type State struct {
 	Folded         func(ctx context.Context, sequence uint64) error // waits until that message is folded
 	Projected      func() uint64                                    // the last message whose decisions the read model holds
@@ -57,18 +57,18 @@ type State struct {
 	AwaitProjected func(ctx context.Context, timeMS int64) error    // waits until ProjectedMS is no less
 	// NamedBlobs calls name with the key of each blob that the documents with these ids, or their earlier versions, name.
 	NamedBlobs func(ctx context.Context, ids []string, name func(key string)) error
-	// List answers a list of an account's documents.
+	// List lists an account's documents.
 	List func(ctx context.Context, request *event.ListRequest) (*event.ListAnswer, error)
 }
 
-// Bounds are the intervals of sweeps, and how long they keep things. Zero fields take the default given beside them.
+// Bounds are the intervals and retentions of sweeps. Zero fields take the default given beside them.
 type Bounds struct {
 	ExpiryEvery      time.Duration // between two sweeps of expired documents; 10 s
 	OutcomesEvery    time.Duration // between two sweeps of old outcomes; 10 min
 	OrphansEvery     time.Duration // from the start to the first sweep of orphaned blobs, and between two; 1 h
 	OrphanAge        time.Duration // of a blob that may be an orphan; 1 h
 	TrashRetention   time.Duration // how long orphaned blobs stay in the trash; 7 days
-	KeepOrphans      bool          // no sweep of orphaned blobs, nor of the trash
+	KeepOrphans      bool          // disables the sweeps of orphaned blobs and of the trash
 	PurgeEvery       time.Duration // between two purges of the journal; 10 min
 	ContentRetention time.Duration // how long requests stay in the journal; 7 days
 	Poll             time.Duration // how often the clock is read; 1 s

@@ -13,10 +13,9 @@ import (
 // erasePage is how many documents one EraseRequest deletes.
 const erasePage = 100
 
-// Erase answers one EraseRequest, for an account that billing has erased. It asks the fold to delete each document as its owner would,
-// so that versions, blobs and storage go as they do with every deletion. None of it is metered. It finds every document whose
-// creation was answered before the request came. A document that is found again, since its deletion is not folded yet, is asked for
-// again, which does nothing.
+// Erase answers one EraseRequest, for an account that billing has erased. It asks the fold to delete each document on behalf of its
+// owner, including versions, blobs and storage, unmetered. It finds every document whose creation was answered before the request
+// came. A document may be found again before its deletion is folded; deleting it twice has no effect.
 func (s *Sweeper) Erase(ctx context.Context, payload []byte) ([]byte, error) {
 	request := &event.EraseRequest{}
 	if err := event.Decode(payload, request); err != nil || request.Account == 0 {
@@ -24,7 +23,7 @@ func (s *Sweeper) Erase(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.EraseWait)
 	defer cancel()
-	// By that time no document is expired: those that wait for the sweep are found too.
+	// At time 0 no document is expired, so expired ones that wait for the sweep are found, too.
 	page, err := s.state.List(ctx, &event.ListRequest{Account: request.Account, Limit: erasePage, NowMs: math.MinInt64})
 	if err != nil {
 		s.cfg.Failures.WithLabelValues("erase").Inc()

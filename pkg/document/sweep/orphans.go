@@ -14,8 +14,8 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// orphans moves the blobs of a partition that neither a document nor an earlier version names to the trash: those of writes
-// that were refused or never came, and of deletions that a crash cut short. What is in the trash for Bounds.TrashRetention is
+// orphans moves a partition's unreferenced blobs to the trash: neither a document nor an earlier version names them. They are
+// left by refused or abandoned writes, and by deletions interrupted by a crash. After Bounds.TrashRetention the trash is
 // deleted. A blob in the trash that a document names is moved back.
 type orphans struct {
 	cfg   *Config
@@ -30,8 +30,8 @@ func (o *orphans) trash() string {
 	return fmt.Sprintf("%s-trash/%d/", o.cfg.Domain, o.cfg.Partition)
 }
 
-// markKey is the key of the highest end of the journal that a sweep has seen. A journal that ends before it is an older copy,
-// such as that of a restore drill: it does not know the newest blobs.
+// markKey is the key of the watermark: the highest end of the journal that a sweep has seen. A journal that ends before it is
+// an older copy, for example in a restore drill, and does not know the newest blobs.
 func (o *orphans) markKey() string {
 	return fmt.Sprintf("%s-trash/marks/%d", o.cfg.Domain, o.cfg.Partition)
 }
@@ -39,8 +39,8 @@ func (o *orphans) markKey() string {
 var errOlderJournal = errors.New("the blob store was swept when the journal was longer; this may be an older copy of it, so nothing is moved or deleted until the journal has grown past that")
 
 func (o *orphans) sweep(ctx context.Context) error {
-	// A blob is written before the event that names it. So every event that is stored has to be folded first, and the
-	// blob has to be so old that no event is on its way.
+	// A blob is written before the event that names it. So every stored event has to be folded first, and the blob has to
+	// be old enough that no such event is still in flight.
 	last, err := o.cfg.Journal.LastSequence(ctx)
 	if err != nil {
 		return fmt.Errorf("read end of %s: %w", o.cfg.stream(), err)
@@ -64,7 +64,7 @@ func (o *orphans) sweep(ctx context.Context) error {
 	})
 }
 
-// passMark moves the mark to the journal's end. It is an error if the mark is beyond that.
+// passMark moves the watermark to the journal's end. It fails if the watermark is beyond that.
 func (o *orphans) passMark(ctx context.Context, last uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, o.cfg.CallWait)
 	defer cancel()
@@ -101,8 +101,8 @@ func (o *orphans) mark(ctx context.Context) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// pages calls each with pages of the blobs under a prefix that were put before olderThan, and with those of their keys,
-// without the prefix, that documents name.
+// pages calls each with pages of the blobs stored under a prefix before olderThan, and with the keys, without the prefix, that
+// documents name.
 func (o *orphans) pages(
 	ctx context.Context, prefix string, olderThan time.Time, each func(ctx context.Context, page []blob.Info, named map[string]bool) error,
 ) error {

@@ -1,5 +1,5 @@
-// Package sweep removes from a partition of documents what nobody asks to remove: expired documents, outcomes that are no longer
-// kept, old requests in the journal, and blobs that no document names. It also deletes the documents of erased accounts.
+// Package sweep cleans up a partition of documents: expired documents, old outcomes, old requests in the journal, and orphaned
+// blobs. It also deletes the documents of erased accounts.
 package sweep
 
 import (
@@ -15,14 +15,13 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// pageSize is how many documents, outcomes or blobs a sweep looks at together.
+// pageSize is how many documents, outcomes or blobs a sweep handles at once.
 const pageSize = 500
 
-// drainWait bounds how long requests are still stored after a stop. The next sweep makes the rest again.
+// drainWait bounds how long requests are still stored after a stop. The next sweep repeats the rest.
 const drainWait = time.Second
 
-// Sweeper sweeps one partition. Where a sweep asks for the deletion of a document, it appends a request, which is folded as any
-// other.
+// Sweeper sweeps one partition. To delete a document, a sweep appends a request, which is folded like any other.
 type Sweeper struct {
 	cfg      *Config
 	state    State
@@ -30,7 +29,7 @@ type Sweeper struct {
 	requests *journal.Appender[*event.Request]
 }
 
-// New makes the sweeper of a partition. blobs is the partition's queue of blobs to delete.
+// New returns the sweeper of a partition. blobs is the partition's queue of blobs to delete.
 func New(cfg *Config, state State, blobs *Blobs) (*Sweeper, error) {
 	s := &Sweeper{cfg: cfg, state: state, orphans: &orphans{cfg: cfg, state: state, blobs: blobs}}
 	var err error
@@ -41,9 +40,9 @@ func New(cfg *Config, state State, blobs *Blobs) (*Sweeper, error) {
 // Append stores the requests of sweeps in the journal until ctx ends.
 func (s *Sweeper) Append(ctx context.Context) error { return s.requests.Run(ctx) }
 
-// Run runs each sweep when it is due, until ctx ends. The sweep of orphaned blobs runs beside the others, so that a slow blob store
-// holds none of them up. It first comes OrphansEvery after the partition was announced, so that an operator who has started the
-// wrong thing has the time to see it.
+// Run runs each sweep when it is due, until ctx ends. The sweep of orphaned blobs runs in parallel, so that a slow blob store
+// doesn't delay the others. It first runs OrphansEvery after the partition was announced, which gives an operator time to notice
+// a wrong configuration.
 func (s *Sweeper) Run(ctx context.Context, announced time.Time) {
 	b := s.cfg.Bounds
 	var group sync.WaitGroup
@@ -91,7 +90,7 @@ func (c *Config) repeat(ctx context.Context, jobs ...*job) {
 	}
 }
 
-// newAppender makes the appender of requests. Its batches have no source: they are not answered, and one that is stored
+// newAppender returns the appender of requests. Its batches have no source: they are not answered, and one that is stored
 // twice does nothing the second time.
 func (s *Sweeper) newAppender() (*journal.Appender[*event.Request], error) {
 	return journal.NewAppender(s.cfg.NC, journal.Config[*event.Request]{
@@ -196,8 +195,8 @@ func (s *Sweeper) sweepOutcomes(ctx context.Context) error {
 	}
 }
 
-// deleteOutcomes deletes the oldest outcomes of those decided up to untilMS, a page of them, and returns how many. They go in
-// many small commits, since the projection may have to wait for each.
+// deleteOutcomes deletes a page of the oldest outcomes decided up to untilMS, and returns how many. It uses many small
+// commits, since the projection may have to wait for each.
 func (s *Sweeper) deleteOutcomes(ctx context.Context, untilMS int64) (int, error) {
 	var old views.Batch
 	err := s.pages(ctx, s.cfg.Outcomes, func(d views.Doc, decided int64) bool {

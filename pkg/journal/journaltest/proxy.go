@@ -50,8 +50,7 @@ func StartProxies(t testing.TB, c *Cluster) (url string, proxies map[string]*Pro
 // URL is where clients connect to.
 func (p *Proxy) URL() string { return "nats://" + p.listener.Addr().String() }
 
-// Cut drops all packets from now on, including those of new connections. It is
-// called once.
+// Cut drops all packets from now on, on new connections, too. It is called once.
 func (p *Proxy) Cut() { close(p.cut) }
 
 func (p *Proxy) stop() {

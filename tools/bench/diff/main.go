@@ -1,6 +1,6 @@
 // Command diff says whether two commits differ in speed. It builds quire from both, runs the two programs side by side on fresh
-// data, and has wrk send the same requests to one and then to the other, in pairs. Which comes first changes with each
-// pair. A ratio is the rate of the second commit by that of the first; its interval is that of Student's t-test for paired samples
+// data, and has wrk send the same requests to one and then to the other, in pairs with alternating order. A ratio is the
+// second commit's rate divided by the first's, with the confidence interval of Student's t-test for paired samples
 // (see internal/stats). The counters must agree with what was sent, and the audits must match.
 //
 // With -without the two sides are one commit: the services of the second share less (inprocess.Shared).
@@ -170,21 +170,21 @@ func verdict(name string, c stats.Change) string {
 	return fmt.Sprintf("%-12s %+6.1f %%  (%+.1f to %+.1f %%)  %s", name, percent(c.Factor), percent(c.Low), percent(c.High), word)
 }
 
-// buildWithout builds the quire of the scenario tests, which can have its services share less. The second side does.
+// buildWithout builds the quire of the scenario tests, whose services can share less, as on the second side.
 func (c *comparison) buildWithout(ctx context.Context, number int) (*side, error) {
 	s, err := c.build(ctx, number, c.head, "test", "-c", "./services/standalone/scenario")
 	if err != nil {
 		return nil, err
 	}
 	s.args = []string{"-test.run=^TestChild$"}
-	s.environ = []string{"SCENARIO_CHILD=1", "GOMEMLIMIT=192MiB", "GOGC=400"} // the memory as the command quire bounds it
+	s.environ = []string{"SCENARIO_CHILD=1", "GOMEMLIMIT=192MiB", "GOGC=400"} // the memory limits of the command quire
 	if number == 1 {
 		s.args, s.name = append(s.args, "-without="+c.without), s.name+" without "+c.without
 	}
 	return s, nil
 }
 
-// build builds a program of a commit in a worktree of its own, or of the project's files where there is no commit.
+// build builds a program of a commit in a new worktree or, without a commit, from the project's files.
 func (c *comparison) build(ctx context.Context, number int, commit string, command ...string) (*side, error) {
 	source := c.root
 	if commit != "" {
@@ -226,7 +226,7 @@ func (c *comparison) close() error {
 
 const startLimit = time.Minute
 
-// start starts a side on fresh data, with an account whose quota does not end and a paste to read.
+// start starts a side on fresh data, with an account of unlimited quota and a paste to read.
 func (c *comparison) start(ctx context.Context, s *side) error {
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -276,10 +276,10 @@ func (c *comparison) compare(ctx context.Context, w work) (stats.Change, error) 
 	return stats.Paired(rates[0], rates[1], c.confidence)
 }
 
-// order changes with each pair, so that what the first turn leaves for the second is shared out.
+// order alternates with each pair, so that the first turn's after-effects on the second even out.
 func order(pair int) [2]int { return [2]int{pair % 2, 1 - pair%2} }
 
-// turn returns the rate. The server has done what its turn left to do when it returns.
+// turn returns the rate, once the server has finished the turn's background work.
 func (c *comparison) turn(ctx context.Context, s *side, w work, duration time.Duration) (float64, error) {
 	url := s.process.URL() + "/api/dev/paste-lite/get/" + s.paste
 	if w.quotaKey == "pasteLite.create" {

@@ -18,8 +18,8 @@ import (
 	"quire.dev/tools/cluster"
 )
 
-// journalSpeed is what one stream of three replicas stores when so many sources append to it, each with so many items
-// that wait. Edges append in this way. No service reads the stream.
+// journalSpeed is what one stream of three replicas stores for a number of sources, each with a number of waiting items.
+// Edges append in this way. No service reads the stream.
 type journalSpeed struct {
 	Sources  int
 	Waiting  int
@@ -70,7 +70,7 @@ type appended struct {
 	failed          atomic.Pointer[error]
 }
 
-// source makes an appender with so many waiting items. For each item that is stored it adds another.
+// source runs an appender that keeps the given number of items waiting, adding one for each stored.
 func (to *appended) source(nc *nats.Conn, subject string, waiting int) (*journal.Appender[struct{}], error) {
 	payload := make([]byte, journalItemBytes*waiting)
 	var a *journal.Appender[struct{}]
@@ -82,7 +82,7 @@ func (to *appended) source(nc *nats.Conn, subject string, waiting int) (*journal
 			to.messages.Add(1)
 			to.items.Add(uint64(len(list)))
 			for range list {
-				_ = a.Add(struct{}{}) // it fails once the appender is stopping, which is right
+				_ = a.Add(struct{}{}) // it fails once the appender is stopping, as it should
 			}
 		},
 		Failed: func(_ []struct{}, _ uint64, err error) { to.failed.Store(&err) },

@@ -23,11 +23,11 @@ type customer struct{ id, key string }
 const (
 	createPath = "/api/dev/paste-lite/create"
 	getPath    = "/api/dev/paste-lite/get/"
-	together   = 32 // calls at a time while accounts and documents are made
+	together   = 32 // concurrent calls that create accounts and documents
 	credits    = "1000000"
 )
 
-// makeAccounts makes accounts on the Max plan, with credits if paid is true.
+// makeAccounts creates accounts on the Max plan, with credits if paid is true.
 func (s *system) makeAccounts(ctx context.Context, prefix string, count int, paid bool) ([]customer, error) {
 	list := make([]customer, count)
 	group, ctx := errgroup.WithContext(ctx)
@@ -54,7 +54,7 @@ func (s *system) makeAccounts(ctx context.Context, prefix string, count int, pai
 	return list, nil
 }
 
-// makeDocuments makes documents for each customer, and returns their paths. Their ids are random, so they are in all
+// makeDocuments creates documents for each customer, and returns their paths. Their ids are random, so they are in all
 // partitions.
 func (s *system) makeDocuments(ctx context.Context, customers []customer, each int) ([]string, error) {
 	paths := make([]string, each*len(customers))
@@ -107,8 +107,8 @@ func (l *loads) run(ctx context.Context, of job) (wrk.Result, error) {
 	return g.Run(ctx, wrk.Load{Script: "mixed.lua", URL: l.system.edges[0], Environ: environ})
 }
 
-// settle waits until everything that was created is in the read model: until its writers are idle. A list is
-// answered only then as well, but FerretDB reads all documents for each list.
+// settle waits until the read model's writers are idle, so that it holds everything created. A list would wait for the same,
+// but FerretDB reads all documents for each list.
 func (s *system) settle(ctx context.Context) error {
 	return machine.Settle(ctx, func() (float64, error) {
 		now, err := s.sample(ctx)

@@ -26,13 +26,13 @@ func called(service string) string {
 	return service
 }
 
-// lines adds lines to a table of measurements, which are its columns. The first one is that of one process.
+// lines adds lines to a table of measurements, which are its columns. The first column is one process.
 type lines struct {
 	report.Table
 	all []*measurement
 }
 
-// add adds a line. figure is 0 where there is none.
+// add adds a line. figure returns 0 for a measurement without one.
 func (l *lines) add(title string, figure func(m *measurement) float64) { l.addFor("", title, figure) }
 
 // addFor is add with an id, by which programs find the line.

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// account is one that New made, with its calls.
+// account is an account created by New, with its calls.
 type account struct {
 	name, id, key string
 
@@ -28,12 +28,12 @@ type stored struct {
 	most  atomic.Int64 // of uploads that may have happened, without those whose deletion was acknowledged
 }
 
-// upload adds an upload of so many bytes, by its answer.
+// upload adds an upload of that size according to its answer.
 func (s *stored) upload(size int, o outcome) {
 	s.change(int64(size), o, &s.least, &s.most)
 }
 
-// deletion takes a file of so many bytes away, by the answer to its deletion.
+// deletion removes a file of that size according to the answer to its deletion.
 func (s *stored) deletion(size int, o outcome) {
 	s.change(-int64(size), o, &s.most, &s.least)
 }
@@ -84,7 +84,7 @@ func (a *account) tally(quotaKey string) *tally {
 	return t
 }
 
-// newAccount makes an account by the admin API. name is for findings.
+// newAccount creates an account with the admin API. name is for findings.
 func (l *Load) newAccount(ctx context.Context, name, tier string) (*account, error) {
 	number := l.next()
 	a, err := l.sure(ctx, call{
@@ -104,7 +104,7 @@ func (l *Load) newAccount(ctx context.Context, name, tier string) (*account, err
 	return &account{name: name, id: made.Account.ID, key: made.APIKey, tallies: map[string]*tally{}}, nil
 }
 
-// makeAnchor makes a quick paste that is never changed, and returns its id.
+// makeAnchor creates a quick paste that is never edited, and returns its id.
 func (l *Load) makeAnchor(ctx context.Context, a *account) (string, error) {
 	made, err := l.sure(ctx, call{
 		kind: Lite, method: http.MethodPost, path: "/api/dev/paste-lite/create", body: []byte(`{"content":"an anchor"}`),

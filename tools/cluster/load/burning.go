@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// burning makes quick pastes that burn after the first read by somebody other than their owner. Two clients read each of
-// them at the same time, through two bases. One gets the content, and nobody gets it after that.
+// burning creates quick pastes that burn after the first read by anyone but their owner. Two clients read each of them at
+// the same time, through two bases. Exactly one gets the content, and nobody gets it after that.
 type burning struct {
 	l      *Load
 	owner  *account
@@ -27,10 +27,10 @@ type ember struct {
 }
 
 const (
-	// keptEvery is how many of them there are for one that is kept until the next Verify, and keptMost bounds these.
+	// One in keptEvery is kept until the next Verify, at most keptMost.
 	keptEvery = 4
 	keptMost  = 8
-	// burnedTwice is the sort of findings about content that two calls got.
+	// burnedTwice is the kind of finding for content returned to two calls.
 	burnedTwice = "read again after it burned"
 )
 
@@ -45,7 +45,7 @@ func (l *Load) newBurning(ctx context.Context) (*burning, error) {
 	return b, err
 }
 
-// step makes one, and has it read.
+// step creates a burn-after-read paste, and has it read.
 func (b *burning) step(ctx context.Context, w *client, n int) {
 	e := &ember{number: b.l.next()}
 	body, err := json.Marshal(map[string]any{"content": string(b.content(e.number)), "burnAfterRead": true})
@@ -119,7 +119,7 @@ func (b *burning) burn(ctx context.Context, e *ember, home int, f *findings) {
 	}
 }
 
-// check burns those that were kept.
+// check burns the kept ones.
 func (b *burning) check(ctx context.Context, random *rand.Rand, f *findings) {
 	b.mu.Lock()
 	kept := b.kept

@@ -85,7 +85,7 @@ func (a *answer) outcome() outcome {
 	return refusedOutcome
 }
 
-// effect is the outcome with a failure inside of Quire, such as 500, as one that is not known.
+// effect is the outcome, except that an internal failure such as 500 is unknown.
 func (a *answer) effect() outcome {
 	o := a.outcome()
 	if o == refusedOutcome && a.status >= http.StatusInternalServerError {
@@ -119,7 +119,7 @@ func (a *answer) id() string {
 	return body.ID
 }
 
-// pick returns the base for a call: the one that the client prefers, or another one while that does not answer.
+// pick returns the base for a call: the client's preferred one, or another one while that is down.
 func (l *Load) pick(c *call) (int, string) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -145,12 +145,12 @@ func (l *Load) avoid(base int) {
 	}
 }
 
-// once is a body that the transport can't send a second time by itself, so that the number of requests is known.
+// once is a body that the transport can't resend on its own, so that the number of requests is known.
 type once struct{ io.Reader }
 
 func (once) Close() error { return nil }
 
-// send sends a call once. It does not end with ctx: a call that was sent is waited for.
+// send sends a call once. It waits for the answer even after ctx ends.
 func (l *Load) send(ctx context.Context, c call) *answer {
 	base, url := l.pick(&c)
 	a := &answer{call: c.method + " " + c.path, base: base}
@@ -218,8 +218,8 @@ func (l *Load) exchange(req *http.Request, a *answer) error {
 	return nil
 }
 
-// repeated sends a call until its answer is a 2xx or a refusal, through another base each time unless the call is for one
-// only. It must be a call that may be repeated. each gets every answer, unless it is nil.
+// repeated retries a call until its answer is a 2xx or a refusal, through another base each time unless the call is for one
+// only. The call must be safe to repeat. each, unless nil, gets every answer.
 func (l *Load) repeated(ctx context.Context, c call, each func(*answer)) (*answer, error) {
 	for {
 		a := l.send(ctx, c)
@@ -239,7 +239,7 @@ func (l *Load) repeated(ctx context.Context, c call, each func(*answer)) (*answe
 	}
 }
 
-// sure is repeated for a call that must have a 2xx.
+// sure is repeated for a call that must succeed with a 2xx.
 func (l *Load) sure(ctx context.Context, c call) (*answer, error) {
 	a, err := l.repeated(ctx, c, nil)
 	if err == nil && !a.acked() {
@@ -248,7 +248,7 @@ func (l *Load) sure(ctx context.Context, c call) (*answer, error) {
 	return a, err
 }
 
-// next is a number that no other content or Idempotency-Key of this Load has.
+// next is a number unused by any other content or Idempotency-Key of this Load.
 func (l *Load) next() int64 { return l.sequence.Add(1) }
 
 // newKey is an unused Idempotency-Key.

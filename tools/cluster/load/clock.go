@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind is a kind of call. The successes of each kind are timed apart.
+// Kind is a kind of call. The successes of each kind are timed separately.
 type Kind string
 
 // The kinds of calls.
@@ -34,7 +34,7 @@ type Stretch struct {
 	// Gap is the longest time without a success of any client. It ended after the mark, or has not ended yet. Time
 	// without a Run does not count.
 	Gap time.Duration
-	// Acked counts 2xx. Refused counts other answers that say what became of the call. Unavailable counts 503 and
+	// Acked counts 2xx. Refused counts other answers that tell the call's outcome. Unavailable counts 503 and
 	// refused connections. Unknown counts 504 and broken connections.
 	Acked, Refused, Unavailable, Unknown int64
 }
@@ -71,7 +71,7 @@ type clock struct {
 	mu      sync.Mutex
 	running bool
 	tracks  map[track]*timed
-	total   map[Kind]int64 // calls acknowledged since the Load was made
+	total   map[Kind]int64 // calls acknowledged since the Load was created
 }
 
 type track struct {
@@ -81,7 +81,7 @@ type track struct {
 
 type timed struct {
 	Stretch
-	last time.Time // of the last success, or of the beginning of the Run
+	last time.Time // of the last success, or of the start of the Run
 }
 
 // mark begins a new report. A gap that is open now will be in it in full.

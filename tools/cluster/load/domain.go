@@ -16,13 +16,13 @@ type domain struct {
 	kind       Kind
 	path       string // of its endpoints
 	quota      string // the beginning of its quota keys
-	makes      string // the endpoint that makes a document
+	makes      string // the endpoint that creates a document
 	small      int    // bytes of a content, about
 	large      int    // bytes of one content in largeEvery
 	largeEvery int64
 }
 
-// domains makes the three domains. A content of more than 64 KiB is stored as a blob.
+// domains returns the three domains. Content of more than 64 KiB is stored as a blob.
 func domains() (lite, paste, file *domain) {
 	lite = &domain{kind: Lite, path: "/api/dev/paste-lite/", quota: "pasteLite.", makes: "create", large: 70 << 10, largeEvery: 32}
 	paste = &domain{kind: Paste, path: "/api/dev/pastes/", quota: "pastes.", makes: "create", small: 2 << 10, large: 100 << 10, largeEvery: 16}
@@ -30,7 +30,7 @@ func domains() (lite, paste, file *domain) {
 	return lite, paste, file
 }
 
-// creation is the call that makes a document with the content of a number.
+// creation is the call that creates a document with the content of a number.
 func (d *domain) creation(key string, number int64, home int) call {
 	c := call{kind: d.kind, method: http.MethodPost, path: d.path + d.makes, key: key, home: home}
 	if d.kind == File {
@@ -82,7 +82,7 @@ type shop struct {
 	shelf shelf
 }
 
-// create makes a document, and remembers it if it was acknowledged.
+// create creates a document, and remembers it if it was acknowledged.
 func (s *shop) create(ctx context.Context, w *client) {
 	number := s.l.next()
 	a := s.l.send(ctx, s.creation(s.owner.key, number, w.home))
@@ -138,7 +138,7 @@ func (s *shop) fetch(ctx context.Context, live *item, seen item, home int) {
 	}
 }
 
-// update changes a random document, and reads it through another base at once.
+// update edits a random document, and reads it through another base at once.
 func (s *shop) update(ctx context.Context, w *client) {
 	i := s.shelf.lease(w.random, false)
 	if i == nil {

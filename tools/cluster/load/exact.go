@@ -12,8 +12,8 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// exact has an account whose every write is repeated under its Idempotency-Key until it has an answer. So the count and
-// the balance of the account are known exactly. Its quotas are small: credits pay most writes.
+// exact retries every write of an account under its Idempotency-Key until it has an answer, so the account's counts and
+// balance are known exactly. Its quotas are small, so that most writes are paid from credits.
 type exact struct {
 	l       *Load
 	owner   *account
@@ -66,10 +66,10 @@ func (op *operation) store(o outcome) {
 
 // bill adds up the answers under one quota key.
 type bill struct {
-	price    int64 // micro-credits for each request beyond the quota: docs/api.md, Money
-	quota    int64 // answers that were paid from the quota
-	paid     int64 // answers that credits paid
-	replayed int64 // repeated answers, which do not say what paid the first one
+	price    int64 // micro-credits for each request over quota: docs/api.md, Money
+	quota    int64 // answers within the quota
+	paid     int64 // answers paid from credits
+	replayed int64 // replayed answers, which do not say how the first one was charged
 	cost     int64 // micro-credits, as the answers say
 	open     int64 // operations without an answer
 }
@@ -79,7 +79,7 @@ const (
 	exactCredits = "1000000.000000"
 	// maxOpen bounds the operations without an answer. Each may stay open until its hold is closed.
 	maxOpen = 64
-	// deletionEvery is how many steps there are for one that deletes a file.
+	// One step in deletionEvery deletes a file.
 	deletionEvery = 12
 	// inFlightWait is the time between two tries of a write that is in flight.
 	inFlightWait = 250 * time.Millisecond
@@ -189,7 +189,7 @@ func (e *exact) try(ctx context.Context, w *client, op *operation) {
 	}
 }
 
-// repeat sends an acknowledged write again, which must not do it again.
+// repeat resends an acknowledged write, which must be replayed, not repeated.
 func (e *exact) repeat(ctx context.Context, c call, id string) {
 	a := e.l.send(ctx, c)
 	switch {
@@ -270,7 +270,7 @@ func (e *exact) check(u *usage, f *findings) {
 		if k.Used < acked || k.Used > acked+b.open {
 			f.note(wrongCounts, "%s of %s: %d counted, %d writes acknowledged, %d without an answer", quotaKey, where, k.Used, acked, b.open)
 		}
-		// A void gives the payment of the newest paid write back, so fewer may be paid in the end than answers said.
+		// A void refunds the newest paid write, so fewer may be paid in the end than answers said.
 		if k.Overage != max(0, k.Used-k.Limit) || k.Overage > b.paid+b.replayed+b.open {
 			f.note(wrongCharges, "%s of %s: %d of %d counted are overage, the quota is %d; %d answers paid, %d repeated, %d open",
 				quotaKey, where, k.Overage, k.Used, k.Limit, b.paid, b.replayed, b.open)
@@ -397,7 +397,7 @@ func (e *exact) checkStatement(ctx context.Context, base int, u *usage, f *findi
 	return nil
 }
 
-// checkCharge compares an entry with the price, if it is a charge. requests are those that are charged already.
+// checkCharge compares an entry with the price, if it is a charge. requests are already charged.
 func (e *exact) checkCharge(x *entry, amount int64, requests map[string]bool, where string, f *findings) {
 	switch {
 	case x.Type != "charge":

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// The sorts of findings that are noted in several places.
+// The kinds of findings that are noted in several places.
 const (
 	strangeAnswer = "answers that should not be"
 	wrongCounts   = "wrong counts"
@@ -19,10 +19,10 @@ const (
 	wrongStatement = "wrong statement"
 )
 
-// shownFindings is how many findings of one sort an error shows.
+// shownFindings is how many findings of one kind an error shows.
 const shownFindings = 5
 
-// findings are the promises that Quire has broken, by sort. The zero value has none.
+// findings are the promises that Quire has broken, by kind. The zero value has none.
 type findings struct {
 	mu    sync.Mutex
 	sorts map[string]*finding
@@ -49,7 +49,7 @@ func (f *findings) note(sort, format string, args ...any) {
 	}
 }
 
-// take returns all findings as an error, nil if there are none, and forgets them.
+// take returns all findings as an error, or nil without any, and forgets them.
 func (f *findings) take() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

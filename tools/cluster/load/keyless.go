@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// keyless makes quick pastes without a key. Each source is allowed keylessLimit of them in 24 hours, whichever edges it
-// asks, and however many of its calls are in flight.
+// keyless creates quick pastes without a key. Each source may create keylessLimit of them in 24 hours, whichever edges it
+// uses, and however many of its calls are in flight.
 type keyless struct {
 	l     *Load
 	pool  shop // its owner has no key
@@ -26,7 +26,7 @@ const codeAnonymous = "anonymous_limit"
 // guest is a source of keyless creations. Several clients use it at the same time.
 type guest struct {
 	address string
-	begun   int // creations that clients have begun
+	begun   int // creations that clients have started
 	acked   int
 	cleared int // creations that had no effect: refused, or answered 503
 	refused int // of these, because of the limit
@@ -40,7 +40,7 @@ func (l *Load) newKeyless() *keyless {
 	return &keyless{l: l, pool: shop{l: l, domain: lite, owner: l.reader}}
 }
 
-// newSource is an address that no other client has: of a network for documentation (RFC 3849) or for measurements (RFC
+// newSource is an address that no other client uses, of a network for documentation (RFC 3849) or for measurements (RFC
 // 2544).
 func (l *Load) newSource(random *rand.Rand) string {
 	number := uint32(l.next())
@@ -50,14 +50,14 @@ func (l *Load) newSource(random *rand.Rand) string {
 		a[1] += byte(number >> 16 & 1)
 		return netip.AddrFrom4(a).String()
 	}
-	// The limit is for the /64, which the first eight bytes name. A /48, the first six, has a limit of its own for all its sources.
+	// The limit is for the /64, which the first eight bytes name. A /48, the first six, has another limit for all its sources.
 	a := [16]byte{0x20, 0x01, 0x0d, 0xb8}
 	binary.BigEndian.PutUint32(a[4:], number<<16|number>>16)
 	binary.BigEndian.PutUint64(a[8:], random.Uint64())
 	return netip.AddrFrom16(a).String()
 }
 
-// step makes a quick paste. It must be refused for the limit if, and only if, the source has used it up.
+// step creates a quick paste. The limit must refuse it if and only if the source has used it up.
 func (k *keyless) step(ctx context.Context, w *client, n int) {
 	g, clearedBefore := k.begin(w)
 	number := k.l.next()
@@ -99,7 +99,7 @@ func (k *keyless) end(g *guest, a *answer, clearedBefore int) {
 			k.l.strange.note("admitted beyond the limit", "number %d of source %s: %s", g.acked, g.address, a)
 		}
 	case a.is(http.StatusTooManyRequests, codeAnonymous):
-		// All others that may have held a part of the limit while this call was decided.
+		// All other creations that may have held part of the limit while this call was decided.
 		if others := g.begun - 1 - clearedBefore; others < keylessLimit {
 			k.l.strange.note("refused below the limit", "at most %d others of source %s count: %s", others, g.address, a)
 		}

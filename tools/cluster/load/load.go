@@ -1,5 +1,5 @@
 // Package load has clients that remember which answers they got, and a checker that compares these with what Quire has
-// stored: every acknowledged document is there, no call is counted that was not made, charges are exact, a replaced API key
+// stored: every acknowledged document exists, only calls that were made are counted, charges are exact, a replaced API key
 // is refused. It uses HTTP only, so it checks one process and a cluster in the same way.
 package load
 
@@ -20,12 +20,12 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Group is a kind of work, with accounts of its own.
+// Group is a kind of work with its own accounts.
 type Group string
 
 // The groups. All work at the same time, unless Config names some.
 const (
-	// Crowd makes, reads, changes and deletes quick pastes, pastes and files, without an Idempotency-Key.
+	// Crowd creates, reads, edits and deletes quick pastes, pastes and files, without an Idempotency-Key.
 	Crowd Group = "crowd"
 	// Exact repeats each write under its Idempotency-Key until it has an answer. Credits pay most of its writes.
 	Exact Group = "exact"
@@ -33,19 +33,19 @@ const (
 	Refused Group = "refused"
 	// Rotating regenerates an API key while it is in use.
 	Rotating Group = "rotating"
-	// Burning makes quick pastes that burn after their first read, and reads them several times at once.
+	// Burning creates quick pastes that burn after their first read, and reads them several times at once.
 	Burning Group = "burning"
-	// Keyless makes quick pastes without a key until the limit of a source is reached. It needs Config.Sources.
+	// Keyless creates quick pastes without a key until the limit of a source is reached. It needs Config.Sources.
 	Keyless Group = "keyless"
 )
 
 // Config describes a Load. Bases and AdminToken must be set.
 type Config struct {
 	Bases      []string      // base URLs, one for each edge
-	AdminToken string        // makes the accounts
+	AdminToken string        // creates the accounts
 	Seed       uint64        // of all random choices
-	Workers    int           // clients that send quick pastes; 16. There are fewer of the other kinds
-	Pace       time.Duration // that a client of the crowd waits between two calls
+	Workers    int           // clients that send quick pastes; 16. Other kinds have fewer
+	Pace       time.Duration // between two calls of a client of the crowd
 	Timeout    time.Duration // of one call; 30 s, which is longer than an edge takes to answer
 	Groups     []Group       // nil: all that can work
 	Sources    bool          // the edges trust X-Forwarded-For from this host
@@ -71,7 +71,7 @@ type Load struct {
 	pace   paces
 	client *http.Client
 	start  time.Time
-	run    string // makes emails and Idempotency-Keys different from those of another Load
+	run    string // keeps emails and Idempotency-Keys distinct from another Load's
 
 	mu    sync.RWMutex
 	bases []string
@@ -84,7 +84,7 @@ type Load struct {
 	strange  findings // of clients, while they run
 
 	reader   *account // reads for the checks, and owns the anchor
-	anchor   string   // a quick paste that is never changed
+	anchor   string   // a quick paste that is never edited
 	crowd    *crowd
 	exact    *exact
 	refused  *refused
@@ -93,8 +93,7 @@ type Load struct {
 	keyless  *keyless
 }
 
-// New makes the accounts of the groups, and the documents that they begin with. It repeats calls without an answer until
-// ctx ends.
+// New creates the accounts of the groups, and their initial documents. It retries calls without an answer until ctx ends.
 func New(ctx context.Context, cfg Config) (*Load, error) {
 	l, err := newLoad(cfg)
 	if err != nil {
@@ -228,7 +227,7 @@ func (l *Load) Run(ctx context.Context) {
 	l.client.CloseIdleConnections()
 }
 
-// client is one client.
+// client sends calls, one at a time.
 type client struct {
 	home   int // the base that it prefers
 	random *rand.Rand

@@ -28,17 +28,17 @@ type rotating struct {
 	request string    // the id of a request that was acknowledged
 	retired []retired // former keys, the latest last
 	open    string    // the Idempotency-Key of a regeneration without an answer, which may have happened
-	turn    int       // how many regenerations have begun
+	turn    int       // how many regenerations have started
 	nextOld time.Time
 }
 
-// retired is a former key.
+// retired is a replaced key.
 type retired struct {
 	key     string
-	written *call // a creation under an Idempotency-Key that was acknowledged with it; nil if there is none
+	written *call // an acknowledged creation with this key and an Idempotency-Key, or nil
 }
 
-// retiredKept is how many former keys are tried.
+// retiredKept is how many retired keys are tried.
 const retiredKept = 3
 
 func (l *Load) newRotating(ctx context.Context) (*rotating, error) {
@@ -120,7 +120,7 @@ func (r *rotating) stepRotate(ctx context.Context, w *client, n int) {
 	r.tryOld(ctx, w.random, 1, &r.l.strange)
 }
 
-// write makes a quick paste under an Idempotency-Key with the current key.
+// write creates a quick paste under an Idempotency-Key with the current key.
 func (r *rotating) write(ctx context.Context, w *client, n int) {
 	lite, _, _ := domains()
 	c := lite.creation(r.key(), r.l.next(), w.home+n)
@@ -150,7 +150,7 @@ func (l *Load) Regenerate(ctx context.Context, base int) error {
 	return nil
 }
 
-// resolve repeats a regeneration without an answer until it has one, and makes the first key.
+// resolve retries a regeneration without an answer until it has one, and creates the first key.
 func (r *rotating) resolve(ctx context.Context, home int) error {
 	for try := 0; r.unresolved() && !r.regenerate(ctx, home+try, false); try++ {
 		if !wait.For(ctx, failPause) {
@@ -166,7 +166,7 @@ func (r *rotating) unresolved() bool {
 	return r.open != "" || r.current == ""
 }
 
-// tryOld tries so many of the latest retired keys through every base: a read, a repeated write, and some endpoint.
+// tryOld tries the given number of latest retired keys through every base: a read, a repeated write, and some endpoint.
 func (r *rotating) tryOld(ctx context.Context, random *rand.Rand, count int, f *findings) {
 	r.mu.Lock()
 	keys := slices.Clone(r.retired[max(0, len(r.retired)-count):])
@@ -221,8 +221,8 @@ func (r *rotating) use(key string, home int) call {
 	return call{kind: Read, method: http.MethodGet, path: "/api/dev/paste-lite/get/" + r.l.anchor, key: key, home: home}
 }
 
-// refuses makes a call with a retired key, which must be refused. Calls with bad keys are also refused for being too many
-// from one source, so each has a source of its own where the edges believe it.
+// refuses makes a call with a retired key, which must be refused. Too many calls with bad keys from one source
+// are also refused, so each uses a different source if the edges trust the header.
 func (r *rotating) refuses(ctx context.Context, quotaKey string, c call, random *rand.Rand, f *findings) {
 	c.only = true
 	if r.l.cfg.Sources {
@@ -281,7 +281,7 @@ func (r *rotating) dueOld(w *client) *retired {
 	return &old
 }
 
-// check tries the current key and the latest retired ones through every base. Where each call can have a source of its own,
+// check tries the current key and the latest retired ones through every base. If each call can use a different source,
 // it tries the last of these on every endpoint.
 func (r *rotating) check(ctx context.Context, random *rand.Rand, f *findings) error {
 	if err := r.resolve(ctx, 0); err != nil {

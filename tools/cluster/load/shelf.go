@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// remembered bounds the items of a shelf. In a longer run random items are forgotten, if possible ones that a check has
-// found.
+// remembered bounds the items of a shelf. A longer run forgets random items, preferably ones that a check has found.
 const remembered = 40_000
 
 // goneKept is how many deleted items a shelf remembers.
@@ -18,11 +17,11 @@ const goneKept = 512
 type item struct {
 	id     string
 	number int64 // makes its content
-	other  int64 // makes its content if an update without an answer has happened; 0: there was no such update
+	other  int64 // makes its content if an update without an answer took effect; 0 for no such update
 	seen   bool  // a check has found it
 	busy   bool  // a client is changing it
-	turn   int   // how often a client has begun to change it
-	place  int   // in the shelf's items; -1: it is not there any more
+	turn   int   // how often a client has started to edit it
+	place  int   // index in the shelf's items; -1 once removed
 }
 
 // fits reports whether the item may have the content.
@@ -122,14 +121,14 @@ func (s *shelf) forget(i *item, deleted bool) {
 	s.next++
 }
 
-// unchanged reports whether no client has begun to change the item since the copy was made.
+// unchanged reports whether no client has started to edit the item since the copy was taken.
 func (s *shelf) unchanged(live *item, copied item) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return live.place >= 0 && !live.busy && live.turn == copied.turn
 }
 
-// found notes the content of an item. If it comes from an update without an answer, that update has happened.
+// found notes the content of an item. If it comes from an update without an answer, that update took effect.
 func (s *shelf) found(d *domain, live *item, content []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +144,7 @@ func (s *shelf) checked(i *item) {
 	i.seen = true
 }
 
-// toCheck returns all items that no check has found yet, and so many of the others. It leaves out those whose deletion has
-// no answer.
+// toCheck returns all items that no check has found yet, and up to that many others. It omits items whose deletion has no answer.
 func (s *shelf) toCheck(random *rand.Rand, sample int) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +176,7 @@ func (s *shelf) someGone(random *rand.Rand, count int) []string {
 	return out
 }
 
-// content returns the content that a number makes. No two are the same. Some are so large that they become blobs.
+// content returns the unique content derived from a number. Some is large enough to become a blob.
 func (d *domain) content(number int64) []byte {
 	head := fmt.Appendf(nil, "content %d of %s\n", number, d.kind)
 	size := d.small

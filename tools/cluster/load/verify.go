@@ -16,34 +16,34 @@ import (
 )
 
 const (
-	// sampled is how many documents of a shop are read again that a check has found before, of tens of thousands, and
-	// sampledAtRest how many once everything is settled: the first check is one of many.
+	// sampled is how many documents of a shop, of tens of thousands, are read again after a check has found them, and
+	// sampledAtRest how many once everything is settled.
 	sampled, sampledAtRest = 100, 1000
 	// sampledGone is how many deleted documents of a shop are read through each base. An account with more than 100 failures a
-	// minute is refused, and Verify may be called each few seconds.
+	// minute is refused, and Verify may be called every few seconds.
 	sampledGone = 2
 	readers     = 16
-	// patience is how long a check repeats a call that gets no answer.
+	// patience is how long a check retries a call that gets no answer.
 	patience   = 30 * time.Second
 	settleTick = 200 * time.Millisecond
 )
 
-// patiently is repeated for up to patience.
+// patiently is repeated, for at most patience.
 func (l *Load) patiently(ctx context.Context, c call, each func(*answer)) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return l.repeated(ctx, c, each)
 }
 
-// patient is sure for up to patience.
+// patient is sure, for at most patience.
 func (l *Load) patient(ctx context.Context, c call) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return l.sure(ctx, c)
 }
 
-// Verify compares what each base returns with what was acknowledged, and returns all differences, a few of each sort. It
-// also returns the strange answers since the last Verify. No Run may be going on. Calls without an answer may have been
+// Verify compares what each base returns with what was acknowledged, and returns all differences, a few of each kind. It
+// also returns the unexpected answers since the last Verify. No Run may be in progress. Calls without an answer may have been
 // counted, until Settled has returned nil.
 func (l *Load) Verify(ctx context.Context) error {
 	defer l.client.CloseIdleConnections()
@@ -216,8 +216,8 @@ func (l *Load) checkGone(ctx context.Context, s *shop, id string, base int, f *f
 
 // Settled waits until everything has its outcome: each write under an Idempotency-Key and each regeneration has an answer,
 // openHolds returns 0, and the usage of the accounts is final. openHolds returns how many holds billing has open in all
-// partitions. If it is nil, holds are not waited for. No Run may be going on. If ctx ends first, the error says what has no
-// outcome. A hold that nobody settles is closed after two minutes.
+// partitions; if nil, Settled doesn't wait for holds. No Run may be in progress. If ctx ends first, the error says what has no
+// outcome. An unsettled hold closes after two minutes.
 func (l *Load) Settled(ctx context.Context, openHolds func(context.Context) (int64, error)) error {
 	w := &client{random: rand.New(rand.NewPCG(l.cfg.Seed, l.rounds))}
 	for {
@@ -267,7 +267,7 @@ func (l *Load) Audit(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// auditThrough waits for the end of an audit that is begun through a base.
+// auditThrough starts an audit through a base and waits for its end.
 func (l *Load) auditThrough(ctx context.Context, base int) error {
 	question := call{
 		kind: Admin, method: http.MethodPost, path: "/api/admin/audit", admin: true, home: base, only: true, timeout: auditTimeout,

@@ -14,8 +14,8 @@ const (
 	maxBytes = 64 << 20
 )
 
-// Get returns the page at url. An answer other than 200 is an error, and so is none within 10 seconds. Each call makes a
-// connection of its own, since the process may have been started again after the last call.
+// Get returns the page at url. An answer other than 200 is an error, and so is none within 10 seconds. Each call opens a
+// new connection, since the process may have restarted since the last call.
 func Get(ctx context.Context, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

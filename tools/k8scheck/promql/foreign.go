@@ -11,8 +11,8 @@ func targetLabels() []string {
 	return []string{"job", "instance", "namespace", "pod", "container", "service", "endpoint"}
 }
 
-// Kubernetes returns the metrics of other programs that expressions may use: Prometheus' own, those of kube-state-metrics
-// (docs/metrics of that project) and those of the kubelet (its /metrics and /metrics/cadvisor).
+// Kubernetes returns the metrics of other programs that expressions may use: of Prometheus itself, kube-state-metrics (see
+// docs/metrics there) and the kubelet (its /metrics and /metrics/cadvisor).
 func Kubernetes() Metrics {
 	pod := []string{"namespace", "pod", "container"}
 	claim := []string{"namespace", "persistentvolumeclaim"}

@@ -14,7 +14,7 @@ type hold struct {
 	write          bool
 	timedOut       bool
 	repeats        uint8 // of a read with an idempotency id: number of free repeats
-	movable        bool  // credits paid it under the account's present terms: the void of another hold may make it free
+	movable        bool  // paid from credits under the account's present terms: it becomes free if the void of another hold leaves quota
 	key            plan.QuotaKey
 	charge         event.ChargeSource
 	result         event.Result // of a closed one

@@ -11,8 +11,8 @@ import (
 )
 
 // CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, for the
-// same messages. A start uses snapshots of this and the previous version, an explanation those of every earlier one: they are
-// kept permanently, and Restore reads them all.
+// same messages. A start uses snapshots of this and the previous version, an explanation of every earlier one, too:
+// snapshots are kept permanently, and Restore reads them all.
 const CodeVersion = 1
 
 // globalState is the state without accounts and networks.

@@ -160,7 +160,7 @@ func documents(stream string, sequence uint64, effects account.Effects) ([]views
 	return append(puts, alerts...), err
 }
 
-// adminEntryID sorts the entries of all streams by time, and those of one stream in journal order.
+// adminEntryID sorts entries of all streams by time, and within a stream in journal order.
 func adminEntryID(timeMillis int64, sequence uint64, index int, stream string) string {
 	return fmt.Sprintf("%012x-%016x-%04x-%s", max(timeMillis, 0), sequence, index, stream)
 }

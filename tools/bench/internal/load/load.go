@@ -1,5 +1,5 @@
 // Package load sends requests to a server from this process: at a fixed rate, whatever the server does (an open loop), or
-// to make documents whose ids are needed. wrk measures closed loops.
+// to create documents whose ids are needed. wrk measures closed loops.
 package load
 
 import (
@@ -85,7 +85,7 @@ const (
 	digits   = 3
 )
 
-// figures are what an open loop has seen.
+// figures are what an open loop has measured.
 type figures struct {
 	latency, late *hdrhistogram.Histogram
 	answers       []int // by second
@@ -136,7 +136,7 @@ func (f *figures) outcome(seconds int) Outcome {
 	return o
 }
 
-// Create sends a creation count times over so many connections, and returns the ids of the documents. Each must succeed.
+// Create sends a creation count times over the given number of connections, and returns the documents' ids. Each must succeed.
 func Create(ctx context.Context, r Request, count, connections int) ([]string, error) {
 	client, err := r.client(connections)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open runs an open loop. The error is that of the plan, of ctx, or of a server that takes no connection at first; requests
-// that fail are counted.
+// Open runs an open loop. It fails if the plan is invalid, if ctx ends, or if the server refuses the first connections; failed
+// requests are counted.
 //
 // One goroutine serves all connections, with epoll. With a goroutine for each of 256 connections, the client's own scheduler
 // held requests and answers back for longer than the server did.
@@ -59,13 +59,13 @@ type openLoop struct {
 	next    int // number of the next one
 }
 
-// connection has one request under way at most.
+// connection has at most one request in flight.
 type connection struct {
-	file      *os.File // nil: it is to be opened again
+	file      *os.File // nil if it is to be reopened
 	fd        int
 	busy      bool
-	due, sent time.Duration // of the request under way, since the start
-	answer    []byte        // what has come of its answer
+	due, sent time.Duration // of the request in flight, since the start
+	answer    []byte        // received part of its answer
 }
 
 // tick bounds the wait for events: how late the end of a context and an answer that does not come are noticed.
@@ -229,7 +229,7 @@ func (l *openLoop) await(events []unix.EpollEvent) (int, error) {
 	return n, err
 }
 
-// receive reads what has come on a connection.
+// receive reads what has arrived on a connection.
 func (l *openLoop) receive(c *connection) {
 	n, err := unix.Read(c.fd, l.piece)
 	switch {
@@ -262,7 +262,7 @@ func (l *openLoop) receive(c *connection) {
 	}
 }
 
-// parse looks whether data is a whole answer.
+// parse reports whether data is a complete answer.
 func (l *openLoop) parse(data []byte) (status int, body []byte, whole bool, err error) {
 	end := bytes.Index(data, []byte("\r\n\r\n"))
 	if end < 0 {
@@ -280,7 +280,7 @@ func (l *openLoop) parse(data []byte) (status int, body []byte, whole bool, err 
 	return l.header.StatusCode(), body, len(body) >= length, nil
 }
 
-// ended makes a connection idle, whose request is over.
+// ended marks a connection idle after its request.
 func (l *openLoop) ended(c *connection) {
 	c.busy = false
 	l.idle = append(l.idle, c)

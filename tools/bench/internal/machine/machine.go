@@ -22,7 +22,7 @@ import (
 	"quire.dev/tools/bench/internal/stats"
 )
 
-// Description is what a reader of a figure must know of the machine.
+// Description is what a reader of a figure must know about the machine.
 type Description struct {
 	CPU         string    `json:"cpu"`
 	Cores       int       `json:"cores"`
@@ -38,7 +38,7 @@ type Description struct {
 // Busy reports whether other programs are likely to have taken part of the machine.
 func (d Description) Busy() bool { return d.Load > 0.5 }
 
-// loadLook is how long Describe looks at the load. The system's own averages would still show the programs that built this one.
+// loadLook is how long Describe samples the load. The system's averages would still include the build of this program.
 const loadLook = 2 * time.Second
 
 // Describe describes this machine, the commit of the project in root, and the disk of the folder. It takes some seconds.
@@ -167,8 +167,8 @@ func WriteSeconds(folder string, content []byte) (float64, error) {
 	return time.Since(started).Seconds(), nil
 }
 
-// Forget has the kernel drop the files of a folder from its page cache, so that the next reads come from the disk. What is
-// not written yet can't be dropped, so it is written first. It needs no rights.
+// Forget has the kernel drop the files of a folder from its page cache, so that the next reads come from the disk. Dirty
+// pages can't be dropped, so they are written first. It needs no privileges.
 func Forget(folder string) error {
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -189,8 +189,8 @@ func Forget(folder string) error {
 	})
 }
 
-// Size adds up what the files below folder take on the disk, in bytes, of which counts says that they count. A file that is
-// removed meanwhile does not count. counts gets the path below folder.
+// Size sums the disk usage, in bytes, of the files below folder for which counts is true. A file removed meanwhile does not
+// count. counts gets the path below folder.
 func Size(folder string, counts func(path string) bool) (bytes int64, err error) {
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -248,8 +248,8 @@ const (
 	settledLooks = 3
 )
 
-// Settle waits until a system has done what it does after its last answer, such as its read models: until it is idle. cpu is
-// the CPU time in seconds that it has used so far.
+// Settle waits until a system is idle, having finished work such as its read models after the last answer. cpu is the CPU
+// time in seconds that it has used so far.
 func Settle(ctx context.Context, cpu func() (float64, error)) error {
 	deadline := time.Now().Add(settleLimit)
 	for looks, last := 0, math.Inf(1); looks < settledLooks; {

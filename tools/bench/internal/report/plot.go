@@ -25,7 +25,7 @@ type Point struct {
 	Y float64 `json:"y"`
 }
 
-// The plots are SVG files of lines, bars and text. They need less than what a module for plots would bring along.
+// The plots are SVG files of lines, bars and text, which doesn't take a plotting module.
 const (
 	plotWidth  = 860.0
 	plotHeight = 360.0
@@ -35,7 +35,7 @@ const (
 // Escape escapes text for an SVG image.
 func Escape(text string) string {
 	var out strings.Builder
-	_ = xml.EscapeText(&out, []byte(text)) // a Builder takes everything
+	_ = xml.EscapeText(&out, []byte(text)) // a Builder never fails
 	return out.String()
 }
 
@@ -84,8 +84,8 @@ func (c Curve) plot() string {
 	return SVG(plotWidth, plotHeight, c.Title, out.String())
 }
 
-// targetsPlot draws how near each figure is to its target: the bar is as long as the line at 1 where it just meets it, longer
-// where it is better.
+// targetsPlot draws each figure relative to its target: a bar that reaches the line at 1 just meets it, a longer one is
+// better.
 func targetsPlot(rows []Row) string {
 	const (
 		line, left, unit, longest = 20.0, 430.0, 200.0, 2.0

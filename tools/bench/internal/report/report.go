@@ -14,7 +14,7 @@ import (
 	"quire.dev/tools/bench/internal/machine"
 )
 
-// Report is what a run leaves.
+// Report is the result of a run.
 type Report struct {
 	Machine       machine.Description `json:"machine"`
 	Void          []string            `json:"void,omitempty"` // why no figure counts
@@ -23,7 +23,7 @@ type Report struct {
 	Notes         []string            `json:"notes,omitempty"`         // for readers of the table
 	BarePerSecond map[string]float64  `json:"barePerSecond,omitempty"` // requests a second of the bare handler, by row
 	Curves        []Curve             `json:"curves,omitempty"`
-	Plots         []Plot              `json:"-"` // beside those of the rows and curves
+	Plots         []Plot              `json:"-"` // in addition to the plots of the rows and curves
 }
 
 const (

@@ -14,7 +14,7 @@ type Row struct {
 	Figure float64   `json:"figure"` // median of the rounds
 	Rounds []float64 `json:"rounds"`
 	Target float64   `json:"target"`
-	AtMost bool      `json:"atMost"` // the figure may be the target at most; otherwise it must be the target at least
+	AtMost bool      `json:"atMost"` // the target is a maximum; otherwise it is a minimum
 	Note   string    `json:"note,omitempty"`
 }
 

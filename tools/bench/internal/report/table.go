@@ -30,7 +30,7 @@ func (t *Table) Add(l Line) {
 	}
 }
 
-// Figure returns the figure of a line in a column, or 0 if there is none.
+// Figure returns the figure of a line in a column, or 0 without one.
 func (t Table) Figure(id, column string) float64 {
 	line := slices.IndexFunc(t.Lines, func(l Line) bool { return l.ID == id })
 	i := slices.Index(t.Columns, column)

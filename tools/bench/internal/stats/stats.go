@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Median returns the median of values, and NaN if there are none.
+// Median returns the median of values, and NaN without values.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 	}
 	mongo := os.Getenv("QUIRE_MONGO_URL")
 	if mongo == "" {
-		fmt.Println("QUIRE_MONGO_URL is not set: a changed FerretDB over SQLite stands in for MongoDB (tools/ferretdb).\n" +
+		fmt.Println("QUIRE_MONGO_URL is not set: using a patched FerretDB over SQLite instead of MongoDB (tools/ferretdb).\n" +
 			"It is slow and gives fewer guarantees: docs/mongodb.md")
 	}
 	starting, cancel := context.WithTimeout(ctx, startLimit)
@@ -72,7 +72,7 @@ func run(ctx context.Context) error {
 	return errors.Join(err, c.Close())
 }
 
-// greet prints the addresses of all processes. With welcome it also makes an account on the first start.
+// greet prints the addresses of all processes. With welcome it also creates an account on the first start.
 func greet(ctx context.Context, c *cluster.Cluster, dir string, welcome bool) error {
 	fmt.Printf("quire listens on %s\n", strings.Join(c.Edges(), " and "))
 	for _, p := range c.Processes() {

@@ -1,5 +1,5 @@
-// Command teststores runs the tests of pkg/views/mongo and pkg/blob/s3 against servers of its own: bin/ferretdb and
-// bin/minio. Their data is removed at the end. It is run from the project's root and passes its arguments on to go test.
+// Command teststores runs the tests of pkg/views/mongo and pkg/blob/s3 against servers that it starts: bin/ferretdb
+// and bin/minio. Their data is removed at the end. It is run from the project's root and passes its arguments on to go test.
 // A skipped test is an error.
 package main
 
