@@ -22,7 +22,7 @@ type reply struct {
 }
 
 // compileLimit bounds the work outside of a job's time: starting a process and compiling a lexer.
-const compileLimit = 5 * time.Second
+func compileLimit(deadline time.Duration) time.Duration { return max(5*time.Second, 5*deadline) }
 
 // ownTime is the part of a job's time after which it gives up by itself. At the deadline its process is killed.
 func ownTime(deadline time.Duration) time.Duration { return deadline * 3 / 4 }
@@ -63,7 +63,7 @@ func (p *process) run(j *job, deadline time.Duration) *result {
 }
 
 func (p *process) send(j *job) error {
-	p.killer.Reset(compileLimit)
+	p.killer.Reset(compileLimit(p.deadline))
 	return p.in.Encode(j)
 }
 
@@ -101,7 +101,7 @@ func (p *process) start() (err error) {
 		return err
 	}
 	p.cmd, p.to, p.in, p.out = cmd, to, gob.NewEncoder(to), gob.NewDecoder(of)
-	p.killer = time.AfterFunc(compileLimit, func() { _ = cmd.Process.Kill() })
+	p.killer = time.AfterFunc(compileLimit(p.deadline), func() { _ = cmd.Process.Kill() })
 	if err := p.in.Encode(&setup{Bytes: p.bytes, Deadline: p.deadline}); err != nil {
 		return fmt.Errorf("%w (process: %s)", err, p.stop())
 	}

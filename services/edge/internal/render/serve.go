@@ -36,7 +36,7 @@ func Serve(in io.Reader, out io.Writer) error {
 		} else if err != nil {
 			return fmt.Errorf("receive a job: %w", err)
 		}
-		hung := time.AfterFunc(compileLimit+s.Deadline, func() { os.Exit(exitHung) })
+		hung := time.AfterFunc(compileLimit(s.Deadline)+s.Deadline, func() { os.Exit(exitHung) })
 		failed := error(nil)
 		w.started = func() { failed = to.Encode(&reply{}) }
 		r := &reply{Result: w.run(&j, ownTime(s.Deadline))}
