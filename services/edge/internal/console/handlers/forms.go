@@ -23,7 +23,7 @@ func (s *Handlers) inConsole(handle func(*endpoint.Call) error) func(*endpoint.C
 	return s.inSession(handle, s.signInFirst)
 }
 
-// inSession wraps a handler that requires a session. otherwise answers if there is none, or it can't be read.
+// inSession wraps a handler that requires a session. otherwise answers if it is missing or can't be read.
 func (s *Handlers) inSession(handle func(*endpoint.Call) error, otherwise func(*endpoint.Call, error) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
 		if err := s.ReadSession(c); err != nil {
