@@ -128,7 +128,7 @@ type Service struct {
 	deps  Deps
 	bus   *bus.Bus
 	web   *web.Server
-	admin *web.Server // nil: web serves the admin paths, or there are none
+	admin *web.Server // nil: web serves any admin paths
 	ready chan struct{}
 	addr  string // set before ready is closed
 

@@ -308,7 +308,7 @@ func TestWebhooksAreMadeChangedAndDeleted(t *testing.T) {
 	// The creation sent again, under its Idempotency-Key, has no secret for what is deleted, and brings nothing back.
 	keyed.body = object{"url": r.URL, "events": []string{"balance.low", "quota.threshold"}, "balanceBelow": "2.5"}
 	for range 2 {
-		i.do(t, "POST", webhooksPath, keyed).fails(t, http.StatusNotFound, "not_found", "The webhook that this Idempotency-Key has made is deleted. Another one needs another key.")
+		i.do(t, "POST", webhooksPath, keyed).fails(t, http.StatusNotFound, "not_found", "The webhook created with this Idempotency-Key was deleted. Use a new key to create another.")
 	}
 	p.do(t, "GET", hook, nil).fails(t, http.StatusNotFound, "not_found", "")
 	p.hook(t, object{"url": r.URL, "events": []string{"quota.threshold"}})

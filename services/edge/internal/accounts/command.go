@@ -54,7 +54,7 @@ func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.Command
 			*event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
 			return nil, endpoint.Unavailable(ErrOldRules)
 		}
-		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")
+		return nil, fault.New(fault.InvalidField, "Grant refused: the credits or number of grants would exceed the limit of an account, or the expiry has passed.")
 	}
 	return nil, endpoint.ErrUnknownOutcome
 }

@@ -23,17 +23,17 @@ func inWords(e *event.ExplainAnswer) string {
 		w.say("It was not counted and cost nothing.")
 	}
 	if !e.Anonymous {
-		w.say("Limits and prices are those of the price book of %s.", dayOf(e.BookMs))
+		w.say("Limits and prices are from the price book of %s.", dayOf(e.BookMs))
 		w.say("It was made with %s.", keyInWords(e.Key))
 	}
 	if w.v.GetDecision() == event.Decision_ADMITTED {
 		w.say("The counter was %s before it and %s after it.", figure(e.UsedBefore), figure(e.UsedAfter))
 	}
-	place := fmt.Sprintf("The journal %s has it in message %d at place %d", e.Stream, e.Sequence, e.Index)
+	recorded := fmt.Sprintf("It is recorded in journal %s, message %d, offset %d", e.Stream, e.Sequence, e.Index)
 	if e.SettlementSequence != 0 {
-		place += fmt.Sprintf(", and its end in message %d", e.SettlementSequence)
+		recorded += fmt.Sprintf(", and settled in message %d", e.SettlementSequence)
 	}
-	w.say("%s.", place)
+	w.say("%s.", recorded)
 	return strings.Join(w.sentences, " ")
 }
 
@@ -54,7 +54,7 @@ func (w *wording) counted() {
 	month := time.UnixMilli(w.TimeMs).UTC().Format("January 2006")
 	switch {
 	case w.Anonymous:
-		w.say("Quick paste %s of %s that this network may make without a key in %s.",
+		w.say("Quick paste %s of %s that this network may create without a key in %s.",
 			figure(w.UsedAfter), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
 	case w.v.Limit == plan.Unlimited:
 		w.say("Request %s of %s in %s, which has no limit on the %s plan.", figure(w.UsedAfter), w.key, month, tierTitle(w.v.Tier))
@@ -67,19 +67,19 @@ func (w *wording) counted() {
 func (w *wording) ended() {
 	switch w.Settlement {
 	case "open":
-		w.say("It is under way: the journal does not have its end yet.")
+		w.say("It is pending: the journal does not have its outcome yet.")
 	case "void":
-		w.say("It failed or was not carried out, so it was given back: it is not counted any more and cost nothing.")
+		w.say("It failed or was not executed, so it was refunded: it does not count and cost nothing.")
 		return
 	case "waived":
-		w.say("It was given back, because nobody had confirmed within two minutes that it was carried out. It was confirmed later, " +
-			"when neither the quota nor the credits covered it. So it is not charged.")
+		w.say("It was refunded, because its execution was not confirmed within two minutes. It was confirmed later, " +
+			"when neither the quota nor the credits covered it, so it is not charged.")
 		return
 	case "served_unsettled":
-		w.say("Nobody confirmed its end within two minutes, so it counts as served.")
+		w.say("Its outcome was not confirmed within two minutes, so it counts as served.")
 	}
 	if w.ChargedLate {
-		w.say("It was given back, because nobody had confirmed within two minutes that it was carried out. It was confirmed later, " +
+		w.say("It was refunded, because its execution was not confirmed within two minutes. It was confirmed later, " +
 			"and counted then.")
 	}
 	w.paid()
@@ -88,12 +88,12 @@ func (w *wording) ended() {
 func (w *wording) paid() {
 	switch {
 	case w.ReturnedSequence != 0:
-		w.say("The quota was used up, and credits paid for it. Then another request failed and was given back, which made room in the "+
-			"quota (message %d): the credits came back, and it is free.", w.ReturnedSequence)
+		w.say("The quota was used up, and credits paid for it. Then another request failed and was refunded, which made room in the "+
+			"quota (message %d): the credits were refunded, and it is free.", w.ReturnedSequence)
 	case w.Charge == event.ChargeSource_CHARGE_CREDITS:
 		w.say("The quota was used up, so it cost %s credits, paid from %s.", endpoint.Credits(w.CostMicros), w.grants())
 		if w.v.GetCharge() == w.Charge {
-			w.say("After it %s credits were left.", endpoint.Credits(w.v.GetBalanceMicros()))
+			w.say("The balance after it was %s credits.", endpoint.Credits(w.v.GetBalanceMicros()))
 		}
 	case w.Charge == event.ChargeSource_CHARGE_QUOTA && !w.Anonymous:
 		w.say("It was within the quota and cost nothing.")
@@ -117,7 +117,7 @@ func (w *wording) grants() string {
 // refusal says why a request was refused.
 func (w *wording) refusal() string {
 	limit := fmt.Sprintf("%s of %s requests of %s", figure(w.UsedBefore), figure(w.v.GetLimit()), w.key)
-	const held = ", and calls under way held what was left"
+	const held = ", and pending calls held the rest"
 	switch w.v.GetDecision() {
 	case event.Decision_QUOTA_EXHAUSTED:
 		month := time.UnixMilli(w.TimeMs).UTC().Format("January 2006")
@@ -131,7 +131,7 @@ func (w *wording) refusal() string {
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
 		return fmt.Sprintf("%s is not available on the %s plan", w.key, tierTitle(w.v.Tier))
 	case event.Decision_ANONYMOUS_LIMIT:
-		return fmt.Sprintf("this network had made %s of %s quick pastes without a key in %s", figure(w.UsedBefore), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
+		return fmt.Sprintf("this network had created %s of %s quick pastes without a key in %s", figure(w.UsedBefore), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
 	case event.Decision_INVALID_KEY:
 		return "the API key was not valid"
 	case event.Decision_ACCOUNT_SUSPENDED:
@@ -139,7 +139,7 @@ func (w *wording) refusal() string {
 	case event.Decision_TOO_MANY_FAILURES:
 		return "more than 100 calls had failed within a minute"
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
-		return "another call with the same Idempotency-Key was under way"
+		return "another call with the same Idempotency-Key was in progress"
 	case event.Decision_IDEMPOTENCY_SERVED:
 		return "another call with the same Idempotency-Key had been served, whose answer stands for this one"
 	case event.Decision_IDEMPOTENCY_OTHER:
@@ -148,9 +148,9 @@ func (w *wording) refusal() string {
 		return fmt.Sprintf("%s is not among the key's scopes", w.key)
 	case event.Decision_KEY_QUOTA_EXHAUSTED:
 		if w.v.Held {
-			return fmt.Sprintf("the key has a limit of its own, %s requests of %s a month", figure(w.v.KeyLimit), w.key) + held
+			return fmt.Sprintf("the key has its own limit, %s requests of %s a month", figure(w.v.KeyLimit), w.key) + held
 		}
-		return fmt.Sprintf("the key has a limit of its own, %s requests of %s a month, which was reached", figure(w.v.KeyLimit), w.key)
+		return fmt.Sprintf("the key's own limit of %s requests of %s a month was reached", figure(w.v.KeyLimit), w.key)
 	case event.Decision_SPENDING_CAP_REACHED:
 		whose := "account"
 		if w.v.KeyCap {

@@ -34,8 +34,8 @@ func paidRequest(t *testing.T) *event.ExplainAnswer {
 
 func TestAnExplanationIsASentenceACustomerUnderstands(t *testing.T) {
 	const want = "Request 10,001 of 10,000 of pasteLite.get in November 2026. The quota was used up, so it cost 0.000200 credits, paid from " +
-		"grant “welcome”. After it 4.999800 credits were left. Limits and prices are those of the price book of 1 November 2026. It was made " +
-		"with key k3. The counter was 10,000 before it and 10,001 after it. The journal BILLING_0 has it in message 41 at place 2, and its end in message 42."
+		"grant “welcome”. The balance after it was 4.999800 credits. Limits and prices are from the price book of 1 November 2026. It was made " +
+		"with key k3. The counter was 10,000 before it and 10,001 after it. It is recorded in journal BILLING_0, message 41, offset 2, and settled in message 42."
 	if got := inWords(paidRequest(t)); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
@@ -50,13 +50,13 @@ func TestEveryEndOfARequestIsExplained(t *testing.T) {
 		has, lacks string
 	}{
 		"within the quota": {quota, "within the quota and cost nothing", "used up"},
-		"under way":        {func(e *event.ExplainAnswer) { e.Settlement, e.SettlementSequence = "open", 0 }, "is under way", "its end in message"},
+		"under way":        {func(e *event.ExplainAnswer) { e.Settlement, e.SettlementSequence = "open", 0 }, "is pending", "settled in message"},
 		"void": {func(e *event.ExplainAnswer) {
 			quota(e)
 			e.Settlement, e.Charge = "void", event.ChargeSource_CHARGE_NONE
-		}, "given back: it is not counted any more and cost nothing", "within the quota"},
-		"unsettled":    {func(e *event.ExplainAnswer) { e.Settlement = "served_unsettled" }, "counts as served", "given back"},
-		"charged late": {func(e *event.ExplainAnswer) { e.ChargedLate, e.Verdict.Charge = true, event.ChargeSource_CHARGE_QUOTA }, "confirmed later, and counted then. The quota was used up, so it cost 0.000200", "were left"},
+		}, "refunded: it does not count and cost nothing", "within the quota"},
+		"unsettled":    {func(e *event.ExplainAnswer) { e.Settlement = "served_unsettled" }, "counts as served", "refunded"},
+		"charged late": {func(e *event.ExplainAnswer) { e.ChargedLate, e.Verdict.Charge = true, event.ChargeSource_CHARGE_QUOTA }, "confirmed later, and counted then. The quota was used up, so it cost 0.000200", "The balance after"},
 		"waived": {func(e *event.ExplainAnswer) {
 			quota(e)
 			e.Settlement = "waived"
@@ -64,7 +64,7 @@ func TestEveryEndOfARequestIsExplained(t *testing.T) {
 		"its credits came back": {func(e *event.ExplainAnswer) {
 			quota(e)
 			e.Verdict.Charge, e.ReturnedSequence = event.ChargeSource_CHARGE_CREDITS, 1042
-		}, "room in the quota (message 1042): the credits came back, and it is free", "within the quota and"},
+		}, "room in the quota (message 1042): the credits were refunded, and it is free", "within the quota and"},
 		"two grants": {func(e *event.ExplainAnswer) {
 			e.Grants = []*event.GrantUse{{AmountMicros: 50, Reason: "a"}, {AmountMicros: 150, Reason: "b"}}
 		}, "grant “a” (0.000050) and grant “b” (0.000150)", "grant “welcome”"},
@@ -76,7 +76,7 @@ func TestEveryEndOfARequestIsExplained(t *testing.T) {
 		"without a key": {func(e *event.ExplainAnswer) {
 			quota(e)
 			e.Anonymous, e.Verdict.Limit, e.UsedAfter, e.WindowMs = true, 10, 4, 86_400_000
-		}, "Quick paste 4 of 10 that this network may make without a key in 24 hours. It cost nothing.", "made with"},
+		}, "Quick paste 4 of 10 that this network may create without a key in 24 hours. It cost nothing.", "made with"},
 	} {
 		e := paidRequest(t)
 		test.change(e)
@@ -118,10 +118,10 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	limited.Verdict.KeyLimit = 1500
 	capped.Verdict.Cap, capped.Verdict.KeyCap = &event.SpendingCap{Period: event.CapPeriod_CAP_DAY, AmountMicros: 5_000_000}, true
 	for has, e := range map[string]*event.ExplainAnswer{
-		"a limit of its own, 1,500 requests of pasteLite.get a month":                                    limited,
+		"own limit of 1,500 requests of pasteLite.get a month was reached":                               limited,
 		"one more, 0.000200 credits, would have passed the key's spending cap of 5.000000 credits a day": capped,
-		"a month, and calls under way held what was left":                                                heldByKey,
-		"in total, and calls under way held what was left":                                               heldByCap,
+		"a month, and pending calls held the rest":                                                       heldByKey,
+		"in total, and pending calls held the rest":                                                      heldByCap,
 	} {
 		if got := inWords(e); !strings.Contains(got, has) {
 			t.Errorf("%s: %s", has, got)
@@ -129,7 +129,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	}
 	for has, e := range map[string]*event.ExplainAnswer{
 		"the balance was below the price of one more, 0.000200 credits": refused(event.Decision_QUOTA_EXHAUSTED),
-		"calls under way held what was left":                            held,
+		"pending calls held the rest":                                   held,
 		"the Pro plan sells no more of them":                            free,
 	} {
 		if got := inWords(e); !strings.Contains(got, "Refused: 10,000 of 10,000 requests of pasteLite.get in November 2026 were") || !strings.Contains(got, has) {

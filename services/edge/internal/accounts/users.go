@@ -407,7 +407,7 @@ func (s *Accounts) EmailOf(account event.AccountID) (string, error) {
 	return user.GetEmail(), err
 }
 
-// UserOf returns the user of an account, nil if there is none.
+// UserOf returns the user of an account, nil if it has none.
 func (s *Accounts) UserOf(account event.AccountID) (*event.User, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Account: uint64(account)}}})
 	if err != nil {

@@ -240,7 +240,7 @@ func (s *Accounts) CreatedWebhook(c *endpoint.Call) (w Webhook, secret string, e
 func (s *Accounts) stillThere(c *endpoint.Call, id uint64) error {
 	rules, err := s.WebhookRules(c)
 	if err == nil && indexOfWebhook(rules, id) < 0 {
-		err = fault.New(fault.NotFound, "The webhook that this Idempotency-Key has made is deleted. Another one needs another key.")
+		err = fault.New(fault.NotFound, "The webhook created with this Idempotency-Key was deleted. Use a new key to create another.")
 	}
 	return err
 }

@@ -24,7 +24,7 @@ func PathAccount(c *endpoint.Call) (event.AccountID, error) {
 	return id, nil
 }
 
-// pathUser returns the user of the account in the path, 404 if there is none.
+// pathUser returns the user of the account in the path, 404 if it has none.
 func (s *Admin) pathUser(c *endpoint.Call) (*event.User, error) {
 	account, err := PathAccount(c)
 	if err != nil {

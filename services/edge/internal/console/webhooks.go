@@ -252,7 +252,7 @@ type NewSecret struct {
 	Holder  Holder
 	Webhook Webhook
 	Secret  string
-	UntilMs int64 // until when the previous secret signs too; 0 if there is none
+	UntilMs int64 // end of the previous secret's validity; 0 without one
 	Rotated bool
 }
 

@@ -81,7 +81,7 @@ func (s *API) write(w *writing) (*Written, error) {
 	return nil, endpoint.IdempotencyInFlight(1)
 }
 
-// kept returns the stored outcome of the Idempotency-Key; nil if there is none. Since nothing is admitted, billing confirms
+// kept returns the stored outcome of the Idempotency-Key; nil without one. Since nothing is admitted, billing confirms
 // here that the API key is still the account's.
 func (s *API) kept(w *writing) (*Written, error) {
 	c := w.Call

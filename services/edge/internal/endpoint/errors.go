@@ -31,7 +31,7 @@ func FailedAt(field string, kind fault.Kind, format string, args ...any) *fault.
 
 // NotFound is 404. It does not tell what is not there from what belongs to somebody else.
 func NotFound() *fault.Error {
-	return fault.New(fault.NotFound, "Not found: there is none, it is gone, or it belongs to another account.")
+	return fault.New(fault.NotFound, "Not found: it does not exist, was deleted, or belongs to another account.")
 }
 
 func accountSuspended() error {

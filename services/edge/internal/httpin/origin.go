@@ -92,7 +92,7 @@ func (s *Server) tellProxied(peer netip.Addr, h *fasthttp.RequestHeader) {
 	}
 	client := clientAddr(peer, forwarded, s.cfg.TrustedProxies)
 	if contains(s.cfg.TrustedProxies, client) {
-		s.cfg.Logger.Warn("the client's address behind a trusted proxy is that of a trusted proxy: the trusted networks are too wide, or the header is wrong",
+		s.cfg.Logger.Warn("the client's address behind a trusted proxy is a trusted proxy's: the trusted networks are too wide, or the header is wrong",
 			"peer", peer, "client", client)
 		return
 	}

@@ -46,7 +46,7 @@ func TestClientAddresses(t *testing.T) {
 func TestTheFirstForwardedRequestIsLogged(t *testing.T) {
 	for _, tc := range []struct{ trusted, forwarded, level, message, client string }{
 		{"127.0.0.0/8", "192.0.2.1", "INFO", "a trusted proxy tells the client's address", "192.0.2.1"},
-		{"127.0.0.0/8,10.0.0.0/8", "10.1.2.3", "WARN", "the client's address behind a trusted proxy is that of a trusted proxy", "10.1.2.3"},
+		{"127.0.0.0/8,10.0.0.0/8", "10.1.2.3", "WARN", "the client's address behind a trusted proxy is a trusted proxy's", "10.1.2.3"},
 		{"10.0.0.0/8", "192.0.2.1", "INFO", "X-Forwarded-For is ignored", ""},
 		{"", "192.0.2.1", "INFO", "X-Forwarded-For is ignored", ""},
 	} {

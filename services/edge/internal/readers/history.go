@@ -60,7 +60,7 @@ func (s *Readers) showVersions(c *endpoint.Call, k *developer.TextKind) error {
 type comparing struct {
 	item     string
 	account  uint64
-	from, to uint64 // versions; 0: from is the one before to, to is the current one
+	from, to uint64 // versions; 0: from is the predecessor of to, to is the current one
 	split    bool
 }
 

@@ -21,7 +21,7 @@ type documentation struct {
 const docsDeadline = 10 * time.Second
 
 func (s *Server) newDocumentation() (*documentation, error) {
-	// A renderer of its own is not busy with user texts, and may take its time, since this is done once.
+	// A separate renderer is not busy with user texts, and may take its time, since this is done once.
 	renderer := render.New(render.Config{Concurrent: 1, Wait: time.Minute, Deadline: docsDeadline}).Uncached()
 	site, err := reference.New(s.PublicURL(), func(text, language string) []string {
 		return renderer.Text(s.ctx, text, language).Lines

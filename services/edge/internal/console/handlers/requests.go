@@ -210,7 +210,7 @@ func (s *desk) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, expl
 		f.Done, f.Total = found.Done, found.Total
 		return nil
 	case e.Anonymous:
-		f.Problem = "The request was made without a key: the log and the ledger of no account have it, so that there is nothing to compare."
+		f.Problem = "The request was made without a key, so no account's log or ledger has it, and there is nothing to compare."
 		return nil
 	}
 	account := event.AccountID(e.Account)
