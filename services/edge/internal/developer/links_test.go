@@ -6,6 +6,7 @@ import (
 
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
+	"quire.dev/services/edge/internal/kind"
 )
 
 func TestLinksToContentLeadToItsHost(t *testing.T) {
@@ -14,7 +15,7 @@ func TestLinksToContentLeadToItsHost(t *testing.T) {
 	if link := s.downloadURL("AAAAAAAAAAAA"); !strings.HasPrefix(link, "https://content.example/f/AAAAAAAAAAAA/download?") {
 		t.Error(link)
 	}
-	if urls := string(s.pageURLs(endpoint.Object("{"), PasteKind(), "x")); urls != `{"url":"https://quire.example/p/x","rawUrl":"https://content.example/p/x/raw"` {
+	if urls := string(s.pageURLs(endpoint.Object("{"), kind.Pastes(), "x")); urls != `{"url":"https://quire.example/p/x","rawUrl":"https://content.example/p/x/raw"` {
 		t.Error(urls)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/kind"
 )
 
 // Listing describes a list.
@@ -23,8 +24,8 @@ type Listing struct {
 	Item   func(o endpoint.Object, doc *event.Document) endpoint.Object
 }
 
-func (s *API) TextList(k *TextKind) *Listing {
-	return &Listing{Domain: k.Domain, field: "pastes", scope: k.read, Item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
+func (s *API) TextList(k *kind.Kind) *Listing {
+	return &Listing{Domain: k.Domain, field: "pastes", scope: k.Read, Item: func(o endpoint.Object, doc *event.Document) endpoint.Object {
 		return s.ListedText(o, k, doc)
 	}}
 }

@@ -7,29 +7,13 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/kind"
 )
 
-// TextKind has the differences between pastes and quick pastes, besides their routes.
-type TextKind struct {
-	Domain event.Domain
-	api    string // path of the endpoints
-	Page   string // path of the public page
-	read   plan.QuotaKey
-}
-
-func PasteKind() *TextKind {
-	return &TextKind{Domain: event.Paste, api: "/api/dev/pastes", Page: "/p/", read: plan.PastesGet}
-}
-
-func QuickKind() *TextKind {
-	return &TextKind{Domain: event.Lite, api: "/api/dev/paste-lite", Page: "/q/", read: plan.LiteGet}
-}
-
-func (s *API) createText(c *endpoint.Call, k *TextKind) error {
+func (s *API) createText(c *endpoint.Call, k *kind.Kind) error {
 	n := s.NewCreation(c, k)
 	if err := n.open(); err != nil {
 		return err
@@ -38,7 +22,7 @@ func (s *API) createText(c *endpoint.Call, k *TextKind) error {
 	if err != nil {
 		return err
 	}
-	s.SetLocation(c.Ctx, k.api, "/get/", done.Outcome.Item)
+	s.SetLocation(c.Ctx, k.API, "/get/", done.Outcome.Item)
 	return endpoint.SendCopy(c.Ctx, fiber.StatusCreated, s.createdText(endpoint.AnswerIn(make([]byte, 0, 512)), k, &c.Who, done))
 }
 
@@ -69,7 +53,7 @@ func (s *API) newItemID(idem []byte) string {
 }
 
 // createdText adds the result of a creation to the answer.
-func (s *API) createdText(answer endpoint.Object, k *TextKind, who *endpoint.Caller, done *Written) endpoint.Object {
+func (s *API) createdText(answer endpoint.Object, k *kind.Kind, who *endpoint.Caller, done *Written) endpoint.Object {
 	out := done.Outcome
 	o := s.pageURLs(answer.Str("id", out.Item), k, out.Item).Int("version", int64(out.Version)).
 		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs)
@@ -79,11 +63,11 @@ func (s *API) createdText(answer endpoint.Object, k *TextKind, who *endpoint.Cal
 	return o.Remaining(done.Remaining)
 }
 
-func (s *API) pageURLs(o endpoint.Object, k *TextKind, id string) endpoint.Object {
+func (s *API) pageURLs(o endpoint.Object, k *kind.Kind, id string) endpoint.Object {
 	return o.StrOf("url", s.PublicURL(), k.Page, id).StrOf("rawUrl", s.ContentBase(), k.Page, id, "/raw")
 }
 
-func (s *API) updateText(c *endpoint.Call, k *TextKind) error {
+func (s *API) updateText(c *endpoint.Call, k *kind.Kind) error {
 	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
@@ -146,7 +130,7 @@ func (s *API) checkToken(w *writing) error {
 	return invalidManageToken()
 }
 
-func (s *API) deleteText(c *endpoint.Call, k *TextKind) error {
+func (s *API) deleteText(c *endpoint.Call, k *kind.Kind) error {
 	return s.deleteItem(c, k.Domain, "ref")
 }
 

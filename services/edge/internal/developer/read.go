@@ -17,6 +17,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/kind"
 )
 
 // errNotModified ends a read whose answer the client already has.
@@ -36,7 +37,7 @@ func wrongPassword() error {
 type reading struct {
 	s          *API
 	c          *endpoint.Call
-	k          *TextKind
+	k          *kind.Kind
 	ref        string
 	version    uint64 // 0: current
 	conditions headers.Conditions
@@ -46,7 +47,7 @@ type reading struct {
 	mismatch error  // the result of that check
 }
 
-func (s *API) getText(c *endpoint.Call, k *TextKind) (err error) {
+func (s *API) getText(c *endpoint.Call, k *kind.Kind) (err error) {
 	r := &reading{s: s, c: c, k: k, ref: c.Param("ref"), password: strings.Clone(c.Get(endpoint.HeaderPassword))}
 	if r.conditions, err = headers.ReadConditions(c.Ctx); err != nil {
 		return err
@@ -278,12 +279,12 @@ func (r *reading) answer(f *found, remaining int64) error {
 }
 
 // afterContent writes the answer from the quote that ends the content.
-func (s *API) afterContent(o endpoint.Object, k *TextKind, doc *event.Document, remaining int64) endpoint.Object {
+func (s *API) afterContent(o endpoint.Object, k *kind.Kind, doc *event.Document, remaining int64) endpoint.Object {
 	return s.textFacts(append(o, '"').Str("language", doc.Language), k, doc).End().Remaining(remaining)
 }
 
 // textFacts adds the members of a text that lists show too, from visibility on.
-func (s *API) textFacts(o endpoint.Object, k *TextKind, doc *event.Document) endpoint.Object {
+func (s *API) textFacts(o endpoint.Object, k *kind.Kind, doc *event.Document) endpoint.Object {
 	o = o.Str("visibility", event.Visibility(doc.Visibility).String()).Int("size", int64(doc.GetContent().GetSizeBytes())).
 		Int("version", int64(doc.Version)).Key("tags")
 	o = append(o, '[')
@@ -299,7 +300,7 @@ func (s *API) textFacts(o endpoint.Object, k *TextKind, doc *event.Document) end
 }
 
 // ListedText adds a text as lists show it: without its content.
-func (s *API) ListedText(o endpoint.Object, k *TextKind, doc *event.Document) endpoint.Object {
+func (s *API) ListedText(o endpoint.Object, k *kind.Kind, doc *event.Document) endpoint.Object {
 	return s.textFacts(append(o, '{').Str("id", doc.Id).Str("title", doc.Title).Str("language", doc.Language), k, doc).End()
 }
 

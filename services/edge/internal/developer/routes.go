@@ -3,11 +3,12 @@ package developer
 import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/kind"
 )
 
 // Rows are the developer API, and the routes that create quick pastes from a terminal.
 func (s *API) Rows() []endpoint.Row {
-	paste, quick := PasteKind(), QuickKind()
+	paste, quick := kind.Pastes(), kind.QuickPastes()
 	row := endpoint.NewRow
 	return []endpoint.Row{
 		// method, path, who may call, counted under, body, rules, handler

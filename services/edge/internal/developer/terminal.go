@@ -17,6 +17,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/kind"
 )
 
 // languageOf guesses the language from a file name; plaintext if unknown.
@@ -31,7 +32,7 @@ func (s *API) languageOf(name string) string {
 // createFromTerminal creates a quick paste from what curl sends, and answers with the address of its page: docs/api.md, From
 // a terminal.
 func (s *API) createFromTerminal(c *endpoint.Call) error {
-	k := QuickKind()
+	k := kind.QuickPastes()
 	n := s.NewCreation(c, k)
 	if err := n.openFromTerminal(); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/kind"
 )
 
 // textWriting is the common part of creating and updating a text.
@@ -38,7 +39,7 @@ type Creation struct {
 	create   event.Request_Create
 }
 
-func (s *API) NewCreation(c *endpoint.Call, k *TextKind) *Creation {
+func (s *API) NewCreation(c *endpoint.Call, k *kind.Kind) *Creation {
 	n := &Creation{}
 	n.begin(s, c, k)
 	n.action = n
@@ -51,7 +52,7 @@ type update struct {
 	update event.Request_Update
 }
 
-func (s *API) NewUpdate(c *endpoint.Call, k *TextKind) *update {
+func (s *API) NewUpdate(c *endpoint.Call, k *kind.Kind) *update {
 	u := &update{}
 	u.begin(s, c, k)
 	u.changes(c.Param("ref"))
@@ -59,7 +60,7 @@ func (s *API) NewUpdate(c *endpoint.Call, k *TextKind) *update {
 	return u
 }
 
-func (t *textWriting) begin(s *API, c *endpoint.Call, k *TextKind) {
+func (t *textWriting) begin(s *API, c *endpoint.Call, k *kind.Kind) {
 	t.Call, t.domain, t.s = c, k.Domain, s
 	t.Rules = draftRules{now: s.Now(), content: c.Row.Body.Limit(), keyless: c.Who.Anonymous}
 }

@@ -6,11 +6,12 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/kind"
 )
 
 // listVersions answers with a page of a text's versions, newest first, for those who may update the text. It is not metered,
 // so the account's failures are counted here.
-func (s *API) listVersions(c *endpoint.Call, k *TextKind) error {
+func (s *API) listVersions(c *endpoint.Call, k *kind.Kind) error {
 	read, scope, err := s.versionsQuery(c, k)
 	if err != nil {
 		return err
@@ -23,7 +24,7 @@ func (s *API) listVersions(c *endpoint.Call, k *TextKind) error {
 	if event.ValidItemID(read.Item) {
 		pending = s.bus.StartRead(k.Domain, read)
 	}
-	if err := s.checkUnmetered(c, k.read); err != nil {
+	if err := s.checkUnmetered(c, k.Read); err != nil {
 		return err
 	}
 	found, err := s.FoundVersions(pending)
@@ -55,7 +56,7 @@ func ListedVersion(o endpoint.Object, v *event.Document) endpoint.Object {
 }
 
 // versionsQuery parses the parameters of a list of versions. scope binds its cursors to the text and the account.
-func (s *API) versionsQuery(c *endpoint.Call, k *TextKind) (read *event.Read, scope string, err error) {
+func (s *API) versionsQuery(c *endpoint.Call, k *kind.Kind) (read *event.Read, scope string, err error) {
 	read = &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account), ListVersions: endpoint.DefaultPage}
 	scope = "versions 1 " + string(k.Domain) + " " + c.Who.Account.String() + " "
 	var cursor string

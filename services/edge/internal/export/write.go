@@ -19,6 +19,7 @@ import (
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/kind"
 )
 
 // exporter writes the archive of one account. Its reads are free. A document deleted meanwhile may be missing.
@@ -161,8 +162,8 @@ func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
 func (x *exporter) writeTexts(ctx context.Context, out *zip.Writer) error {
 	for _, texts := range []struct {
 		folder string
-		kind   *developer.TextKind
-	}{{"pastes", developer.PasteKind()}, {"quick-pastes", developer.QuickKind()}} {
+		kind   *kind.Kind
+	}{{"pastes", kind.Pastes()}, {"quick-pastes", kind.QuickPastes()}} {
 		k := texts.kind
 		err := x.each(ctx, k.Domain, func(doc *event.Document) error {
 			x.done.Add(1)
@@ -179,7 +180,7 @@ func (x *exporter) writeTexts(ctx context.Context, out *zip.Writer) error {
 	return nil
 }
 
-func (x *exporter) writeVersions(ctx context.Context, out *zip.Writer, k *developer.TextKind, at, id string) error {
+func (x *exporter) writeVersions(ctx context.Context, out *zip.Writer, k *kind.Kind, at, id string) error {
 	for read := (&event.Read{Item: id, Requester: uint64(x.account), ListVersions: exportPage}); ; {
 		found, err := x.s.bus.StartRead(k.Domain, read).Wait(ctx)
 		if err != nil {

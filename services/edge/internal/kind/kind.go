@@ -12,6 +12,7 @@ type Kind struct {
 	Name, One string // "pastes", "paste"
 	Text      bool   // false: bytes
 	Page      string // path of an item's public page, before the id
+	API       string // path of the endpoints
 
 	// Files can't be updated, and lists of pastes are not metered: these keys are unspecified.
 	Create, Read, Update, Delete, List plan.QuotaKey
@@ -23,7 +24,7 @@ func All() []*Kind { return []*Kind{Pastes(), QuickPastes(), Files()} }
 // Pastes are created through the developer API.
 func Pastes() *Kind {
 	return &Kind{
-		Policy: fold.Pastes(), Name: "pastes", One: "paste", Text: true, Page: "/p/",
+		Policy: fold.Pastes(), Name: "pastes", One: "paste", Text: true, Page: "/p/", API: "/api/dev/pastes",
 		Create: plan.PastesCreate, Read: plan.PastesGet, Update: plan.PastesUpdate, Delete: plan.PastesDelete,
 	}
 }
@@ -31,7 +32,7 @@ func Pastes() *Kind {
 // QuickPastes are created from terminals and the landing page too.
 func QuickPastes() *Kind {
 	return &Kind{
-		Policy: fold.QuickPastes(), Name: "quick pastes", One: "quick paste", Text: true, Page: "/q/",
+		Policy: fold.QuickPastes(), Name: "quick pastes", One: "quick paste", Text: true, Page: "/q/", API: "/api/dev/paste-lite",
 		Create: plan.LiteCreate, Read: plan.LiteGet, Update: plan.LiteUpdate, Delete: plan.LiteDelete, List: plan.LiteList,
 	}
 }
@@ -39,7 +40,7 @@ func QuickPastes() *Kind {
 // Files are of any type and can't be edited.
 func Files() *Kind {
 	return &Kind{
-		Policy: fold.Files(), Name: "files", One: "file", Page: "/f/",
+		Policy: fold.Files(), Name: "files", One: "file", Page: "/f/", API: "/api/dev/files",
 		Create: plan.FilesUpload, Read: plan.FilesGet, Delete: plan.FilesDelete, List: plan.FilesList,
 	}
 }

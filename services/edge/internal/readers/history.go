@@ -10,12 +10,13 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
 
 // OwnText reads a text, or a version of it, for its owner. For others there is no history: 404.
-func (s *Readers) OwnText(k *developer.TextKind, read *event.Read) (*event.Document, error) {
+func (s *Readers) OwnText(k *kind.Kind, read *event.Read) (*event.Document, error) {
 	if read.Requester == 0 {
 		return nil, endpoint.NotFound()
 	}
@@ -27,7 +28,7 @@ func (s *Readers) OwnText(k *developer.TextKind, read *event.Read) (*event.Docum
 }
 
 // showVersions shows the versions of a text to its owner, newest first.
-func (s *Readers) showVersions(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) showVersions(c *endpoint.Call, k *kind.Kind) error {
 	account, err := s.SessionAccount(c.Ctx)
 	if err != nil {
 		return err
@@ -87,13 +88,13 @@ const (
 )
 
 // address is the path and query of the changes in a view.
-func (v *comparing) address(k *developer.TextKind, view string) string {
+func (v *comparing) address(k *kind.Kind, view string) string {
 	q := url.Values{"from": {strconv.FormatUint(v.from, 10)}, "to": {strconv.FormatUint(v.to, 10)}, "view": {view}}
 	return k.Page + v.item + "/diff?" + q.Encode()
 }
 
 // compared reads the two versions, and fills in missing version numbers.
-func (s *Readers) compared(c *endpoint.Call, k *developer.TextKind) (v *comparing, from, to *event.Document, err error) {
+func (s *Readers) compared(c *endpoint.Call, k *kind.Kind) (v *comparing, from, to *event.Document, err error) {
 	if v, err = s.comparing(c); err != nil {
 		return nil, nil, nil, err
 	}
@@ -109,7 +110,7 @@ func (s *Readers) compared(c *endpoint.Call, k *developer.TextKind) (v *comparin
 }
 
 // showDiff shows the changes between two versions to the text's owner.
-func (s *Readers) showDiff(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) showDiff(c *endpoint.Call, k *kind.Kind) error {
 	v, from, to, err := s.compared(c, k)
 	if err != nil {
 		return err
@@ -132,7 +133,7 @@ func (v *comparing) view() string {
 }
 
 // revealDiff is showDiff for a text with a password.
-func (s *Readers) revealDiff(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) revealDiff(c *endpoint.Call, k *kind.Kind) error {
 	password, err := ParseReveal(c.Form)
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func (s *Readers) revealDiff(c *endpoint.Call, k *developer.TextKind) error {
 }
 
 // compare shows the changes. Texts that are too large are only named.
-func (s *Readers) compare(c *endpoint.Call, k *developer.TextKind, v *comparing, from, to *event.Document, tabs []pages.Link) error {
+func (s *Readers) compare(c *endpoint.Call, k *kind.Kind, v *comparing, from, to *event.Document, tabs []pages.Link) error {
 	shown := &pages.Changes{Page: k.Page + v.item, From: from, To: to, Split: v.split, Tabs: tabs}
 	sizes := max(from.GetContent().GetSizeBytes(), to.GetContent().GetSizeBytes())
 	if sizes > render.DiffBytes {

@@ -16,6 +16,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -52,7 +53,7 @@ func (s *Readers) createFromPage(c *endpoint.Call) error {
 			return err
 		}
 	}
-	n := s.developer.NewCreation(c, developer.QuickKind())
+	n := s.developer.NewCreation(c, kind.QuickPastes())
 	done, err := s.createOfForm(n, form, endpoint.BodyHash(c.Ctx, body))
 	if err != nil {
 		if !pages.WantsHTML(c.Ctx) {
@@ -65,13 +66,13 @@ func (s *Readers) createFromPage(c *endpoint.Call) error {
 			Id: done.Outcome.Item, ExpiresMs: done.Outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
 		},
 		Protected: n.Draft.Password != nil && *n.Draft.Password != "", URL: s.URL(""),
-		Path: developer.QuickKind().Page + done.Outcome.Item, Remaining: plan.Unlimited,
+		Path: kind.QuickPastes().Page + done.Outcome.Item, Remaining: plan.Unlimited,
 	}
 	if !c.Who.Anonymous {
 		shown.Account, shown.Remaining = true, done.Remaining
 	} else {
 		shown.Remaining = done.Remaining
-		shown.ManageToken = s.developer.ManageToken(developer.QuickKind().Domain, done)
+		shown.ManageToken = s.developer.ManageToken(kind.QuickPastes().Domain, done)
 	}
 	c.Set(fiber.HeaderLocation, shown.Path)
 	return s.pages.Created(c.Ctx, shown)

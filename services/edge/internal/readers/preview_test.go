@@ -10,9 +10,9 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -53,7 +53,7 @@ func TestAPageWaitsForTheStoreWithoutMemoryToRenderIn(t *testing.T) {
 		}
 		reads <- struct{}{}
 	}})
-	k := developer.QuickKind()
+	k := kind.QuickPastes()
 	addr := edge.Serve(
 		t,
 		endpoint.Row{Path: "/try/file", Rules: endpoint.Page, Handle: func(c *endpoint.Call) error { return s.showTextFile(c, &pages.File{Document: doc}) }},

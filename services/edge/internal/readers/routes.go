@@ -2,13 +2,13 @@ package readers
 
 import (
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/kind"
 )
 
 // Rows are the pages for readers.
 func (s *Readers) Rows() []endpoint.Row {
-	paste, quick := developer.PasteKind(), developer.QuickKind()
+	paste, quick := kind.Pastes(), kind.QuickPastes()
 	row := endpoint.NewRow
 	return []endpoint.Row{
 		// method, path, who may call, counted under, body, rules, handler

@@ -20,6 +20,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -63,7 +64,7 @@ func (s *Readers) viewing(c *endpoint.Call) (*viewing, error) {
 }
 
 // address is the path and query of the requested page, without its view.
-func (v *viewing) address(k *developer.TextKind) string {
+func (v *viewing) address(k *kind.Kind) string {
 	path := k.Page + v.read.Item
 	if v.read.Version != 0 {
 		path += "?version=" + strconv.FormatUint(v.read.Version, 10)
@@ -71,7 +72,7 @@ func (v *viewing) address(k *developer.TextKind) string {
 	return path
 }
 
-func (s *Readers) showText(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) showText(c *endpoint.Call, k *kind.Kind) error {
 	v, err := s.viewing(c)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func burns(doc *event.Document, account uint64) bool {
 }
 
 // revealText shows a text that requires a password or a confirmation. No other page burns.
-func (s *Readers) revealText(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) revealText(c *endpoint.Call, k *kind.Kind) error {
 	password, err := ParseReveal(c.Form)
 	if err != nil {
 		return err
@@ -149,7 +150,7 @@ func (s *Readers) AdmitPassword(c *endpoint.Call, doc *event.Document, password 
 
 // showContent shows the beginning of a text, which is all of most texts. address is the page's address for switching views;
 // empty for the response to a form.
-func (s *Readers) showContent(c *endpoint.Call, k *developer.TextKind, doc *event.Document, v *viewing, address string) error {
+func (s *Readers) showContent(c *endpoint.Call, k *kind.Kind, doc *event.Document, v *viewing, address string) error {
 	content, truncated, err := s.excerpt(c, doc.GetContent())
 	if err != nil {
 		return err
@@ -289,13 +290,13 @@ func (s *Readers) excerpt(c *endpoint.Call, content *event.Content) (text []byte
 }
 
 // downloadText is rawText as a download.
-func (s *Readers) downloadText(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) downloadText(c *endpoint.Call, k *kind.Kind) error {
 	c.Download = true
 	return s.rawText(c, k)
 }
 
 // rawText answers with the content alone. A GET must not burn, so a text that burns after reading is refused.
-func (s *Readers) rawText(c *endpoint.Call, k *developer.TextKind) error {
+func (s *Readers) rawText(c *endpoint.Call, k *kind.Kind) error {
 	if c.Context().QueryArgs().Has("version") { // the current text would be the wrong one
 		return httperr.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
 	}

@@ -15,31 +15,31 @@ import (
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 )
 
-// kind is a kind of content in the console: its words, its list, and its text endpoints if any.
-type kind struct {
+// collection is the pastes, quick pastes or files of an account.
+type collection struct {
 	*console.Kind
 	list *developer.Listing
-	text *developer.TextKind // nil for files
 }
 
-func (s *Handlers) pasteContents() *kind {
-	k := developer.PasteKind()
-	return &kind{console.Pastes(), s.developer.TextList(k), k}
+func (s *Handlers) pasteContents() *collection {
+	return &collection{console.Pastes(), s.developer.TextList(kind.Pastes())}
 }
 
-func (s *Handlers) quickContents() *kind {
-	k := developer.QuickKind()
-	return &kind{console.QuickPastes(), s.developer.TextList(k), k}
+func (s *Handlers) quickContents() *collection {
+	return &collection{console.QuickPastes(), s.developer.TextList(kind.QuickPastes())}
 }
 
-func (s *Handlers) fileContents() *kind { return &kind{console.Files(), s.developer.FileList(), nil} }
+func (s *Handlers) fileContents() *collection {
+	return &collection{console.Files(), s.developer.FileList()}
+}
 
 // contentPage is inConsole for a page of one kind. It removes the headers of a metered answer, which are for programs: the
 // page states its cost in words.
-func (s *Handlers) contentPage(k *kind, handle func(*endpoint.Call, *kind) error) func(*endpoint.Call) error {
+func (s *Handlers) contentPage(k *collection, handle func(*endpoint.Call, *collection) error) func(*endpoint.Call) error {
 	return s.inSession(func(c *endpoint.Call) error {
 		err := handle(c, k)
 		if err != nil || c.Response().StatusCode() != fiber.StatusCreated {
@@ -57,7 +57,7 @@ func (s *Handlers) contentPage(k *kind, handle func(*endpoint.Call, *kind) error
 		case fault.KindOf(err) != fault.SessionRequired || !content:
 		case !pages.WantsHTML(c.Ctx): // the script that uploads files shows the error
 			return err
-		case k.text != nil:
+		case k.Text:
 			return s.keepText(c, k, err)
 		}
 		return s.signInFirst(c, err)
@@ -65,7 +65,7 @@ func (s *Handlers) contentPage(k *kind, handle func(*endpoint.Call, *kind) error
 }
 
 // showContents shows a list, like list.
-func (s *Handlers) showContents(c *endpoint.Call, k *kind) error {
+func (s *Handlers) showContents(c *endpoint.Call, k *collection) error {
 	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind), Done: doneQuery(c)}
 	err := s.findContents(c, k, shown)
 	status := fiber.StatusOK
@@ -81,7 +81,7 @@ func (s *Handlers) showContents(c *endpoint.Call, k *kind) error {
 }
 
 // findContents parses the query and fetches the page of the list.
-func (s *Handlers) findContents(c *endpoint.Call, k *kind, shown *console.Contents) error {
+func (s *Handlers) findContents(c *endpoint.Call, k *collection, shown *console.Contents) error {
 	q := &event.ListRequest{Account: uint64(c.Who.Account), Limit: console.ContentPage}
 	var cursor string
 	if err := readFilters(c, shown.Filter, developer.ListFields(q, &cursor)); err != nil {
@@ -172,7 +172,7 @@ func (s *Handlers) charge(c *endpoint.Call, id string) error {
 }
 
 // uploadFromPage stores a file, as uploadFile does. The page's script gets the API's answer.
-func (s *Handlers) uploadFromPage(c *endpoint.Call, k *kind) error {
+func (s *Handlers) uploadFromPage(c *endpoint.Call, k *collection) error {
 	form, u := console.UploadFile(c.Who.Account.String(), ""), s.developer.NewUpload(c)
 	var account, key string
 	u.Also = input.Fields{

@@ -23,7 +23,7 @@ import (
 const mostDeleted = 100
 
 // askToDelete shows the selected items, and what deleting them costs.
-func (s *Handlers) askToDelete(c *endpoint.Call, k *kind) error {
+func (s *Handlers) askToDelete(c *endpoint.Call, k *collection) error {
 	var refs []string
 	for _, ref := range c.Context().QueryArgs().PeekMulti("ref") {
 		if id := string(ref); !slices.Contains(refs, id) && len(refs) < mostDeleted {
@@ -34,7 +34,7 @@ func (s *Handlers) askToDelete(c *endpoint.Call, k *kind) error {
 }
 
 // showDeletion shows the items of a form that still exist.
-func (s *Handlers) showDeletion(c *endpoint.Call, k *kind, status int, form *console.Form) (err error) {
+func (s *Handlers) showDeletion(c *endpoint.Call, k *collection, status int, form *console.Form) (err error) {
 	shown := &console.Removal{Kind: k.Kind, Form: form}
 	var refs []string
 	for _, ref := range refsOf(form) {
@@ -66,7 +66,7 @@ func refsOf(form *console.Form) []string {
 }
 
 // deleteFromPage deletes the items of a form, each as deleteItem does. Items already deleted are no failure.
-func (s *Handlers) deleteFromPage(c *endpoint.Call, k *kind) error {
+func (s *Handlers) deleteFromPage(c *endpoint.Call, k *collection) error {
 	form := console.DeleteContent(k.Kind, c.Who.Account.String(), "", nil)
 	return s.submit(c, form, submission{
 		unlimited: true,
@@ -90,7 +90,7 @@ func (s *Handlers) deleteFromPage(c *endpoint.Call, k *kind) error {
 }
 
 // deleteOne deletes an item in a separate request, which the log of requests shows.
-func (s *Handlers) deleteOne(c *endpoint.Call, k *kind, ref, once string) error {
+func (s *Handlers) deleteOne(c *endpoint.Call, k *collection, ref, once string) error {
 	id := event.NewRequestID()
 	httpin.SetRequestID(c.Ctx, id.String())
 	one := &endpoint.Call{Ctx: c.Ctx, Row: c.Row, Who: c.Who, Hash: endpoint.BodyHash(c.Ctx, []byte(ref))}

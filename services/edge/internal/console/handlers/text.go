@@ -35,7 +35,7 @@ func (s *Handlers) readContentForm(c *endpoint.Call) (err error) {
 
 // keepText returns a text that was sent without a session: its reader has signed out since opening the form, and may have no
 // other copy. The page sends it again after they sign in.
-func (s *Handlers) keepText(c *endpoint.Call, k *kind, why error) error {
+func (s *Handlers) keepText(c *endpoint.Call, k *collection, why error) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
@@ -49,11 +49,11 @@ func (s *Handlers) keepText(c *endpoint.Call, k *kind, why error) error {
 	return s.readers.Rendered(len(content), func() error { return s.console.KeptText(c.Ctx, endpoint.AsFault(why).Kind.Status(), k.Kind, kept) })
 }
 
-func (s *Handlers) showNewText(c *endpoint.Call, k *kind) error {
+func (s *Handlers) showNewText(c *endpoint.Call, k *collection) error {
 	return s.showNewTextWith(c, k, fiber.StatusOK, &console.OneText{Form: console.CreateText(k.Kind, c.Who.Account.String(), rand.Text())})
 }
 
-func (s *Handlers) showNewTextWith(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
+func (s *Handlers) showNewTextWith(c *endpoint.Call, k *collection, status int, shown *console.OneText) (err error) {
 	shown.Kind = k.Kind
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Handlers) showNewTextWith(c *endpoint.Call, k *kind, status int, shown 
 }
 
 // createTextFromPage creates a text, as createText does.
-func (s *Handlers) createTextFromPage(c *endpoint.Call, k *kind) error {
+func (s *Handlers) createTextFromPage(c *endpoint.Call, k *collection) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *Handlers) createTextFromPage(c *endpoint.Call, k *kind) error {
 			if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 				return err
 			}
-			n := s.developer.NewCreation(c, k.text)
+			n := s.developer.NewCreation(c, k.Kind.Kind)
 			if err := n.Draft.Parse(&n.Rules, c.Fields); err != nil {
 				return err
 			}
@@ -139,12 +139,12 @@ func textSum(text string) string {
 }
 
 // showOwnText shows a text to its owner, with the form to edit it.
-func (s *Handlers) showOwnText(c *endpoint.Call, k *kind) error {
+func (s *Handlers) showOwnText(c *endpoint.Call, k *collection) error {
 	return s.showOwnTextWith(c, k, nil)
 }
 
 // openOwnText is showOwnText for a text with a password.
-func (s *Handlers) openOwnText(c *endpoint.Call, k *kind) error {
+func (s *Handlers) openOwnText(c *endpoint.Call, k *collection) error {
 	password, err := readers.ParseReveal(c.Form)
 	if err != nil {
 		return err
@@ -152,8 +152,8 @@ func (s *Handlers) openOwnText(c *endpoint.Call, k *kind) error {
 	return s.showOwnTextWith(c, k, &password)
 }
 
-func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *kind, password *string) error {
-	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
+func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *collection, password *string) error {
+	doc, err := s.readers.OwnText(k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *kind, password *string) 
 }
 
 // showChange shows the form to edit a text.
-func (s *Handlers) showChange(c *endpoint.Call, k *kind, status int, shown *console.OneText) (err error) {
+func (s *Handlers) showChange(c *endpoint.Call, k *collection, status int, shown *console.OneText) (err error) {
 	shown.Kind = k.Kind
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
@@ -199,12 +199,12 @@ func (s *Handlers) showChange(c *endpoint.Call, k *kind, status int, shown *cons
 
 // changeTextFromPage updates a text, as updateText does with If-Match, so that neither a concurrent change nor this one is
 // lost.
-func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *kind) error {
+func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *collection) error {
 	if err := s.readContentForm(c); err != nil {
 		return err
 	}
 	account := c.Who.Account
-	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account), WithoutContent: true})
+	doc, err := s.readers.OwnText(k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(account), WithoutContent: true})
 	gone := fault.KindOf(err) == fault.NotFound
 	if err != nil && !gone {
 		return err
@@ -226,7 +226,7 @@ func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *kind) error {
 	})
 }
 
-func (s *Handlers) changeText(c *endpoint.Call, k *kind, form *console.Form) error {
+func (s *Handlers) changeText(c *endpoint.Call, k *collection, form *console.Form) error {
 	version, err := strconv.ParseUint(form.Values[console.VersionField], 10, 63)
 	if err != nil || version == 0 {
 		return httperr.InvalidField(console.VersionField, "must be what the page has")
@@ -234,7 +234,7 @@ func (s *Handlers) changeText(c *endpoint.Call, k *kind, form *console.Form) err
 	if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 		return err
 	}
-	u := s.developer.NewUpdate(c, k.text)
+	u := s.developer.NewUpdate(c, k.Kind.Kind)
 	u.Draft.IfMatch = []uint64{version}
 	if err := u.Draft.Parse(&u.Rules, c.Fields); err != nil {
 		return err
@@ -249,9 +249,9 @@ func (s *Handlers) changeText(c *endpoint.Call, k *kind, form *console.Form) err
 
 // showRefusedChange shows the reader's text again. If the document has changed meanwhile, it also shows the difference, and
 // the form saves a version after that one. If the document was deleted, the form creates a new one.
-func (s *Handlers) showRefusedChange(c *endpoint.Call, k *kind, status int, form *console.Form) error {
+func (s *Handlers) showRefusedChange(c *endpoint.Call, k *collection, status int, form *console.Form) error {
 	account := c.Who.Account
-	doc, err := s.readers.OwnText(k.text, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
+	doc, err := s.readers.OwnText(k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
 	if fault.KindOf(err) == fault.NotFound {
 		anew := console.CreateText(k.Kind, account.String(), rand.Text())
 		for _, name := range []string{"content", "title", "language", "visibility", "tags", "burnAfterRead"} {
