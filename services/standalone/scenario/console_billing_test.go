@@ -245,7 +245,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 		t.Error("it is not deleted")
 	}
 	v.submit(t, stale, path+"/test").shows(t, http.StatusNotFound)
-	v.submit(t, page, pages, filled...).shows(t, http.StatusNotFound, "is deleted") // the form that created it, sent again
+	v.submit(t, page, pages, filled...).shows(t, http.StatusNotFound, "was deleted") // the form that created it, sent again
 	if len(api()) != 0 {
 		t.Error("a deleted webhook is back")
 	}
