@@ -23,7 +23,7 @@ const place = await mkdtemp(join(tmpdir(), 'quire-importers-'))
 after(() => rm(place, { recursive: true, force: true }))
 
 /** The requests of a collection that begin with these words, in this order. */
-const names = ['Create a paste', 'List your pastes', 'See what is used']
+const names = ['Create a paste', 'List your pastes', 'See this month']
 
 /** What the API tells of the calls of an account: one paste was made. */
 async function check(api) {

@@ -188,6 +188,8 @@ func TestTheLedgerIsSearched(t *testing.T) {
 		t.Fatalf("%s has no end", query)
 		return nil
 	}
+	cursor := text(t, a.do(t, "GET", "/api/users/user/credits?limit=2", nil).ok(t, http.StatusOK), "nextCursor")
+	i.account(t, "pro").do(t, "GET", "/api/users/user/credits?cursor="+cursor, nil).fails(t, http.StatusBadRequest, "invalid_cursor", "")
 	now := i.now()
 	day := func(n int) string { return now.AddDate(0, 0, n).Format(time.DateOnly) }
 	for query, want := range map[string]string{

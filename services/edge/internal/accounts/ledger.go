@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"time"
@@ -109,7 +110,15 @@ func (s *Accounts) ledger(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, ViewLedger(page))
 }
 
+// LedgerPage reads a page of an account's ledger. Its cursors begin with the account, so that another account's are refused.
 func (s *Accounts) LedgerPage(account event.AccountID, q *event.LedgerQuery) (*event.LedgerAnswer, error) {
+	if len(q.Cursor) > 0 {
+		entry, own := bytes.CutPrefix(q.Cursor, account.Bytes())
+		if !own || len(entry) == 0 {
+			return nil, endpoint.InvalidCursor()
+		}
+		q.Cursor = entry
+	}
 	a, err := s.Query(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
 	if err != nil {
 		return nil, err
@@ -117,7 +126,11 @@ func (s *Accounts) LedgerPage(account event.AccountID, q *event.LedgerQuery) (*e
 	if a.GetLedger() == nil {
 		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}
-	return a.GetLedger(), nil
+	page := a.GetLedger()
+	if len(page.NextCursor) > 0 {
+		page.NextCursor = append(account.Bytes(), page.NextCursor...)
+	}
+	return page, nil
 }
 
 // LedgerTable answers in CSV. If there are more entries, the Link header points to the rest.
