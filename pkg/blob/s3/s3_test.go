@@ -95,7 +95,7 @@ func TestABucketThatKeepsVersionsIsRefused(t *testing.T) {
 	if err := client.EnableVersioning(t.Context(), bucket); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s3.Open(t.Context(), s3.Config{URL: at}); err == nil || !strings.Contains(err.Error(), "versions") {
+	if _, err := s3.Open(t.Context(), s3.Config{URL: at}); err == nil || !strings.Contains(err.Error(), "versioned") {
 		t.Errorf("open: %v, want a refusal that names the versions", err)
 	}
 }
