@@ -143,7 +143,7 @@ func TestAWrongNumberOfPartitionsIsRefused(t *testing.T) {
 		if readErr != nil {
 			t.Fatal(readErr)
 		}
-		if !strings.Contains(string(log), "partition count") {
+		if !strings.Contains(string(log), "partition count") && !strings.Contains(string(log), "number of partitions") {
 			t.Errorf("%s does not say why it has ended: %v", service, err)
 		}
 	}
