@@ -111,15 +111,11 @@ func (s *API) startReading(c *endpoint.Call, d event.Domain, read func() *event.
 	if c.Idem == nil {
 		return m.Start(), nil
 	}
-	version := uint64(0)
-	if of := read(); event.ValidItemID(of.Item) {
-		doc, err := s.ReadDocument(s.bus.StartRead(d, of))
-		if err != nil && fault.KindOf(err) != fault.NotFound {
-			return nil, err
-		}
-		version = doc.GetVersion()
+	doc, err := s.look(d, read())
+	if err != nil {
+		return nil, err
 	}
-	m.Repeatable(version)
+	m.Repeatable(doc.GetVersion())
 	return m.Start(), nil
 }
 

@@ -16,7 +16,10 @@ import (
 
 // unchanged answers 304 if the client already has the text, and reports whether it did.
 func (r *reading) unchanged() (bool, error) {
-	doc, err := r.s.lookAt(r.c, r.k.Domain, r.read())
+	if !r.c.Conditional() { // nearly always
+		return false, nil
+	}
+	doc, err := r.s.look(r.k.Domain, r.read())
 	if err != nil || doc == nil || !r.known(doc) {
 		return false, err
 	}
@@ -42,7 +45,10 @@ func (r *reading) burns(doc *event.Document) bool {
 
 // fileUnchanged is unchanged for a file.
 func (s *API) fileUnchanged(c *endpoint.Call, id string, conditions headers.Conditions) (bool, error) {
-	doc, err := s.lookAt(c, event.File, &event.Read{Item: id, Requester: uint64(c.Who.Account)})
+	if !c.Conditional() {
+		return false, nil
+	}
+	doc, err := s.look(event.File, &event.Read{Item: id, Requester: uint64(c.Who.Account)})
 	if err != nil || doc == nil {
 		return false, err
 	}
@@ -55,10 +61,9 @@ func (s *API) fileUnchanged(c *endpoint.Call, id string, conditions headers.Cond
 	return true, headers.NotModified(c.Ctx, fileTag(doc))
 }
 
-// lookAt reads a document for a conditional call. It returns nil for other calls, and if the caller may not know of the
-// document.
-func (s *API) lookAt(c *endpoint.Call, d event.Domain, read *event.Read) (*event.Document, error) {
-	if !c.Conditional() || !event.ValidItemID(read.Item) {
+// look reads a document before the admission. It returns nil if the requester may not know of it.
+func (s *API) look(d event.Domain, read *event.Read) (*event.Document, error) {
+	if !event.ValidItemID(read.Item) {
 		return nil, nil
 	}
 	doc, err := s.ReadDocument(s.bus.StartRead(d, read))
