@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -151,20 +150,14 @@ func fileFacts(o endpoint.Object, doc *event.Document) endpoint.Object {
 // downloadURL is a signed link to a file, valid for linkLifetime. Anyone with the link can read this one file, since whoever
 // requested it could.
 func (s *API) downloadURL(id string) string {
-	expires := s.Now().Add(linkLifetime).Unix()
-	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(downloadPath(id), expires)}}
-	return s.ContentBase() + downloadPath(id) + "?" + q.Encode()
+	return s.ContentBase() + s.SignedLink(downloadPath(id), linkLifetime)
 }
 
 func downloadPath(id string) string { return "/f/" + id + "/download" }
 
 // downloadFile serves a signed link. It is not metered.
 func (s *API) downloadFile(c *endpoint.Call) error {
-	var expiresText, signature string
-	err := input.QueryFields(c.Ctx, input.Fields{
-		"expires":   input.To(&expiresText, input.StringField),
-		"signature": input.To(&signature, input.StringField),
-	}.Set)
+	link, err := endpoint.ReadLink(c)
 	if err != nil {
 		return err
 	}
@@ -173,8 +166,7 @@ func (s *API) downloadFile(c *endpoint.Call) error {
 		return err
 	}
 	id := c.Param("id")
-	expires, err := strconv.ParseInt(expiresText, 10, 64)
-	if err != nil || !event.ValidItemID(id) || expires <= s.Now().Unix() || !s.secret.CheckLink(downloadPath(id), expires, signature) {
+	if !event.ValidItemID(id) || !s.LinkValid(downloadPath(id), link) {
 		return fault.New(fault.NotFound, "This download link is not valid or has expired. Get a new downloadUrl from %s/get/:id.", filesAPI)
 	}
 	doc, err := s.ReadDocument(s.bus.StartRead(event.File, &event.Read{Item: id, ByLink: true}))

@@ -3,9 +3,7 @@ package export
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/headers"
-	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -113,21 +110,14 @@ func (s *Exports) viewExport(e *event.Export) exportAnswer {
 
 // ExportURL is a signed link to the archive, which needs no session.
 func (s *Exports) ExportURL(e *event.Export) string {
-	at := exportDownloadPath(e.Id)
-	expires := s.Now().Add(exportLinkTime).Unix()
-	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(at, expires)}}
-	return s.URL(at) + "?" + q.Encode()
+	return s.URL(s.SignedLink(exportDownloadPath(e.Id), exportLinkTime))
 }
 
 func exportDownloadPath(id string) string { return "/exports/" + id }
 
 // downloadExport serves a signed link.
 func (s *Exports) downloadExport(c *endpoint.Call) error {
-	var expiresText, signature string
-	err := input.QueryFields(c.Ctx, input.Fields{
-		"expires":   input.To(&expiresText, input.StringField),
-		"signature": input.To(&signature, input.StringField),
-	}.Set)
+	link, err := endpoint.ReadLink(c)
 	if err != nil {
 		return err
 	}
@@ -136,8 +126,7 @@ func (s *Exports) downloadExport(c *endpoint.Call) error {
 		return err
 	}
 	id := c.Param("id")
-	expires, err := strconv.ParseInt(expiresText, 10, 64)
-	if err != nil || expires <= s.Now().Unix() || !s.secret.CheckLink(exportDownloadPath(id), expires, signature) {
+	if !s.LinkValid(exportDownloadPath(id), link) {
 		return fault.New(fault.NotFound, "This link is not valid or has expired. Get a new url from GET %s.", exportPath)
 	}
 	text, _, _ := strings.Cut(id, "-")

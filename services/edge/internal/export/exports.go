@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 
-	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
@@ -19,7 +18,6 @@ type Deps struct {
 	Bus       *bus.Bus
 	Blobs     blob.Store // stores the archives
 	Contents  *contents.Store
-	Secret    *apikey.Secret
 	Logger    *slog.Logger
 	Accounts  *accounts.Accounts
 	Developer *developer.API // formats documents
@@ -31,7 +29,6 @@ type Exports struct {
 	bus       *bus.Bus
 	blobs     blob.Store
 	contents  *contents.Store
-	secret    *apikey.Secret
 	log       *slog.Logger
 	accounts  *accounts.Accounts
 	developer *developer.API
@@ -41,7 +38,7 @@ type Exports struct {
 // New returns the endpoints for exports. MakeExports makes the archives.
 func New(base *endpoint.Base, deps Deps) *Exports {
 	return &Exports{
-		Base: base, bus: deps.Bus, blobs: deps.Blobs, contents: deps.Contents, secret: deps.Secret, log: deps.Logger,
+		Base: base, bus: deps.Bus, blobs: deps.Blobs, contents: deps.Contents, log: deps.Logger,
 		accounts: deps.Accounts, developer: deps.Developer, ctx: base.HTTP().Context(),
 	}
 }

@@ -103,7 +103,7 @@ func New(cfg Config, deps Deps) *Server {
 		Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes, AdmissionAge: cfg.AdmissionAge,
 	}, developer.Deps{Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Secret: deps.Secret, Render: s.render})
 	s.exports = export.New(base, export.Deps{
-		Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Secret: deps.Secret, Logger: deps.Logger, Accounts: s.accounts, Developer: s.developer,
+		Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Logger: deps.Logger, Accounts: s.accounts, Developer: s.developer,
 	})
 	s.admin = admin.New(base, admin.Deps{Bus: deps.Bus, Secret: deps.Secret, Accounts: s.accounts})
 	checks := ""
