@@ -54,8 +54,9 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 		f.lease.entered(batch.Lease, granted, f.state.Lease())
 	}
 	if repeat {
+		f.queue(folded, nil)
 		f.answerer.repeat(batch)
-		return f.finish(ctx, folded, nil)
+		return nil
 	}
 	known, err := f.load(ctx, m.Sequence, batch)
 	if err != nil {
@@ -73,26 +74,28 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 	for _, k := range folded.outcomes {
 		f.memory.publishOutcome(k.id, k.outcome)
 	}
+	f.queue(folded, groups)
 	f.answerer.answer(folded, folded.answers)
 	f.answerer.remember(folded, f.state)
-	return f.finish(ctx, folded, groups)
-}
-
-// finish passes the message to the projection and its settlements to billing.
-func (f *folding) finish(ctx context.Context, m *message, groups []settlements) error {
-	m.state = f.state.Snapshot()
-	m.unsettled.Store(int32(len(groups)))
-	f.projection.push(m)
-	f.metrics.messages.Inc()
-	f.position.Set(m.sequence)
 	for i := range groups {
-		g := &groups[i]
-		g.message = m
-		if err := f.settler.settle(ctx, g); err != nil {
+		if err := f.settler.settle(ctx, &groups[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// queue passes the message to the projection. It precedes the answers: a list that follows an answer waits for the projection of
+// what is queued.
+func (f *folding) queue(m *message, groups []settlements) {
+	m.state = f.state.Snapshot()
+	m.unsettled.Store(int32(len(groups)))
+	for i := range groups {
+		groups[i].message = m
+	}
+	f.projection.push(m)
+	f.metrics.messages.Inc()
+	f.position.Set(m.sequence)
 }
 
 // decision is the result of one request. The decisions of a message are allocated together and live as long as it.

@@ -2,13 +2,20 @@ package document_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/inprocess"
+	"quire.dev/pkg/rpc"
 )
 
 func titles(l *event.ListAnswer) []string {
@@ -135,6 +142,62 @@ func TestPagesAreStable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAListAfterAnAnswerShowsItsDocument lists an account's documents at the moment at which a creation is answered. The answer is
+// sent by the goroutine that decides, so it is held up there: a listener without room makes it log.
+func TestAListAfterAnAnswerShowsItsDocument(t *testing.T) {
+	w := newWorld(t, fold.QuickPastes())
+	answers := &rpc.Local{}
+	stop, err := answers.Listen(w.nc, event.AnswerSubjects("edge1"), make(chan *nats.Msg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	var listed []string
+	log := slog.New(&onLog{Handler: slog.DiscardHandler, message: "outcomes were not sent", do: func() {
+		listed = titles(w.list(&event.ListRequest{Account: alice, Limit: 10}))
+	}})
+	engine, err := document.New(
+		document.Config{Policy: w.policy, PartitionCount: w.count, Bounds: w.bounds},
+		document.Deps{NC: w.server.Conn(t), Views: w.views, Blobs: w.blobs, Shared: inprocess.Shared{Answers: answers}, Logger: log},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- engine.Run(ctx) }()
+	eventually.True(t, "the engine serves", engine.Serving)
+	r := create(alice, text("x"))
+	r.Charge = nil // a charged one is projected once it is settled, which follows the answer
+	w.newEdge("edge1").send(r)
+	eventually.True(t, "the document is decided", func() bool { return w.get(alice, r.Item).Document != nil })
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(listed, []string{"t"}) {
+		t.Errorf("listed %q at the answer", listed)
+	}
+}
+
+// onLog is a log that calls a function at a message.
+type onLog struct {
+	slog.Handler
+	message string
+	do      func()
+}
+
+func (h *onLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *onLog) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+func (h *onLog) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.message {
+		h.do()
+	}
+	return nil
 }
 
 func TestBigAnswersComeInParts(t *testing.T) {
