@@ -2,8 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,36 +76,11 @@ func usageOf(u *client.Usage) usageJSON {
 	out.Credits.Balance, out.Credits.SpentThisPeriod = u.Credits.Balance, u.Credits.SpentThisPeriod
 	out.Storage.UsedBytes, out.Storage.FreeBytes = u.Storage.UsedBytes, u.Storage.FreeBytes
 	out.Storage.AverageBytes, out.Storage.OverageUSD = u.Storage.AverageBytes, u.Storage.OverageUSD
-	for _, name := range quotaOrder(u) {
+	for _, name := range slices.Sorted(maps.Keys(u.Usage)) {
 		q := u.Usage[name]
 		out.Quotas = append(out.Quotas, quotaJSON{name, q.Used, q.Limit, q.Remaining, q.Overage, q.CreditsSpent})
 	}
 	return out
-}
-
-// quotaOrder sorts quota keys: known ones in the order of the price tables, then unknown ones.
-func quotaOrder(u *client.Usage) []string {
-	known := []string{
-		"pastes.create", "pastes.get", "pastes.update", "pastes.delete", "files.upload", "files.get", "files.delete", "files.list",
-		"pasteLite.create", "pasteLite.get", "pasteLite.update", "pasteLite.delete", "pasteLite.list",
-	}
-	names := make([]string, 0, len(u.Usage))
-	for name := range u.Usage {
-		names = append(names, name)
-	}
-	place := func(name string) int {
-		if i := slices.Index(known, name); i >= 0 {
-			return i
-		}
-		return len(known)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if d := place(a) - place(b); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	return names
 }
 
 // meterColumns is the width of the bars in the table.
@@ -133,7 +108,7 @@ func (a *app) showUsage(u *client.Usage) error {
 		columns = slices.Insert(columns, 3, terminal.Column{Name: "", Drop: 3}) // the meter
 	}
 	table := terminal.NewTable(columns...)
-	for _, name := range quotaOrder(u) {
+	for _, name := range slices.Sorted(maps.Keys(u.Usage)) {
 		row := a.usageRow(name, u.Usage[name])
 		if !people {
 			row = slices.Delete(row, 3, 4)

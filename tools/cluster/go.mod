@@ -6,6 +6,7 @@ require (
 	github.com/minio/minio-go/v7 v7.4.1
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/sync v0.24.0
+	quire.dev/docs v0.0.0
 	quire.dev/pkg v0.0.0
 )
 
@@ -43,3 +44,5 @@ require (
 replace quire.dev/pkg => ../../pkg
 
 tool github.com/nats-io/nats-server/v2
+
+replace quire.dev/docs => ../../docs

@@ -209,7 +209,7 @@ func (r *rotating) tryEndpoint(ctx context.Context, e endpoint, key string, base
 	r.mu.Unlock()
 	names := strings.NewReplacer("{ref}", noSuchID, "{id}", noSuchID, "{name}", "x.txt", "{requestId}", request,
 		"{period}", r.l.start.UTC().Format("2006-01"))
-	c := call{kind: Read, method: e.method, path: names.Replace(e.path), key: key, home: base, body: []byte(e.body), accept: "application/json"}
+	c := call{kind: Read, method: e.method, path: names.Replace(e.path), key: key, home: base, body: e.body(), accept: "application/json"}
 	if strings.HasSuffix(c.path, "/upload") {
 		c.path, c.binary = c.path+"?name=x", true
 	}

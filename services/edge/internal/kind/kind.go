@@ -14,7 +14,7 @@ type Kind struct {
 	Page      string // path of an item's public page, before the id
 	API       string // path of the endpoints
 
-	// Files can't be updated, and lists of pastes are not metered: these keys are unspecified.
+	// What requests are counted by; unspecified where a kind has no such request or does not meter it.
 	Create, Read, Update, Delete, List plan.QuotaKey
 }
 
