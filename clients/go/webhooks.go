@@ -16,7 +16,9 @@ type Webhooks struct{ c *Client }
 // Events of webhooks. More may be added.
 const (
 	EventQuotaThreshold = "quota.threshold" // a threshold of a monthly quota is reached
+	EventCapThreshold   = "cap.threshold"   // a threshold of a spending cap is reached
 	EventBalanceLow     = "balance.low"     // the balance dropped below BalanceBelow
+	EventKeyExpiring    = "key.expiring"    // an API key expires in 7 days, or in 1 day
 )
 
 // Webhook is a URL that is notified about events of the account.

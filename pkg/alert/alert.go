@@ -9,30 +9,43 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Types lists the types a webhook may subscribe to, by number.
-func Types() []event.AlertType {
-	return []event.AlertType{event.AlertType_ALERT_QUOTA, event.AlertType_ALERT_CAP, event.AlertType_ALERT_BALANCE, event.AlertType_ALERT_KEY}
+// Type is a type of alert.
+type Type struct {
+	event.AlertType
+	Name  string // in the API
+	Words string // when it occurs, for people
 }
 
-// TypeName is the name of a type in the API; "" for an unknown one.
-func TypeName(t event.AlertType) string {
-	switch t {
-	case event.AlertType_ALERT_QUOTA:
-		return "quota.threshold"
-	case event.AlertType_ALERT_CAP:
-		return "cap.threshold"
-	case event.AlertType_ALERT_BALANCE:
-		return "balance.low"
-	case event.AlertType_ALERT_KEY:
-		return "key.expiring"
-	case event.AlertType_ALERT_TEST:
-		return "webhook.test"
+// Types lists the types that a webhook may subscribe to, by number.
+func Types() []Type {
+	return []Type{
+		{event.AlertType_ALERT_QUOTA, "quota.threshold", "Requests reach a threshold of their monthly limit"},
+		{event.AlertType_ALERT_CAP, "cap.threshold", "Spending reaches a threshold of its cap"},
+		{event.AlertType_ALERT_BALANCE, "balance.low", "The balance drops below an amount"},
+		{event.AlertType_ALERT_KEY, "key.expiring", "An API key expires in 7 days or in 1 day"},
 	}
-	return ""
+}
+
+// TypeOf describes a type, one that nobody subscribes to included. An unknown one has no name.
+func TypeOf(t event.AlertType) Type {
+	for _, known := range append(Types(), Type{event.AlertType_ALERT_TEST, "webhook.test", "Test event"}) {
+		if known.AlertType == t {
+			return known
+		}
+	}
+	return Type{AlertType: t, Words: "An event"}
 }
 
 // DefaultThresholds are the thresholds of a webhook that names none, in percent.
 func DefaultThresholds() []uint32 { return []uint32{50, 80, 100} }
+
+// Bits are the bits of all types that a webhook may subscribe to.
+func Bits() (all uint32) {
+	for _, t := range Types() {
+		all |= Bit(t.AlertType)
+	}
+	return all
+}
 
 // Bit is the bit of a type in event.SetWebhook.
 func Bit(t event.AlertType) uint32 { return 1 << (t - 1) }
@@ -110,7 +123,7 @@ func Of(a *event.Alert) Payload {
 			d.WebhookID = WebhookName(a.Webhooks[0])
 		}
 	}
-	return Payload{Type: TypeName(a.Type), Timestamp: event.FormatTime(a.TimeMs), Data: d}
+	return Payload{Type: TypeOf(a.Type).Name, Timestamp: event.FormatTime(a.TimeMs), Data: d}
 }
 
 // Encode returns the payload as JSON, always the same bytes for the same alert, because deliveries are signed.

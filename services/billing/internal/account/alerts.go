@@ -27,10 +27,6 @@ const (
 	maxLimits = 8
 )
 
-// alertEvents are the bits of all events that a webhook may subscribe to.
-const alertEvents = 1<<(event.AlertType_ALERT_QUOTA-1) | 1<<(event.AlertType_ALERT_CAP-1) |
-	1<<(event.AlertType_ALERT_BALANCE-1) | 1<<(event.AlertType_ALERT_KEY-1)
-
 // alerts are the webhooks of an account, and what they were notified of.
 type alerts struct {
 	webhooks []*webhook // in order of creation
@@ -146,7 +142,7 @@ func (f *Fold) webhookCommand(a *account, c *event.Command) *event.CommandOutcom
 }
 
 func (w *webhook) valid() bool {
-	if w.events == 0 || w.events&^uint32(alertEvents) != 0 || len(w.thresholds) > maxThresholds || w.below > maxBalance {
+	if w.events == 0 || w.events&^alert.Bits() != 0 || len(w.thresholds) > maxThresholds || w.below > maxBalance {
 		return false
 	}
 	if slices.ContainsFunc(w.thresholds, func(p uint32) bool { return p < 1 || p > 100 }) {

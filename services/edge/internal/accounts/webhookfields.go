@@ -45,14 +45,14 @@ func eventsField(name string, v input.Value) (bits uint32, err error) {
 	}
 	var names []string
 	for _, t := range alert.Types() {
-		names = append(names, alert.TypeName(t))
+		names = append(names, t.Name)
 	}
 	for _, item := range v.Items {
 		i := slices.Index(names, string(item.Text))
 		if item.Kind != input.String || i < 0 {
 			return 0, httperr.NotAnOption(name, string(item.Text), names...)
 		}
-		bits |= alert.Bit(alert.Types()[i])
+		bits |= alert.Bit(alert.Types()[i].AlertType)
 	}
 	return bits, nil
 }

@@ -35,8 +35,8 @@ func viewWebhook(w Webhook) webhookView {
 		ID: alert.WebhookName(rules.Webhook), URL: w.URL, Events: []string{}, Thresholds: rules.Thresholds, CreatedAt: endpoint.FormatTime(rules.CreatedMs),
 	}
 	for _, t := range alert.Types() {
-		if rules.Events&alert.Bit(t) != 0 {
-			out.Events = append(out.Events, alert.TypeName(t))
+		if rules.Events&alert.Bit(t.AlertType) != 0 {
+			out.Events = append(out.Events, t.Name)
 		}
 	}
 	if len(out.Thresholds) == 0 {

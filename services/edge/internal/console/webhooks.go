@@ -49,11 +49,11 @@ func (w Webhook) Path() string { return WebhooksPath + "/" + w.ID() }
 // Told describes the events it receives.
 func (w Webhook) Told() (out []string) {
 	for _, t := range alert.Types() {
-		if !w.wants(t) {
+		if !w.wants(t.AlertType) {
 			continue
 		}
-		text := eventName(t)
-		switch t {
+		text := t.Words
+		switch t.AlertType {
 		case event.AlertType_ALERT_QUOTA, event.AlertType_ALERT_CAP:
 			text += " (" + percents(w.thresholds(), " %") + ")"
 		case event.AlertType_ALERT_BALANCE:
@@ -81,23 +81,6 @@ func percents(list []uint32, unit string) string {
 	return strings.Join(out, ", ")
 }
 
-// eventName describes a type of event.
-func eventName(t event.AlertType) string {
-	switch t {
-	case event.AlertType_ALERT_QUOTA:
-		return "Requests reach a threshold of their monthly limit"
-	case event.AlertType_ALERT_CAP:
-		return "Spending reaches a threshold of its cap"
-	case event.AlertType_ALERT_BALANCE:
-		return "The balance drops below an amount"
-	case event.AlertType_ALERT_KEY:
-		return "An API key expires in 7 days or in 1 day"
-	case event.AlertType_ALERT_TEST:
-		return "Test event"
-	}
-	return "An event"
-}
-
 // webhookFields are the fields of a webhook: its URL, events and thresholds.
 func webhookFields() []Field {
 	out := []Field{
@@ -107,7 +90,7 @@ func webhookFields() []Field {
 		{Name: "balanceBelow", Label: "Balance below, in credits", Type: "text", Most: 24, Hint: "For example 5 or 0.25. Used by the balance event.", Subject: "The amount"},
 	}
 	for _, t := range alert.Types() {
-		out = append(out, Field{Name: "events." + alert.TypeName(t), Label: eventName(t), Type: "checkbox"})
+		out = append(out, Field{Name: "events." + t.Name, Label: t.Words, Type: "checkbox"})
 	}
 	return out
 }
@@ -115,7 +98,7 @@ func webhookFields() []Field {
 // Events are the checkboxes of a webhook's events.
 func (f *Form) Events() (out []Mark) {
 	for _, t := range alert.Types() {
-		out = append(out, Mark{alert.TypeName(t), f.Field("events." + alert.TypeName(t))})
+		out = append(out, Mark{t.Name, f.Field("events." + t.Name)})
 	}
 	return out
 }
@@ -123,7 +106,7 @@ func (f *Form) Events() (out []Mark) {
 // CreateWebhook is the form to create a webhook.
 func CreateWebhook(account, once string) *Form {
 	return &Form{ID: "create", Action: WebhooksPath, Account: account, Once: once, fields: webhookFields(), Values: map[string]string{
-		"events." + alert.TypeName(event.AlertType_ALERT_QUOTA): "on",
+		"events." + alert.TypeOf(event.AlertType_ALERT_QUOTA).Name: "on",
 	}}
 }
 
@@ -131,8 +114,8 @@ func CreateWebhook(account, once string) *Form {
 func ChangeWebhook(account, once string, w Webhook) *Form {
 	f := &Form{ID: "change", Action: w.Path(), Account: account, Once: once, fields: webhookFields(), Values: map[string]string{"url": w.URL}}
 	for _, t := range alert.Types() {
-		if w.wants(t) {
-			f.Values["events."+alert.TypeName(t)] = "on"
+		if w.wants(t.AlertType) {
+			f.Values["events."+t.Name] = "on"
 		}
 	}
 	if !slices.Equal(w.thresholds(), alert.DefaultThresholds()) {
@@ -216,7 +199,7 @@ func (d Delivery) What() string {
 	case event.AlertType_ALERT_KEY:
 		return "The key " + apikey.ID(a.Key) + " expires in " + days(a.DaysBefore)
 	}
-	return eventName(a.GetType())
+	return alert.TypeOf(a.GetType()).Words
 }
 
 func days(n uint32) string {
@@ -227,7 +210,7 @@ func days(n uint32) string {
 }
 
 // Type is its name in the API.
-func (d Delivery) Type() string { return alert.TypeName(d.Alert.GetType()) }
+func (d Delivery) Type() string { return alert.TypeOf(d.Alert.GetType()).Name }
 
 // Delivered reports whether the receiver accepted it.
 func (d Delivery) Delivered() bool { return d.Status == event.DeliveryStatus_DELIVERY_DELIVERED }

@@ -68,7 +68,7 @@ func (s *Handlers) showSecret(c *endpoint.Call, shown *console.NewSecret) error 
 func webhookBody(f *console.Form) any {
 	events := []string{}
 	for _, t := range alert.Types() {
-		if name := alert.TypeName(t); f.Values["events."+name] != "" {
+		if name := t.Name; f.Values["events."+name] != "" {
 			events = append(events, name)
 		}
 	}
