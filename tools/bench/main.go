@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -49,15 +48,15 @@ type bench struct {
 
 	chosen   map[string]row
 	report   *report.Report
-	profiles []*profile.Profile // of the flame graphs
-	folder   string             // scripts, data and logs; removed at the end
+	profiles map[string]*profile.Profile // by kind of request
+	folder   string                      // scripts, data and logs; removed at the end
 	servers  int
 	running  []*server
 	bare     []*cluster.Process
 }
 
 func main() {
-	b := &bench{effort: effort{
+	b := &bench{profiles: map[string]*profile.Profile{}, effort: effort{
 		rounds: 5, transfers: 4, duration: 4 * time.Second, open: time.Minute, aging: 64 * time.Second, pastes: 1_200_000,
 		diskPastes: 50_000, starts: 3, connections: connectionCounts(),
 	}}
@@ -229,7 +228,7 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	if len(b.profiles) > 0 {
-		if err := writeProfile(filepath.Join(b.results, "quire.pgo"), b.profiles); err != nil {
+		if err := writeProfiles(b.results, b.profiles); err != nil {
 			return err
 		}
 	}

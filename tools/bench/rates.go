@@ -72,7 +72,7 @@ func (b *bench) measureRates(ctx context.Context) error {
 		return err
 	}
 	if most := fmt.Sprint(b.connections[0]); b.wants("get-"+most, "create-"+most) {
-		return b.drawFlames(ctx)
+		return b.measureProfiles(ctx)
 	}
 	return nil
 }

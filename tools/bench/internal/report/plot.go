@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Plot is an image, by the name of its file.
-type Plot struct{ Name, Title, SVG string }
+// plot is an image, by the name of its file.
+type plot struct{ name, title, svg string }
 
 // Curve is a line of a plot.
 type Curve struct {
@@ -32,25 +32,25 @@ const (
 	plotMargin = 64.0
 )
 
-// Escape escapes text for an SVG image.
-func Escape(text string) string {
+// escape escapes text for an SVG image.
+func escape(text string) string {
 	var out strings.Builder
 	_ = xml.EscapeText(&out, []byte(text)) // a Builder never fails
 	return out.String()
 }
 
-// SVG is an image with a white background.
-func SVG(width, height float64, title, content string) string {
+// svg is an image with a white background.
+func svg(width, height float64, title, content string) string {
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12">
 <title>%s</title>
 <rect width="100%%" height="100%%" fill="white"/>
 %s</svg>
-`, width, height, width, height, Escape(title), content)
+`, width, height, width, height, escape(title), content)
 }
 
-// Label is a line of text in an image, whose anchor is start, middle or end.
-func Label(x, y float64, anchor, content string) string {
-	return fmt.Sprintf(`<text x="%.1f" y="%.1f" text-anchor="%s" fill="#222">%s</text>`+"\n", x, y, anchor, Escape(content))
+// label is a line of text in an image, whose anchor is start, middle or end.
+func label(x, y float64, anchor, content string) string {
+	return fmt.Sprintf(`<text x="%.1f" y="%.1f" text-anchor="%s" fill="#222">%s</text>`+"\n", x, y, anchor, escape(content))
 }
 
 // plot draws the curve over axes that begin at 0.
@@ -63,16 +63,16 @@ func (c Curve) plot() string {
 	x := func(v float64) float64 { return plotMargin + v/mostX*(plotWidth-2*plotMargin) }
 	y := func(v float64) float64 { return plotHeight - plotMargin - v/mostY*(plotHeight-2*plotMargin) }
 	var out strings.Builder
-	out.WriteString(Label(plotWidth/2, plotMargin/2, "middle", c.Title))
+	out.WriteString(label(plotWidth/2, plotMargin/2, "middle", c.Title))
 	const ticks = 5
 	for i := range ticks + 1 {
 		share := float64(i) / ticks
 		fmt.Fprintf(&out, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#ddd"/>`+"\n", x(0), x(mostX), y(share*mostY), y(share*mostY))
-		out.WriteString(Label(plotMargin-6, y(share*mostY)+4, "end", number(share*mostY)))
-		out.WriteString(Label(x(share*mostX), plotHeight-plotMargin+18, "middle", number(share*mostX)))
+		out.WriteString(label(plotMargin-6, y(share*mostY)+4, "end", number(share*mostY)))
+		out.WriteString(label(x(share*mostX), plotHeight-plotMargin+18, "middle", number(share*mostX)))
 	}
-	out.WriteString(Label(plotWidth/2, plotHeight-plotMargin/3, "middle", c.X))
-	out.WriteString(Label(plotMargin, plotMargin-10, "end", c.Y))
+	out.WriteString(label(plotWidth/2, plotHeight-plotMargin/3, "middle", c.X))
+	out.WriteString(label(plotMargin, plotMargin-10, "end", c.Y))
 	out.WriteString(`<polyline fill="none" stroke="#1f5f9f" stroke-width="2" points="`)
 	for i, p := range c.Points {
 		if i > 0 {
@@ -81,7 +81,7 @@ func (c Curve) plot() string {
 		fmt.Fprintf(&out, "%.1f,%.1f", x(p.X), y(p.Y))
 	}
 	out.WriteString(`"/>` + "\n")
-	return SVG(plotWidth, plotHeight, c.Title, out.String())
+	return svg(plotWidth, plotHeight, c.Title, out.String())
 }
 
 // targetsPlot draws each figure relative to its target: a bar that reaches the line at 1 just meets it, a longer one is
@@ -98,10 +98,10 @@ func targetsPlot(rows []Row) string {
 		if r.Met() {
 			color = "#2e7d4f"
 		}
-		out.WriteString(Label(left-8, top+13, "end", r.Title))
+		out.WriteString(label(left-8, top+13, "end", r.Title))
 		fmt.Fprintf(&out, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", left, top+3, unit*min(r.nearness(), longest), line-6, color)
-		out.WriteString(Label(left+unit*longest+8, top+13, "start", number(r.Figure)+" "+r.Unit))
+		out.WriteString(label(left+unit*longest+8, top+13, "start", number(r.Figure)+" "+r.Unit))
 	}
 	fmt.Fprintf(&out, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#222" stroke-dasharray="4 3"/>`+"\n", left+unit, left+unit, line/2, height-line/2)
-	return SVG(left+unit*longest+140, height, "Each figure as a share of its target: 1 at the dashed line, more is better", out.String())
+	return svg(left+unit*longest+140, height, "Each figure as a share of its target: 1 at the dashed line, more is better", out.String())
 }

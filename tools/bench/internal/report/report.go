@@ -23,7 +23,6 @@ type Report struct {
 	Notes         []string            `json:"notes,omitempty"`         // for readers of the table
 	BarePerSecond map[string]float64  `json:"barePerSecond,omitempty"` // requests a second of the bare handler, by row
 	Curves        []Curve             `json:"curves,omitempty"`
-	Plots         []Plot              `json:"-"` // in addition to the plots of the rows and curves
 }
 
 const (
@@ -117,8 +116,8 @@ func (r *Report) Publish(folder string) error {
 	fmt.Printf("\n%s\n", text)
 	var errs []error
 	for _, p := range r.plots() {
-		text += fmt.Sprintf("\n![%s](%s.svg)\n", p.Title, p.Name)
-		errs = append(errs, os.WriteFile(filepath.Join(folder, p.Name+".svg"), []byte(p.SVG), 0o644))
+		text += fmt.Sprintf("\n![%s](%s.svg)\n", p.title, p.name)
+		errs = append(errs, os.WriteFile(filepath.Join(folder, p.name+".svg"), []byte(p.svg), 0o644))
 	}
 	errs = append(errs,
 		os.WriteFile(filepath.Join(folder, textFile), []byte(text), 0o644),
@@ -129,15 +128,14 @@ func (r *Report) Publish(folder string) error {
 	return errors.Join(errs...)
 }
 
-func (r *Report) plots() (all []Plot) {
+func (r *Report) plots() (all []plot) {
 	for _, c := range r.Curves {
 		if len(c.Points) > 1 {
-			all = append(all, Plot{c.Name, c.Title, c.plot()})
+			all = append(all, plot{c.Name, c.Title, c.plot()})
 		}
 	}
-	all = append(all, r.Plots...)
 	if len(r.Rows) > 0 {
-		all = append(all, Plot{"targets", "each figure as a share of its target", targetsPlot(r.Rows)})
+		all = append(all, plot{"targets", "each figure as a share of its target", targetsPlot(r.Rows)})
 	}
 	return all
 }
