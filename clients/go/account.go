@@ -193,10 +193,15 @@ type Statement struct {
 	Requests     int64                     `json:"requests"` // calls under all quota keys
 	Usage        map[string]StatementUsage `json:"usage"`    // by quota key
 	CreditsSpent Credits                   `json:"creditsSpent"`
+	Periods      []StatementPeriod         `json:"periods"` // in order, without gaps
+	Credits      StatementCredits          `json:"credits"`
 	Storage      struct {
 		AverageBytes     int64        `json:"averageBytes"`
 		FreeBytes        int64        `json:"freeBytes"`
 		BilledBytes      int64        `json:"billedBytes"`
+		GBBytes          int64        `json:"gbBytes"`
+		GBMonthUSD       string       `json:"gbMonthUsd"`       // price of a GB for a month, such as "0.03"
+		Rounding         string       `json:"rounding"`         // "down"
 		AmountUSD        string       `json:"amountUsd"`        // such as "0.30"
 		ByteMilliseconds string       `json:"byteMilliseconds"` // the exact sum, an integer that may be too large for 64 bits
 		Days             []StorageDay `json:"days"`
@@ -208,6 +213,36 @@ type StatementUsage struct {
 	Requests     int64   `json:"requests"`
 	Overage      int64   `json:"overage"` // calls paid with credits
 	CreditsSpent Credits `json:"creditsSpent"`
+}
+
+// StatementPeriod is a part of a month with one plan and its limits and prices.
+type StatementPeriod struct {
+	Start time.Time                `json:"start"`
+	End   time.Time                `json:"end"`
+	Tier  string                   `json:"tier"`
+	Lines map[string]StatementLine `json:"lines"` // by quota key
+}
+
+// StatementLine is a quota key in a period. Free and Paid sum to Used, and Amount is Paid times Price.
+type StatementLine struct {
+	Limit  int64    `json:"limit"` // of the month; -1: unlimited
+	Price  *Credits `json:"price"` // of a call over quota; nil: none are sold
+	Used   int64    `json:"used"`
+	Free   int64    `json:"free"`
+	Paid   int64    `json:"paid"`
+	Amount Credits  `json:"amount"`
+}
+
+// StatementCredits are the changes of the balance in a month: Closing is Opening + Granted + Refunded + Adjusted - Expired - Charged.
+type StatementCredits struct {
+	Opening  Credits `json:"opening"`
+	Granted  Credits `json:"granted"`
+	Refunded Credits `json:"refunded"`
+	Adjusted Credits `json:"adjusted"` // by an admin, negative for a removal
+	Expired  Credits `json:"expired"`
+	Charged  Credits `json:"charged"`
+	Closing  Credits `json:"closing"`
+	Pending  Credits `json:"pending"` // of calls in flight
 }
 
 // StorageDay is a day's part of the month's storage.

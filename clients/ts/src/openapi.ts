@@ -466,7 +466,8 @@ export interface paths {
         /**
          * Get a month's statement
          * @description 404 for a month that has not begun, or that ended before the account was created. A closed statement no longer
-         *     changes. `/console/statements/{period}` is a printable page.
+         *     changes. Each total can be computed from the other fields. With `Accept: text/csv` the answer is CSV of the lines.
+         *     `/console/statements/{period}` is a printable page.
          */
         get: operations["getStatement"];
         put?: never;
@@ -2131,9 +2132,75 @@ export interface components {
             usage: {
                 [key: string]: components["schemas"]["StatementUsage"];
             };
-            /** @description The requests' cost in credits. */
+            /** @description The requests' cost in credits, with those in flight: the amounts of all lines. */
             creditsSpent: components["schemas"]["Credits"];
+            /** @description Parts of the month, in order and without gaps, each with one plan and its limits and prices. A month has several after a change of any of them. */
+            periods: components["schemas"]["StatementPeriod"][];
+            credits: components["schemas"]["StatementCredits"];
             storage: components["schemas"]["StatementStorage"];
+        };
+        /** @description A part of a month. The lines of all periods sum to `usage`. */
+        StatementPeriod: {
+            /** @description When it starts: with the month, the account or the change. */
+            start: components["schemas"]["Time"];
+            /** @description When the next one starts. */
+            end: components["schemas"]["Time"];
+            /** @description The account's tier. More may be added. */
+            tier: components["schemas"]["Tier"];
+            /** @description Every quota key. */
+            lines: {
+                [key: string]: components["schemas"]["StatementLine"];
+            };
+        };
+        /** @description A quota key in a period. `free` and `paid` sum to `used`, and `amount` is `paid` times `price`. */
+        StatementLine: {
+            /**
+             * Format: int64
+             * @description Free requests in the whole month; -1: unlimited.
+             */
+            limit: number;
+            /** @description Credits for a request over quota; null if none are sold. */
+            price: string | null;
+            /**
+             * Format: int64
+             * @description Requests counted.
+             */
+            used: number;
+            /**
+             * Format: int64
+             * @description Requests within the quota.
+             */
+            free: number;
+            /**
+             * Format: int64
+             * @description Requests paid from credits.
+             */
+            paid: number;
+            /** @description Their cost in credits. */
+            amount: components["schemas"]["Credits"];
+        };
+        /**
+         * @description How the balance of the ledger changed: `closing` = `opening` + `granted` + `refunded` + `adjusted` − `expired` − `charged`. The month's
+         *     `creditsSpent` = `charged` − `refunded` + `pending`. Charges and refunds count in the month of their request. A month opens with the
+         *     previous one's `closing`.
+         */
+        StatementCredits: {
+            /** @description The balance when the month began. */
+            opening: components["schemas"]["Credits"];
+            /** @description Grants. */
+            granted: components["schemas"]["Credits"];
+            /** @description Charges that were refunded. */
+            refunded: components["schemas"]["Credits"];
+            /** @description Adjustments by an admin, negative for a removal. */
+            adjusted: components["schemas"]["Credits"];
+            /** @description Rests of grants that expired. */
+            expired: components["schemas"]["Credits"];
+            /** @description Charges, with those that were refunded later. */
+            charged: components["schemas"]["Credits"];
+            /** @description The balance at the month's end, or now. */
+            closing: components["schemas"]["Credits"];
+            /** @description The cost of requests in flight, which the ledger doesn't have yet. 0 once the statement is closed. */
+            pending: components["schemas"]["Credits"];
         };
         /** @description Storage on a statement. Not paid from credits. */
         StatementStorage: {
@@ -2152,7 +2219,22 @@ export interface components {
              * @description Paid bytes of it.
              */
             billedBytes: number;
-            /** @description Their cost, rounded down to the cent. */
+            /**
+             * Format: int64
+             * @description Bytes in a GB.
+             */
+            gbBytes: number;
+            /** @description Price of a GB for a month, above the free bytes. */
+            gbMonthUsd: components["schemas"]["Usd"];
+            /**
+             * @description How `averageBytes`, `billedBytes` and `amountUsd` are rounded, each once.
+             * @enum {string}
+             */
+            rounding: "down";
+            /**
+             * @description Their cost, rounded down to the cent: (`byteMilliseconds` − `freeBytes` × the month's milliseconds) × `gbMonthUsd` /
+             *     (`gbBytes` × the month's milliseconds), or 0 if that is negative.
+             */
             amountUsd: components["schemas"]["Usd"];
             /** @description The month's exact sum of stored bytes times milliseconds, on which the average is based. `days` sum to it. null if `days` is. */
             byteMilliseconds: string | null;
@@ -3061,10 +3143,12 @@ export interface components {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Content-Disposition": components["headers"]["ContentDispositionHeader"];
                 [name: string]: unknown;
             };
             content: {
                 "application/json": components["schemas"]["Statement"];
+                "text/csv": string;
             };
         };
         /** @description A page of recent requests. */

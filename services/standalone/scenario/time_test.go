@@ -201,6 +201,7 @@ func (s *lifetime) nextMonth(t *testing.T) {
 	}
 	checkStorageDays(t, body, to.AddDate(0, 0, -1).Day()-s.storedAt.Day()+1)
 	s.storageDays = at(t, body, "storage", "days")
+	checkStatement(t, body)
 	s.pro.do(t, "GET", "/api/dev/pastes/get/"+s.kept, nil).ok(t, http.StatusOK)
 }
 
@@ -226,4 +227,10 @@ func (s *lifetime) monthAfter(t *testing.T) {
 		t.Errorf("average %.0f bytes of a whole month, want about %.0f", got, whole)
 	}
 	checkLedger(t, s.pro)
+	for _, statement := range []object{body, next} {
+		checkStatement(t, statement)
+	}
+	if closing, opening := text(t, body, "credits", "closing"), text(t, next, "credits", "opening"); closing != opening {
+		t.Errorf("a month opens with %s after %s", opening, closing)
+	}
 }

@@ -12,16 +12,22 @@ func (f *Fold) account(id uint64) *account {
 		return nil
 	}
 	f.touch(&a.principal)
-	if a.month != f.month.number {
-		f.prices.roll(a, f.month, func(s *event.StatementAnswer) {
-			f.effects.Closed = append(f.effects.Closed, Closed{event.AccountID(id), s})
-		})
-		if len(a.paid) > 0 {
-			f.credits.dropMonths(a)
-		}
-	}
+	f.rollTo(a, f.month)
 	f.refresh(a)
 	return a
+}
+
+// rollTo moves an account into a month, unless it is in a later one.
+func (f *Fold) rollTo(a *account, to month) {
+	if a.month >= to.number {
+		return
+	}
+	f.prices.roll(a, to, func(s *event.StatementAnswer) {
+		f.effects.Closed = append(f.effects.Closed, Closed{event.AccountID(a.id), s})
+	})
+	if len(a.paid) > 0 {
+		f.credits.dropMonths(a)
+	}
 }
 
 // monthOf is the month in which an account's requests count: the present one, or a later one that had begun for it before the

@@ -119,8 +119,9 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	status := event.CommandStatus_COMMAND_INVALID
 	switch action := c.Action.(type) {
 	case *event.Command_SetTier:
-		if tier := plan.Tier(action.SetTier.GetTier()); validTier(tier) {
+		if tier := plan.Tier(action.SetTier.GetTier()); validTier(tier) && (a.tier == tier || len(a.current.ended()) < maxPeriods) {
 			if a.tier != tier {
+				a.endPeriod(f.time)
 				f.credits.newTerms(a, f.sequence)
 			}
 			a.tier = tier
@@ -215,7 +216,7 @@ func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus 
 		before := a.available
 		f.credits.adjust(a, uint64(-amount))
 		f.alerts.lowered(a, before, f.time)
-		f.credits.enter(a, &event.LedgerEntry{
+		f.credits.enter(a, 0, &event.LedgerEntry{
 			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: amount, Reason: g.Reason,
 		})
 		return event.CommandStatus_COMMAND_OK
@@ -230,7 +231,7 @@ func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus 
 	})
 	a.available += amount
 	a.lifted()
-	f.credits.enter(a, &event.LedgerEntry{
+	f.credits.enter(a, 0, &event.LedgerEntry{
 		TimeMs: f.time, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: amount, Reason: g.Reason,
 	})
 	return event.CommandStatus_COMMAND_OK

@@ -156,6 +156,7 @@ func (c *credits) releaseUses(use []grantUse) {
 // expire ends the next grant in the heap.
 func (f *Fold) expire(g *grant) {
 	f.touch(&g.account.principal)
+	f.rollTo(g.account, f.month.at(g.expires)) // whose statement has the expiry
 	heap.Pop(&f.credits.expiries)
 	g.over = true
 	before := g.account.available
@@ -171,7 +172,7 @@ func (c *credits) expireRest(g *grant, at int64) {
 	rest := int64(g.left)
 	g.left = 0
 	take(c.base, "available credits", &g.account.available, rest)
-	c.enter(g.account, &event.LedgerEntry{
+	c.enter(g.account, 0, &event.LedgerEntry{
 		TimeMs: at, Type: event.LedgerType_LEDGER_EXPIRY, AmountMicros: -rest, Reason: g.reason,
 	})
 }
@@ -197,8 +198,9 @@ func (c *credits) adjust(a *account, amount uint64) {
 }
 
 // enter appends an entry to the account's ledger and moves its balance. It fills in the id, account and balance; the caller
-// sets the rest.
-func (c *credits) enter(a *account, e *event.LedgerEntry) {
+// sets the rest. month is the month that counts the entry's request, 0 without one.
+func (c *credits) enter(a *account, month uint32, e *event.LedgerEntry) {
+	a.move(e, month)
 	take(c.base, "settled credits", &a.settled, -e.AmountMicros) // a positive amount is added
 	a.entries++
 	e.Id = string(ledgerID(c.sequence, c.ordinal))
@@ -226,13 +228,13 @@ const (
 func (c *credits) enterCharge(a *account, h *hold, at int64) {
 	cost := h.cost
 	if h.returned > 0 {
-		c.enterReturn(a, h.request, h.key, h.returned, at)
+		c.enterReturn(a, h.month, h.request, h.key, h.returned, at)
 		cost = h.returned
 	}
 	if cost == 0 {
 		return
 	}
-	c.enter(a, &event.LedgerEntry{
+	c.enter(a, h.month, &event.LedgerEntry{
 		TimeMs: at, Type: event.LedgerType_LEDGER_CHARGE, QuotaKey: uint32(h.key),
 		AmountMicros: -int64(cost), RequestId: slices.Clone(h.request[:]),
 	})

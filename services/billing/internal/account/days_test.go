@@ -87,6 +87,7 @@ func (m *machine) compareDays(t *rapid.T, id uint64) {
 // compareStorageDays compares the days of a month with the model, and their sum with the month.
 func (m *machine) compareStorageDays(t *rapid.T, id uint64, a *modelAccount, now *account, of month) {
 	s := m.fold.prices.statement(now, of)
+	checkStatement(t, s)
 	byDay, sum := map[int64]*big.Int{}, new(big.Int)
 	for _, d := range s.StorageDays {
 		byDay[int64(d.Day)*dayMillis] = signed(uint128{d.ByteMsHigh, d.ByteMsLow})

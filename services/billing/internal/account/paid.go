@@ -51,6 +51,9 @@ func compareAdmitted(sequence uint64, index uint32, than uint64, thanIndex uint3
 // refresh ends the account's terms if prices or rules have changed since.
 func (f *Fold) refresh(a *account) {
 	if a.terms < f.prices.terms {
+		if next := f.prices.of(a.terms) + 1; next > 0 && next < len(f.prices.list) {
+			a.endPeriod(f.prices.list[next].fromMillis)
+		}
 		f.credits.newTerms(a, f.prices.terms)
 	}
 }
@@ -208,7 +211,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		if h == nil || compareAdmitted(last.sequence, last.index, h.sequence, h.index) > 0 {
 			a.uncount(&f.base, c, payment{key, month, last.lineage, last.day, last.cost})
 			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
-			f.credits.enterReturn(a, last.request, key, last.cost, at)
+			f.credits.enterReturn(a, month, last.request, key, last.cost, at)
 			f.credits.refundUses(a, last.use, at)
 			f.records.returned(a, last.recent, last.request)
 			*last = paidRequest{}
@@ -227,7 +230,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		h.returned = h.cost // the ledger gets it when the hold is served
 	} else {
 		take(&f.base, "late paid holds", &a.latePaid, 1)
-		f.credits.enterReturn(a, h.request, key, h.cost, at)
+		f.credits.enterReturn(a, month, h.request, key, h.cost, at)
 	}
 	f.credits.refund(a, h, at)
 	f.records.returned(a, h.recent, h.request)
@@ -273,11 +276,11 @@ func (f *Fold) newestPaid(a *account, month uint32, key plan.QuotaKey) *hold {
 }
 
 // enterReturn enters the refund of a served request.
-func (c *credits) enterReturn(a *account, request event.RequestID, key plan.QuotaKey, cost uint64, at int64) {
+func (c *credits) enterReturn(a *account, month uint32, request event.RequestID, key plan.QuotaKey, cost uint64, at int64) {
 	if cost == 0 {
 		return
 	}
-	c.enter(a, &event.LedgerEntry{
+	c.enter(a, month, &event.LedgerEntry{
 		TimeMs: at, Type: event.LedgerType_LEDGER_ADJUSTMENT, QuotaKey: uint32(key), AmountMicros: int64(cost),
 		RequestId: slices.Clone(request[:]), Reason: "a request beside it failed: this one is free",
 	})

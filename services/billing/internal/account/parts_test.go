@@ -77,7 +77,7 @@ func TestCreditsGoInTheOrderOfExpiry(t *testing.T) {
 	for _, g := range []*grant{never, soon} {
 		c.addGrant(g)
 		a.available += int64(g.left)
-		c.enter(a, &event.LedgerEntry{AmountMicros: int64(g.left)})
+		c.enter(a, 0, &event.LedgerEntry{AmountMicros: int64(g.left)})
 	}
 	h := &hold{principal: &a.principal}
 	c.pay(a, h, 50)

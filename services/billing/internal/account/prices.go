@@ -14,21 +14,26 @@ type prices struct {
 
 type bookFrom struct {
 	fromMillis int64
+	sequence   uint64 // of its message
 	book       *plan.Book
 	event      *event.PriceBook
 }
 
 // bookAt is the price book in force at that time, or the oldest one for earlier times.
 func (l *prices) bookAt(millis int64) *plan.Book {
-	for i := len(l.list) - 1; i > 0; i-- {
-		if l.list[i].fromMillis <= millis {
-			return l.list[i].book
-		}
+	if len(l.list) == 0 {
+		return &plan.Book{}
 	}
-	if len(l.list) > 0 {
-		return l.list[0].book
+	return l.list[l.position(millis)].book
+}
+
+// position is the position of bookAt in a list that is not empty.
+func (l *prices) position(millis int64) int {
+	i := len(l.list) - 1
+	for i > 0 && l.list[i].fromMillis > millis {
+		i--
 	}
-	return &plan.Book{}
+	return i
 }
 
 // roll moves the account into a month. It resets the counters, keeps the previous month's, and calls closed with the statement
@@ -43,7 +48,7 @@ func (l *prices) roll(a *account, to month, closed func(*event.StatementAnswer))
 			s.Closed = true
 			closed(s)
 		}
-		a.previous, a.tierThen = nil, a.tier
+		a.previous, a.tierThen, a.termsThen = nil, a.tier, a.terms
 		if !a.current.zero() {
 			last := a.current
 			a.previous = &last
@@ -58,17 +63,31 @@ func (l *prices) roll(a *account, to month, closed func(*event.StatementAnswer))
 
 // statement is the statement of the current or the previous month, except for its Closed field.
 func (l *prices) statement(a *account, m month) *event.StatementAnswer {
-	c, tier := &a.current, a.tier
-	if m.number != a.month {
-		c, tier = a.previous, a.tierThen
-		if c == nil {
-			c = &counters{}
-		}
+	s := l.totals(a, m)
+	c, tier, terms := a.countersOf(m)
+	s.Periods, s.Credits = l.periods(a, m, c, tier, terms), a.creditsOf(m, s.SpentMicros)
+	return s
+}
+
+// countersOf are the counters of the current or the previous month, with tier and terms at its end.
+func (a *account) countersOf(m month) (*counters, plan.Tier, uint64) {
+	switch {
+	case m.number == a.month:
+		return &a.current, a.tier, a.terms
+	case a.previous == nil:
+		return &counters{}, a.tierThen, a.termsThen
 	}
+	return a.previous, a.tierThen, a.termsThen
+}
+
+// totals is the statement without periods and credits.
+func (l *prices) totals(a *account, m month) *event.StatementAnswer {
+	c, tier, _ := a.countersOf(m)
 	book := l.bookAt(m.end - 1)
 	s := &event.StatementAnswer{
 		Period: m.period(), Tier: uint32(tier),
-		Usage: c.usage(tier, book), SpentMicros: c.spentSum(), StorageFreeBytes: book.FreeStorageBytes,
+		Usage: c.usage(tier, book), SpentMicros: c.spentSum(),
+		StorageFreeBytes: book.FreeStorageBytes, StorageCentsPerGbMonth: book.StorageCentsPerGBMonth,
 	}
 	s.StorageAverageBytes, s.StorageBilledBytes, s.StorageOverageCents = storageBill(c.byteMillis, m, book)
 	s.StorageByteMsHigh, s.StorageByteMsLow = c.byteMillis.high, c.byteMillis.low

@@ -45,6 +45,7 @@ type account struct {
 	current   counters
 	previous  *counters // nil: all are zero
 	tierThen  plan.Tier // at the end of the previous month
+	termsThen uint64    // terms at the end of the previous month
 	grants    []*grant  // in the order of spending
 	available int64     // total left in the grants
 	settled   int64     // the ledger's balance: available, plus what open holds have taken
@@ -69,6 +70,7 @@ type counters struct {
 	charges    *charges              // nil: all are zero, as for most accounts
 	byteMillis uint128
 	days       *storageDays // byteMillis by day; nil: all are zero
+	bill       *bill        // nil: nothing to tell beside the counters
 }
 
 // charges count what credits paid in a month, by quota key.

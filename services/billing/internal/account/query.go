@@ -102,7 +102,7 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 		return nil
 	}
 	m := monthNumber(a.month)
-	s := f.prices.statement(a, m)
+	s := f.prices.totals(a, m)
 	return &event.UsageAnswer{
 		Account: a.id, Tier: uint32(a.tier), PeriodStartMs: m.start, PeriodEndMs: m.end, Usage: s.Usage,
 		BalanceMicros: uint64(a.available), SpentMicros: s.SpentMicros,

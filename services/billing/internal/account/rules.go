@@ -44,7 +44,7 @@ func (f *Fold) setBook(book *event.PriceBook) {
 		(!book.Agreed || SameTerms(book, have) || publishedMillis(book) < publishedMillis(have)) { // a repeat of the last one
 		return
 	}
-	f.prices.list = append(f.prices.list, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
+	f.prices.list = append(f.prices.list, bookFrom{fromMillis: f.time, sequence: f.sequence, book: BookOf(book), event: book})
 	f.prices.current = f.prices.list[len(f.prices.list)-1].book
 	f.prices.terms = f.sequence
 	f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)

@@ -110,6 +110,7 @@ func (f *Fold) giveBack(h *hold, at int64) {
 		a.unspend(&f.base, h.payment())
 	}
 	if c := a.counted(h.month); c != nil {
+		c.unbill(&f.base, h)
 		take(&f.base, "used requests", &c.used[h.key], 1)
 		if h.charge == event.ChargeSource_CHARGE_CREDITS {
 			take(&f.base, "overage requests", &c.charging().overage[h.key], 1)
@@ -135,7 +136,11 @@ func (f *Fold) giveBack(h *hold, at int64) {
 // timeOut closes an unsettled hold. A write is voided, because its service settles all writes that it executes. A read counts
 // as served: an edge that died after answering must not remove an acknowledged request from the count.
 func (f *Fold) timeOut(h *hold) {
-	if at := h.time + HoldMillis; h.write {
+	at := h.time + HoldMillis
+	if a := h.principal.account; a != nil {
+		f.rollTo(a, f.month.at(at))
+	}
+	if h.write {
 		f.remain(h, at)
 		f.void(h, at, true)
 	} else {
@@ -180,7 +185,7 @@ func (f *Fold) takeBack(h *hold) {
 		f.refresh(a)
 	}
 	if a != nil && h.cost > 0 {
-		f.credits.enter(a, &event.LedgerEntry{
+		f.credits.enter(a, h.month, &event.LedgerEntry{
 			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, QuotaKey: uint32(h.key),
 			AmountMicros: int64(h.cost), RequestId: slices.Clone(h.request[:]), Reason: "request failed",
 		})

@@ -25,7 +25,7 @@ func (f *Fold) globalState() *event.BillingState {
 		s.PeakMs = f.peak
 	}
 	for _, b := range f.prices.list {
-		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event})
+		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event, Sequence: b.sequence})
 	}
 	for _, src := range f.sources {
 		s.Sources = append(s.Sources, src.state())
@@ -67,7 +67,9 @@ func (a *account) state() *event.AccountState {
 		if c == nil {
 			c = &counters{}
 		}
-		s.Months = append(s.Months, c.state(a.month-1, a.tierThen))
+		then := c.state(a.month-1, a.tierThen)
+		then.Terms = a.termsThen
+		s.Months = append(s.Months, then)
 	}
 	for _, g := range a.grants {
 		s.Grants = append(s.Grants, &event.GrantState{
@@ -81,6 +83,7 @@ func (a *account) state() *event.AccountState {
 func (c *counters) state(month uint32, tier plan.Tier) *event.MonthState {
 	s := &event.MonthState{Month: month, Tier: uint32(tier), ByteMsHigh: c.byteMillis.high, ByteMsLow: c.byteMillis.low}
 	c.days.state(s)
+	c.bill.state(s)
 	for key := range plan.KeyCount {
 		overage, paid, spent, waived := c.charged(plan.QuotaKey(key))
 		if paid != 0 {
@@ -167,7 +170,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
 	f.rules, f.prices.terms = s.Rules, s.Terms
 	for _, b := range s.Books {
-		f.prices.list = append(f.prices.list, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
+		f.prices.list = append(f.prices.list, bookFrom{fromMillis: b.FromMs, sequence: b.Sequence, book: BookOf(b.Book), event: b.Book})
 		f.prices.current = f.prices.list[len(f.prices.list)-1].book
 	}
 	for _, src := range s.Sources {
@@ -227,7 +230,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 	a.month, a.tierThen = s.Months[0].Month, a.tier
 	a.current.restore(s.Months[0])
 	if len(s.Months) > 1 {
-		a.tierThen = plan.Tier(s.Months[1].Tier)
+		a.tierThen, a.termsThen = plan.Tier(s.Months[1].Tier), s.Months[1].Terms
 		var c counters
 		if c.restore(s.Months[1]); !c.zero() {
 			a.previous = &c
@@ -255,6 +258,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 func (c *counters) restore(s *event.MonthState) {
 	c.byteMillis = uint128{s.ByteMsHigh, s.ByteMsLow}
 	c.days = restoreDays(s)
+	c.bill = restoreBill(s)
 	for _, u := range s.Usage {
 		if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
 			c.used[key] = u.Used

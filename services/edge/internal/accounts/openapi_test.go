@@ -40,7 +40,9 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 		}})},
 		{"Statement", ViewStatement(&event.StatementAnswer{Period: "2026-11", Tier: uint32(plan.Pro), Usage: full.Usage, SpentMicros: 9}, period)},
 		{"Statement", ViewStatement(&event.StatementAnswer{
-			Period: "2026-11", Tier: uint32(plan.Pro), StorageByDay: true, StorageByteMsHigh: 1, StorageByteMsLow: 2, StorageDays: []*event.StorageDay{
+			Period: "2026-11", Tier: uint32(plan.Pro), Periods: []*event.StatementPeriod{{StartMs: 1, EndMs: 2, Tier: uint32(plan.Pro), Lines: []*event.StatementLine{
+				{QuotaKey: 1, Limit: 500, Overage: true, PriceMicros: 2_000, Used: 501, Paid: 1, AmountMicros: 2_000}, {QuotaKey: 2, Limit: -1},
+			}}}, Credits: &event.StatementCredits{OpeningMicros: 1, AdjustedMicros: -1}, StorageByDay: true, StorageByteMsHigh: 1, StorageByteMsLow: 2, StorageDays: []*event.StorageDay{
 				{Day: 20_777, ByteMsLow: 86_400_000}, {Day: 20_778, ByteMsHigh: 1<<64 - 1, ByteMsLow: 1<<64 - 1},
 			},
 		}, period)},

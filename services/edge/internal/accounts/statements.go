@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"math/big"
+	"strconv"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -30,6 +31,8 @@ type statementView struct {
 	Requests     uint64                        `json:"requests"`
 	Usage        map[string]statementUsageView `json:"usage"`
 	CreditsSpent string                        `json:"creditsSpent"`
+	Periods      []statementPeriodView         `json:"periods"`
+	Credits      statementCreditsView          `json:"credits"`
 	Storage      statementStorageView          `json:"storage"`
 }
 
@@ -39,10 +42,41 @@ type statementUsageView struct {
 	CreditsSpent string `json:"creditsSpent"`
 }
 
+// statementPeriodView is a part of the month with the same plan, limits and prices.
+type statementPeriodView struct {
+	Start string                       `json:"start"`
+	End   string                       `json:"end"`
+	Tier  string                       `json:"tier"`
+	Lines map[string]statementLineView `json:"lines"` // every quota key
+}
+
+type statementLineView struct {
+	Limit  int64   `json:"limit"`
+	Price  *string `json:"price"` // null: requests over quota are not sold
+	Used   uint64  `json:"used"`
+	Free   uint64  `json:"free"`
+	Paid   uint64  `json:"paid"`
+	Amount string  `json:"amount"`
+}
+
+type statementCreditsView struct {
+	Opening  string `json:"opening"`
+	Granted  string `json:"granted"`
+	Refunded string `json:"refunded"`
+	Adjusted string `json:"adjusted"`
+	Expired  string `json:"expired"`
+	Charged  string `json:"charged"`
+	Closing  string `json:"closing"`
+	Pending  string `json:"pending"`
+}
+
 type statementStorageView struct {
 	AverageBytes uint64 `json:"averageBytes"`
 	FreeBytes    uint64 `json:"freeBytes"`
 	BilledBytes  uint64 `json:"billedBytes"`
+	GBBytes      uint64 `json:"gbBytes"`
+	GBMonthUSD   string `json:"gbMonthUsd"`
+	Rounding     string `json:"rounding"` // of every quotient
 	AmountUSD    string `json:"amountUsd"`
 
 	ByteMilliseconds *string          `json:"byteMilliseconds"` // null: unknown by day
@@ -69,7 +103,62 @@ func (s *Accounts) statement(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
+	if wantsCSV(c) {
+		return sendCSV(c, "statement-"+period+".csv", statementHeader(), statementRecords(a))
+	}
 	return s.JSON(c.Ctx, fiber.StatusOK, ViewStatement(a, start))
+}
+
+func statementHeader() []string {
+	return []string{"start", "end", "tier", "quotaKey", "limit", "price", "used", "free", "paid", "amount"}
+}
+
+// statementRecords are the lines of all periods, by quota key.
+func statementRecords(a *event.StatementAnswer) (records [][]string) {
+	for _, p := range a.Periods {
+		for _, l := range p.Lines {
+			v := viewLine(l)
+			records = append(records, []string{
+				endpoint.FormatTime(p.StartMs), endpoint.FormatTime(p.EndMs), plan.Tier(p.Tier).String(), plan.QuotaKey(l.QuotaKey).String(),
+				strconv.FormatInt(v.Limit, 10), endpoint.Optional(v.Price), strconv.FormatUint(v.Used, 10), strconv.FormatUint(v.Free, 10),
+				strconv.FormatUint(v.Paid, 10), v.Amount,
+			})
+		}
+	}
+	return records
+}
+
+func viewPeriods(a *event.StatementAnswer) []statementPeriodView {
+	periods := make([]statementPeriodView, 0, len(a.Periods))
+	for _, p := range a.Periods {
+		lines := make(map[string]statementLineView, len(p.Lines))
+		for _, l := range p.Lines {
+			lines[plan.QuotaKey(l.QuotaKey).String()] = viewLine(l)
+		}
+		periods = append(periods, statementPeriodView{
+			Start: endpoint.FormatTime(p.StartMs), End: endpoint.FormatTime(p.EndMs), Tier: plan.Tier(p.Tier).String(), Lines: lines,
+		})
+	}
+	return periods
+}
+
+func viewLine(l *event.StatementLine) statementLineView {
+	v := statementLineView{
+		Limit: l.Limit, Used: l.Used, Free: l.Used - min(l.Paid, l.Used), Paid: l.Paid, Amount: endpoint.Credits(l.AmountMicros),
+	}
+	if l.Overage {
+		v.Price = new(endpoint.Credits(l.PriceMicros))
+	}
+	return v
+}
+
+func viewStatementCredits(c *event.StatementCredits) statementCreditsView {
+	return statementCreditsView{
+		Opening: plan.Micros(c.GetOpeningMicros()).String(), Granted: endpoint.Credits(c.GetGrantedMicros()),
+		Refunded: endpoint.Credits(c.GetRefundedMicros()), Adjusted: plan.Micros(c.GetAdjustedMicros()).String(),
+		Expired: endpoint.Credits(c.GetExpiredMicros()), Charged: endpoint.Credits(c.GetChargedMicros()),
+		Closing: plan.Micros(c.GetClosingMicros()).String(), Pending: plan.Micros(c.GetPendingMicros()).String(),
+	}
 }
 
 func (s *Accounts) StatementOf(c *endpoint.Call, period string) (*event.StatementAnswer, error) {
@@ -97,9 +186,11 @@ func ViewStatement(a *event.StatementAnswer, start time.Time) statementView {
 		Success: endpoint.Succeeded(), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
 		Start: endpoint.FormatTime(start.UnixMilli()), End: endpoint.FormatTime(start.AddDate(0, 1, 0).UnixMilli()),
 		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: endpoint.Credits(a.SpentMicros),
+		Periods: viewPeriods(a), Credits: viewStatementCredits(a.Credits),
 		Storage: statementStorageView{
 			AverageBytes: a.StorageAverageBytes, FreeBytes: a.StorageFreeBytes,
 			BilledBytes: a.StorageBilledBytes, AmountUSD: endpoint.Dollars(a.StorageOverageCents),
+			GBBytes: plan.GB, GBMonthUSD: endpoint.Dollars(a.StorageCentsPerGbMonth), Rounding: "down",
 			Days: viewStorageDays(a),
 		},
 	}

@@ -322,6 +322,14 @@ func full() map[string]func(*Console) fiber.Handler {
 
 func statementOf(u *event.UsageAnswer) *event.StatementAnswer {
 	out := &event.StatementAnswer{Tier: u.Tier, Usage: u.Usage, SpentMicros: u.SpentMicros}
+	for n := range int64(2) {
+		p := &event.StatementPeriod{StartMs: n, EndMs: n + 1, Tier: u.Tier}
+		for _, k := range u.Usage {
+			p.Lines = append(p.Lines, &event.StatementLine{QuotaKey: k.QuotaKey, Limit: k.Limit, Overage: n == 0, PriceMicros: 5, Used: k.Used, Paid: k.Overage})
+		}
+		out.Periods = append(out.Periods, p)
+	}
+	out.Credits = &event.StatementCredits{OpeningMicros: 5, AdjustedMicros: -5, PendingMicros: 1}
 	for d := range uint32(31) {
 		out.StorageDays = append(out.StorageDays, &event.StorageDay{Day: 20_000 + d, ByteMsHigh: 1000})
 	}

@@ -54,19 +54,67 @@ func (s *Statement) After() string {
 // Tier is the name of the plan.
 func (s *Statement) Tier() string { return plan.Tier(s.Answer.Tier).Title() }
 
-// Rows are the requests per quota key, without unused ones.
-func (s *Statement) Rows() (out []row) {
-	for _, u := range s.Answer.Usage {
-		if u.Used == 0 {
-			continue
+// statementPeriod is a part of the month with one plan and its prices.
+type statementPeriod struct {
+	StartMs, EndMs int64
+	Tier           string
+	Lines          []statementLine // without unused quota keys
+}
+
+// statementLine is a line of a statement as text. Price is empty if requests over quota aren't sold.
+type statementLine struct {
+	Key, About, Limit, Used, Free, Paid, Price, Amount string
+}
+
+// Periods are the parts of the month.
+func (s *Statement) Periods() (out []statementPeriod) {
+	for _, p := range s.Answer.Periods {
+		period := statementPeriod{StartMs: p.StartMs, EndMs: p.EndMs, Tier: plan.Tier(p.Tier).Title()}
+		for _, l := range p.Lines {
+			if l.Used == 0 {
+				continue
+			}
+			key := plan.QuotaKey(l.QuotaKey)
+			line := statementLine{
+				Key: key.String(), About: pages.AboutKey(key), Limit: "unlimited", Used: number(l.Used), Free: number(l.Used - min(l.Paid, l.Used)),
+				Paid: number(l.Paid), Amount: credits(l.AmountMicros),
+			}
+			if l.Limit != plan.Unlimited {
+				line.Limit = number(l.Limit)
+			}
+			if l.Overage {
+				line.Price = credits(l.PriceMicros)
+			}
+			period.Lines = append(period.Lines, line)
 		}
-		key := plan.QuotaKey(u.QuotaKey)
-		out = append(out, row{
-			Key: key.String(), About: pages.AboutKey(key), Used: number(u.Used),
-			Overage: number(u.Overage), Spent: credits(u.SpentMicros),
-		})
+		out = append(out, period)
 	}
 	return out
+}
+
+// balanceRow is a change of the balance, or the balance itself.
+type balanceRow struct {
+	Name, Amount string
+	Total        bool
+}
+
+// Balance leads from the balance at the month's beginning to the one at its end.
+func (s *Statement) Balance() []balanceRow {
+	c := s.Answer.Credits
+	signed := func(micros int64) string { return plan.Micros(micros).String() }
+	rows := []balanceRow{
+		{"Opening balance", signed(c.GetOpeningMicros()), true},
+		{"Grants", signed(int64(c.GetGrantedMicros())), false},
+		{"Refunds", signed(int64(c.GetRefundedMicros())), false},
+		{"Adjustments", signed(c.GetAdjustedMicros()), false},
+		{"Expired", signed(-int64(c.GetExpiredMicros())), false},
+		{"Charges", signed(-int64(c.GetChargedMicros())), false},
+		{"Closing balance", signed(c.GetClosingMicros()), true},
+	}
+	if pending := c.GetPendingMicros(); pending != 0 {
+		rows = append(rows, balanceRow{"Pending, for requests in flight", signed(-pending), false})
+	}
+	return rows
 }
 
 // Requests is the total of all rows.
@@ -83,6 +131,9 @@ func (s *Statement) Spent() string { return credits(s.Answer.SpentMicros) }
 
 // StorageUSD is the cost of storage.
 func (s *Statement) StorageUSD() string { return usd(s.Answer.StorageOverageCents) }
+
+// GBMonthUSD is the price of a GB for a month.
+func (s *Statement) GBMonthUSD() string { return usd(s.Answer.StorageCentsPerGbMonth) }
 
 // storageRow is a day's average storage.
 type storageRow struct {
