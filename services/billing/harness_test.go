@@ -446,7 +446,7 @@ func (s *stack) replay(fold *account.Fold) {
 	}
 	err = j.Replay(s.t.Context(), 0, last, func(m journal.Message) error {
 		_, err := fold.Apply(account.Message{
-			Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: kinds[m.Subject], Data: m.Data,
+			Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Kind: kinds[m.Subject], Data: m.Data,
 		})
 		return err
 	}, nil)

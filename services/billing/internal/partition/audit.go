@@ -148,12 +148,13 @@ func (p *Partition) auditOnce(ctx context.Context, t *task) (*event.AuditAnswer,
 		return nil, err
 	}
 	p.mu.Lock()
-	live, err := p.fold.StateHash()
-	at, about := p.fold.Sequence(), p.fold.Principals()
+	image, err := p.fold.Image()
+	about := p.fold.Principals()
 	p.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
+	live, at := image.Hash(), image.Sequence
 	replay, err := account.HashInParts(about, p.cfg.AuditPrincipals, func(fold *account.Fold, pass, passes int) error {
 		if err := fold.Know(p.cfg.Rules); err != nil {
 			return err

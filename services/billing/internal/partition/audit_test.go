@@ -70,12 +70,12 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		}, false},
 		{"the time of the first message", func(m *account.Message) {
 			if m.Sequence == 1 {
-				m.TimeMillis++
+				m.TimeNanos++
 			}
 		}, false},
 		{"the subject of the last message", func(m *account.Message) {
 			if m.Sequence == 3 {
-				m.Kind = account.Unknown
+				m.Subject = "billing.0.settle.none"
 			}
 		}, false},
 	} {

@@ -246,7 +246,9 @@ func (p *Partition) reportRefused(refused []account.Refused, m journal.Message) 
 
 // message converts a journal message for the fold.
 func (p *Partition) message(m journal.Message) account.Message {
-	return account.Message{Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: p.kinds[m.Subject], Data: m.Data}
+	return account.Message{
+		Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Kind: p.kinds[m.Subject], Data: m.Data,
+	}
 }
 
 // kindsOf returns the kinds of a partition's messages, by subject.
