@@ -156,6 +156,7 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	f.sequence = m.Sequence
 	f.digest = Digest(m)
 	f.chain = nextChain(f.chain, f.digest)
+	f.effects.Head = f.Head()
 	var err error
 	switch m.Kind {
 	case Usage:
@@ -191,7 +192,7 @@ func (f *Fold) resetEffects() {
 	clear(e.Alerts)
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Recreated = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Recreated[:0]
 	e.Admin, e.Alerts, e.Usage, e.Refused = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0]
-	e.Rules = f.rules
+	e.Rules, e.Head = f.rules, Head{}
 	f.credits.ordinal = 0
 	clear(f.alerts.alerted)
 }

@@ -89,6 +89,7 @@ type Effects struct {
 	Usage     []UsageDelta        // in order
 	Refused   []Refused
 	Rules     uint32 // that decided the message
+	Head      Head   // of the chain, with the message
 }
 
 // millis is the time that decisions use.
