@@ -8250,6 +8250,7 @@ type AuditQuery struct {
 	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`        // of the audit, drawn by the edge; answered with the result or QUERY_PENDING. Empty: the caller waits for the result
 	Look          bool                   `protobuf:"varint,2,opt,name=look,proto3" json:"look,omitempty"`   // begins nothing: QUERY_NOT_FOUND if this replica does not know the audit
 	Again         bool                   `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"` // other replicas have lost their progress, so the audit restarts
+	Head          uint64                 `protobuf:"varint,12,opt,name=head,proto3" json:"head,omitempty"`  // sequence of an earlier head of the chain, for AuditAnswer.head_chain; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8303,6 +8304,13 @@ func (x *AuditQuery) GetAgain() bool {
 		return x.Again
 	}
 	return false
+}
+
+func (x *AuditQuery) GetHead() uint64 {
+	if x != nil {
+		return x.Head
+	}
+	return 0
 }
 
 // AllowanceQuery asks what Query.account, an anonymous network, may still create. It admits nothing.
@@ -11136,8 +11144,11 @@ type AuditAnswer struct {
 	LiveHash      []byte                 `protobuf:"bytes,5,opt,name=live_hash,json=liveHash,proto3" json:"live_hash,omitempty"`
 	ReplayHash    []byte                 `protobuf:"bytes,6,opt,name=replay_hash,json=replayHash,proto3" json:"replay_hash,omitempty"`
 	Match         bool                   `protobuf:"varint,7,opt,name=match,proto3" json:"match,omitempty"`
-	Folded        uint64                 `protobuf:"varint,8,opt,name=folded,proto3" json:"folded,omitempty"` // number of messages replayed, some more than once
-	Again         bool                   `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`   // as AuditQuery.again
+	Folded        uint64                 `protobuf:"varint,8,opt,name=folded,proto3" json:"folded,omitempty"`                        // number of messages replayed, some more than once
+	Again         bool                   `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`                          // as AuditQuery.again
+	Chain         []byte                 `protobuf:"bytes,20,opt,name=chain,proto3" json:"chain,omitempty"`                          // of the live fold, at last_sequence
+	TimeMs        int64                  `protobuf:"varint,21,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`         // of the message at last_sequence, by the journal's clock
+	HeadChain     []byte                 `protobuf:"bytes,22,opt,name=head_chain,json=headChain,proto3" json:"head_chain,omitempty"` // of the replay, at AuditQuery.head; empty if the journal ends before it, or none was asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11233,6 +11244,27 @@ func (x *AuditAnswer) GetAgain() bool {
 		return x.Again
 	}
 	return false
+}
+
+func (x *AuditAnswer) GetChain() []byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *AuditAnswer) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *AuditAnswer) GetHeadChain() []byte {
+	if x != nil {
+		return x.HeadChain
+	}
+	return nil
 }
 
 // UsageDaysAnswer has the days with any usage, in order.
@@ -15752,12 +15784,13 @@ const file_event_proto_rawDesc = "" +
 	"\vany_account\x18\x02 \x01(\bR\n" +
 	"anyAccount\x12\x16\n" +
 	"\x06follow\x18\x03 \x01(\bR\x06follow\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\fR\x03run\"F\n" +
+	"\x03run\x18\x04 \x01(\fR\x03run\"Z\n" +
 	"\n" +
 	"AuditQuery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +
 	"\x04look\x18\x02 \x01(\bR\x04look\x12\x14\n" +
-	"\x05again\x18\x03 \x01(\bR\x05again\"\x10\n" +
+	"\x05again\x18\x03 \x01(\bR\x05again\x12\x12\n" +
+	"\x04head\x18\f \x01(\x04R\x04head\"\x10\n" +
 	"\x0eAllowanceQuery\"=\n" +
 	"\rAdminLogQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
@@ -16034,7 +16067,7 @@ const file_event_proto_rawDesc = "" +
 	"\bGrantUse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x84\x02\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd2\x02\n" +
 	"\vAuditAnswer\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\rR\tpartition\x12#\n" +
@@ -16045,7 +16078,11 @@ const file_event_proto_rawDesc = "" +
 	"replayHash\x12\x14\n" +
 	"\x05match\x18\a \x01(\bR\x05match\x12\x16\n" +
 	"\x06folded\x18\b \x01(\x04R\x06folded\x12\x14\n" +
-	"\x05again\x18\t \x01(\bR\x05again\"Z\n" +
+	"\x05again\x18\t \x01(\bR\x05again\x12\x14\n" +
+	"\x05chain\x18\x14 \x01(\fR\x05chain\x12\x17\n" +
+	"\atime_ms\x18\x15 \x01(\x03R\x06timeMs\x12\x1d\n" +
+	"\n" +
+	"head_chain\x18\x16 \x01(\fR\theadChain\"Z\n" +
 	"\x0fUsageDaysAnswer\x12,\n" +
 	"\x04days\x18\x01 \x03(\v2\x18.quire.event.v1.UsageDayR\x04days\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\"L\n" +

@@ -6945,6 +6945,11 @@ func (m *AuditQuery) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Head != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Head))
+		i--
+		dAtA[i] = 0x60
+	}
 	if m.Again {
 		i--
 		if m.Again {
@@ -9551,6 +9556,31 @@ func (m *AuditAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.HeadChain) > 0 {
+		i -= len(m.HeadChain)
+		copy(dAtA[i:], m.HeadChain)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.HeadChain)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xb2
+	}
+	if m.TimeMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.TimeMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa8
+	}
+	if len(m.Chain) > 0 {
+		i -= len(m.Chain)
+		copy(dAtA[i:], m.Chain)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Chain)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
 	}
 	if m.Again {
 		i--
@@ -16250,6 +16280,9 @@ func (m *AuditQuery) SizeVT() (n int) {
 	if m.Again {
 		n += 2
 	}
+	if m.Head != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Head))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -17407,6 +17440,17 @@ func (m *AuditAnswer) SizeVT() (n int) {
 	}
 	if m.Again {
 		n += 2
+	}
+	l = len(m.Chain)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.TimeMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.TimeMs))
+	}
+	l = len(m.HeadChain)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -35493,6 +35537,25 @@ func (m *AuditQuery) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Again = bool(v != 0)
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Head", wireType)
+			}
+			m.Head = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Head |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -42131,6 +42194,93 @@ func (m *AuditAnswer) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Again = bool(v != 0)
+		case 20:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Chain", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Chain = append(m.Chain[:0], dAtA[iNdEx:postIndex]...)
+			if m.Chain == nil {
+				m.Chain = []byte{}
+			}
+			iNdEx = postIndex
+		case 21:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TimeMs", wireType)
+			}
+			m.TimeMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.TimeMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 22:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field HeadChain", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.HeadChain = append(m.HeadChain[:0], dAtA[iNdEx:postIndex]...)
+			if m.HeadChain == nil {
+				m.HeadChain = []byte{}
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

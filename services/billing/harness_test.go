@@ -105,7 +105,12 @@ func (s *switchedBlobs) Put(ctx context.Context, key string, r io.Reader, size i
 
 func newStack(t testing.TB) *stack {
 	t.Helper()
-	dir := t.TempDir()
+	return stackIn(t, t.TempDir())
+}
+
+// stackIn has everything in a folder, which may be a copy of an earlier stack's.
+func stackIn(t testing.TB, dir string) *stack {
+	t.Helper()
 	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "billing.db"), Collections: billing.Collections()})
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +130,7 @@ func newStack(t testing.TB) *stack {
 		}
 	})
 	s := &stack{t: t, views: &switched{Store: store}, blobs: &switchedBlobs{Store: blobs}, count: 1}
-	s.journal(journaltest.Start(t))
+	s.journal(journaltest.Start(t, journaltest.WithFolder(filepath.Join(dir, "nats"))))
 	return s
 }
 
@@ -426,7 +431,12 @@ func (s *stack) audit() *event.AuditAnswer {
 
 func (s *stack) auditAt(partition int) *event.AuditAnswer {
 	s.t.Helper()
-	a := s.queryAt(partition, &event.Query{Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
+	return s.auditOf(partition, &event.AuditQuery{})
+}
+
+func (s *stack) auditOf(partition int, q *event.AuditQuery) *event.AuditAnswer {
+	s.t.Helper()
+	a := s.queryAt(partition, &event.Query{Query: &event.Query_Audit{Audit: q}})
 	if a.Status != event.QueryStatus_QUERY_OK {
 		s.t.Fatalf("audit: %v", a.Status)
 	}
@@ -446,7 +456,7 @@ func (s *stack) replay(fold *account.Fold) {
 	}
 	err = j.Replay(s.t.Context(), 0, last, func(m journal.Message) error {
 		_, err := fold.Apply(account.Message{
-			Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: kinds[m.Subject], Data: m.Data,
+			Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Kind: kinds[m.Subject], Data: m.Data,
 		})
 		return err
 	}, nil)

@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -104,13 +106,15 @@ func (i *instance) metrics(t testing.TB) map[string]*metric {
 	return found
 }
 
-// row is the metric's row of the table. It lists a label's values unless they are numbers, such as a partition's.
+// row is the metric's row of the table. It lists a label's values unless they are numbers, such as a partition's, or hashes.
 func (m *metric) row(name string) string {
 	var labels []string
 	for _, label := range slices.Sorted(maps.Keys(m.values)) {
 		var values []string
 		for _, value := range slices.Sorted(maps.Keys(m.values[label])) {
-			if _, err := strconv.Atoi(value); err != nil {
+			_, err := strconv.Atoi(value)
+			hash, notHex := hex.DecodeString(value)
+			if err != nil && (notHex != nil || len(hash) != sha256.Size) {
 				values = append(values, "`"+value+"`")
 			}
 		}

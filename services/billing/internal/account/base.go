@@ -16,7 +16,7 @@ type base struct {
 	peak     int64             // latest value of time
 	offset   int64             // largest development clock offset of the price books
 	month    month             // of time
-	chain    [sha256.Size]byte // over all messages folded
+	chain    Hash              // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 
 	effects Effects

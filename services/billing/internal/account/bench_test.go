@@ -42,7 +42,7 @@ func BenchmarkApply(b *testing.B) {
 			fold, at = restored(b, base), 0
 			b.StartTimer()
 		}
-		if _, err := fold.Apply(Message{Sequence: fold.Sequence() + 1, TimeMillis: h.now, Kind: Usage, Data: messages[at]}); err != nil {
+		if _, err := fold.Apply(Message{Sequence: fold.Sequence() + 1, TimeNanos: h.now * nanosPerMilli, Kind: Usage, Data: messages[at]}); err != nil {
 			b.Fatal(err)
 		}
 		at++

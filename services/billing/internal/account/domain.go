@@ -61,7 +61,7 @@ func (f *Fold) applyDomain(m Message) error {
 		f.refuse(b.Source, RefusedMalformed, len(b.Admissions)+len(b.Settlements))
 		return nil
 	}
-	f.settleDomain(m.Kind.domain(), b, m.TimeMillis)
+	f.settleDomain(m.Kind.domain(), b, m.millis())
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (h *history) sends(kind Kind, b *event.UsageBatch) []RefusalReason {
 	if err != nil {
 		h.t.Fatalf("%v", err)
 	}
-	m := Message{Sequence: uint64(len(h.messages)) + 1, TimeMillis: h.now, Kind: kind, Data: data}
+	m := Message{Sequence: uint64(len(h.messages)) + 1, TimeNanos: h.now * nanosPerMilli, Kind: kind, Data: data}
 	h.messages = append(h.messages, m)
 	effects, err := h.fold.Apply(m)
 	if err != nil {

@@ -52,7 +52,6 @@ type Fold struct {
 	entries uint64
 	rules   uint32 // version for the next message
 	newest  uint32 // newest version known to the program
-	total   hash128
 
 	principals principals
 	holds      holds
@@ -88,6 +87,9 @@ func (f *Fold) Sequence() uint64 { return f.sequence }
 
 // Entries is the number of admissions, settlements and commands folded so far.
 func (f *Fold) Entries() uint64 { return f.entries }
+
+// Head is the head of the chain. It is equal in every fold of the same messages, and in no fold of others.
+func (f *Fold) Head() Head { return Head{Sequence: f.sequence, Chain: f.chain} }
 
 // LastDigest is the Digest of the last message folded, zero before the first one.
 func (f *Fold) LastDigest() [sha256.Size]byte { return f.digest }
@@ -154,6 +156,7 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	f.sequence = m.Sequence
 	f.digest = Digest(m)
 	f.chain = nextChain(f.chain, f.digest)
+	f.effects.Head = f.Head()
 	var err error
 	switch m.Kind {
 	case Usage:
@@ -189,7 +192,7 @@ func (f *Fold) resetEffects() {
 	clear(e.Alerts)
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Recreated = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Recreated[:0]
 	e.Admin, e.Alerts, e.Usage, e.Refused = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0]
-	e.Rules = f.rules
+	e.Rules, e.Head = f.rules, Head{}
 	f.credits.ordinal = 0
 	clear(f.alerts.alerted)
 }
@@ -281,8 +284,8 @@ func (f *Fold) applyPrices(m Message) error {
 // The offset of a development clock comes from the price books, since only billing publishes them.
 func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
 	f.offset = max(f.offset, offset)
-	f.follow(m.TimeMillis)
-	clock := m.TimeMillis + offset
+	f.follow(m.millis())
+	clock := m.millis() + offset
 	return max(f.time, clock-stampMillis, min(stamp, clock+stampMillis))
 }
 

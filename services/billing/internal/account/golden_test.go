@@ -100,7 +100,7 @@ func readJournal(t *testing.T, path string) []Message {
 			t.Fatal(err)
 		}
 		messages = append(messages, Message{
-			Sequence: uint64(len(messages)) + 1, TimeMillis: head.Time, Kind: Kind(head.Kind), Data: data,
+			Sequence: uint64(len(messages)) + 1, TimeNanos: head.Time * nanosPerMilli, Kind: Kind(head.Kind), Data: data,
 		})
 	}
 }
@@ -114,7 +114,7 @@ func writeGolden(t *testing.T, folder string) {
 	messages := goldenHistory(t).messages
 	var out []byte
 	for _, m := range messages {
-		out = binary.BigEndian.AppendUint64(out, uint64(m.TimeMillis))
+		out = binary.BigEndian.AppendUint64(out, uint64(m.millis()))
 		out = append(out, byte(m.Kind))
 		out = binary.BigEndian.AppendUint32(out, uint32(len(m.Data)))
 		out = append(out, m.Data...)

@@ -66,7 +66,7 @@ func (h *history) append(kind Kind, m event.Message) []Answer {
 
 func (h *history) appendData(kind Kind, data []byte) []Answer {
 	h.t.Helper()
-	m := Message{Sequence: uint64(len(h.messages)) + 1, TimeMillis: h.now, Kind: kind, Data: data}
+	m := Message{Sequence: uint64(len(h.messages)) + 1, TimeNanos: h.now * nanosPerMilli, Kind: kind, Data: data}
 	h.messages = append(h.messages, m)
 	effects, err := h.fold.Apply(m)
 	if err != nil {
@@ -302,7 +302,7 @@ func (h *history) ledgerSum(id uint64) (sum int64) {
 	return sum
 }
 
-func stateHash(t tester, f *Fold) [16]byte {
+func stateHash(t tester, f *Fold) Hash {
 	t.Helper()
 	sum, err := f.StateHash()
 	if err != nil {

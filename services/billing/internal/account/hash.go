@@ -4,81 +4,98 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"math/bits"
 	"slices"
 
 	"quire.dev/pkg/event"
 )
 
-// hash128 is a sum of hashes mod 2^128, in which one principal's hash can be replaced independently.
-type hash128 struct{ high, low uint64 }
+// Hash commits to a whole state, including the chain over the messages. Folds with equal hashes have folded the same messages and
+// reached the same state.
+//
+// It is the root of the Merkle tree of RFC 6962 with SHA-256. Its leaves are the encoded accounts, then the networks, each in
+// ascending order of their ids, and last the rest of the state.
+type Hash [sha256.Size]byte
 
-func (a hash128) plus(b hash128) hash128 {
-	low, carry := bits.Add64(a.low, b.low, 0)
-	high, _ := bits.Add64(a.high, b.high, carry)
-	return hash128{high, low}
+// Head is the head of the chain over the messages: its value after the message at Sequence, which is also their number.
+type Head struct {
+	Sequence uint64
+	Chain    Hash
 }
 
-func (a hash128) minus(b hash128) hash128 {
-	low, borrow := bits.Sub64(a.low, b.low, 0)
-	high, _ := bits.Sub64(a.high, b.high, borrow)
-	return hash128{high, low}
-}
+// Tags precede hashed data, so that accounts, networks, the rest of the state and inner nodes never hash alike.
+const (
+	tagAccount = 'a'
+	tagNetwork = 'n'
+	tagGlobal  = 'g'
+	tagNode    = 1
+)
 
-func (a hash128) bytes() (out [16]byte) {
-	binary.BigEndian.PutUint64(out[:8], a.high)
-	binary.BigEndian.PutUint64(out[8:], a.low)
-	return out
-}
-
-func hashOf(tag byte, data []byte) hash128 {
+func leafOf(tag byte, data []byte) Hash {
 	h := sha256.New()
 	h.Write([]byte{tag})
 	h.Write(data)
-	sum := h.Sum(nil)
-	return hash128{binary.BigEndian.Uint64(sum), binary.BigEndian.Uint64(sum[8:])}
+	var sum Hash
+	h.Sum(sum[:0])
+	return sum
 }
 
-// StateHash is a hash of the whole state, including the chain over the messages. Folds with equal hashes have folded the same
-// messages and reached the same state. It encodes and hashes only the principals changed since the last call. After ErrState it
+// tree computes a root from leaves in order.
+type tree struct {
+	leaves uint64
+	nodes  []Hash // roots of complete subtrees, one for each bit of leaves, the largest first
+}
+
+func (t *tree) add(leaf Hash) {
+	for n := t.leaves; n&1 == 1; n >>= 1 {
+		leaf = t.join(leaf)
+	}
+	t.nodes = append(t.nodes, leaf)
+	t.leaves++
+}
+
+// root ends the tree, which has a leaf.
+func (t *tree) root() Hash {
+	for len(t.nodes) > 1 {
+		last := t.nodes[len(t.nodes)-1]
+		t.nodes = t.nodes[:len(t.nodes)-1]
+		t.nodes = append(t.nodes, t.join(last))
+	}
+	return t.nodes[0]
+}
+
+// join removes the last subtree and returns the node above it and its right neighbour.
+func (t *tree) join(right Hash) Hash {
+	left := t.nodes[len(t.nodes)-1]
+	t.nodes = t.nodes[:len(t.nodes)-1]
+	var both [1 + 2*sha256.Size]byte
+	both[0] = tagNode
+	copy(both[1:], left[:])
+	copy(both[1+sha256.Size:], right[:])
+	return sha256.Sum256(both[:])
+}
+
+// StateHash is the Hash of the state. It encodes only the principals changed since the last call, and hashes all. After ErrState it
 // returns that error.
-func (f *Fold) StateHash() ([16]byte, error) {
-	hash, _, err := f.hash()
-	return hash, err
+func (f *Fold) StateHash() (Hash, error) {
+	image, err := f.Image()
+	if err != nil {
+		return Hash{}, err
+	}
+	return image.Hash(), nil
 }
 
-func (f *Fold) hash() (hash [16]byte, global []byte, err error) {
-	if f.broken != nil {
-		return hash, nil, f.broken
-	}
-	if _, err := f.Clean(len(f.dirty)); err != nil {
-		return hash, nil, err
-	}
-	if global, err = event.Encode(f.globalState()); err != nil {
-		return hash, nil, err
-	}
-	return f.total.plus(hashOf(tagGlobal, global)).bytes(), global, nil
-}
-
-// Clean encodes and hashes up to n changed principals, and returns how many are left. It does part of the work of StateHash and
-// Image beforehand, without changing any decision or hash.
+// Clean encodes up to n changed principals, and returns how many are left. It does part of the work of Image beforehand, without
+// changing any decision or hash.
 func (f *Fold) Clean(n int) (left int, err error) {
 	n = min(n, len(f.dirty))
 	for i, p := range f.dirty[:n] {
-		var now hash128
 		p.encoded = nil
 		if !p.gone {
-			tag := byte(tagNetwork)
 			if p.encoded, err = p.encode(); err != nil {
 				return len(f.dirty), err
 			}
-			if p.account != nil {
-				tag = tagAccount
-			}
-			now = hashOf(tag, p.encoded)
 		}
-		f.total = f.total.minus(p.hash).plus(now)
-		p.hash, p.dirty = now, false
+		p.dirty = false
 		f.dirty[i] = nil
 	}
 	f.dirty = f.dirty[n:]
@@ -95,18 +112,10 @@ func (p *principal) encode() ([]byte, error) {
 	return event.Encode(p.network.state())
 }
 
-// Tags precede the hashed data, so that accounts, networks and the rest never hash alike.
-const (
-	tagAccount = 'a'
-	tagNetwork = 'n'
-	tagGlobal  = 'g'
-)
-
-// Image is the whole state at one sequence, for a snapshot. It shares nothing mutable with the fold. Taking it is cheap,
-// because the encoded principals are kept from hashing.
+// Image is the whole state at one sequence, for a snapshot. It shares nothing mutable with the fold, and taking it is cheap. Not
+// safe for concurrent use.
 type Image struct {
-	Sequence uint64
-	Hash     [16]byte
+	Head
 
 	global             []byte
 	accounts, networks []imagePrincipal
@@ -119,13 +128,19 @@ type imagePrincipal struct {
 
 // Image takes an image of the state. After ErrState it returns that error.
 func (f *Fold) Image() (*Image, error) {
-	hash, global, err := f.hash()
+	if f.broken != nil {
+		return nil, f.broken
+	}
+	if _, err := f.Clean(len(f.dirty)); err != nil {
+		return nil, err
+	}
+	global, err := event.Encode(f.globalState())
 	if err != nil {
 		return nil, err
 	}
-	i := &Image{Sequence: f.sequence, Hash: hash, global: global}
+	i := &Image{Head: f.Head(), global: global}
 	i.accounts = make([]imagePrincipal, 0, len(f.principals.accounts))
-	for id, a := range f.principals.accounts { // sorted in Encode
+	for id, a := range f.principals.accounts { // sorted later, while the fold continues
 		i.accounts = append(i.accounts, imagePrincipal{id, a.encoded})
 	}
 	i.networks = make([]imagePrincipal, 0, len(f.principals.networks))
@@ -135,11 +150,49 @@ func (f *Fold) Image() (*Image, error) {
 	return i, nil
 }
 
-// Encode encodes the image as an event.BillingState, which Restore takes. Equal states encode to equal bytes.
-func (i *Image) Encode() []byte {
-	size := len(i.global)
+func (i *Image) sort() {
 	for _, list := range [][]imagePrincipal{i.accounts, i.networks} {
 		slices.SortFunc(list, func(a, b imagePrincipal) int { return cmp.Compare(a.id, b.id) })
+	}
+}
+
+// Hash is the hash of the state.
+func (i *Image) Hash() Hash {
+	i.sort()
+	var h ImageHash
+	for _, a := range i.accounts {
+		h.Add(AccountsField, a.data)
+	}
+	for _, n := range i.networks {
+		h.Add(NetworksField, n.data)
+	}
+	return h.Sum(i.global)
+}
+
+// ImageHash computes the hash of an Image from the fields of its encoding, in their order. The zero value has none.
+type ImageHash struct{ tree tree }
+
+// Add adds an encoded principal.
+func (h *ImageHash) Add(field uint64, data []byte) { h.tree.add(principalLeaf(field, data)) }
+
+func principalLeaf(field uint64, data []byte) Hash {
+	if field == NetworksField {
+		return leafOf(tagNetwork, data)
+	}
+	return leafOf(tagAccount, data)
+}
+
+// Sum returns the hash of the image. global is the encoding of all other fields. Nothing can be added afterwards.
+func (h *ImageHash) Sum(global []byte) Hash {
+	h.tree.add(leafOf(tagGlobal, global))
+	return h.tree.root()
+}
+
+// Encode encodes the image as an event.BillingState, which Restore takes. Equal states encode to equal bytes.
+func (i *Image) Encode() []byte {
+	i.sort()
+	size := len(i.global)
+	for _, list := range [][]imagePrincipal{i.accounts, i.networks} {
 		for _, p := range list {
 			size += len(p.data) + 1 + binary.MaxVarintLen32
 		}

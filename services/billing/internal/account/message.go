@@ -47,10 +47,11 @@ func (k Kind) domain() event.Domain {
 
 // Message is one message of the journal.
 type Message struct {
-	Sequence   uint64
-	TimeMillis int64 // the journal's clock
-	Kind       Kind
-	Data       []byte // not kept
+	Sequence  uint64
+	TimeNanos int64 // the journal's clock, since 1970
+	Subject   string
+	Kind      Kind   // by the subject
+	Data      []byte // not kept
 }
 
 // AnswerKind is the kind of an answer.
@@ -88,22 +89,30 @@ type Effects struct {
 	Usage     []UsageDelta        // in order
 	Refused   []Refused
 	Rules     uint32 // that decided the message
+	Head      Head   // of the chain, with the message
 }
 
-// Digest is the SHA-256 of a message, a link of the chain.
+// millis is the time that decisions use.
+func (m Message) millis() int64 { return m.TimeNanos / nanosPerMilli }
+
+const nanosPerMilli = 1_000_000
+
+// Digest is the SHA-256 of everything about a message, a link of the chain.
 func Digest(m Message) [sha256.Size]byte {
-	var head [17]byte
-	binary.BigEndian.PutUint64(head[:], m.Sequence)
-	binary.BigEndian.PutUint64(head[8:], uint64(m.TimeMillis))
-	head[16] = byte(m.Kind)
+	var space [96]byte // a head with any subject of a billing journal
+	head := binary.BigEndian.AppendUint64(space[:0], m.Sequence)
+	head = binary.BigEndian.AppendUint64(head, uint64(m.TimeNanos))
+	head = append(head, byte(m.Kind))
+	head = binary.BigEndian.AppendUint16(head, uint16(len(m.Subject)))
+	head = append(head, m.Subject...)
 	h := sha256.New()
-	h.Write(head[:])
+	h.Write(head)
 	h.Write(m.Data)
 	var sum [sha256.Size]byte
 	return [sha256.Size]byte(h.Sum(sum[:0]))
 }
 
-func nextChain(chain, digest [sha256.Size]byte) [sha256.Size]byte {
+func nextChain(chain Hash, digest [sha256.Size]byte) Hash {
 	var both [2 * sha256.Size]byte
 	copy(both[:], chain[:])
 	copy(both[sha256.Size:], digest[:])

@@ -1,8 +1,10 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"quire.dev/pkg/event"
 )
@@ -78,7 +80,7 @@ type slice struct {
 
 // Whole is the result of folding a whole journal in parts.
 type Whole struct {
-	Hash     [16]byte // as StateHash
+	Hash     Hash // as StateHash
 	Sequence uint64
 	Entries  uint64
 }
@@ -163,15 +165,21 @@ func join(together map[uint64]uint64, a, b uint64) {
 // ErrParts means that parts are not of one journal, or were not folded up to the same message.
 var ErrParts = errors.New("parts of different states")
 
-// Sum combines parts into the hash of the whole state. The zero value has no parts.
+// Sum combines parts into the hash of the whole state. It keeps 40 bytes of each principal. The zero value has no parts.
 type Sum struct {
-	total  hash128
-	global *event.BillingState
+	accounts, networks []idLeaf
+	global             *event.BillingState
+}
+
+type idLeaf struct {
+	id   uint64
+	leaf Hash
 }
 
 // Add adds a part. All parts must have been folded up to the same message, and each principal must be in one of them.
 func (s *Sum) Add(f *Fold) error {
-	if _, _, err := f.hash(); err != nil {
+	image, err := f.Image()
+	if err != nil {
 		return err
 	}
 	global := f.globalState()
@@ -180,17 +188,30 @@ func (s *Sum) Add(f *Fold) error {
 	} else if err := merge(s.global, global); err != nil {
 		return err
 	}
-	s.total = s.total.plus(f.total)
+	for _, a := range image.accounts {
+		s.accounts = append(s.accounts, idLeaf{a.id, principalLeaf(AccountsField, a.data)})
+	}
+	for _, n := range image.networks {
+		s.networks = append(s.networks, idLeaf{n.id, principalLeaf(NetworksField, n.data)})
+	}
 	return nil
 }
 
 // Hash equals the StateHash of a fold of all principals of the parts.
-func (s *Sum) Hash() (hash [16]byte, err error) {
+func (s *Sum) Hash() (Hash, error) {
 	global, err := event.Encode(s.global)
 	if err != nil {
-		return hash, err
+		return Hash{}, err
 	}
-	return s.total.plus(hashOf(tagGlobal, global)).bytes(), nil
+	var t tree
+	for _, list := range [][]idLeaf{s.accounts, s.networks} {
+		slices.SortFunc(list, func(a, b idLeaf) int { return cmp.Compare(a.id, b.id) })
+		for _, p := range list {
+			t.add(p.leaf)
+		}
+	}
+	t.add(leafOf(tagGlobal, global))
+	return t.root(), nil
 }
 
 // merge fills in the answers of another part. Everything else must be equal.
@@ -265,21 +286,4 @@ func RestorePart(s *event.BillingState, keep func(id uint64) bool) (*Fold, error
 		f.keep = keep
 	}
 	return f, err
-}
-
-// ImageHash computes the hash of an Image from the fields of its encoding.
-type ImageHash struct{ total hash128 }
-
-// Add adds an encoded principal.
-func (h *ImageHash) Add(field uint64, data []byte) {
-	tag := byte(tagAccount)
-	if field == NetworksField {
-		tag = tagNetwork
-	}
-	h.total = h.total.plus(hashOf(tag, data))
-}
-
-// Sum returns the hash of the image. global is the encoding of all other fields.
-func (h *ImageHash) Sum(global []byte) [16]byte {
-	return h.total.plus(hashOf(tagGlobal, global)).bytes()
 }

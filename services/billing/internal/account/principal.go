@@ -17,8 +17,7 @@ type principal struct {
 	late     []lateWrite
 	dirty    bool
 	gone     bool
-	hash     hash128 // of the state when the principal was last clean
-	encoded  []byte  // that state, immutable since images share it
+	encoded  []byte // the state when the principal was last clean, immutable since images share it
 	openBy   [plan.KeyCount]uint32
 	openPaid uint32 // open holds that credits paid
 

@@ -64,7 +64,7 @@ func TestACounterThatIsTooSmallStopsTheFold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			message := Message{Sequence: h.fold.Sequence() + 1, TimeMillis: h.now, Kind: kind, Data: data}
+			message := Message{Sequence: h.fold.Sequence() + 1, TimeNanos: h.now * nanosPerMilli, Kind: kind, Data: data}
 			effects, err := h.fold.Apply(message)
 			if !errors.Is(err, ErrState) || errors.Is(err, ErrUndecodable) {
 				t.Fatalf("folded with %v", err)

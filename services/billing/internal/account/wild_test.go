@@ -20,7 +20,7 @@ func TestNothingInAJournalStopsTheFold(t *testing.T) {
 			kind := Kind(rapid.IntRange(0, int(SettledFile)).Draw(t, "kind"))
 			// The journal's own time comes from a server, whose clock may come back.
 			h.now += rapid.OneOf(rapid.Int64Range(0, 3_600_000), rapid.SampledFrom([]int64{-1_000, -3_600_000, -40 * 86_400_000, 40 * 86_400_000})).Draw(t, "journal")
-			m := Message{Sequence: uint64(len(h.messages)) + 1, TimeMillis: h.now, Kind: kind, Data: wildData(t, kind)}
+			m := Message{Sequence: uint64(len(h.messages)) + 1, TimeNanos: h.now * nanosPerMilli, Kind: kind, Data: wildData(t, kind)}
 			h.messages = append(h.messages, m)
 			_, err := h.fold.Apply(m)
 			if errors.Is(err, ErrRules) {

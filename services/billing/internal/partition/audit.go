@@ -33,6 +33,7 @@ type audits struct {
 
 type auditRun struct {
 	task
+	head   uint64 // as AuditQuery.head
 	answer *event.AuditAnswer
 }
 
@@ -47,17 +48,17 @@ func newAudits() *audits {
 }
 
 // join begins an audit without an id, or returns the one running or finished and not taken.
-func (a *audits) join(run func(context.Context, *auditRun)) *auditRun {
+func (a *audits) join(head uint64, run func(context.Context, *auditRun)) *auditRun {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r := a.running; r != nil && r.over() && !r.taken && time.Since(r.ended) < untaken {
+	if r := a.running; r != nil && r.head == head && r.over() && !r.taken && time.Since(r.ended) < untaken {
 		return r
 	}
-	return a.share(run)
+	return a.share(head, run)
 }
 
 // begin begins the audit of an id, or returns it. A failed one begins again.
-func (a *audits) begin(id auditID, again bool, run func(context.Context, *auditRun)) knownAudit {
+func (a *audits) begin(id auditID, head uint64, again bool, run func(context.Context, *auditRun)) knownAudit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, found := a.known[id]
@@ -67,7 +68,7 @@ func (a *audits) begin(id auditID, again bool, run func(context.Context, *auditR
 	if !found {
 		a.order = append(a.order, id)
 	}
-	known = knownAudit{a.share(run), again || known.again}
+	known = knownAudit{a.share(head, run), again || known.again}
 	a.known[id] = known
 	if len(a.order) > keptAudits {
 		delete(a.known, a.order[0])
@@ -84,12 +85,12 @@ func (a *audits) find(id auditID) (knownAudit, bool) {
 	return known, found
 }
 
-// share requires mu.
-func (a *audits) share(run func(context.Context, *auditRun)) *auditRun {
-	if a.running != nil && !a.running.over() {
+// share requires mu. A running audit with another head is no use: it may be beyond this one.
+func (a *audits) share(head uint64, run func(context.Context, *auditRun)) *auditRun {
+	if a.running != nil && !a.running.over() && a.running.head == head {
 		return a.running
 	}
-	r := &auditRun{task: newTask()}
+	r := &auditRun{task: newTask(), head: head}
 	a.running = r
 	a.start(&r.task, time.Now, func(ctx context.Context) { run(ctx, r) })
 	return r
@@ -99,7 +100,7 @@ func (a *audits) share(run func(context.Context, *auditRun)) *auditRun {
 // its progress and polls. Other callers wait.
 func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.QueryAnswer, error) {
 	if len(q.GetId()) == 0 {
-		run := knownAudit{auditRun: p.audits.join(p.runAudit)}
+		run := knownAudit{auditRun: p.audits.join(q.GetHead(), p.runAudit)}
 		return p.auditAnswer(ctx, run, false)
 	}
 	if len(q.Id) != len(auditID{}) {
@@ -107,7 +108,7 @@ func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.Quer
 	}
 	id := auditID(q.Id)
 	if !q.Look {
-		return p.auditAnswer(ctx, p.audits.begin(id, q.Again, p.runAudit), true)
+		return p.auditAnswer(ctx, p.audits.begin(id, q.Head, q.Again, p.runAudit), true)
 	}
 	if run, found := p.audits.find(id); found {
 		return p.auditAnswer(ctx, run, true)
@@ -127,17 +128,18 @@ func (p *Partition) auditAnswer(ctx context.Context, run knownAudit, follows boo
 	answer.Answer = &event.QueryAnswer_Audit{Audit: &event.AuditAnswer{
 		Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: run.answer.LastSequence, Entries: run.answer.Entries,
 		LiveHash: run.answer.LiveHash, ReplayHash: run.answer.ReplayHash, Match: run.answer.Match, Folded: run.answer.Folded,
-		Again: run.again,
+		Again: run.again, Chain: run.answer.Chain, TimeMs: run.answer.TimeMs, HeadChain: run.answer.HeadChain,
 	}}
 	return answer, nil
 }
 
 func (p *Partition) runAudit(ctx context.Context, run *auditRun) {
-	run.answer, run.err = p.auditOnce(ctx, &run.task)
+	run.answer, run.err = p.auditOnce(ctx, &run.task, run.head)
 }
 
-// auditOnce folds the principals in parts, one after the other, so that it holds at most AuditPrincipals at a time.
-func (p *Partition) auditOnce(ctx context.Context, t *task) (*event.AuditAnswer, error) {
+// auditOnce folds the principals in parts, one after the other, so that it holds at most AuditPrincipals at a time. head is as in
+// AuditQuery.
+func (p *Partition) auditOnce(ctx context.Context, t *task, head uint64) (*event.AuditAnswer, error) {
 	t.total.Store(p.position.Get())
 	release, err := take(ctx, p.deps.Turns.audits)
 	if err != nil {
@@ -148,12 +150,14 @@ func (p *Partition) auditOnce(ctx context.Context, t *task) (*event.AuditAnswer,
 		return nil, err
 	}
 	p.mu.Lock()
-	live, err := p.fold.StateHash()
-	at, about := p.fold.Sequence(), p.fold.Principals()
+	image, err := p.fold.Image()
+	about := p.fold.Principals()
 	p.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
+	live, at := image.Hash(), image.Sequence
+	answer := &event.AuditAnswer{Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: at, LiveHash: live[:], Chain: image.Chain[:]}
 	replay, err := account.HashInParts(about, p.cfg.AuditPrincipals, func(fold *account.Fold, pass, passes int) error {
 		if err := fold.Know(p.cfg.Rules); err != nil {
 			return err
@@ -165,6 +169,13 @@ func (p *Partition) auditOnce(ctx context.Context, t *task) (*event.AuditAnswer,
 			if _, err := fold.Apply(p.message(m)); err != nil && !errors.Is(err, account.ErrUndecodable) {
 				return err
 			}
+			if m.Sequence == head {
+				chain := fold.Head().Chain
+				answer.HeadChain = chain[:]
+			}
+			if m.Sequence == at {
+				answer.TimeMs = m.Time.UnixMilli()
+			}
 			t.read.Store(before + m.Sequence)
 			return nil
 		}, p.reporter("auditing "+p.stream))
@@ -172,10 +183,8 @@ func (p *Partition) auditOnce(ctx context.Context, t *task) (*event.AuditAnswer,
 	if err != nil {
 		return nil, err
 	}
-	answer := &event.AuditAnswer{
-		Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: at, Entries: replay.Entries,
-		LiveHash: live[:], ReplayHash: replay.Hash[:], Match: live == replay.Hash, Folded: t.read.Load(),
-	}
+	answer.Entries, answer.Folded = replay.Entries, t.read.Load()
+	answer.ReplayHash, answer.Match = replay.Hash[:], live == replay.Hash
 	if !answer.Match {
 		p.log.Error("audit: the replayed state differs from the live one", "sequence", at,
 			"live", fmt.Sprintf("%x", live), "replay", fmt.Sprintf("%x", replay.Hash))

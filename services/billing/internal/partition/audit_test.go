@@ -70,12 +70,12 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		}, false},
 		{"the time of the first message", func(m *account.Message) {
 			if m.Sequence == 1 {
-				m.TimeMillis++
+				m.TimeNanos++
 			}
 		}, false},
 		{"the subject of the last message", func(m *account.Message) {
 			if m.Sequence == 3 {
-				m.Kind = account.Unknown
+				m.Subject = "billing.0.settle.none"
 			}
 		}, false},
 	} {
@@ -90,7 +90,7 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		var progress task
-		a, err := p.auditOnce(t.Context(), &progress)
+		a, err := p.auditOnce(t.Context(), &progress, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,13 +112,13 @@ func TestAnAuditThatNobodyTookIsFoundFinished(t *testing.T) {
 		runs++
 		r.answer = &event.AuditAnswer{LastSequence: runs}
 	}
-	first := a.join(audit)
+	first := a.join(0, audit)
 	<-first.done
-	if again := a.join(audit); again != first {
+	if again := a.join(0, audit); again != first {
 		t.Fatal("it was begun anew")
 	}
 	a.take(&first.task)
-	second := a.join(audit)
+	second := a.join(0, audit)
 	<-second.done
 	if second == first || second.answer.LastSequence != 2 {
 		t.Fatalf("an answer was given twice: %v", second.answer)
@@ -141,11 +141,11 @@ func TestAuditsAreRememberedByTheirIDs(t *testing.T) {
 		}
 	}
 	one, two := auditID{1}, auditID{2}
-	failed := a.begin(one, false, audit)
+	failed := a.begin(one, 0, false, audit)
 	proceed <- struct{}{}
 	<-failed.done
 	failing = false
-	first, second := a.begin(one, true, audit), a.begin(two, false, audit)
+	first, second := a.begin(one, 0, true, audit), a.begin(two, 0, false, audit)
 	if first.auditRun == failed.auditRun || first.auditRun != second.auditRun || !first.again || second.again {
 		t.Fatalf("one is %v, the other %v", first, second)
 	}
@@ -154,11 +154,11 @@ func TestAuditsAreRememberedByTheirIDs(t *testing.T) {
 	if found, ok := a.find(two); !ok || found.answer.LastSequence != 2 {
 		t.Errorf("found %v", found)
 	}
-	if again := a.begin(one, false, audit); again.auditRun != first.auditRun || !again.again {
+	if again := a.begin(one, 0, false, audit); again.auditRun != first.auditRun || !again.again {
 		t.Errorf("a result was not kept: %v", again)
 	}
 	for i := range byte(keptAudits) {
-		<-a.begin(auditID{3, i}, false, audit).done
+		<-a.begin(auditID{3, i}, 0, false, audit).done
 	}
 	if _, ok := a.find(one); ok {
 		t.Error("audits are remembered for ever")

@@ -35,7 +35,7 @@ func TestAWrongStateStopsThePartition(t *testing.T) {
 			{RequestId: request[:], Account: 5, QuotaKey: uint32(plan.PastesGet), KeyVersion: 1, KeyFingerprint: 1},
 		}}},
 	} {
-		message := account.Message{Sequence: uint64(i + 1), TimeMillis: now.UnixMilli(), Kind: m.kind, Data: encoded(t, m.data)}
+		message := account.Message{Sequence: uint64(i + 1), TimeNanos: now.UnixNano(), Kind: m.kind, Data: encoded(t, m.data)}
 		if _, err := fold.Apply(message); err != nil {
 			t.Fatal(err)
 		}

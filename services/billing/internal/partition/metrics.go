@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ type Metrics struct {
 	held                                 prometheus.Histogram
 	admissions                           [account.Decisions]prometheus.Counter
 	refused                              map[account.RefusalReason]prometheus.Counter
-	state                                *prometheus.GaugeVec
+	state, chain                         *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics; m may be nil.
@@ -34,6 +35,8 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 		held: m.Histogram(desc("snapshot_hold_seconds", "How long the fold stood still for a snapshot."),
 			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
 		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),
+		chain: m.GaugeVec(desc("chain_head", "Sequence of the last message in the chain, at the last snapshot, by partition and the chain's hash."),
+			"partition", "chain"),
 	}
 	admissions := m.CounterVec(desc("admissions_total", "Admissions folded, by decision."), "decision")
 	for d := range metrics.admissions {
@@ -68,9 +71,20 @@ func (p *Partition) observe() {
 	}
 }
 
+// showHead replaces a partition's head: each has a label of its own.
+func (m *Metrics) showHead(partition int, head account.Head) {
+	m.chain.DeletePartialMatch(partitionLabel(partition))
+	m.chain.WithLabelValues(strconv.Itoa(partition), hex.EncodeToString(head.Chain[:])).Set(float64(head.Sequence))
+}
+
+func partitionLabel(partition int) prometheus.Labels {
+	return prometheus.Labels{"partition": strconv.Itoa(partition)}
+}
+
 // forget removes the metrics of a partition that is no longer folded here. They would look like a stalled fold.
 func (m *Metrics) forget(partition int) {
-	m.state.DeletePartialMatch(prometheus.Labels{"partition": strconv.Itoa(partition)})
+	m.state.DeletePartialMatch(partitionLabel(partition))
+	m.chain.DeletePartialMatch(partitionLabel(partition))
 }
 
 func timeOf(id event.RequestID) time.Time { return time.UnixMilli(id.UnixMilli()) }

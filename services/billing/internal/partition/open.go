@@ -19,11 +19,14 @@ func (p *Partition) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read checkpoint of %s: %w", p.stream, err)
 	}
+	if p.storedHead, err = projection.StoredHead(ctx, p.deps.Views, p.stream); err != nil {
+		return fmt.Errorf("read the chain's head: %w", err)
+	}
 	list, err := p.snapshots.List(ctx)
 	if err != nil {
 		return err
 	}
-	known := checkpoint
+	known := max(checkpoint, p.storedHead.Sequence)
 	for _, snapshot := range list {
 		known = max(known, snapshot.Sequence)
 	}
@@ -31,8 +34,8 @@ func (p *Partition) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read state of %s: %w", p.stream, err)
 	}
-	if checkpoint > state.Last {
-		return p.unfit(fmt.Errorf("it ends at %d, but the read model was written up to %d", state.Last, checkpoint))
+	if written := max(checkpoint, p.storedHead.Sequence); written > state.Last {
+		return p.unfit(fmt.Errorf("it ends at %d, but the read model was written up to %d", state.Last, written))
 	}
 	for _, snapshot := range list {
 		if snapshot.Sequence <= state.Last {
@@ -55,6 +58,9 @@ func (p *Partition) open(ctx context.Context) error {
 		return err
 	}
 	if err := p.checkLast(ctx, fold, key); err != nil {
+		return err
+	}
+	if err := p.checkHead(fold.Head()); err != nil {
 		return err
 	}
 	if err := fold.Know(p.cfg.Rules); err != nil {
@@ -88,6 +94,16 @@ func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key strin
 		return p.unfit(fmt.Errorf("message %d is not the one at which snapshot %s was taken", m.Sequence, key))
 	}
 	return nil
+}
+
+// checkHead compares the head that the read model has with the fold's at the same sequence. They differ if any message up to there
+// was edited, removed, added or moved since.
+func (p *Partition) checkHead(head account.Head) error {
+	if head.Sequence != p.storedHead.Sequence || head == p.storedHead {
+		return nil
+	}
+	return p.unfit(fmt.Errorf("the chain over its messages up to %d is %x, but the read model was written from messages whose chain is %x",
+		head.Sequence, head.Chain, p.storedHead.Chain))
 }
 
 // unfit wraps a cause as ErrJournal. The text tells operators what to do.

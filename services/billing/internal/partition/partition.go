@@ -93,6 +93,7 @@ type Partition struct {
 	fold       *account.Fold
 	recent     *recent.Log
 	projection *projection.Projection
+	storedHead account.Head // of the read model at the start; the fold must come to it
 
 	position     wait.Position // of the last message folded, answered and pushed
 	asking       sync.Mutex    // held while probing whether an edge runs
@@ -197,6 +198,8 @@ func (p *Partition) follow(ctx context.Context, caughtUp chan<- struct{}) error 
 	switch {
 	case ctx.Err() != nil:
 		return nil
+	case errors.Is(err, ErrJournal):
+		return err
 	case errors.Is(err, journal.ErrGap), errors.Is(err, journal.ErrTruncated), errors.Is(err, account.ErrGap):
 		return p.unfit(err)
 	}
@@ -209,6 +212,9 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	p.mu.Lock()
 	effects, err := p.fold.Apply(message)
 	p.mu.Unlock()
+	if changed := p.checkHead(effects.Head); changed != nil {
+		return changed
+	}
 	if err != nil {
 		if !errors.Is(err, account.ErrUndecodable) {
 			return err
@@ -246,7 +252,9 @@ func (p *Partition) reportRefused(refused []account.Refused, m journal.Message) 
 
 // message converts a journal message for the fold.
 func (p *Partition) message(m journal.Message) account.Message {
-	return account.Message{Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: p.kinds[m.Subject], Data: m.Data}
+	return account.Message{
+		Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Kind: p.kinds[m.Subject], Data: m.Data,
+	}
 }
 
 // kindsOf returns the kinds of a partition's messages, by subject.

@@ -26,7 +26,7 @@ func TestPricesThatStayAreLoggedOncePerCause(t *testing.T) {
 	prices := account.PriceEvent(inForce)
 	prices.StampMs, prices.Rules, prices.Agreed = now.UnixMilli(), account.NewestRules, true
 	if _, err := fold.Apply(account.Message{
-		Sequence: 1, TimeMillis: now.UnixMilli(), Kind: account.Prices, Data: encoded(t, prices),
+		Sequence: 1, TimeNanos: now.UnixNano(), Kind: account.Prices, Data: encoded(t, prices),
 	}); err != nil {
 		t.Fatal(err)
 	}

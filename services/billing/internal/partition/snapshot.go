@@ -3,9 +3,11 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"quire.dev/pkg/wait"
+	"quire.dev/services/billing/internal/account"
 )
 
 const (
@@ -22,6 +24,10 @@ const (
 func (p *Partition) keepSnapshots(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotCheck)
 	defer ticker.Stop()
+	p.mu.Lock()
+	head := p.fold.Head()
+	p.mu.Unlock()
+	p.showHead(head)
 	last, pause := p.deps.Clock(), time.Duration(0)
 	retry := wait.Backoff{Initial: time.Second, Max: time.Minute}
 	defer p.deps.Metrics.forget(p.cfg.Partition)
@@ -79,6 +85,7 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	p.lastSnapshot = image.Sequence
 	p.deps.Metrics.snapshots.Inc()
 	p.deps.Metrics.held.Observe(held.Seconds())
+	p.showHead(image.Head)
 	p.log.Debug("snapshot", "key", key, "bytes", size, "held_ms", held.Milliseconds())
 	if err := errors.Join(p.snapshots.Thin(ctx, p.deps.Clock(), p.cfg.HistoryMessages), p.thinRecent(ctx)); err != nil {
 		p.log.Warn("old snapshots could not be deleted yet", "error", err)
@@ -86,7 +93,16 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	return nil
 }
 
-// clean encodes and hashes the changed principals, in small steps between which the fold continues.
+// showHead puts the head of the chain where nobody who can edit the journal need be able to write: into the log and the metrics.
+func (p *Partition) showHead(head account.Head) {
+	if head.Sequence == 0 {
+		return
+	}
+	p.log.Info("chain head", "sequence", head.Sequence, "chain", fmt.Sprintf("%x", head.Chain))
+	p.deps.Metrics.showHead(p.cfg.Partition, head)
+}
+
+// clean encodes the changed principals, in small steps between which the fold continues.
 func (p *Partition) clean(ctx context.Context) error {
 	for range cleanSteps {
 		if err := ctx.Err(); err != nil {

@@ -25,6 +25,7 @@ const (
 	Statements = "billing_statements"
 	AdminLog   = "billing_admin_log"
 	Days       = "billing_days"
+	Heads      = "billing_heads" // of the chains, one document per stream
 
 	byAccount   = "by_account"
 	byStream    = "by_stream"
@@ -38,6 +39,7 @@ func Collections() []views.Collection {
 		{Name: Statements},
 		{Name: AdminLog, Indexes: []views.Index{{Name: byStream, Keys: []string{"stream", "position"}}}},
 		{Name: Days, Indexes: []views.Index{{Name: byStreamDay, Keys: []string{"stream", "day"}}}},
+		{Name: Heads},
 	}
 }
 
@@ -68,9 +70,10 @@ type Projection struct {
 	mu      sync.Mutex
 	queue   []item
 	usage   []usageItem
-	wanted  uint64 // sequence up to which a caller waits for the days
-	pushed  uint64 // sequence of the last message pushed
-	done    uint64 // checkpoint in the store
+	wanted  uint64       // sequence up to which a caller waits for the days
+	pushed  uint64       // sequence of the last message pushed
+	head    account.Head // of the chain, with that message
+	done    uint64       // checkpoint in the store
 	failing error
 
 	changes    wait.Changes   // of the queue
@@ -113,7 +116,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 	if sequence <= p.pushed {
 		return nil
 	}
-	p.pushed = sequence
+	p.pushed, p.head = sequence, effects.Head
 	for _, put := range puts {
 		p.queue = append(p.queue, item{sequence, put})
 	}
@@ -307,6 +310,9 @@ func (p *Projection) write(ctx context.Context) error {
 			n--
 		}
 		batch.Puts = batch.Puts[:n]
+		if batch.To == p.head.Sequence {
+			batch.Puts = append(batch.Puts, p.headPut())
+		}
 	}
 	p.mu.Unlock()
 	if batch.Stream != "" && batch.From == batch.To {

@@ -57,7 +57,7 @@ func (s *Store) loadPart(ctx context.Context, snapshot Snapshot, keep func(id ui
 }
 
 // readPart reads an encoded account.Image. It returns a fold only if the hash matches.
-func readPart(in *bufio.Reader, hash [16]byte, keep func(id uint64) bool) (*account.Fold, error) {
+func readPart(in *bufio.Reader, hash account.Hash, keep func(id uint64) bool) (*account.Fold, error) {
 	var global, kept, value []byte
 	var sum account.ImageHash
 	for {

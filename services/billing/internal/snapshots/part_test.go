@@ -32,7 +32,7 @@ func imageOf(t *testing.T, ids ...uint64) *account.Image {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fold.Apply(account.Message{Sequence: uint64(i + 1), TimeMillis: now, Kind: m.kind, Data: data}); err != nil {
+		if _, err := fold.Apply(account.Message{Sequence: uint64(i + 1), TimeNanos: now * 1_000_000, Kind: m.kind, Data: data}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func imageOf(t *testing.T, ids ...uint64) *account.Image {
 // TestAPartOfASnapshotIsReadAlone: it holds the kept accounts only.
 func TestAPartOfASnapshotIsReadAlone(t *testing.T) {
 	image := imageOf(t, 5, 6, 7)
-	fold, err := readPart(bufio.NewReader(bytes.NewReader(image.Encode())), image.Hash, func(id uint64) bool { return id == 6 })
+	fold, err := readPart(bufio.NewReader(bytes.NewReader(image.Encode())), image.Hash(), func(id uint64) bool { return id == 6 })
 	if err != nil || fold.Sequence() != image.Sequence {
 		t.Fatalf("at %d: %v", image.Sequence, err)
 	}
@@ -60,7 +60,7 @@ func TestADamagedSnapshotIsNoticedInParts(t *testing.T) {
 	image := imageOf(t, 5, 6, 7)
 	whole := image.Encode()
 	read := func(data []byte) bool {
-		_, err := readPart(bufio.NewReader(bytes.NewReader(data)), image.Hash, func(id uint64) bool { return id == 6 })
+		_, err := readPart(bufio.NewReader(bytes.NewReader(data)), image.Hash(), func(id uint64) bool { return id == 6 })
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			t.Fatal(err)
 		}

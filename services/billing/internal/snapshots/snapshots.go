@@ -48,7 +48,7 @@ type Snapshot struct {
 	Key      string
 	Sequence uint64
 	Version  int
-	Hash     [16]byte
+	Hash     account.Hash
 	Stored   time.Time // by the blob store's clock
 	Size     int64
 }
@@ -80,10 +80,10 @@ func (s *Store) parse(info blob.Info) (Snapshot, bool) {
 	sequence, err1 := strconv.ParseUint(parts[0], 10, 64)
 	version, err2 := strconv.Atoi(parts[1])
 	hash, err3 := hex.DecodeString(parts[2])
-	if err1 != nil || err2 != nil || err3 != nil || len(hash) != 16 {
+	if err1 != nil || err2 != nil || err3 != nil || len(hash) != len(account.Hash{}) {
 		return Snapshot{}, false
 	}
-	return Snapshot{Key: info.Key, Sequence: sequence, Version: version, Hash: [16]byte(hash), Stored: info.Modified, Size: info.Size}, true
+	return Snapshot{Key: info.Key, Sequence: sequence, Version: version, Hash: account.Hash(hash), Stored: info.Modified, Size: info.Size}, true
 }
 
 // Newest loads the newest usable snapshot that is not after the sequence upTo, or returns a fresh fold and an empty key. It
@@ -187,7 +187,7 @@ func (s *Store) Write(ctx context.Context, image *account.Image) (key string, si
 	if err != nil {
 		return "", 0, err
 	}
-	key = fmt.Sprintf("%s%020d-%d-%x", s.prefix, image.Sequence, account.CodeVersion, image.Hash)
+	key = fmt.Sprintf("%s%020d-%d-%x", s.prefix, image.Sequence, account.CodeVersion, image.Hash())
 	data := secret.sign(key, image.Encode())
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(data), int64(len(data))); err != nil {
 		return "", 0, fmt.Errorf("write snapshot %s: %w", key, err)

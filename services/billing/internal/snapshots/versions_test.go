@@ -40,7 +40,7 @@ func TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key := fmt.Sprintf("%s%020d-%d-%x", s.prefix, image.Sequence, version, image.Hash)
+		key := fmt.Sprintf("%s%020d-%d-%x", s.prefix, image.Sequence, version, image.Hash())
 		data := secret.sign(key, image.Encode())
 		if _, err := blobs.Put(t.Context(), key, bytes.NewReader(data), int64(len(data))); err != nil {
 			t.Fatal(err)
