@@ -210,8 +210,13 @@ func TestContentOfTheConsoleIsChargedToAKey(t *testing.T) {
 	form := v.open(t, "/console/quick/new").shows(t, http.StatusOK, "The request counts toward this key", `value="default"`, `value="`+second+`"`).hides(t, `value="`+narrow+`"`)
 	v.submit(t, form, "/console/quick", "content", "x", "key", narrow).shows(t, http.StatusBadRequest, "text-key-error")
 	v.submit(t, form, "/console/quick", "content", "x", "key", "k99").shows(t, http.StatusBadRequest, "text-key-error")
-	v.submit(t, form, "/console/quick", "content", "x", "key", second).shows(t, http.StatusSeeOther)
-	v.submit(t, v.open(t, "/console/quick/new"), "/console/quick", "content", "y", "key", second).shows(t, http.StatusTooManyRequests, "y</textarea>", "limit of 1 request")
+	made := v.submit(t, form, "/console/quick", "content", "x", "key", second).shows(t, http.StatusSeeOther)
+	refused := v.submit(t, v.open(t, "/console/quick/new"), "/console/quick", "content", "y", "key", second).
+		shows(t, http.StatusTooManyRequests, "y</textarea>", "limit of 1 request")
+	for _, header := range []string{"RateLimit", "RateLimit-Policy", "X-Charge-Source"} { // pages state the charge in words
+		made.hasHeader(t, header, "")
+		refused.hasHeader(t, header, "")
+	}
 	v.submit(t, v.open(t, "/console/quick/new"), "/console/quick", "content", "y").shows(t, http.StatusSeeOther)
 	keys := own("GET", "/api/users/user/keys", nil).ok(t, http.StatusOK)["keys"].([]any)
 	used := map[string]string{}

@@ -56,23 +56,28 @@ func (s *API) getFile(c *endpoint.Call) error {
 	if err != nil {
 		return m.Void(err)
 	}
+	receipt := m.Receipt()
 	if !download {
 		err := endpoint.Send(c.Ctx, fiber.StatusOK, s.fileMembers(endpoint.NewAnswer(768).Key("file"), doc).
-			Str("downloadUrl", s.downloadURL(doc.Id)).End().Remaining(m.Remaining()))
+			Str("downloadUrl", s.downloadURL(doc.Id)).End().Receipt(&receipt))
 		if err != nil {
 			return m.Void(err)
 		}
 		m.Served()
+		receipt.SetHeaders(&c.Response().Header)
 		return nil
 	}
 	if err := s.SendFile(c, doc, conditions); err != nil {
 		return m.Void(err)
 	}
 	if c.Response().StatusCode() == fiber.StatusNotModified {
-		return m.Void(nil)
+		voided, err := m.Cancel(false)
+		voided.SetHeaders(&c.Response().Header)
+		return err
 	}
 	m.Served()
-	c.Set(endpoint.HeaderQuotaRemaining, strconv.FormatInt(m.Remaining(), 10))
+	receipt.SetHeaders(&c.Response().Header)
+	receipt.SetRemaining(c.Ctx)
 	return nil
 }
 

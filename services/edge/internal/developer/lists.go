@@ -43,16 +43,18 @@ func (s *API) list(c *endpoint.Call, l *Listing) error {
 		return err
 	}
 	if c.Row.Key == endpoint.Unmetered {
-		if err := s.checkUnmetered(c, l.scope); err != nil {
+		if err := s.CheckKey(c, l.scope); err != nil {
 			return err
 		}
-		return s.answerList(c, l, q)
+		free := endpoint.FreeReceipt()
+		return free.Fail(s.answerList(c, l, q, &free))
 	}
 	m := s.Meter(c)
 	if err := m.Start().Wait(); err != nil {
 		return err
 	}
-	if err := s.answerList(c, l, q); err != nil {
+	receipt := m.Receipt()
+	if err := s.answerList(c, l, q, &receipt); err != nil {
 		return m.Void(err)
 	}
 	m.Served()
@@ -60,7 +62,7 @@ func (s *API) list(c *endpoint.Call, l *Listing) error {
 }
 
 // answerList fetches the page and answers with it.
-func (s *API) answerList(c *endpoint.Call, l *Listing, q *event.ListRequest) error {
+func (s *API) answerList(c *endpoint.Call, l *Listing, q *event.ListRequest, receipt *endpoint.Receipt) error {
 	page, err := s.bus.List(s.ctx, l.Domain, q)
 	if err != nil {
 		return err
@@ -72,27 +74,19 @@ func (s *API) answerList(c *endpoint.Call, l *Listing, q *event.ListRequest) err
 		}
 		o = l.Item(o, doc)
 	}
-	return sendPage(c, o, s.NextCursor(l, &c.Who, q, page))
+	return sendPage(c, o, s.NextCursor(l, &c.Who, q, page), receipt)
 }
 
 // sendPage completes the list in o and answers with it. next is the cursor of the next page, empty for the last one.
-func sendPage(c *endpoint.Call, o endpoint.Object, next string) error {
+func sendPage(c *endpoint.Call, o endpoint.Object, next string, receipt *endpoint.Receipt) error {
+	receipt.SetHeaders(&c.Response().Header)
 	o = append(o, ']').Key("nextCursor")
 	if next != "" {
 		o = endpoint.AppendString(o, next)
 	} else {
 		o = append(o, "null"...)
 	}
-	return endpoint.Send(c.Ctx, fiber.StatusOK, o.Bool("hasMore", next != "").Remaining(plan.Unlimited))
-}
-
-// checkUnmetered has billing confirm the key of an unmetered call. A key with scopes needs this one.
-func (s *API) checkUnmetered(c *endpoint.Call, scope plan.QuotaKey) error {
-	if err := s.CheckKey(c, scope); err != nil {
-		return err
-	}
-	c.Set(endpoint.HeaderChargeSource, "none")
-	return nil
+	return endpoint.Send(c.Ctx, fiber.StatusOK, o.Bool("hasMore", next != "").Receipt(receipt))
 }
 
 // listQuery parses the parameters of a list.

@@ -22,6 +22,7 @@ func (s *API) createText(c *endpoint.Call, k *kind.Kind) error {
 	if err != nil {
 		return err
 	}
+	done.Receipt.SetHeaders(&c.Response().Header)
 	s.SetLocation(c.Ctx, k.API, "/get/", done.Outcome.Item)
 	return endpoint.SendCopy(c.Ctx, fiber.StatusCreated, s.createdText(endpoint.AnswerIn(make([]byte, 0, 512)), k, &c.Who, done))
 }
@@ -30,7 +31,7 @@ func (s *API) createText(c *endpoint.Call, k *kind.Kind) error {
 // token, even if the edge that answered first signs with another secret.
 func (s *API) ManageToken(d event.Domain, made *Written) string {
 	item := made.Outcome.Item
-	if made.replayed && s.secret.Several() {
+	if made.Receipt.Replayed && s.secret.Several() {
 		found, err := s.bus.StartRead(d, &event.Read{Item: item, WithoutContent: true}).Wait(s.ctx)
 		if err == nil && found.Document != nil {
 			return s.secret.StoredManageToken(item, found.Document.ManageTokenHash)
@@ -60,7 +61,7 @@ func (s *API) createdText(answer endpoint.Object, k *kind.Kind, who *endpoint.Ca
 	if who.Anonymous {
 		o = o.Str("manageToken", s.ManageToken(k.Domain, done))
 	}
-	return o.Remaining(done.Remaining)
+	return o.Receipt(&done.Receipt)
 }
 
 func (s *API) pageURLs(o endpoint.Object, k *kind.Kind, id string) endpoint.Object {
@@ -83,9 +84,10 @@ func (s *API) updateText(c *endpoint.Call, k *kind.Kind) error {
 		return err
 	}
 	out := done.Outcome
+	done.Receipt.SetHeaders(&c.Response().Header)
 	headers.SetETag(c.Ctx, strconv.FormatUint(out.Version, 10))
 	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 256)).Str("id", out.Item).Int("version", int64(out.Version)).
-		Time("updatedAt", out.UpdatedMs).Remaining(done.Remaining))
+		Time("updatedAt", out.UpdatedMs).Receipt(&done.Receipt))
 }
 
 // changes sets the item to change: an id, or what a client sent as one.
@@ -110,8 +112,8 @@ func (s *API) change(w *writing) (*Written, error) {
 		done, err = s.write(w)
 	}
 	if status := fault.KindOf(err).Status(); err != nil && status < fiber.StatusInternalServerError {
-		c.Set(endpoint.HeaderChargeSource, "none")
 		s.Failures.Add(source, s.Now())
+		err = endpoint.Receipt{Source: endpoint.SourceNone}.Fail(err)
 	}
 	return done, err
 }
@@ -143,7 +145,8 @@ func (s *API) deleteItem(c *endpoint.Call, d event.Domain, param string) error {
 	if err != nil {
 		return err
 	}
-	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 128)).Str("id", done.Outcome.Item).Remaining(done.Remaining))
+	done.Receipt.SetHeaders(&c.Response().Header)
+	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 128)).Str("id", done.Outcome.Item).Receipt(&done.Receipt))
 }
 
 // deletion is the action that deletes an item.

@@ -75,19 +75,28 @@ func (s *API) getText(c *endpoint.Call, k *kind.Kind) (err error) {
 	}
 	f, err := r.find(pending)
 	if errors.Is(err, errNotModified) {
-		if err := m.Void(nil); err != nil {
-			return err
-		}
-		return headers.NotModified(c.Ctx, strconv.FormatUint(f.doc.Version, 10))
+		return notModified(c, m, strconv.FormatUint(f.doc.Version, 10))
 	}
 	if err != nil {
 		return m.Void(err)
 	}
-	if err := r.answer(&f, m.Remaining()); err != nil {
+	receipt := m.Receipt()
+	if err := r.answer(&f, &receipt); err != nil {
 		return m.Void(err)
 	}
 	m.Served()
+	receipt.SetHeaders(&c.Response().Header)
 	return nil
+}
+
+// notModified answers a metered read whose answer the client already has.
+func notModified(c *endpoint.Call, m *endpoint.Metered, etag string) error {
+	receipt, err := m.Cancel(false)
+	if err != nil {
+		return err
+	}
+	receipt.SetHeaders(&c.Response().Header)
+	return headers.NotModified(c.Ctx, etag)
 }
 
 func versionQuery(c *fiber.Ctx) (uint64, error) {
@@ -258,25 +267,25 @@ func (s *API) Burn(c *endpoint.Call, d event.Domain, doc *event.Document, accoun
 }
 
 // answer sends the document.
-func (r *reading) answer(f *found, remaining int64) error {
+func (r *reading) answer(f *found, receipt *endpoint.Receipt) error {
 	doc := f.doc
 	headers.SetETag(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
 	head := append(endpoint.NewAnswer(640+len(f.inline)+len(f.inline)/8).Key("paste"), '{').Str("id", doc.Id).Str("title", doc.Title).Key("content")
 	head = append(head, '"')
 	if f.stream == nil {
-		return endpoint.Send(r.c.Ctx, fiber.StatusOK, r.s.afterContent(endpoint.AppendEscaped(head, f.inline), r.k, doc, remaining))
+		return endpoint.Send(r.c.Ctx, fiber.StatusOK, r.s.afterContent(endpoint.AppendEscaped(head, f.inline), r.k, doc, receipt))
 	}
 	if err := endpoint.Send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
 		return err
 	}
-	stream := contents.NewEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, remaining))
+	stream := contents.NewEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, receipt))
 	r.c.Context().Response.SetBodyStream(stream, -1)
 	return nil
 }
 
 // afterContent writes the answer from the quote that ends the content.
-func (s *API) afterContent(o endpoint.Object, k *kind.Kind, doc *event.Document, remaining int64) endpoint.Object {
-	return s.textFacts(append(o, '"').Str("language", doc.Language), k, doc).End().Remaining(remaining)
+func (s *API) afterContent(o endpoint.Object, k *kind.Kind, doc *event.Document, receipt *endpoint.Receipt) endpoint.Object {
+	return s.textFacts(append(o, '"').Str("language", doc.Language), k, doc).End().Receipt(receipt)
 }
 
 // textFacts adds the members of a text that lists show too, from visibility on.

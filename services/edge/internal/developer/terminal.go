@@ -2,7 +2,6 @@ package developer
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/url"
 	"slices"
@@ -41,9 +40,10 @@ func (s *API) createFromTerminal(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
+	done.Receipt.SetHeaders(&c.Response().Header)
 	address := s.URL(k.Page + done.Outcome.Item)
 	c.Set(fiber.HeaderLocation, address)
-	c.Set(endpoint.HeaderQuotaRemaining, fmt.Sprint(done.Remaining))
+	done.Receipt.SetRemaining(c.Ctx)
 	if c.Who.Anonymous {
 		c.Set(endpoint.HeaderManageToken, s.ManageToken(k.Domain, done))
 	}

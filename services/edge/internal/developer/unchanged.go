@@ -85,7 +85,8 @@ func (s *API) confirmReader(c *endpoint.Call) (bool, error) {
 			return false, nil
 		}
 	}
-	s.setUsedQuota(c, usage)
-	c.Set(endpoint.HeaderChargeSource, "none")
+	receipt := endpoint.FreeReceipt()
+	receipt.Quota = s.usedQuota(c, usage)
+	receipt.SetHeaders(&c.Response().Header)
 	return true, nil
 }

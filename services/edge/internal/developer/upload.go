@@ -99,9 +99,10 @@ func (u *upload) Answer(done *Written) error {
 		doc = u.document
 	}
 	out := done.Outcome
+	done.Receipt.SetHeaders(&c.Response().Header)
 	s.SetLocation(c.Ctx, "/api/dev/files/get/", out.Item)
 	return endpoint.Send(c.Ctx, fiber.StatusCreated, fileFacts(endpoint.NewAnswer(512).Str("id", out.Item), doc).Str("url", s.URL("/f/"+out.Item)).
-		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs).Remaining(done.Remaining))
+		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs).Receipt(&done.Receipt))
 }
 
 // Open checks all that is known before the file's first byte.

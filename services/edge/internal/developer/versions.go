@@ -24,15 +24,16 @@ func (s *API) listVersions(c *endpoint.Call, k *kind.Kind) error {
 	if event.ValidItemID(read.Item) {
 		pending = s.bus.StartRead(k.Domain, read)
 	}
-	if err := s.checkUnmetered(c, k.Read); err != nil {
+	if err := s.CheckKey(c, k.Read); err != nil {
 		return err
 	}
+	free := endpoint.FreeReceipt()
 	found, err := s.FoundVersions(pending)
 	if err != nil {
 		if endpoint.FailedInExecution(fault.KindOf(err).Status()) {
 			s.Failures.Add(account, s.Now())
 		}
-		return err
+		return free.Fail(err)
 	}
 	o := append(endpoint.NewAnswer(192+160*len(found.Versions)).Key("versions"), '[')
 	for i, v := range found.Versions {
@@ -46,7 +47,7 @@ func (s *API) listVersions(c *endpoint.Call, k *kind.Kind) error {
 		last := found.Versions[len(found.Versions)-1]
 		next = s.formatCursor(scope, position{int64(last.Version), read.Item})
 	}
-	return sendPage(c, o, next)
+	return sendPage(c, o, next, &free)
 }
 
 // ListedVersion adds a version as lists show it: without its content.

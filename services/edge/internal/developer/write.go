@@ -50,23 +50,24 @@ type action interface {
 	discard()
 }
 
-// Written is the outcome of a writing: the decision of the document's service.
+// Written is the result of a writing: the decision of the document's service.
 type Written struct {
-	Outcome   *event.Outcome
-	Remaining int64
-	replayed  bool // the outcome of an earlier call
+	Outcome *event.Outcome
+	Receipt endpoint.Receipt
 }
 
 // write executes a writing: it finds the stored outcome of the Idempotency-Key, or has the request admitted and executed. An
-// outcome other than OK is returned as an error. It sets all headers.
+// outcome other than OK is returned as an error. Errors after the admission have a receipt.
 func (s *API) write(w *writing) (*Written, error) {
+	var err error
 	for try := range endpoint.ServedTries {
 		if len(w.Call.Idem) > 0 {
 			if done, err := s.kept(w); done != nil || err != nil {
 				return done, err
 			}
 		}
-		done, err := s.writeOnce(w)
+		var done *Written
+		done, err = s.writeOnce(w)
 		if !errors.Is(err, endpoint.ErrServedBefore) && !errors.Is(err, endpoint.ErrHoldClosed) {
 			return done, err
 		}
@@ -78,7 +79,7 @@ func (s *API) write(w *writing) (*Written, error) {
 			return nil, endpoint.Unavailable(s.ctx.Err())
 		}
 	}
-	return nil, endpoint.IdempotencyInFlight(1)
+	return nil, endpoint.KeepReceipt(err, endpoint.IdempotencyInFlight(1))
 }
 
 // kept returns the stored outcome of the Idempotency-Key; nil without one. Since nothing is admitted, billing confirms
@@ -93,8 +94,7 @@ func (s *API) kept(w *writing) (*Written, error) {
 		if err := s.AdmitReplay(c); err != nil {
 			return nil, err
 		}
-		s.setQuotaNow(c)
-		return s.replay(w, outcome)
+		return s.replay(w, outcome, s.quotaNow(c))
 	}
 	usage, err := s.UsageForKey(c, c.Row.Key)
 	if err == nil {
@@ -103,8 +103,7 @@ func (s *API) kept(w *writing) (*Written, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.setUsedQuota(c, usage)
-	return s.replay(w, outcome)
+	return s.replay(w, outcome, s.usedQuota(c, usage))
 }
 
 func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
@@ -117,56 +116,58 @@ func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
 	return nil, nil
 }
 
-// replay answers a writing whose Idempotency-Key has an outcome.
-func (s *API) replay(w *writing, o *event.Outcome) (*Written, error) {
-	c := w.Call
+// replay is the result of a writing whose Idempotency-Key has an outcome.
+func (s *API) replay(w *writing, o *event.Outcome, quota endpoint.Quota) (*Written, error) {
+	receipt := endpoint.Receipt{RequestID: w.Call.ID(), Quota: quota}
 	hash, err := w.action.readHash()
 	if err != nil {
-		return nil, err
+		return nil, receipt.Fail(err)
 	}
-	c.Set(endpoint.HeaderChargeSource, "none")
+	receipt.Source = endpoint.SourceNone
 	if o.BodyHash != hash {
-		return nil, endpoint.IdempotencyMismatch()
+		return nil, receipt.Fail(endpoint.IdempotencyMismatch())
 	}
-	c.Set(endpoint.HeaderReplayed, "true")
+	receipt.Replayed, receipt.Remaining = true, o.Remaining
 	if err := outcomeError(o.Status); err != nil {
-		return nil, err
+		return nil, receipt.Fail(err)
 	}
-	w.done = Written{Outcome: o, Remaining: o.Remaining, replayed: true}
-	if c.Who.Free() {
-		w.done.Remaining = plan.Unlimited
+	if w.Call.Who.Free() {
+		receipt.Remaining = plan.Unlimited
 	}
+	w.done = Written{Outcome: o, Receipt: receipt}
 	return &w.done, nil
 }
 
-// setQuotaNow sets the rate-limit headers of a replayed call, which is not admitted. It omits them if billing can't be asked,
-// since the answer does not depend on them.
-func (s *API) setQuotaNow(c *endpoint.Call) {
+// quotaNow is the quota at the time of a replayed call, which is not admitted. It is unknown if billing can't be asked, since
+// the answer does not depend on it.
+func (s *API) quotaNow(c *endpoint.Call) endpoint.Quota {
 	switch {
 	case c.Who.Free():
-		return
+		return endpoint.Quota{}
 	case c.Who.Anonymous:
 		if a := s.Allowance(c); a != nil {
-			endpoint.SetQuota(c.Ctx, c.Row.Key, int64(a.Limit), int64(a.Remaining), int64(a.ResetSeconds))
+			return endpoint.Quota{Key: c.Row.Key, Limit: int64(a.Limit), Remaining: int64(a.Remaining), ResetSeconds: int64(a.ResetSeconds)}
 		}
-		return
+		return endpoint.Quota{}
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, endpoint.QuotaNowWait)
 	defer cancel()
 	answer, err := s.bus.Query(ctx, c.Who.Account, &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}})
-	if err == nil && answer.GetUsage() != nil {
-		s.setUsedQuota(c, answer.GetUsage())
+	if err != nil {
+		return endpoint.Quota{}
 	}
+	return s.usedQuota(c, answer.GetUsage())
 }
 
-// setUsedQuota sets the rate-limit headers from an account's usage.
-func (s *API) setUsedQuota(c *endpoint.Call, usage *event.UsageAnswer) {
-	for _, u := range usage.Usage {
+// usedQuota is the call's quota in an account's usage.
+func (s *API) usedQuota(c *endpoint.Call, usage *event.UsageAnswer) endpoint.Quota {
+	for _, u := range usage.GetUsage() {
 		if plan.QuotaKey(u.QuotaKey) == c.Row.Key {
 			reset := max(0, usage.PeriodEndMs-s.Now().UnixMilli()) / 1000
-			endpoint.SetQuota(c.Ctx, c.Row.Key, u.Limit, u.Remaining, reset)
+			return endpoint.Quota{Key: c.Row.Key, Limit: u.Limit, Remaining: u.Remaining, ResetSeconds: reset}
 		}
 	}
+	return endpoint.Quota{}
 }
 
 // writeOnce makes one attempt. If it fails in a way that write retries, the writing has not reached the bus.
@@ -185,14 +186,14 @@ func (s *API) writeOnce(w *writing) (*Written, error) {
 			err = m.Start().Wait()
 		}
 		if fault.KindOf(err) == fault.IdempotencyInFlight {
-			err = s.InFlight(m)
+			err = s.InFlight(m, err)
 		}
 		if err != nil {
 			return nil, err
 		}
 		r.Charge = &w.charge
 		r.Charge.Account, r.Charge.QuotaKey = uint64(m.Admission.Account), uint32(m.Admission.Key)
-		r.Charge.Anonymous, r.Charge.Remaining = m.Admission.Anonymous, m.Remaining()
+		r.Charge.Anonymous, r.Charge.Remaining = m.Admission.Anonymous, m.Receipt().Remaining
 	}
 	if w.gone {
 		return nil, m.Void(endpoint.NotFound())
@@ -215,29 +216,25 @@ func (s *API) execute(w *writing, m *endpoint.Metered) (*Written, error) {
 	o, err := s.bus.Write(s.ctx, w.domain, &w.toBus)
 	switch {
 	case err != nil && fault.KindOf(err) == fault.OutcomeUnknown:
-		m.SetQuota(m.Remaining())
-		return nil, err // it may still happen, so nothing is undone
+		return nil, endpoint.Receipt{RequestID: m.Admission.RequestID, Quota: m.Receipt().Quota}.Fail(err) // it may still happen, so nothing is undone
 	case err != nil:
 		w.action.discard()
 		return nil, m.Void(err)
 	case o.Replayed:
 		w.action.discard()
-		s.setQuotaNow(w.Call)
-		return s.replay(w, o)
+		return s.replay(w, o, s.quotaNow(w.Call))
 	}
 	if err := outcomeError(o.Status); err != nil {
 		w.action.discard()
-		m.SetVoided()
 		if o.Status == event.OutcomeStatus_VERSION_MISMATCH && w.mismatch != nil {
 			err = w.mismatch
 		}
-		return nil, err
+		return nil, m.Voided().Fail(err)
 	}
-	m.SetCharge()
 	if m.Admission.Anonymous && m.Verdict != nil {
 		s.Keyless.Count(s.http.Source(w.Call.Ctx), m.Verdict.Limit, s.Now())
 	}
-	w.done = Written{Outcome: o, Remaining: m.Remaining()}
+	w.done = Written{Outcome: o, Receipt: m.Receipt()}
 	return &w.done, nil
 }
 
@@ -275,7 +272,7 @@ func (s *API) allowedVersions(w *writing) ([]uint64, error) {
 // journal that is kept forever.
 func (w *writing) void(m *endpoint.Metered, failure error) error {
 	if w.late && fault.KindOf(failure).Status() < fiber.StatusInternalServerError {
-		return m.GiveBack(failure, true)
+		return m.VoidAs(failure, true)
 	}
 	return m.Void(failure)
 }

@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,15 +18,6 @@ import (
 func CapPeriodName(p event.CapPeriod) string {
 	return strings.ToLower(strings.TrimPrefix(p.String(), "CAP_"))
 }
-
-const (
-	HeaderRateLimit       = "RateLimit"
-	HeaderRateLimitPolicy = "RateLimit-Policy"
-	HeaderChargeSource    = "X-Charge-Source"
-	HeaderCreditsCost     = "X-Credits-Cost"
-	HeaderCreditsBalance  = "X-Credits-Balance"
-	HeaderQuotaRemaining  = "X-Quota-Remaining"
-)
 
 // Metered is a request counted by billing: submitted, admitted, then served or voided.
 type Metered struct {
@@ -65,11 +55,11 @@ func (m *Metered) Repeatable(version uint64) {
 func (m *Metered) WaitRead() error {
 	err := m.Wait()
 	for try := 1; fault.KindOf(err) == fault.IdempotencyInFlight; try++ {
-		if err = m.s.InFlight(m); !errors.Is(err, ErrHoldClosed) {
+		if err = m.s.InFlight(m, err); !errors.Is(err, ErrHoldClosed) {
 			return err
 		}
 		if try == ServedTries {
-			return IdempotencyInFlight(1)
+			return KeepReceipt(err, IdempotencyInFlight(1))
 		}
 		err = m.Start().Wait()
 	}
@@ -91,7 +81,6 @@ func (m *Metered) Wait() error {
 	}
 	if v.Decision == event.Decision_IDEMPOTENCY_SERVED && m.Admission.ReadHash != 0 {
 		m.Verdict, m.replayed = v, true
-		m.c.Set(HeaderReplayed, "true")
 		return nil
 	}
 	if !v.Admitted() {
@@ -117,63 +106,56 @@ func (m *Metered) Renew(r *event.Request) error {
 		}
 		return err
 	}
-	r.Charge.Remaining = m.Remaining()
+	r.Charge.Remaining = m.Receipt().Remaining
 	return nil
 }
 
-// Served makes the admission final and sets the headers about its charge. Call it once the answer is ready.
+// Served makes the admission final. Call it once the answer is ready.
 func (m *Metered) Served() {
 	if m.Open {
 		m.Open = false
 		m.s.bus.Served(m.Admission, m.Verdict)
 	}
-	m.SetCharge()
 }
 
-// SetCharge sets the headers of a successful request.
-func (m *Metered) SetCharge() {
-	m.SetQuota(m.Remaining())
-	source := "none"
-	switch v := m.Verdict; {
-	case v == nil:
-	case v.Charge == event.ChargeSource_CHARGE_CREDITS:
-		source = "credits"
-		m.c.Set(HeaderCreditsCost, plan.Micros(v.CostMicros).String())
-		m.c.Set(HeaderCreditsBalance, plan.Micros(v.BalanceMicros).String())
-	case v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited:
-		source = "quota"
-	}
-	m.c.Set(HeaderChargeSource, source)
+// Receipt is the receipt of an admitted or free call.
+func (m *Metered) Receipt() Receipt {
+	r := receiptOf(&m.Admission, m.Verdict)
+	r.Replayed = m.replayed
+	return r
 }
 
-// Remaining is the member "remaining" of a success.
-func (m *Metered) Remaining() int64 {
-	if m.Verdict == nil {
-		return plan.Unlimited
-	}
-	return m.Verdict.Remaining
-}
+// Voided is the receipt of a call that its service has voided.
+func (m *Metered) Voided() Receipt { return m.Receipt().voided() }
 
-// Void voids the admission and returns failure once that is stored. If it can't be stored, the answer is 503: it must not
-// claim that nothing was charged. Failures caused by the client count towards too_many_failures; ours and a 304 don't.
+// Void voids the admission and returns failure with its receipt once that is stored. If it can't be stored, the answer is 503:
+// it must not claim that nothing was charged. Failures caused by the client count towards too_many_failures; ours don't.
 func (m *Metered) Void(failure error) error {
-	return m.GiveBack(failure, failure != nil && FailedInExecution(fault.KindOf(failure).Status()))
+	return m.VoidAs(failure, FailedInExecution(fault.KindOf(failure).Status()))
 }
 
-// GiveBack is Void; failed says whether the failure counts.
-func (m *Metered) GiveBack(failure error, failed bool) error {
-	if !m.Open {
-		if m.replayed {
-			m.SetVoided()
-		}
+// VoidAs is Void; failed says whether the failure counts.
+func (m *Metered) VoidAs(failure error, failed bool) error {
+	if !m.Open && !m.replayed {
 		return failure
 	}
-	m.Open = false
-	if err := m.s.bus.Void(m.s.ctx, m.Admission, failed); err != nil {
-		return Unavailable(err)
+	r, err := m.Cancel(failed)
+	if err != nil {
+		return err
 	}
-	m.SetVoided()
-	return failure
+	return r.Fail(failure)
+}
+
+// Cancel voids the admission of a call without a result; failed says whether it counts towards too_many_failures. It fails as
+// Void does.
+func (m *Metered) Cancel(failed bool) (Receipt, error) {
+	if m.Open {
+		m.Open = false
+		if err := m.s.bus.Void(m.s.ctx, m.Admission, failed); err != nil {
+			return Receipt{}, Unavailable(err)
+		}
+	}
+	return m.Voided(), nil
 }
 
 // abort voids the admission of a read whose handler panicked. A write may have been published: its service settles it, or
@@ -189,7 +171,7 @@ func (m *Metered) abort() {
 		m.Open = true
 	}
 	if m.Open {
-		_ = m.Void(nil) // the answer is 500 either way, and the bus keeps trying
+		_, _ = m.Cancel(false) // the answer is 500 either way, and the bus keeps trying
 	}
 }
 
@@ -203,45 +185,9 @@ func FailedInExecution(status int) bool {
 	return status < fiber.StatusInternalServerError
 }
 
-// SetVoided sets the headers of a voided request.
-func (m *Metered) SetVoided() {
-	remaining := m.Remaining()
-	if v := m.Verdict; v != nil && v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited {
-		remaining++
-	}
-	m.SetQuota(remaining)
-	m.c.Set(HeaderChargeSource, "none")
-}
-
-// SetQuota sets the RateLimit headers of the IETF draft.
-func (m *Metered) SetQuota(remaining int64) {
-	if v := m.Verdict; v != nil {
-		SetQuota(m.c.Ctx, m.Admission.Key, v.Limit, remaining, int64(v.ResetSeconds))
-	}
-}
-
-// SetQuota sets the RateLimit headers, except for an unlimited key.
-func SetQuota(c *fiber.Ctx, key plan.QuotaKey, limit, remaining, resetSeconds int64) {
-	if limit == plan.Unlimited {
-		return
-	}
-	var buf [96]byte
-	b := quotaItem(buf[:0], key)
-	b = strconv.AppendInt(append(b, ";q="...), limit, 10)
-	c.Response().Header.SetCanonical([]byte(HeaderRateLimitPolicy), b)
-	b = quotaItem(buf[:0], key)
-	b = strconv.AppendInt(append(b, ";r="...), remaining, 10)
-	b = strconv.AppendInt(append(b, ";t="...), resetSeconds, 10)
-	c.Response().Header.SetCanonical([]byte(HeaderRateLimit), b)
-}
-
-func quotaItem(dst []byte, key plan.QuotaKey) []byte {
-	return append(append(append(dst, '"'), key.String()...), '"')
-}
-
-// refused sets the headers of a refusal by billing and returns its error.
+// refused is the error of a refusal by billing, with its receipt.
 func (m *Metered) refused(v *bus.Verdict) error {
-	key := m.Admission.Key
+	key, receipt := m.Admission.Key, receiptOf(&m.Admission, v)
 	var e *fault.Error
 	switch v.Decision {
 	case event.Decision_INVALID_KEY:
@@ -251,13 +197,11 @@ func (m *Metered) refused(v *bus.Verdict) error {
 	case event.Decision_KEY_SCOPE:
 		return keyScope(key)
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
-		m.setRefused(v)
-		return IdempotencyInFlight(1)
+		return receipt.Fail(IdempotencyInFlight(1))
 	case event.Decision_IDEMPOTENCY_SERVED:
 		return ErrServedBefore
 	case event.Decision_IDEMPOTENCY_OTHER:
-		m.setRefused(v)
-		return IdempotencyMismatch()
+		return receipt.Fail(IdempotencyMismatch())
 	case event.Decision_QUOTA_EXHAUSTED:
 		if v.Held {
 			e = fault.New(fault.QuotaHeld, "The last requests of this month for %s are still being decided. Try again.", key)
@@ -278,12 +222,10 @@ func (m *Metered) refused(v *bus.Verdict) error {
 	case event.Decision_ANONYMOUS_LIMIT:
 		e = fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached. Use an API key to continue.", v.Limit)
 	case event.Decision_TOO_MANY_FAILURES:
-		m.setRefused(v)
-		return TooManyFailures(max(int(v.RetryAfterSeconds), 1), m.s.Now())
+		return receipt.Fail(TooManyFailures(max(int(v.RetryAfterSeconds), 1), m.s.Now()))
 	default: // billing has no price book yet
 		return Unavailable(errUnknownDecision)
 	}
-	m.setRefused(v)
 	e.RetryAfter = int(v.RetryAfterSeconds)
 	e.QuotaKey = key.String()
 	if e.Limit == nil && v.Decision != event.Decision_SPENDING_CAP_REACHED {
@@ -292,7 +234,7 @@ func (m *Metered) refused(v *bus.Verdict) error {
 	if v.RetryAfterSeconds > 0 && !v.Held {
 		e.ResetMs = resetMs(v)
 	}
-	return e
+	return receipt.Fail(e)
 }
 
 // capReached is the error for a call whose price would exceed a spending cap.
@@ -320,10 +262,4 @@ func resetMs(v *bus.Verdict) int64 {
 		at += 999
 	}
 	return at - at%1000
-}
-
-// setRefused sets the headers of a request that was not admitted.
-func (m *Metered) setRefused(v *bus.Verdict) {
-	SetQuota(m.c.Ctx, m.Admission.Key, v.Limit, v.Remaining, int64(v.ResetSeconds))
-	m.c.Set(HeaderChargeSource, "none")
 }

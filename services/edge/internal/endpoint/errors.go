@@ -64,11 +64,15 @@ func AsFault(err error) *fault.Error {
 	return fault.New(fault.Internal, httperr.InternalMessage).Because(err)
 }
 
-// Fail answers a failed request. It is httpin.Config.Fail, the only place where errors become HTTP.
+// Fail answers a failed request. It is httpin.Config.Fail, the only place where errors become HTTP. An error with a receipt has
+// its headers; AsFault is without.
 func (s *Base) Fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	e := AsFault(err)
 	h := &ctx.Response.Header
 	status := e.Kind.Status()
+	if with, ok := errors.AsType[*receipted](err); ok {
+		with.receipt.SetHeaders(h)
+	}
 	s.LogFailure(ctx, route, e)
 	h.Del(fiber.HeaderETag)
 	h.Del(fiber.HeaderContentDisposition)

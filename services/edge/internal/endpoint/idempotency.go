@@ -19,7 +19,6 @@ import (
 
 const (
 	headerIdempotencyKey = "Idempotency-Key"
-	HeaderReplayed       = "Idempotency-Replayed"
 	idempotencyKeyBytes  = 128
 )
 
@@ -125,10 +124,14 @@ const ServedTries = 6
 // holdWait limits the query about a request in flight. The answer is 409 either way.
 const holdWait = 2 * time.Second
 
-// InFlight is the error for a call whose Idempotency-Key another call holds: 409. Its Retry-After is how long that call has
-// run, as a guess how long it will, or until its hold expires. ErrHoldClosed means that the other call has ended, and this
-// one may retry. If the other call's edge was killed, its hold is unsettled, and InFlight voids it.
-func (s *Base) InFlight(m *Metered) error {
+// InFlight is the error for a call whose Idempotency-Key another call holds, which refusal says: 409. Its Retry-After is how
+// long that call has run, as a guess how long it will, or until its hold expires. ErrHoldClosed means that the other call has
+// ended, and this one may retry. If the other call's edge was killed, its hold is unsettled, and InFlight voids it.
+func (s *Base) InFlight(m *Metered, refusal error) error {
+	return KeepReceipt(refusal, s.inFlight(m))
+}
+
+func (s *Base) inFlight(m *Metered) error {
 	ctx, cancel := context.WithTimeout(s.ctx, holdWait)
 	defer cancel()
 	hold, err := s.bus.Hold(ctx, m.Admission.Account, m.Admission.IdempotencyID)

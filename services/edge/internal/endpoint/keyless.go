@@ -46,9 +46,8 @@ func sooner(a, b uint32) uint32 {
 func (m *Metered) AdmitKeyless() error {
 	s, now := m.s, m.s.Now()
 	if limit, seconds := s.Keyless.Wait(s.http.Source(m.c.Ctx), now); seconds > 0 {
-		m.c.Set(HeaderChargeSource, "none")
 		e := fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached for this IPv6 /48. Use an API key to continue.", limit)
-		return WaitFor(e, limit, seconds, now)
+		return Receipt{Source: SourceNone}.Fail(WaitFor(e, limit, seconds, now))
 	}
 	if !s.secret.Several() {
 		return m.Start().Wait()
@@ -77,7 +76,7 @@ func (m *Metered) AdmitKeyless() error {
 	if m.Verdict.Remaining >= 0 {
 		return nil
 	}
-	return m.GiveBack(m.refusedFor(v.Limit, reset), false)
+	return m.VoidAs(m.refusedFor(v.Limit, reset), false)
 }
 
 // refusedFor is the refusal of a network with no allowance left.

@@ -106,9 +106,6 @@ func (o Object) Time(name string, ms int64) Object {
 // End ends the object.
 func (o Object) End() Object { return append(o, '}') }
 
-// Remaining completes the body of a success.
-func (o Object) Remaining(n int64) Object { return o.Int("remaining", n).End() }
-
 // AppendString appends s as a JSON string.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
 	return append(AppendEscaped(append(dst, '"'), s), '"')

@@ -10,7 +10,6 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/headers"
@@ -66,14 +65,14 @@ func (s *Readers) createFromPage(c *endpoint.Call) error {
 			Id: done.Outcome.Item, ExpiresMs: done.Outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
 		},
 		Protected: n.Draft.Password != nil && *n.Draft.Password != "", URL: s.URL(""),
-		Path: kind.QuickPastes().Page + done.Outcome.Item, Remaining: plan.Unlimited,
+		Path: kind.QuickPastes().Page + done.Outcome.Item, Remaining: done.Receipt.Remaining,
 	}
 	if !c.Who.Anonymous {
-		shown.Account, shown.Remaining = true, done.Remaining
+		shown.Account = true
 	} else {
-		shown.Remaining = done.Remaining
 		shown.ManageToken = s.developer.ManageToken(kind.QuickPastes().Domain, done)
 	}
+	done.Receipt.SetHeaders(&c.Response().Header)
 	c.Set(fiber.HeaderLocation, shown.Path)
 	return s.pages.Created(c.Ctx, shown)
 }

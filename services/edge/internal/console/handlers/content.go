@@ -37,20 +37,13 @@ func (s *Handlers) fileContents() *collection {
 	return &collection{console.Files(), s.developer.FileList()}
 }
 
-// contentPage is inConsole for a page of one kind. It removes the headers of a metered answer, which are for programs: the
-// page states its cost in words.
+// contentPage is inConsole for a page of one kind. The receipt of a failure is for programs: the page states its cost in words.
 func (s *Handlers) contentPage(k *collection, handle func(*endpoint.Call, *collection) error) func(*endpoint.Call) error {
 	return s.inSession(func(c *endpoint.Call) error {
-		err := handle(c, k)
-		if err != nil || c.Response().StatusCode() != fiber.StatusCreated {
-			header := &c.Response().Header
-			header.DisableNormalizing() // the names were set in this spelling
-			for _, name := range []string{endpoint.HeaderRateLimit, endpoint.HeaderRateLimitPolicy, endpoint.HeaderChargeSource, endpoint.HeaderCreditsCost, endpoint.HeaderCreditsBalance} {
-				header.Del(name)
-			}
-			header.EnableNormalizing()
+		if err := handle(c, k); err != nil {
+			return endpoint.AsFault(err)
 		}
-		return err
+		return nil
 	}, func(c *endpoint.Call, err error) error {
 		content := c.Row.Body != endpoint.NoBody && c.Row.Body != endpoint.Form
 		switch {
@@ -200,8 +193,8 @@ func (s *Handlers) uploadFromPage(c *endpoint.Call, k *collection) error {
 	case !pages.WantsHTML(c.Ctx):
 		return err
 	}
-	s.Fail(c.Context(), c.Route().Path, err)
 	e := endpoint.AsFault(err)
+	s.Fail(c.Context(), c.Route().Path, e)
 	form.Once, form.Values[console.KeyField] = onceAfter(form.Once, e.Kind), key
 	refuse(form, e)
 	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind)}

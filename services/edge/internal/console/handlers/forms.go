@@ -79,8 +79,8 @@ func (s *desk) submit(c *endpoint.Call, f *console.Form, sub submission) error {
 	case fault.KindOf(err) == fault.SessionRequired:
 		return s.signInFirst(c, err)
 	}
-	s.Fail(c.Context(), c.Route().Path, err)
 	e := endpoint.AsFault(err)
+	s.Fail(c.Context(), c.Route().Path, e)
 	f.Once = onceAfter(f.Once, e.Kind)
 	refuse(f, e)
 	return sub.show(e.Kind.Status())
