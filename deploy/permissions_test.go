@@ -92,7 +92,7 @@ func TestServicesDoTheirWork(t *testing.T) {
 	}
 	// The edge's requests are answered by the services that they are for.
 	for subject, service := range map[string]string{
-		"billing.0.query": "billing", "billing.users": "billing",
+		"billing.0.query": "billing", event.UserSubject: "billing", event.WebhookSubject: "billing",
 		event.InstancesSubject: "billing", event.ReplicaSubject(0, "instance"): "billing",
 		"paste.0.read": "paste", "lite.0.read": "lite", "file.0.read": "file",
 		"paste.0.list": "paste", "lite.0.list": "lite", "file.0.list": "file",
@@ -266,7 +266,7 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 			"billing.0.usage", "billing.0.settle.paste", "billing.0.settle.lite", "billing.0.settle.file",
 			"$JS.API.DIRECT.GET.BILLING_0.billing.0.account", "$JS.API.DIRECT.GET.BILLING_0.billing.0.usage", "$JS.API.DIRECT.GET.LITE_0.lite.0.request",
 			"paste.0.request", "lite.0.request", "file.0.request", "edge.source1.0.outcome.paste", "edge.source1.0.outcome.lite",
-			"edge.source1.0.outcome.file", "billing.users", "billing.0.query", "paste.0.read", "_INBOX.x", "$SYS.REQ.SERVER.PING",
+			"edge.source1.0.outcome.file", event.UserSubject, event.WebhookSubject, "billing.0.query", "paste.0.read", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 			"$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.INFO",
 			"$JS.API.STREAM.DELETE.KV_QUIRE_MEMBERS", "$JS.API.STREAM.CREATE.KV_QUIRE_MEMBERS", "$JS.API.STREAM.UPDATE.KV_QUIRE_MEMBERS",
 			"$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS", "$JS.API.CONSUMER.DURABLE.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0",
@@ -324,8 +324,8 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 func allowed(service string) []string {
 	return map[string][]string{
 		"edge": {
-			"billing.0.usage", "billing.0.account", "paste.0.request", "lite.0.request", "file.0.request", "billing.users",
-			"billing.0.query", "paste.0.read", event.SourcesSubject,
+			"billing.0.usage", "billing.0.account", "paste.0.request", "lite.0.request", "file.0.request", event.UserSubject,
+			event.WebhookSubject, "billing.0.query", "paste.0.read", event.SourcesSubject,
 		},
 		"billing": {
 			"billing.announce", "billing.0.prices", "billing.0.usage", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",

@@ -4021,7 +4021,8 @@ func (x *WebhookSecret) GetCreatedMs() int64 {
 	return 0
 }
 
-// WebhookRequest queries or changes the addresses or deliveries of an account's webhooks.
+// WebhookRequest queries or changes the addresses or deliveries of an account's webhooks. It is a request on billing.webhooks,
+// answered with a WebhookAnswer.
 type WebhookRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Account uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -11531,7 +11532,6 @@ type UserRequest struct {
 	//	*UserRequest_SetPassword
 	//	*UserRequest_EndSessions
 	//	*UserRequest_List
-	//	*UserRequest_Webhook
 	//	*UserRequest_SetEmail
 	//	*UserRequest_ListSessions
 	//	*UserRequest_EndSession
@@ -11661,15 +11661,6 @@ func (x *UserRequest) GetList() *ListUsers {
 	return nil
 }
 
-func (x *UserRequest) GetWebhook() *WebhookRequest {
-	if x != nil {
-		if x, ok := x.Action.(*UserRequest_Webhook); ok {
-			return x.Webhook
-		}
-	}
-	return nil
-}
-
 func (x *UserRequest) GetSetEmail() *SetEmail {
 	if x != nil {
 		if x, ok := x.Action.(*UserRequest_SetEmail); ok {
@@ -11778,10 +11769,6 @@ type UserRequest_List struct {
 	List *ListUsers `protobuf:"bytes,17,opt,name=list,proto3,oneof"`
 }
 
-type UserRequest_Webhook struct {
-	Webhook *WebhookRequest `protobuf:"bytes,50,opt,name=webhook,proto3,oneof"`
-}
-
 type UserRequest_SetEmail struct {
 	SetEmail *SetEmail `protobuf:"bytes,40,opt,name=set_email,json=setEmail,proto3,oneof"`
 }
@@ -11829,8 +11816,6 @@ func (*UserRequest_SetPassword) isUserRequest_Action() {}
 func (*UserRequest_EndSessions) isUserRequest_Action() {}
 
 func (*UserRequest_List) isUserRequest_Action() {}
-
-func (*UserRequest_Webhook) isUserRequest_Action() {}
 
 func (*UserRequest_SetEmail) isUserRequest_Action() {}
 
@@ -13009,9 +12994,8 @@ type UserAnswer struct {
 	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`                      // of ListUsers: more users follow
 	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                    // of USER_LIMITED: registrations of a source per day
 	ResetMs       int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // of USER_LIMITED: when the day ends
-	Webhook       *WebhookAnswer         `protobuf:"bytes,50,opt,name=webhook,proto3" json:"webhook,omitempty"`
-	Sessions      []*OpenSession         `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"` // of ListSessions
-	Export        *Export                `protobuf:"bytes,8,opt,name=export,proto3" json:"export,omitempty"`     // of the requests about exports
+	Sessions      []*OpenSession         `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"`               // of ListSessions
+	Export        *Export                `protobuf:"bytes,8,opt,name=export,proto3" json:"export,omitempty"`                   // of the requests about exports
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -13086,13 +13070,6 @@ func (x *UserAnswer) GetResetMs() int64 {
 		return x.ResetMs
 	}
 	return 0
-}
-
-func (x *UserAnswer) GetWebhook() *WebhookAnswer {
-	if x != nil {
-		return x.Webhook
-	}
-	return nil
 }
 
 func (x *UserAnswer) GetSessions() []*OpenSession {
@@ -16099,7 +16076,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
 	"\rreset_seconds\x18\x03 \x01(\rR\fresetSeconds\x12\x1b\n" +
-	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\xd8\b\n" +
+	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\x9c\b\n" +
 	"\vUserRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12:\n" +
 	"\bregister\x18\n" +
@@ -16110,8 +16087,7 @@ const file_event_proto_rawDesc = "" +
 	"\rclose_session\x18\x0e \x01(\v2\x1c.quire.event.v1.CloseSessionH\x00R\fcloseSession\x12@\n" +
 	"\fset_password\x18\x0f \x01(\v2\x1b.quire.event.v1.SetPasswordH\x00R\vsetPassword\x12@\n" +
 	"\fend_sessions\x18\x10 \x01(\v2\x1b.quire.event.v1.EndSessionsH\x00R\vendSessions\x12/\n" +
-	"\x04list\x18\x11 \x01(\v2\x19.quire.event.v1.ListUsersH\x00R\x04list\x12:\n" +
-	"\awebhook\x182 \x01(\v2\x1e.quire.event.v1.WebhookRequestH\x00R\awebhook\x127\n" +
+	"\x04list\x18\x11 \x01(\v2\x19.quire.event.v1.ListUsersH\x00R\x04list\x127\n" +
 	"\tset_email\x18( \x01(\v2\x18.quire.event.v1.SetEmailH\x00R\bsetEmail\x12C\n" +
 	"\rlist_sessions\x18) \x01(\v2\x1c.quire.event.v1.ListSessionsH\x00R\flistSessions\x12=\n" +
 	"\vend_session\x18* \x01(\v2\x1a.quire.event.v1.EndSessionH\x00R\n" +
@@ -16213,7 +16189,7 @@ const file_event_proto_rawDesc = "" +
 	"\fCheckSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"1\n" +
 	"\fCloseSession\x12!\n" +
-	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xfd\x02\n" +
+	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xc4\x02\n" +
 	"\n" +
 	"UserAnswer\x122\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1a.quire.event.v1.UserStatusR\x06status\x12(\n" +
@@ -16222,7 +16198,6 @@ const file_event_proto_rawDesc = "" +
 	"\x04more\x18\x04 \x01(\bR\x04more\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x19\n" +
 	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\x127\n" +
-	"\awebhook\x182 \x01(\v2\x1d.quire.event.v1.WebhookAnswerR\awebhook\x127\n" +
 	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\x12.\n" +
 	"\x06export\x18\b \x01(\v2\x16.quire.event.v1.ExportR\x06export\"\xaa\x03\n" +
 	"\x04User\x12\x18\n" +
@@ -16925,67 +16900,65 @@ var file_event_proto_depIdxs = []int32{
 	146, // 162: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
 	147, // 163: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
 	158, // 164: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	55,  // 165: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	148, // 166: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	149, // 167: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	150, // 168: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	151, // 169: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	152, // 170: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	153, // 171: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	154, // 172: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	155, // 173: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	11,  // 174: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	156, // 175: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	12,  // 176: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	157, // 177: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	13,  // 178: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	165, // 179: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	165, // 180: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	63,  // 181: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	161, // 182: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	156, // 183: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	11,  // 184: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	71,  // 185: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	168, // 186: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	169, // 187: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	181, // 188: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	182, // 189: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	167, // 190: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	71,  // 191: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	176, // 192: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	179, // 193: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	180, // 194: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	180, // 195: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	175, // 196: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	68,  // 197: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	171, // 198: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	170, // 199: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	20,  // 200: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	174, // 201: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	172, // 202: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	173, // 203: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	41,  // 204: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	20,  // 205: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	170, // 206: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	130, // 207: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	139, // 208: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	130, // 209: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	130, // 210: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	178, // 211: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	177, // 212: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	130, // 213: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	2,   // 214: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	139, // 215: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 216: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	180, // 217: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	180, // 218: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	174, // 219: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	48,  // 220: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	221, // [221:221] is the sub-list for method output_type
-	221, // [221:221] is the sub-list for method input_type
-	221, // [221:221] is the sub-list for extension type_name
-	221, // [221:221] is the sub-list for extension extendee
-	0,   // [0:221] is the sub-list for field type_name
+	148, // 165: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	149, // 166: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	150, // 167: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	151, // 168: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	152, // 169: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	153, // 170: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	154, // 171: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	155, // 172: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	11,  // 173: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	156, // 174: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	12,  // 175: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	157, // 176: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	13,  // 177: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	165, // 178: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	165, // 179: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	161, // 180: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	156, // 181: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	11,  // 182: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	71,  // 183: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	168, // 184: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	169, // 185: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	181, // 186: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	182, // 187: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	167, // 188: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	71,  // 189: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	176, // 190: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	179, // 191: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	180, // 192: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	180, // 193: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	175, // 194: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	68,  // 195: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	171, // 196: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	170, // 197: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	20,  // 198: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	174, // 199: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	172, // 200: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	173, // 201: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	41,  // 202: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	20,  // 203: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	170, // 204: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	130, // 205: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	139, // 206: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	130, // 207: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	130, // 208: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	178, // 209: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	177, // 210: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	130, // 211: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	2,   // 212: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	139, // 213: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 214: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	180, // 215: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	180, // 216: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	174, // 217: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	48,  // 218: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	219, // [219:219] is the sub-list for method output_type
+	219, // [219:219] is the sub-list for method input_type
+	219, // [219:219] is the sub-list for extension type_name
+	219, // [219:219] is the sub-list for extension extendee
+	0,   // [0:219] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -17076,7 +17049,6 @@ func file_event_proto_init() {
 		(*UserRequest_SetPassword)(nil),
 		(*UserRequest_EndSessions)(nil),
 		(*UserRequest_List)(nil),
-		(*UserRequest_Webhook)(nil),
 		(*UserRequest_SetEmail)(nil),
 		(*UserRequest_ListSessions)(nil),
 		(*UserRequest_EndSession)(nil),

@@ -74,6 +74,9 @@ func QuerySubject(partition int) string { return fmt.Sprintf("billing.%d.query",
 // UserSubject takes UserRequest requests; any billing instance answers.
 const UserSubject = "billing.users"
 
+// WebhookSubject takes WebhookRequest requests; any billing instance answers.
+const WebhookSubject = "billing.webhooks"
+
 // AnnounceSubject carries Announcement messages from billing to every edge.
 const AnnounceSubject = "billing.announce"
 

@@ -203,8 +203,10 @@ func Collections() []views.Collection {
 }
 
 const (
-	userWorkers = 32
-	userQueue   = "billing"
+	// storeQueue makes one instance answer each request about users or webhooks.
+	storeQueue     = "billing"
+	userWorkers    = 32
+	webhookWorkers = 8
 	// instanceWorkers answer queries about this instance. A health query may wait a second for journals.
 	instanceWorkers = 4
 )
@@ -246,7 +248,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("configure billing: %w", err)
 	}
 	s.sender = webhooks.NewSender(s.webhooks, s.cfg.Instance, deps.Logger, deps.Metrics)
-	s.users.AnswerWebhooks(s.webhooks.Answer)
 	s.replicas = replica.NewSet(replica.Config{
 		Count: s.cfg.PartitionCount, Partitions: s.cfg.Partitions, Assigned: s.cfg.Assigned, Served: s.cfg.Served,
 		Start: s.fold, NC: deps.NC, Logger: deps.Logger,
@@ -278,11 +279,11 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	stopUsers, runUsers, err := s.serveUsers()
+	stopStores, err := s.serveStores()
 	if err != nil {
 		return err
 	}
-	defer stopUsers()
+	defer stopStores()
 	stopInstance, err := s.serveInstance()
 	if err != nil {
 		return err
@@ -290,7 +291,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer stopInstance()
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.replicas.Run(work) })
-	group.Go(func() error { return runUsers(work) })
+	group.Go(func() error { return s.users.Run(work) })
 	group.Go(func() error { return s.sender.Run(work) })
 	return group.Wait()
 }
@@ -325,13 +326,37 @@ func temporary(err error) bool {
 	return false
 }
 
-// serveUsers answers requests about users and sessions until stop is called. run must run beside it.
-func (s *Service) serveUsers() (stop func(), run func(context.Context) error, err error) {
-	server, err := rpc.Serve(s.deps.NC, event.UserSubject, userQueue, userWorkers, s.users.Handle, rpc.WithLogger(s.deps.Logger))
+// serveStores answers requests about users and webhooks, which are in the read model only, until stop is called.
+func (s *Service) serveStores() (stop func(), err error) {
+	log := rpc.WithLogger(s.deps.Logger)
+	users, err := rpc.Serve(s.deps.NC, event.UserSubject, storeQueue, userWorkers, encoded[event.UserRequest](s.users.Answer), log)
 	if err != nil {
-		return nil, nil, fmt.Errorf("serve users: %w", err)
+		return nil, fmt.Errorf("serve users: %w", err)
 	}
-	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, s.users.Run, nil
+	webhooks, err := rpc.Serve(s.deps.NC, event.WebhookSubject, storeQueue, webhookWorkers, encoded[event.WebhookRequest](s.webhooks.Answer), log)
+	if err != nil {
+		rpc.Stop(s.cfg.StopTimeout, users)
+		return nil, fmt.Errorf("serve webhooks: %w", err)
+	}
+	return func() { rpc.Stop(s.cfg.StopTimeout, users, webhooks) }, nil
+}
+
+// encoded makes a handler of encoded requests. One that can't be decoded is refused as malformed.
+func encoded[R any, Request interface {
+	*R
+	event.Message
+}, Answer event.Message](answer func(context.Context, Request) (Answer, error)) func(context.Context, []byte) ([]byte, error) {
+	return func(ctx context.Context, payload []byte) ([]byte, error) {
+		request := Request(new(R))
+		if err := event.Decode(payload, request); err != nil {
+			return nil, &rpc.Error{Code: "malformed", Message: err.Error()}
+		}
+		a, err := answer(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		return event.Encode(a)
+	}
 }
 
 // serveInstance answers with the name and partitions of this instance until stop is called. All instances answer.

@@ -405,6 +405,31 @@ func (s *stack) user(r *event.UserRequest) *event.UserAnswer {
 	return a
 }
 
+// TestARequestThatCannotBeReadIsMalformed: undecodable, without an action, or meant for another subject.
+func TestARequestThatCannotBeReadIsMalformed(t *testing.T) {
+	s := newStack(t)
+	s.start(billing.Config{}, 0)
+	register, err := event.Encode(&event.UserRequest{Action: &event.UserRequest_Register{Register: &event.RegisterUser{Email: "a@b.c", Account: alice}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		subject string
+		payload []byte
+	}{
+		"undecodable user request":    {event.UserSubject, []byte("{}")},
+		"undecodable webhook request": {event.WebhookSubject, []byte("{}")},
+		"user request without action": {event.UserSubject, nil},
+		"webhook request without one": {event.WebhookSubject, nil},
+		"user request about webhooks": {event.WebhookSubject, register},
+	} {
+		var refused *rpc.Error
+		if data, err := rpc.Call(t.Context(), s.nc, c.subject, c.payload); !errors.As(err, &refused) || refused.Code != "malformed" {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+}
+
 func TestUsersAndSessions(t *testing.T) {
 	s := newStack(t)
 	s.start(billing.Config{}, 0)

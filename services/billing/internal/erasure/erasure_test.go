@@ -100,15 +100,9 @@ func (w *world) append(c *event.Command) error {
 
 func (w *world) register(n uint64) event.AccountID {
 	w.t.Helper()
-	data, err := event.Encode(&event.UserRequest{Action: &event.UserRequest_Register{
+	w.ask(&event.UserRequest{Action: &event.UserRequest_Register{
 		Register: &event.RegisterUser{Email: fmt.Sprintf("%d@example.com", n), Account: n, PasswordHash: "x"},
 	}})
-	if err == nil {
-		_, err = w.users.Handle(w.t.Context(), data)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	w.accounts[event.AccountID(n)] = &event.AccountSummary{Account: n}
 	return event.AccountID(n)
 }
@@ -122,14 +116,7 @@ func (w *world) note(id event.AccountID, deletion event.Deletion, deletes time.T
 
 func (w *world) ask(r *event.UserRequest) *event.UserAnswer {
 	w.t.Helper()
-	data, err := event.Encode(r)
-	if err == nil {
-		data, err = w.users.Handle(w.t.Context(), data)
-	}
-	answer := &event.UserAnswer{}
-	if err == nil {
-		err = event.Decode(data, answer)
-	}
+	answer, err := w.users.Answer(w.t.Context(), r)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -60,8 +60,6 @@ type Users struct {
 	log   *slog.Logger
 
 	registerLimit int // users per source and day
-
-	webhooks func(context.Context, *event.WebhookRequest) (*event.WebhookAnswer, error)
 }
 
 // New returns Users over a store opened with Collections.
@@ -69,25 +67,8 @@ func New(store views.Store, clock func() time.Time, registerLimit int, log *slog
 	return &Users{store: store, clock: clock, log: log, registerLimit: registerLimit}
 }
 
-// AnswerWebhooks sets the handler of requests about webhooks, which are refused otherwise. Call it before Handle.
-func (u *Users) AnswerWebhooks(answer func(context.Context, *event.WebhookRequest) (*event.WebhookAnswer, error)) {
-	u.webhooks = answer
-}
-
-// Handle answers one encoded request. Its errors are *rpc.Error or the store's.
-func (u *Users) Handle(ctx context.Context, payload []byte) ([]byte, error) {
-	request := &event.UserRequest{}
-	if err := event.Decode(payload, request); err != nil {
-		return nil, &rpc.Error{Code: "malformed", Message: err.Error()}
-	}
-	answer, err := u.answer(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	return event.Encode(answer)
-}
-
-func (u *Users) answer(ctx context.Context, request *event.UserRequest) (*event.UserAnswer, error) {
+// Answer answers one request. Its errors are *rpc.Error or the store's.
+func (u *Users) Answer(ctx context.Context, request *event.UserRequest) (*event.UserAnswer, error) {
 	switch action := request.Action.(type) {
 	case *event.UserRequest_Register:
 		return u.register(ctx, action.Register)
@@ -126,12 +107,6 @@ func (u *Users) answer(ctx context.Context, request *event.UserRequest) (*event.
 		return u.endSession(ctx, action.EndSession)
 	case *event.UserRequest_List:
 		return u.list(ctx, action.List)
-	case *event.UserRequest_Webhook:
-		if u.webhooks == nil {
-			break
-		}
-		answer, err := u.webhooks(ctx, action.Webhook)
-		return &event.UserAnswer{Status: event.UserStatus_USER_OK, Webhook: answer}, err
 	}
 	return nil, &rpc.Error{Code: "malformed", Message: "request without an action"}
 }

@@ -176,7 +176,7 @@ func TestSessionsAreEndedEverywhere(t *testing.T) {
 	ann := register(t, u, "ann@example.com", 5)
 	signIn(t, u, ann, "here")
 	end := &event.UserRequest{Action: &event.UserRequest_EndSessions{EndSessions: &event.EndSessions{Account: 5}}}
-	a, err := u.answer(t.Context(), end)
+	a, err := u.Answer(t.Context(), end)
 	if err != nil || a.Status != event.UserStatus_USER_OK || a.User.PasswordHash != "first" {
 		t.Fatalf("%v, %v", a, err)
 	}

@@ -77,20 +77,20 @@ func pathWebhook(c *endpoint.Call) (uint64, error) {
 // webhookRequest asks billing's read model about the caller's webhooks. A missing webhook is 404.
 func (s *Accounts) webhookRequest(c *endpoint.Call, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
 	r.Account = uint64(c.Who.Account)
-	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Webhook{Webhook: r}})
+	a, err := s.bus.Webhooks(s.ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if a.GetWebhook().GetReplayed() {
+	if a.Replayed {
 		c.Set(endpoint.HeaderReplayed, "true")
 	}
-	switch a.GetWebhook().GetStatus() {
+	switch a.Status {
 	case event.WebhookStatus_WEBHOOK_OK:
-		return a.Webhook, nil
+		return a, nil
 	case event.WebhookStatus_WEBHOOK_NOT_FOUND:
 		return nil, endpoint.NotFound()
 	case event.WebhookStatus_WEBHOOK_BAD_URL:
-		return nil, httperr.InvalidField("url", "must "+a.Webhook.Reason)
+		return nil, httperr.InvalidField("url", "must "+a.Reason)
 	}
 	return nil, endpoint.Unavailable(endpoint.ErrUserAnswer)
 }

@@ -59,21 +59,34 @@ func (b *Bus) User(ctx context.Context, r *event.UserRequest) (*event.UserAnswer
 	case *event.UserRequest_Find, *event.UserRequest_CheckSession, *event.UserRequest_List:
 		return answer, b.ask(ctx, event.UserSubject, r, answer, firstPatience)
 	}
-	if webhook := r.GetWebhook(); webhook.GetFind() != nil || webhook.GetDeliveries() != nil {
-		return answer, b.ask(ctx, event.UserSubject, r, answer, firstPatience)
+	return answer, b.change(ctx, event.UserSubject, r, answer)
+}
+
+// Webhooks asks billing's store of webhook addresses and deliveries.
+func (b *Bus) Webhooks(ctx context.Context, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
+	defer cancel()
+	answer := &event.WebhookAnswer{}
+	switch r.Action.(type) {
+	case *event.WebhookRequest_Find, *event.WebhookRequest_Deliveries:
+		return answer, b.ask(ctx, event.WebhookSubject, r, answer, firstPatience)
 	}
-	// Other requests change something. If an answer is lost, the request may have been carried out, so it is
-	// not repeated.
-	payload, err := event.Encode(r)
+	return answer, b.change(ctx, event.WebhookSubject, r, answer)
+}
+
+// change sends a request that changes something. It is sent once: if the answer is lost, the request may have been carried
+// out, and the error is OutcomeUnknown.
+func (b *Bus) change(ctx context.Context, subject string, request, answer event.Message) error {
+	payload, err := event.Encode(request)
 	if err != nil {
-		return nil, unavailable(err)
+		return unavailable(err)
 	}
-	data, err := rpc.Call(ctx, b.nc, event.UserSubject, payload)
+	data, err := rpc.Call(ctx, b.nc, subject, payload)
 	if err == nil {
 		err = event.Decode(data, answer)
 	}
 	if err != nil {
-		return nil, callFault(err, true)
+		return callFault(err, true)
 	}
-	return answer, nil
+	return nil
 }

@@ -78,14 +78,17 @@ func TestQueryAsksThePartitionOfTheAccount(t *testing.T) {
 func TestAQuestionToALostInstanceGoesToAnother(t *testing.T) {
 	w := newBareWorld(t, 1)
 	var asked atomic.Int32
-	for _, subject := range []string{event.QuerySubject(0), event.UserSubject} {
+	for _, subject := range []string{event.QuerySubject(0), event.UserSubject, event.WebhookSubject} {
 		sub, err := w.nc.Subscribe(subject, func(m *nats.Msg) {
 			if asked.Add(1)%2 == 1 {
 				return // it is killed before it answers
 			}
 			answer := event.Message(&event.QueryAnswer{Status: event.QueryStatus_QUERY_OK})
-			if m.Subject == event.UserSubject {
+			switch m.Subject {
+			case event.UserSubject:
 				answer = &event.UserAnswer{}
+			case event.WebhookSubject:
+				answer = &event.WebhookAnswer{}
 			}
 			data, err := event.Encode(answer)
 			if err == nil {
@@ -107,34 +110,72 @@ func TestAQuestionToALostInstanceGoesToAnother(t *testing.T) {
 	if _, err := b.User(t.Context(), &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{}}}); err != nil {
 		t.Errorf("user: %v", err)
 	}
-	if n := asked.Load(); n != 4 {
+	if _, err := b.Webhooks(t.Context(), &event.WebhookRequest{Action: &event.WebhookRequest_Find{Find: &event.FindAddresses{}}}); err != nil {
+		t.Errorf("webhooks: %v", err)
+	}
+	if n := asked.Load(); n != 6 {
 		t.Errorf("asked %d times", n)
 	}
 }
 
-func TestFailedUserRequestIsUnknownOnlyIfItMayHaveChangedSomething(t *testing.T) {
-	w := newBareWorld(t, 1)
-	b := w.bus(t, func(c *Config) { c.QueryTimeout = 200 * time.Millisecond })
-	find := &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: "a@b"}}}
-	register := &event.UserRequest{Action: &event.UserRequest_Register{Register: &event.RegisterUser{Email: "a@b"}}}
-	if _, err := b.User(t.Context(), register); fault.KindOf(err) != fault.Unavailable {
-		t.Errorf("nobody there: %v, want unavailable", err)
-	}
-	fail := true
-	w.serve(t, event.UserSubject, func([]byte) (event.Message, error) {
-		if fail {
-			return nil, &rpc.Error{Code: "broken", Message: "the store failed"}
+func TestFailedRequestOfAStoreIsUnknownOnlyIfItMayHaveChangedSomething(t *testing.T) {
+	user := func(r *event.UserRequest) func(*running) error {
+		return func(b *running) error {
+			a, err := b.User(t.Context(), r)
+			if err == nil && a.Status != event.UserStatus_USER_OK {
+				t.Errorf("answer %v", a)
+			}
+			return err
 		}
-		return &event.UserAnswer{Status: event.UserStatus_USER_OK}, nil
-	})
-	if _, err := b.User(t.Context(), register); fault.KindOf(err) != fault.OutcomeUnknown {
-		t.Errorf("failed change: %v, want outcome_unknown", err)
 	}
-	if _, err := b.User(t.Context(), find); fault.KindOf(err) != fault.Unavailable {
-		t.Errorf("failed look-up: %v, want unavailable", err)
+	webhook := func(r *event.WebhookRequest) func(*running) error {
+		return func(b *running) error {
+			a, err := b.Webhooks(t.Context(), r)
+			if err == nil && a.Status != event.WebhookStatus_WEBHOOK_OK {
+				t.Errorf("answer %v", a)
+			}
+			return err
+		}
 	}
-	fail = false
-	if a, err := b.User(t.Context(), find); err != nil || a.Status != event.UserStatus_USER_OK {
-		t.Errorf("answer %v, %v", a, err)
+	for _, c := range []struct {
+		subject      string
+		answer       event.Message
+		find, change func(*running) error
+	}{
+		{
+			event.UserSubject, &event.UserAnswer{Status: event.UserStatus_USER_OK},
+			user(&event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: "a@b"}}}),
+			user(&event.UserRequest{Action: &event.UserRequest_Register{Register: &event.RegisterUser{Email: "a@b"}}}),
+		},
+		{
+			event.WebhookSubject, &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK},
+			webhook(&event.WebhookRequest{Action: &event.WebhookRequest_Deliveries{Deliveries: &event.ListDeliveries{}}}),
+			webhook(&event.WebhookRequest{Action: &event.WebhookRequest_Rotate{Rotate: &event.RotateSecret{}}}),
+		},
+	} {
+		t.Run(c.subject, func(t *testing.T) {
+			w := newBareWorld(t, 1)
+			b := w.bus(t, func(c *Config) { c.QueryTimeout = 200 * time.Millisecond })
+			if err := c.change(b); fault.KindOf(err) != fault.Unavailable {
+				t.Errorf("nobody there: %v, want unavailable", err)
+			}
+			fail := true
+			w.serve(t, c.subject, func([]byte) (event.Message, error) {
+				if fail {
+					return nil, &rpc.Error{Code: "broken", Message: "the store failed"}
+				}
+				return c.answer, nil
+			})
+			if err := c.change(b); fault.KindOf(err) != fault.OutcomeUnknown {
+				t.Errorf("failed change: %v, want outcome_unknown", err)
+			}
+			if err := c.find(b); fault.KindOf(err) != fault.Unavailable {
+				t.Errorf("failed look-up: %v, want unavailable", err)
+			}
+			fail = false
+			if err := c.find(b); err != nil {
+				t.Errorf("answered: %v", err)
+			}
+		})
 	}
 }

@@ -109,11 +109,21 @@ func (h *holder) user(_ context.Context, payload []byte) ([]byte, error) {
 		}
 	case *event.UserRequest_FindExport:
 		a.Status = event.UserStatus_USER_NOT_FOUND
-	case *event.UserRequest_Webhook:
-		a.Webhook = &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK}
-		for n := range min(h.items, accounts.MaxWebhooks) {
-			a.Webhook.Addresses = append(a.Webhook.Addresses, &event.WebhookAddress{Webhook: uint64(n + 1), Url: "https://example.com/"})
-		}
+	}
+	return event.Encode(a)
+}
+
+func (h *holder) webhooks(_ context.Context, payload []byte) ([]byte, error) {
+	var r event.WebhookRequest
+	if err := event.Decode(payload, &r); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked[fmt.Sprintf("%T", r.Action)]++
+	a := &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK}
+	for n := range min(h.items, accounts.MaxWebhooks) {
+		a.Addresses = append(a.Addresses, &event.WebhookAddress{Webhook: uint64(n + 1), Url: "https://example.com/"})
 	}
 	return event.Encode(a)
 }
@@ -150,6 +160,7 @@ func TestAPageAsksAsMuchForAThousandItemsAsForTen(t *testing.T) {
 	}
 	serve(event.QuerySubject(0), h.query)
 	serve(event.UserSubject, h.user)
+	serve(event.WebhookSubject, h.webhooks)
 	for _, domain := range event.Documents() {
 		serve(domain.ListSubject(0), h.list)
 	}
