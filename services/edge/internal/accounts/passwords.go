@@ -17,48 +17,55 @@ import (
 
 // changePassword sets a new password for the session's account and ends its other sessions.
 func (s *Accounts) changePassword(c *endpoint.Call) error {
-	if err := s.NewPassword(c); err != nil {
+	change, err := ReadPasswordChange(input.JSON(c.Fields))
+	if err != nil {
+		return err
+	}
+	if err := s.NewPassword(c, change); err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
 }
 
-// NewPassword sets the password in the body.
-func (s *Accounts) NewPassword(c *endpoint.Call) error {
-	var password string
-	current, err := readWithPassword(c.Fields, input.Fields{"password": input.To(&password, AccountPasswordField(AccountPasswordMin))})
-	if err == nil && password == "" {
+// PasswordChange is a new password, and the current one.
+type PasswordChange struct{ Current, Password string }
+
+// ReadPasswordChange reads {currentPassword, password}.
+func ReadPasswordChange(from input.Source) (r PasswordChange, err error) {
+	r.Current, err = readWithPassword(from, input.Fields{"password": input.To(&r.Password, AccountPasswordField(AccountPasswordMin))})
+	if err == nil && r.Password == "" {
 		err = httperr.InvalidField("password", "is required")
 	}
-	if err != nil {
-		return err
-	}
-	return s.replacePassword(c, current, password)
+	return r, err
 }
 
-// readWithPassword parses a body with the current password, which is required, and other fields.
-func readWithPassword(body []byte, others input.Fields) (current string, err error) {
+// ReadCurrentPassword reads {currentPassword}.
+func ReadCurrentPassword(from input.Source) (string, error) { return readWithPassword(from, nil) }
+
+// readWithPassword reads the current password, which is required, and other fields.
+func readWithPassword(from input.Source, others input.Fields) (current string, err error) {
 	fields := input.Fields{"currentPassword": input.To(&current, AccountPasswordField(1))}
 	maps.Copy(fields, others)
-	err = input.ParseObject(body, fields.Set)
+	err = from(fields.Set)
 	if err == nil && current == "" {
 		err = httperr.InvalidField("currentPassword", "is required")
 	}
 	return current, err
 }
 
-func (s *Accounts) replacePassword(c *endpoint.Call, current, password string) error {
+// NewPassword sets a new password, if the current one is right.
+func (s *Accounts) NewPassword(c *endpoint.Call, change PasswordChange) error {
 	user, err := s.ownUser(c)
 	if err != nil {
 		return err
 	}
-	if done, err := s.changedBefore(c, user, password); done || err != nil {
+	if done, err := s.changedBefore(c, user, change.Password); done || err != nil {
 		return err
 	}
-	if err := s.checkCurrentPassword(c, user, current); err != nil {
+	if err := s.checkCurrentPassword(c, user, change.Current); err != nil {
 		return err
 	}
-	return s.storePassword(c, user, password, &event.SetPassword{
+	return s.storePassword(c, user, change.Password, &event.SetPassword{
 		IfHash: user.PasswordHash, KeepSession: apikey.HashToken(s.SessionToken(c.Ctx)),
 	})
 }

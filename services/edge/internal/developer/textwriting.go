@@ -65,8 +65,12 @@ func (t *textWriting) begin(s *API, c *endpoint.Call, k *kind.Kind) {
 	t.Rules = draftRules{now: s.Now(), content: c.Row.Body.Limit(), keyless: c.Who.Anonymous}
 }
 
-// Received marks the draft as complete, and sets the hash of its request.
-func (t *textWriting) Received(hash uint64) { t.hash, t.bodyBytes = hash, math.MaxInt64 }
+// Fill reads the fields of the text from a form instead of the body. Requests with the same Idempotency-Key are compared by
+// hash.
+func (t *textWriting) Fill(from input.Source, hash uint64) error {
+	t.hash, t.bodyBytes = hash, math.MaxInt64
+	return t.Draft.read(&t.Rules, from)
+}
 
 // receiveJSON expects the draft as a JSON object in the body.
 func (t *textWriting) receiveJSON() {
@@ -115,7 +119,7 @@ func (t *textWriting) readJSON() error {
 		return err
 	}
 	t.hash = endpoint.BodyHash(t.Call.Ctx, body)
-	return t.Draft.Parse(&t.Rules, endpoint.OrObject(body))
+	return t.Draft.parse(&t.Rules, endpoint.OrObject(body))
 }
 
 func (t *textWriting) readText() error {

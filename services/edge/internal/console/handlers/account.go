@@ -3,7 +3,6 @@ package handlers
 import (
 	"bytes"
 	"crypto/rand"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -58,11 +57,12 @@ func (s *Handlers) showAccountWith(c *endpoint.Call, status int, shown *console.
 func (s *Handlers) changeEmailFromPage(c *endpoint.Call) error {
 	form := console.ChangeEmail(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any {
-			return map[string]any{"currentPassword": f.Values["currentPassword"], "email": strings.TrimSpace(f.Values["email"])}
-		},
 		do: func() error {
-			if err := s.accounts.NewEmail(c); err != nil {
+			change, err := accounts.ReadEmailChange(fieldsOf(trimmed(form, "email"), "currentPassword", "email"))
+			if err != nil {
+				return err
+			}
+			if err := s.accounts.NewEmail(c, change); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.AccountPath, "email"))
@@ -75,11 +75,12 @@ func (s *Handlers) changeEmailFromPage(c *endpoint.Call) error {
 func (s *Handlers) changePasswordFromPage(c *endpoint.Call) error {
 	form := console.ChangePassword(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any {
-			return map[string]any{"currentPassword": f.Values["currentPassword"], "password": f.Values["password"]}
-		},
 		do: func() error {
-			if err := s.accounts.NewPassword(c); err != nil {
+			change, err := accounts.ReadPasswordChange(fieldsOf(form, "currentPassword", "password"))
+			if err != nil {
+				return err
+			}
+			if err := s.accounts.NewPassword(c, change); err != nil {
 				return err
 			}
 			return redirect(c.Ctx, console.Done(console.AccountPath, "password"))
@@ -165,12 +166,15 @@ func (s *Handlers) deleteAccountFromPage(c *endpoint.Call) error {
 	}
 	form := console.DeleteAccount(holder.Account, "", holder.Email)
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any { return map[string]any{"currentPassword": f.Values["currentPassword"]} },
 		do: func() error {
 			if err := confirmed(form, holder.Email); err != nil {
 				return err
 			}
-			_, o, err := s.accounts.DeletedAccount(c)
+			current, err := accounts.ReadCurrentPassword(fieldsOf(form, "currentPassword"))
+			if err != nil {
+				return err
+			}
+			_, o, err := s.accounts.DeletedAccount(c, current)
 			if err != nil {
 				return err
 			}

@@ -141,7 +141,7 @@ func (s *Handlers) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, in
 	}
 	email = strings.TrimSpace(email)
 	form := &console.Sign{Email: email, Next: nextPath(next), Once: once}
-	sent, err := readSign(email, password, shortest)
+	sent, err := accounts.ReadCredentials(input.List(textField("email", email), textField("password", password)), shortest)
 	if err == nil {
 		err = s.readOnce(c, once)
 	}
@@ -152,15 +152,6 @@ func (s *Handlers) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, in
 		return err
 	}
 	return s.refuseSign(c, form, show, err)
-}
-
-// readSign validates credentials as the API does.
-func readSign(email, password string, shortest int) (sent accounts.Credentials, err error) {
-	if sent.Email, err = accounts.EmailField("email", input.Value{Kind: input.Query, Text: []byte(email)}); err != nil {
-		return sent, err
-	}
-	sent.Password, err = accounts.AccountPasswordField(shortest)("password", input.Value{Kind: input.Query, Text: []byte(password)})
-	return sent, err
 }
 
 // refuseSign shows the form again, without the password and with the error beside its field. The form keeps its Once if the
