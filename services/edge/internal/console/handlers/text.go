@@ -242,7 +242,7 @@ func (s *Handlers) changeText(c *endpoint.Call, k *collection, form *console.For
 		return err
 	}
 	u := s.developer.NewUpdate(c, k.Kind.Kind)
-	u.Draft.IfMatch = []uint64{version}
+	u.IfMatch(version)
 	if err := u.Fill(fields, c.Hash); err != nil {
 		return err
 	}
