@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/gofiber/fiber/v2"
-
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
@@ -20,10 +18,7 @@ func (s *Accounts) changeEmail(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.NewEmail(c, change); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+	return s.Succeed(c, s.NewEmail(c, change))
 }
 
 // EmailChange is a new email, and the current password.

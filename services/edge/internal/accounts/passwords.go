@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gofiber/fiber/v2"
-
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/endpoint"
@@ -21,10 +19,7 @@ func (s *Accounts) changePassword(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.NewPassword(c, change); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+	return s.Succeed(c, s.NewPassword(c, change))
 }
 
 // PasswordChange is a new password, and the current one.
@@ -139,10 +134,7 @@ func (s *Accounts) storePassword(c *endpoint.Call, user *event.User, password st
 
 // endSessions ends all sessions of the account, including this one.
 func (s *Accounts) endSessions(c *endpoint.Call) error {
-	if err := s.SignOutEverywhere(c); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+	return s.Succeed(c, s.SignOutEverywhere(c))
 }
 
 func (s *Accounts) SignOutEverywhere(c *endpoint.Call) error {

@@ -374,10 +374,7 @@ func (s *Accounts) finishRegistration(c *endpoint.Call, user *event.User) (*even
 
 // logout closes the session, if any.
 func (s *Accounts) logout(c *endpoint.Call) error {
-	if err := s.SignOut(c); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+	return s.Succeed(c, s.SignOut(c))
 }
 
 func (s *Accounts) SignOut(c *endpoint.Call) error {

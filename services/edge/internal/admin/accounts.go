@@ -253,10 +253,7 @@ func (s *Admin) setPassword(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.accounts.ResetPassword(c, user, password); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+	return s.Succeed(c, s.accounts.ResetPassword(c, user, password))
 }
 
 // explainAny explains the decision on a request of any account, or of none.

@@ -95,19 +95,21 @@ func (s *Readers) createOfForm(n *developer.Creation, form *pages.Draft, hash ui
 // fieldsOf are the form's fields for the API. Empty ones are left out, since browsers always send all.
 func fieldsOf(form *pages.Draft) input.Source {
 	var out []input.Member
-	for _, field := range []struct{ name, value string }{
+	burn := ""
+	if form.BurnAfterRead {
+		burn = "true"
+	}
+	for _, field := range [][2]string{
 		{"title", form.Title},
 		{"language", form.Language},
 		{"visibility", form.Visibility},
 		{"expiresIn", form.ExpiresIn},
 		{"password", form.Password},
+		{"burnAfterRead", burn},
 	} {
-		if field.value != "" {
-			out = append(out, input.Member{Name: field.name, Value: input.Value{Kind: input.Query, Text: []byte(field.value)}})
+		if field[1] != "" {
+			out = append(out, input.Member{Name: field[0], Value: input.Value{Kind: input.Query, Text: []byte(field[1])}})
 		}
-	}
-	if form.BurnAfterRead {
-		out = append(out, input.Member{Name: "burnAfterRead", Value: input.Truth(true)})
 	}
 	return input.List(append(out, input.Member{Name: "content", Value: input.Text(form.Content)})...)
 }

@@ -62,10 +62,7 @@ func (s *Handlers) changeEmailFromPage(c *endpoint.Call) error {
 			if err != nil {
 				return err
 			}
-			if err := s.accounts.NewEmail(c, change); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(console.AccountPath, "email"))
+			return redirectAfter(s.accounts.NewEmail(c, change), c, console.Done(console.AccountPath, "email"))
 		},
 		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{Email: form}) },
 	})
@@ -80,10 +77,7 @@ func (s *Handlers) changePasswordFromPage(c *endpoint.Call) error {
 			if err != nil {
 				return err
 			}
-			if err := s.accounts.NewPassword(c, change); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(console.AccountPath, "password"))
+			return redirectAfter(s.accounts.NewPassword(c, change), c, console.Done(console.AccountPath, "password"))
 		},
 		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{Password: form}) },
 	})
@@ -112,10 +106,7 @@ func (s *Handlers) endSessionsFromPage(c *endpoint.Call) error {
 	form := console.EndSessions(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
-			if err := s.accounts.SignOutEverywhere(c); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.SignInPath)
+			return redirectAfter(s.accounts.SignOutEverywhere(c), c, console.SignInPath)
 		},
 		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{End: form}) },
 	})
@@ -149,10 +140,8 @@ func (s *Handlers) startExportFromPage(c *endpoint.Call) error {
 	form := console.MakeExport(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
-			if _, err := s.exports.BegunExport(c); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.ExportPath)
+			_, err := s.exports.BegunExport(c)
+			return redirectAfter(err, c, console.ExportPath)
 		},
 		show: func(status int) error { return s.showExportWith(c, status, form) },
 	})

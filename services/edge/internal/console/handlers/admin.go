@@ -80,10 +80,7 @@ func (s *Admins) adminAction(name string, do func(*endpoint.Call, *console.Form)
 						return err
 					}
 				}
-				if err := do(c, form); err != nil {
-					return err
-				}
-				return redirect(c.Ctx, console.Done(console.AdminAccountPath+"/"+account.String(), name))
+				return redirectAfter(do(c, form), c, console.Done(console.AdminAccountPath+"/"+account.String(), name))
 			},
 			show: func(status int) error { return s.showAdminAccountWith(c, status, form) },
 		})

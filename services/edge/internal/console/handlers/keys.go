@@ -129,10 +129,8 @@ func (s *Handlers) changeKeyFromPage(c *endpoint.Call) error {
 			if err != nil {
 				return err
 			}
-			if _, err := s.accounts.ChangedKey(c, key.Number, rules); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(key.Path(), "changed"))
+			_, err = s.accounts.ChangedKey(c, key.Number, rules)
+			return redirectAfter(err, c, console.Done(key.Path(), "changed"))
 		},
 		show: func(status int) error { return s.showKeyWith(c, status, &console.OneKey{Key: key, Change: form}) },
 	})
@@ -181,10 +179,8 @@ func (s *Handlers) revokeKeyFromPage(c *endpoint.Call) error {
 			if err := confirmed(form, key.Label()); err != nil {
 				return err
 			}
-			if _, err := s.accounts.RevokedKey(c, key.Number); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(console.KeysPath, "revoked"))
+			_, err := s.accounts.RevokedKey(c, key.Number)
+			return redirectAfter(err, c, console.Done(console.KeysPath, "revoked"))
 		},
 		show: func(status int) error { return s.showKeyWith(c, status, &console.OneKey{Key: key, Revoke: form}) },
 	})
@@ -199,10 +195,8 @@ func (s *Handlers) capSpendingFromPage(c *endpoint.Call) error {
 			if err != nil {
 				return err
 			}
-			if _, err := s.accounts.CappedSpending(c, limit); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(console.KeysPath, "cap"))
+			_, err = s.accounts.CappedSpending(c, limit)
+			return redirectAfter(err, c, console.Done(console.KeysPath, "cap"))
 		},
 		show: func(status int) error { return s.showKeysWith(c, status, nil, form) },
 	})

@@ -55,6 +55,14 @@ func (s *desk) signInFirst(c *endpoint.Call, err error) error {
 	return redirect(c.Ctx, console.SignedOut(form.Query()))
 }
 
+// redirectAfter redirects a browser if an operation has succeeded.
+func redirectAfter(err error, c *endpoint.Call, path string) error {
+	if err != nil {
+		return err
+	}
+	return redirect(c.Ctx, path)
+}
+
 // redirect redirects a browser to a path of ours, with GET.
 func redirect(c *fiber.Ctx, path string) error {
 	c.Set(fiber.HeaderCacheControl, "no-store")
@@ -180,8 +188,5 @@ func (s *Handlers) signOutFromPage(c *endpoint.Call) error {
 	if err := input.ParseForm(c.Form, nil); err != nil {
 		return err
 	}
-	if err := s.accounts.SignOut(c); err != nil {
-		return err
-	}
-	return redirect(c.Ctx, "/")
+	return redirectAfter(s.accounts.SignOut(c), c, "/")
 }

@@ -98,7 +98,8 @@ func (s *Handlers) createTextFromPage(c *endpoint.Call, k *collection) error {
 func textOfForm(f *console.Form, update bool) input.Source {
 	content, sent := f.Values["content"]
 	f.Values["content"] = ofTextarea(content)
-	out := []input.Member{{Name: "burnAfterRead", Value: input.Truth(f.Values["burnAfterRead"] != "")}}
+	burn := input.Value{Kind: input.Bool, Text: strconv.AppendBool(nil, f.Values["burnAfterRead"] != "")}
+	out := []input.Member{{Name: "burnAfterRead", Value: burn}}
 	// Browsers change line ends, so the content is only sent if the reader has changed the text.
 	if sent && (!update || textSum(content) != f.Values[console.SumField]) {
 		out = append(out, textField("content", f.Values["content"]))

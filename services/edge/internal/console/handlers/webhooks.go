@@ -143,10 +143,8 @@ func (s *Handlers) changeWebhookFromPage(c *endpoint.Call) error {
 			if err != nil {
 				return err
 			}
-			if _, err := s.accounts.ChangedWebhook(c, d); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(w.Path(), "webhook"))
+			_, err = s.accounts.ChangedWebhook(c, d)
+			return redirectAfter(err, c, console.Done(w.Path(), "webhook"))
 		}}
 	})
 }
@@ -170,10 +168,8 @@ func (s *Handlers) testWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.TestWebhook)
 		return &console.OneWebhook{Webhook: w, Test: form}, form, submission{do: func() error {
-			if _, err := s.accounts.TestedWebhook(c); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(w.Path(), "tested"))
+			_, err := s.accounts.TestedWebhook(c)
+			return redirectAfter(err, c, console.Done(w.Path(), "tested"))
 		}}
 	})
 }
@@ -185,10 +181,8 @@ func (s *Handlers) replayDeliveryFromPage(c *endpoint.Call) error {
 		shown := &console.OneWebhook{Webhook: w}
 		return shown, form, submission{
 			do: func() error {
-				if _, err := s.accounts.ReplayedDelivery(c); err != nil {
-					return err
-				}
-				return redirect(c.Ctx, console.Done(w.Path(), "replayed"))
+				_, err := s.accounts.ReplayedDelivery(c)
+				return redirectAfter(err, c, console.Done(w.Path(), "replayed"))
 			},
 			show: func(status int) error {
 				shown.Refused = form.Whole()
@@ -206,10 +200,8 @@ func (s *Handlers) deleteWebhookFromPage(c *endpoint.Call) error {
 			if err := confirmed(form, w.ID()); err != nil {
 				return err
 			}
-			if _, err := s.accounts.DeletedWebhook(c); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(console.WebhooksPath, "unhooked"))
+			_, err := s.accounts.DeletedWebhook(c)
+			return redirectAfter(err, c, console.Done(console.WebhooksPath, "unhooked"))
 		}}
 	})
 }

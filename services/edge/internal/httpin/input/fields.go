@@ -100,9 +100,6 @@ func List(fields ...Member) Source {
 // Text is the value of a JSON string.
 func Text(text string) Value { return Value{Kind: String, Text: []byte(text)} }
 
-// Truth is the value of JSON's true or false.
-func Truth(v bool) Value { return Value{Kind: Bool, Text: strconv.AppendBool(nil, v)} }
-
 // Fields are the fields of an endpoint, by name. Fields.Set is an argument for ParseObject and QueryFields. Nil has no
 // fields.
 type Fields map[string]func(name string, v Value) error
