@@ -129,7 +129,7 @@ func TestANullBesideTheExpiryOfANewKeyDoesNotEndIt(t *testing.T) {
 		`{"name":"ci","expiresAt":"2027-02-01T00:00:00Z","expiresIn":null}`, `{"name":"ci","expiresIn":null,"expiresAt":"2027-02-01T00:00:00Z"}`,
 		`{"name":"ci","expiresIn":"1h","expiresAt":null}`, `{"name":"ci","expiresAt":null,"expiresIn":"1h"}`,
 	} {
-		if r, err := readKeyRules([]byte(body), now, true); err != nil || r.GetExpiresMs() == 0 && r.GetExpiresInMs() == 0 {
+		if r, err := ReadKeyRules(input.JSON([]byte(body)), now, true); err != nil || r.GetExpiresMs() == 0 && r.GetExpiresInMs() == 0 {
 			t.Errorf("%s is read as %v, %v", body, r, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 type deletionView struct {
@@ -17,19 +18,19 @@ type deletionView struct {
 // refused and its sessions end. The user is marked first, so that the job that erases accounts finds it even if this is
 // interrupted: the journal is authoritative.
 func (s *Accounts) deleteAccount(c *endpoint.Call) error {
-	user, o, err := s.DeletedAccount(c)
+	current, err := ReadCurrentPassword(input.JSON(c.Fields))
+	if err != nil {
+		return err
+	}
+	user, o, err := s.DeletedAccount(c, current)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, deletionView{Success: endpoint.Succeeded(), Account: ViewOutcome(user, o)})
 }
 
-// DeletedAccount schedules the deletion after checking the password in the body.
-func (s *Accounts) DeletedAccount(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
-	current, err := readWithPassword(c.Fields, nil)
-	if err != nil {
-		return nil, nil, err
-	}
+// DeletedAccount schedules the deletion, if the current password is right.
+func (s *Accounts) DeletedAccount(c *endpoint.Call, current string) (*event.User, *event.CommandOutcome, error) {
 	user, err := s.ownUser(c)
 	if err != nil {
 		return nil, nil, err

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/gofiber/fiber/v2"
-
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
@@ -16,27 +14,32 @@ import (
 
 // changeEmail changes the email of the session's account. Its sessions stay valid.
 func (s *Accounts) changeEmail(c *endpoint.Call) error {
-	if err := s.NewEmail(c); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
-}
-
-// NewEmail sets the email in the body.
-func (s *Accounts) NewEmail(c *endpoint.Call) error {
-	var email string
-	current, err := readWithPassword(c.Fields, input.Fields{"email": input.To(&email, EmailField)})
-	if err == nil && email == "" {
-		err = httperr.InvalidField("email", "is required")
-	}
+	change, err := ReadEmailChange(input.JSON(c.Fields))
 	if err != nil {
 		return err
 	}
+	return s.Succeed(c, s.NewEmail(c, change))
+}
+
+// EmailChange is a new email, and the current password.
+type EmailChange struct{ Current, Email string }
+
+// ReadEmailChange reads {currentPassword, email}.
+func ReadEmailChange(from input.Source) (r EmailChange, err error) {
+	r.Current, err = readWithPassword(from, input.Fields{"email": input.To(&r.Email, EmailField)})
+	if err == nil && r.Email == "" {
+		err = httperr.InvalidField("email", "is required")
+	}
+	return r, err
+}
+
+// NewEmail sets a new email, if the current password is right.
+func (s *Accounts) NewEmail(c *endpoint.Call, set EmailChange) error {
 	user, err := s.ownUser(c)
 	if err != nil {
 		return err
 	}
-	change := emailChange(c.Idem, email)
+	change := emailChange(c.Idem, set.Email)
 	for earlier := range slices.Chunk(user.EmailChange, emailChangeBytes) {
 		if len(change) == 0 || !bytes.HasPrefix(earlier, c.Idem) {
 			continue
@@ -47,10 +50,10 @@ func (s *Accounts) NewEmail(c *endpoint.Call) error {
 		c.Set(endpoint.HeaderReplayed, "true")
 		return nil
 	}
-	if err := s.checkCurrentPassword(c, user, current); err != nil {
+	if err := s.checkCurrentPassword(c, user, set.Current); err != nil {
 		return err
 	}
-	return s.storeEmail(c, &event.SetEmail{Account: user.Account, Email: email, IfHash: user.PasswordHash, Change: change})
+	return s.storeEmail(c, &event.SetEmail{Account: user.Account, Email: set.Email, IfHash: user.PasswordHash, Change: change})
 }
 
 // emailChangeBytes are an idempotency id and a hash: SetEmail.change.

@@ -128,19 +128,19 @@ type madeKeyView struct {
 
 // createKey creates an additional key. Its text is shown only once, or again under the same Idempotency-Key.
 func (s *Accounts) createKey(c *endpoint.Call) error {
-	made, err := s.FurtherKey(c)
+	rules, err := ReadKeyRules(input.JSON(c.Fields), s.Now(), true)
+	if err != nil {
+		return err
+	}
+	made, err := s.FurtherKey(c, rules)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusCreated, made)
 }
 
-// FurtherKey creates the key described by the body.
-func (s *Accounts) FurtherKey(c *endpoint.Call) (*madeKeyView, error) {
-	rules, err := readKeyRules(c.Fields, s.Now(), true)
-	if err != nil {
-		return nil, err
-	}
+// FurtherKey creates an additional key.
+func (s *Accounts) FurtherKey(c *endpoint.Call, rules *event.KeyRules) (*madeKeyView, error) {
 	key := s.NewKey(c, c.Who.Account)
 	rotation := s.Rotation(key)
 	made, _, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
@@ -181,29 +181,26 @@ type keyChangedView struct {
 }
 
 // updateKey changes the properties of a key that the body names.
-func (s *Accounts) updateKey(c *endpoint.Call) error { return s.answerKey(c, s.ChangedKey) }
+func (s *Accounts) updateKey(c *endpoint.Call) error {
+	rules, err := ReadKeyRules(input.JSON(c.Fields), s.Now(), false)
+	if err != nil {
+		return err
+	}
+	return s.answerKey(c, func(number uint32) (*event.ApiKey, error) { return s.ChangedKey(c, number, rules) })
+}
 
-func (s *Accounts) ChangedKey(c *endpoint.Call) (*event.ApiKey, error) {
-	rules, err := readKeyRules(c.Fields, s.Now(), false)
-	if err != nil {
-		return nil, err
-	}
-	number, err := PathKey(c)
-	if err != nil {
-		return nil, err
-	}
+// ChangedKey changes the properties of a key that the rules set.
+func (s *Accounts) ChangedKey(c *endpoint.Call, number uint32, rules *event.KeyRules) (*event.ApiKey, error) {
 	return s.changeKey(c, &event.Command{Action: &event.Command_UpdateKey{UpdateKey: &event.UpdateKey{Key: number, Rules: rules}}})
 }
 
 // revokeKey revokes a key. The outcome comes from the fold that admits requests, so that it admits no request with the key
 // afterwards.
-func (s *Accounts) revokeKey(c *endpoint.Call) error { return s.answerKey(c, s.RevokedKey) }
+func (s *Accounts) revokeKey(c *endpoint.Call) error {
+	return s.answerKey(c, func(number uint32) (*event.ApiKey, error) { return s.RevokedKey(c, number) })
+}
 
-func (s *Accounts) RevokedKey(c *endpoint.Call) (*event.ApiKey, error) {
-	number, err := PathKey(c)
-	if err != nil {
-		return nil, err
-	}
+func (s *Accounts) RevokedKey(c *endpoint.Call, number uint32) (*event.ApiKey, error) {
 	return s.changeKey(c, &event.Command{Action: &event.Command_RevokeKey{RevokeKey: &event.RevokeKey{Key: number}}})
 }
 
@@ -218,9 +215,13 @@ func (s *Accounts) changeKey(c *endpoint.Call, cmd *event.Command) (*event.ApiKe
 	return o.Key, nil
 }
 
-// answerKey answers with the key after a change.
-func (s *Accounts) answerKey(c *endpoint.Call, change func(*endpoint.Call) (*event.ApiKey, error)) error {
-	key, err := change(c)
+// answerKey answers with the key in the path after a change.
+func (s *Accounts) answerKey(c *endpoint.Call, change func(number uint32) (*event.ApiKey, error)) error {
+	number, err := PathKey(c)
+	if err != nil {
+		return err
+	}
+	key, err := change(number)
 	if err != nil {
 		return err
 	}
@@ -229,26 +230,33 @@ func (s *Accounts) answerKey(c *endpoint.Call, change func(*endpoint.Call) (*eve
 
 // rotateKey creates a successor of a key, which stays valid for a while.
 func (s *Accounts) rotateKey(c *endpoint.Call) error {
-	made, _, err := s.ReplacedKey(c)
+	overlap, err := ReadOverlap(input.JSON(c.Fields))
+	if err != nil {
+		return err
+	}
+	number, err := PathKey(c)
+	if err != nil {
+		return err
+	}
+	made, _, err := s.ReplacedKey(c, number, overlap)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, made)
 }
 
-// ReplacedKey creates a successor of the key in the path, which stays valid until endsMs.
-func (s *Accounts) ReplacedKey(c *endpoint.Call) (made *madeKeyView, endsMs int64, err error) {
+// ReadOverlap reads how long a rotated key stays valid.
+func ReadOverlap(from input.Source) (time.Duration, error) {
 	overlap := time.Duration(-1)
-	if err := input.ParseObject(c.Fields, input.Fields{"overlap": input.To(&overlap, overlapField)}.Set); err != nil {
-		return nil, 0, err
+	err := from(input.Fields{"overlap": input.To(&overlap, overlapField)}.Set)
+	if err == nil && overlap < 0 {
+		err = httperr.InvalidField("overlap", `is required: for how long the old key stays valid, like "24h", or "0s"`)
 	}
-	if overlap < 0 {
-		return nil, 0, httperr.InvalidField("overlap", `is required: for how long the old key stays valid, like "24h", or "0s"`)
-	}
-	number, err := PathKey(c)
-	if err != nil {
-		return nil, 0, err
-	}
+	return overlap, err
+}
+
+// ReplacedKey creates a successor of a key, which stays valid until endsMs.
+func (s *Accounts) ReplacedKey(c *endpoint.Call, number uint32, overlap time.Duration) (made *madeKeyView, endsMs int64, err error) {
 	key := s.NewKey(c, c.Who.Account)
 	rotation := s.Rotation(key)
 	made, o, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
@@ -292,28 +300,36 @@ type spendingCapView struct {
 
 // setSpendingCap sets or removes the account's spending cap.
 func (s *Accounts) setSpendingCap(c *endpoint.Call) error {
-	set, err := s.CappedSpending(c)
+	limit, err := ReadSpendingCap(input.JSON(c.Fields))
+	if err != nil {
+		return err
+	}
+	set, err := s.CappedSpending(c, limit)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, spendingCapView{Success: endpoint.Succeeded(), SpendingCap: viewCap(set)})
 }
 
-// CappedSpending sets the spending cap in the body.
-func (s *Accounts) CappedSpending(c *endpoint.Call) (*event.CapStatus, error) {
-	limit := &capInput{}
-	if err := input.ParseObject(c.Fields, limit.fields("").Set); err != nil {
-		return nil, err
-	}
-	set, err := limit.read("")
-	if err != nil {
-		return nil, err
-	}
+// CappedSpending sets the account's spending cap, or removes it with the zero cap.
+func (s *Accounts) CappedSpending(c *endpoint.Call, set *event.SpendingCap) (*event.CapStatus, error) {
 	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: set}}})
 	if err != nil {
 		return nil, err
 	}
 	return o.Cap, nil
+}
+
+// ReadSpendingCap reads {amount, period}; an amount of null is the zero cap.
+func ReadSpendingCap(from input.Source) (*event.SpendingCap, error) { return readCap(from, "") }
+
+// readCap is ReadSpendingCap for a cap within another object; within is the prefix of its fields' names in errors.
+func readCap(from input.Source, within string) (*event.SpendingCap, error) {
+	in := &capInput{}
+	if err := from(in.fields(within).Set); err != nil {
+		return nil, err
+	}
+	return in.read(within)
 }
 
 // capInput is {amount, period} as sent.
@@ -369,8 +385,8 @@ func capAmountField(name string, v input.Value) (*uint64, error) {
 	return new(uint64(amount)), nil
 }
 
-// readKeyRules parses the properties of a new key, or the changes to a key.
-func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, error) {
+// ReadKeyRules reads the properties of a new key, or the changes to a key.
+func ReadKeyRules(from input.Source, now time.Time, create bool) (*event.KeyRules, error) {
 	r := &event.KeyRules{}
 	any, lifetime, instant := false, false, false
 	unset := func(sent *bool) { // a new key has no expiry for null to remove
@@ -416,7 +432,7 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 		"quotas":      input.To(&r.Quotas, keyQuotasField),
 		"spendingCap": input.To(&r.Cap, keyCapField),
 	}
-	err := input.ParseObject(body, func(name string, v input.Value) error {
+	err := from(func(name string, v input.Value) error {
 		any = true
 		return fields.Set(name, v)
 	})
@@ -488,12 +504,5 @@ func keyCapField(name string, v input.Value) (*event.SpendingCap, error) {
 	if v.Kind != input.Object {
 		return nil, httperr.InvalidField(name, "must be an object with amount and period, or null")
 	}
-	in := &capInput{}
-	fields := in.fields(name + ".")
-	for _, m := range v.Members {
-		if err := fields.Set(m.Name, m.Value); err != nil {
-			return nil, err
-		}
-	}
-	return in.read(name + ".")
+	return readCap(input.List(v.Members...), name+".")
 }

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gofiber/fiber/v2"
-
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/endpoint"
@@ -17,48 +15,52 @@ import (
 
 // changePassword sets a new password for the session's account and ends its other sessions.
 func (s *Accounts) changePassword(c *endpoint.Call) error {
-	if err := s.NewPassword(c); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
-}
-
-// NewPassword sets the password in the body.
-func (s *Accounts) NewPassword(c *endpoint.Call) error {
-	var password string
-	current, err := readWithPassword(c.Fields, input.Fields{"password": input.To(&password, AccountPasswordField(AccountPasswordMin))})
-	if err == nil && password == "" {
-		err = httperr.InvalidField("password", "is required")
-	}
+	change, err := ReadPasswordChange(input.JSON(c.Fields))
 	if err != nil {
 		return err
 	}
-	return s.replacePassword(c, current, password)
+	return s.Succeed(c, s.NewPassword(c, change))
 }
 
-// readWithPassword parses a body with the current password, which is required, and other fields.
-func readWithPassword(body []byte, others input.Fields) (current string, err error) {
+// PasswordChange is a new password, and the current one.
+type PasswordChange struct{ Current, Password string }
+
+// ReadPasswordChange reads {currentPassword, password}.
+func ReadPasswordChange(from input.Source) (r PasswordChange, err error) {
+	r.Current, err = readWithPassword(from, input.Fields{"password": input.To(&r.Password, AccountPasswordField(AccountPasswordMin))})
+	if err == nil && r.Password == "" {
+		err = httperr.InvalidField("password", "is required")
+	}
+	return r, err
+}
+
+// ReadCurrentPassword reads {currentPassword}.
+func ReadCurrentPassword(from input.Source) (string, error) { return readWithPassword(from, nil) }
+
+// readWithPassword reads the current password, which is required, and other fields.
+func readWithPassword(from input.Source, others input.Fields) (current string, err error) {
 	fields := input.Fields{"currentPassword": input.To(&current, AccountPasswordField(1))}
 	maps.Copy(fields, others)
-	err = input.ParseObject(body, fields.Set)
+	err = from(fields.Set)
 	if err == nil && current == "" {
 		err = httperr.InvalidField("currentPassword", "is required")
 	}
 	return current, err
 }
 
-func (s *Accounts) replacePassword(c *endpoint.Call, current, password string) error {
+// NewPassword sets a new password, if the current one is right.
+func (s *Accounts) NewPassword(c *endpoint.Call, change PasswordChange) error {
 	user, err := s.ownUser(c)
 	if err != nil {
 		return err
 	}
-	if done, err := s.changedBefore(c, user, password); done || err != nil {
+	if done, err := s.changedBefore(c, user, change.Password); done || err != nil {
 		return err
 	}
-	if err := s.checkCurrentPassword(c, user, current); err != nil {
+	if err := s.checkCurrentPassword(c, user, change.Current); err != nil {
 		return err
 	}
-	return s.storePassword(c, user, password, &event.SetPassword{
+	return s.storePassword(c, user, change.Password, &event.SetPassword{
 		IfHash: user.PasswordHash, KeepSession: apikey.HashToken(s.SessionToken(c.Ctx)),
 	})
 }
@@ -132,10 +134,7 @@ func (s *Accounts) storePassword(c *endpoint.Call, user *event.User, password st
 
 // endSessions ends all sessions of the account, including this one.
 func (s *Accounts) endSessions(c *endpoint.Call) error {
-	if err := s.SignOutEverywhere(c); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+	return s.Succeed(c, s.SignOutEverywhere(c))
 }
 
 func (s *Accounts) SignOutEverywhere(c *endpoint.Call) error {

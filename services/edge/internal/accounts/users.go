@@ -55,11 +55,11 @@ func viewProfile(u *event.UsageAnswer, email string) profileView {
 
 type Credentials struct{ Email, Password string }
 
-// readCredentials parses the body of a registration or a login. A login accepts passwords of any length: one too short to
-// register is simply wrong.
-func readCredentials(body []byte, shortest int) (Credentials, error) {
+// ReadCredentials reads {email, password}, of a registration or a login. A login accepts passwords of any length: one too short
+// to register is simply wrong.
+func ReadCredentials(from input.Source, shortest int) (Credentials, error) {
 	var out Credentials
-	err := input.ParseObject(body, input.Fields{
+	err := from(input.Fields{
 		"email":    input.To(&out.Email, EmailField),
 		"password": input.To(&out.Password, AccountPasswordField(shortest)),
 	}.Set)
@@ -110,7 +110,7 @@ func EmailTaken() error {
 // registerUser creates a Free account. The user is stored first, then the account is created. If that is interrupted,
 // repeating the registration or signing in completes it.
 func (s *Accounts) registerUser(c *endpoint.Call) error {
-	sent, err := readCredentials(c.Fields, AccountPasswordMin)
+	sent, err := ReadCredentials(input.JSON(c.Fields), AccountPasswordMin)
 	if err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func RegistrationHash(user *event.User, tier plan.Tier) uint64 {
 
 // login opens a session.
 func (s *Accounts) login(c *endpoint.Call) error {
-	sent, err := readCredentials(c.Fields, 1)
+	sent, err := ReadCredentials(input.JSON(c.Fields), 1)
 	if err != nil {
 		return err
 	}
@@ -374,10 +374,7 @@ func (s *Accounts) finishRegistration(c *endpoint.Call, user *event.User) (*even
 
 // logout closes the session, if any.
 func (s *Accounts) logout(c *endpoint.Call) error {
-	if err := s.SignOut(c); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+	return s.Succeed(c, s.SignOut(c))
 }
 
 func (s *Accounts) SignOut(c *endpoint.Call) error {

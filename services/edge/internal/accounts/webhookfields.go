@@ -13,15 +13,16 @@ import (
 
 const maxThresholds = 10
 
-// webhookDraft is the body of a creation or a change. Missing fields are nil.
-type webhookDraft struct {
+// WebhookDraft is a new webhook, or the changes to one. Missing fields are nil.
+type WebhookDraft struct {
 	url   *string
 	rules *event.SetWebhook
 }
 
-func readWebhook(body []byte) (d webhookDraft, err error) {
+// ReadWebhook reads a new webhook, or the changes to one.
+func ReadWebhook(from input.Source) (d WebhookDraft, err error) {
 	d.rules = &event.SetWebhook{}
-	err = input.ParseObject(body, input.Fields{
+	err = from(input.Fields{
 		"url": func(name string, v input.Value) error {
 			text, err := input.StringField(name, v)
 			d.url = &text

@@ -10,6 +10,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const MaxWebhooks = 10 // per account: the fold counts
@@ -190,7 +191,11 @@ func (s *Accounts) webhookURL(c *endpoint.Call, webhook uint64) (string, error) 
 }
 
 func (s *Accounts) createWebhook(c *endpoint.Call) error {
-	w, secret, err := s.CreatedWebhook(c)
+	d, err := ReadWebhook(input.JSON(c.Fields))
+	if err != nil {
+		return err
+	}
+	w, secret, err := s.CreatedWebhook(c, d)
 	if err != nil {
 		return err
 	}
@@ -199,11 +204,8 @@ func (s *Accounts) createWebhook(c *endpoint.Call) error {
 
 // CreatedWebhook stores the address first and then the rules. If that is interrupted, the address is swept, or repeating the
 // creation under its Idempotency-Key completes it.
-func (s *Accounts) CreatedWebhook(c *endpoint.Call) (w Webhook, secret string, err error) {
-	d, err := readWebhook(c.Fields)
+func (s *Accounts) CreatedWebhook(c *endpoint.Call, d WebhookDraft) (w Webhook, secret string, err error) {
 	switch {
-	case err != nil:
-		return w, "", err
 	case d.url == nil:
 		return w, "", httperr.InvalidField("url", "is required")
 	case d.rules.Events == nil:
@@ -262,7 +264,11 @@ func (s *Accounts) setWebhook(c *endpoint.Call, set *event.SetWebhook) (*event.C
 }
 
 func (s *Accounts) changeWebhook(c *endpoint.Call) error {
-	w, err := s.ChangedWebhook(c)
+	d, err := ReadWebhook(input.JSON(c.Fields))
+	if err != nil {
+		return err
+	}
+	w, err := s.ChangedWebhook(c, d)
 	if err != nil {
 		return err
 	}
@@ -270,11 +276,7 @@ func (s *Accounts) changeWebhook(c *endpoint.Call) error {
 }
 
 // ChangedWebhook changes the fields that were sent, and keeps the others.
-func (s *Accounts) ChangedWebhook(c *endpoint.Call) (w Webhook, err error) {
-	d, err := readWebhook(c.Fields)
-	if err != nil {
-		return w, err
-	}
+func (s *Accounts) ChangedWebhook(c *endpoint.Call, d WebhookDraft) (w Webhook, err error) {
 	if d.url == nil && d.rules.Events == nil && d.rules.Thresholds == nil && d.rules.BalanceBelowMicros == nil {
 		return w, httperr.Malformed("The body has no field to change.")
 	}

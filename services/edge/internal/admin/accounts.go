@@ -139,23 +139,28 @@ type tierSetView struct {
 }
 
 func (s *Admin) setTier(c *endpoint.Call) error {
-	user, o, err := s.TierSet(c)
+	tier, err := ReadTier(input.JSON(c.Fields))
+	if err != nil {
+		return err
+	}
+	user, o, err := s.TierSet(c, tier)
 	if err != nil {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewOutcome(user, o)})
 }
 
+// ReadTier reads {tier}.
+func ReadTier(from input.Source) (tier plan.Tier, err error) {
+	err = from(input.Fields{"tier": input.To(&tier, tierField)}.Set)
+	if err == nil && tier == plan.TierUnspecified {
+		err = httperr.InvalidField("tier", "is required")
+	}
+	return tier, err
+}
+
 // TierSet changes the tier of the account in the path.
-func (s *Admin) TierSet(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
-	var tier plan.Tier
-	err := input.ParseObject(c.Fields, input.Fields{"tier": input.To(&tier, tierField)}.Set)
-	if err != nil {
-		return nil, nil, err
-	}
-	if tier == plan.TierUnspecified {
-		return nil, nil, httperr.InvalidField("tier", "is required")
-	}
+func (s *Admin) TierSet(c *endpoint.Call, tier plan.Tier) (*event.User, *event.CommandOutcome, error) {
 	user, err := s.pathUser(c)
 	if err != nil {
 		return nil, nil, err
@@ -173,7 +178,11 @@ type grantedView struct {
 }
 
 func (s *Admin) grantCredits(c *endpoint.Call) error {
-	o, err := s.Granted(c)
+	grant, err := ReadGrant(input.JSON(c.Fields), s.Now())
+	if err != nil {
+		return err
+	}
+	o, err := s.Granted(c, grant)
 	if err != nil {
 		return err
 	}
@@ -181,11 +190,7 @@ func (s *Admin) grantCredits(c *endpoint.Call) error {
 }
 
 // Granted grants or withdraws credits of the account in the path.
-func (s *Admin) Granted(c *endpoint.Call) (*event.CommandOutcome, error) {
-	grant, err := parseGrant(c.Fields, s.Now())
-	if err != nil {
-		return nil, err
-	}
+func (s *Admin) Granted(c *endpoint.Call, grant *event.Grant) (*event.CommandOutcome, error) {
 	account, err := PathAccount(c)
 	if err != nil {
 		return nil, err
@@ -195,10 +200,10 @@ func (s *Admin) Granted(c *endpoint.Call) (*event.CommandOutcome, error) {
 	})
 }
 
-// parseGrant parses {amount, reason, expiresAt?}.
-func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
+// ReadGrant reads {amount, reason, expiresAt?}.
+func ReadGrant(from input.Source, now time.Time) (*event.Grant, error) {
 	g := &event.Grant{}
-	err := input.ParseObject(body, input.Fields{
+	err := from(input.Fields{
 		"amount": input.To(&g.AmountMicros, accounts.AmountField),
 		"reason": input.To(&g.Reason, input.Line(accounts.ReasonChars)),
 		"expiresAt": func(name string, v input.Value) (err error) {
@@ -248,10 +253,7 @@ func (s *Admin) setPassword(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.accounts.ResetPassword(c, user, password); err != nil {
-		return err
-	}
-	return s.JSON(c.Ctx, fiber.StatusOK, endpoint.Succeeded())
+	return s.Succeed(c, s.accounts.ResetPassword(c, user, password))
 }
 
 // explainAny explains the decision on a request of any account, or of none.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 func TestGrants(t *testing.T) {
@@ -31,7 +32,7 @@ func TestGrants(t *testing.T) {
 		{`{"amount":"1","amount":"2","reason":"r"}`, fault.Malformed},
 		{`[]`, fault.Malformed},
 	} {
-		_, err := parseGrant([]byte(tc.body), now)
+		_, err := ReadGrant(input.JSON([]byte(tc.body)), now)
 		if err == nil && tc.kind != "" || err != nil && fault.KindOf(err) != tc.kind {
 			t.Errorf("%s: %v, want %q", tc.body, err, tc.kind)
 		}

@@ -42,24 +42,17 @@ func (s *Admin) suspendAccount(c *endpoint.Call) error { return s.answerSuspensi
 
 func (s *Admin) resumeAccount(c *endpoint.Call) error { return s.answerSuspension(c, s.Resumed) }
 
-func (s *Admin) Suspended(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
-	reason, err := readReason(c.Fields)
-	if err != nil {
-		return nil, nil, err
-	}
+func (s *Admin) Suspended(c *endpoint.Call, reason string) (*event.User, *event.CommandOutcome, error) {
 	return s.setSuspension(c, &event.Command{Action: &event.Command_Suspend{Suspend: &event.Suspend{Reason: reason}}})
 }
 
-func (s *Admin) Resumed(c *endpoint.Call) (*event.User, *event.CommandOutcome, error) {
-	reason, err := readReason(c.Fields)
-	if err != nil {
-		return nil, nil, err
-	}
+func (s *Admin) Resumed(c *endpoint.Call, reason string) (*event.User, *event.CommandOutcome, error) {
 	return s.setSuspension(c, &event.Command{Action: &event.Command_Resume{Resume: &event.Resume{Reason: reason}}})
 }
 
-func readReason(body []byte) (reason string, err error) {
-	err = input.ParseObject(body, input.Fields{"reason": input.To(&reason, input.Line(accounts.ReasonChars))}.Set)
+// ReadReason reads {reason}.
+func ReadReason(from input.Source) (reason string, err error) {
+	err = from(input.Fields{"reason": input.To(&reason, input.Line(accounts.ReasonChars))}.Set)
 	if err == nil && strings.TrimSpace(reason) == "" {
 		err = httperr.InvalidField("reason", "is required: 1 to 200 characters")
 	}
@@ -76,8 +69,12 @@ func (s *Admin) setSuspension(c *endpoint.Call, cmd *event.Command) (*event.User
 	return user, o, err
 }
 
-func (s *Admin) answerSuspension(c *endpoint.Call, set func(*endpoint.Call) (*event.User, *event.CommandOutcome, error)) error {
-	user, o, err := set(c)
+func (s *Admin) answerSuspension(c *endpoint.Call, set func(*endpoint.Call, string) (*event.User, *event.CommandOutcome, error)) error {
+	reason, err := ReadReason(input.JSON(c.Fields))
+	if err != nil {
+		return err
+	}
+	user, o, err := set(c, reason)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
-	"quire.dev/services/edge/internal/pages"
 )
 
 // docs/api.md, Limits.
@@ -57,13 +56,18 @@ func (r *draftRules) longest() time.Duration {
 	return endpoint.MaxLifetime
 }
 
-// Parse parses the draft from a JSON object.
-func (d *draft) Parse(r *draftRules, data []byte) error {
-	if err := input.ParseObject(data, func(name string, v input.Value) error { return d.set(r, name, v) }); err != nil {
+// read reads all fields of the draft.
+func (d *draft) read(r *draftRules, from input.Source) error {
+	if err := from(func(name string, v input.Value) error { return d.set(r, name, v) }); err != nil {
 		return err
 	}
-	d.around = cap(data)
 	return d.check(r)
+}
+
+// parse is read for a JSON object.
+func (d *draft) parse(r *draftRules, data []byte) error {
+	d.around = cap(data)
+	return d.read(r, input.JSON(data))
 }
 
 // set sets one field, from a JSON object or the query.
@@ -383,29 +387,4 @@ func (d *draft) ownText() []byte {
 		return bytes.Clone(d.text)
 	}
 	return d.text
-}
-
-// Fill sets the draft's fields from a form. Empty ones are skipped, since browsers always send all fields.
-func (d *draft) Fill(r *draftRules, form *pages.Draft) error {
-	for _, field := range []struct{ name, value string }{
-		{"title", form.Title},
-		{"language", form.Language},
-		{"visibility", form.Visibility},
-		{"expiresIn", form.ExpiresIn},
-		{"password", form.Password},
-	} {
-		if field.value == "" {
-			continue
-		}
-		if err := d.set(r, field.name, input.Value{Kind: input.Query, Text: []byte(field.value)}); err != nil {
-			return err
-		}
-	}
-	if form.BurnAfterRead {
-		d.BurnAfterRead = new(true)
-	}
-	if err := d.set(r, "content", input.Value{Kind: input.String, Text: []byte(form.Content)}); err != nil {
-		return err
-	}
-	return d.check(r)
 }

@@ -90,7 +90,7 @@ func TestContentWaitsWithoutAMuchLongerBody(t *testing.T) {
 		`{"content":"` + strings.Repeat("x", 100) + `","title":"a title too"}`: false,
 	} {
 		d := &draft{}
-		if err := d.Parse(rules, []byte(body)); err != nil {
+		if err := d.parse(rules, []byte(body)); err != nil {
 			t.Fatal(err)
 		}
 		own := d.ownText()

@@ -1,7 +1,6 @@
 package developer
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
@@ -75,10 +74,10 @@ func (s *API) updateText(c *endpoint.Call, k *kind.Kind) error {
 	}
 	u := s.NewUpdate(c, k)
 	u.conditions = conditions
-	if u.Rules.keyless {
-		u.Draft.MaxLifetimeMs = endpoint.KeylessLifetime.Milliseconds()
+	if u.rules.keyless {
+		u.draft.MaxLifetimeMs = endpoint.KeylessLifetime.Milliseconds()
 	}
-	u.receiveJSON()
+	u.body = bodyJSON
 	done, err := s.Update(u)
 	if err != nil {
 		return err
@@ -95,27 +94,32 @@ func (w *writing) changes(item string) {
 	w.item, w.gone, w.hash = item, !event.ValidItemID(item), w.Call.Hash
 }
 
-// change executes an update or a deletion. A call with a management token is not metered, so it is limited by source, and a
-// token that was never issued for the item does not reach the journal.
-func (s *API) change(w *writing) (*Written, error) {
-	c := w.Call
+// A change with a management token is not metered, so failed ones are limited by source: checkSource comes before the change,
+// and countFailure after.
+
+func (s *API) checkSource(c *endpoint.Call) error {
 	if !c.Who.Free() {
-		return s.write(w)
+		return nil
 	}
-	source := s.http.Source(c.Ctx)
-	if err := s.CheckFailures(source); err != nil {
-		return nil, err
+	return s.CheckFailures(s.http.Source(c.Ctx))
+}
+
+func (s *API) countFailure(c *endpoint.Call, err error) error {
+	if err == nil || !c.Who.Free() || fault.KindOf(err).Status() >= fiber.StatusInternalServerError {
+		return err
 	}
-	err := s.checkToken(w)
-	var done *Written
-	if err == nil {
-		done, err = s.write(w)
+	s.Failures.Add(s.http.Source(c.Ctx), s.Now())
+	return endpoint.Receipt{Source: endpoint.SourceNone}.Fail(err)
+}
+
+// admitChange is admit for a change. A token that was never issued for the item does not reach the journal.
+func (s *API) admitChange(w *writing) (*endpoint.Metered, error) {
+	if w.Call.Who.Free() {
+		if err := s.checkToken(w); err != nil {
+			return nil, err
+		}
 	}
-	if status := fault.KindOf(err).Status(); err != nil && status < fiber.StatusInternalServerError {
-		s.Failures.Add(source, s.Now())
-		err = endpoint.Receipt{Source: endpoint.SourceNone}.Fail(err)
-	}
-	return done, err
+	return s.admit(w)
 }
 
 // checkToken rejects a token of another item, with 404 if the caller may not know of the item.
@@ -149,26 +153,26 @@ func (s *API) deleteItem(c *endpoint.Call, d event.Domain, param string) error {
 	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 128)).Str("id", done.Outcome.Item).Receipt(&done.Receipt))
 }
 
-// deletion is the action that deletes an item.
-type deletion struct {
-	writing
-	s *API
-}
-
 // Remove deletes an item if the conditions hold.
 func (s *API) Remove(c *endpoint.Call, d event.Domain, item string, conditions headers.Conditions) (*Written, error) {
-	del := &deletion{writing: writing{Call: c, domain: d, conditions: conditions}, s: s}
-	del.changes(item)
-	del.action = del
-	return s.change(&del.writing)
+	if err := s.checkSource(c); err != nil {
+		return nil, err
+	}
+	w := &writing{Call: c, domain: d, conditions: conditions}
+	w.changes(item)
+	done, err := s.remove(w)
+	return done, s.countFailure(c, err)
 }
 
-func (d *deletion) readHash() (uint64, error) { return d.hash, nil }
-
-func (d *deletion) prepare(_ context.Context, r *event.Request) error {
-	versions, err := d.s.allowedVersions(&d.writing)
-	r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: versions, ManageTokenHash: d.Call.Who.TokenHash()}}
-	return err
+func (s *API) remove(w *writing) (*Written, error) {
+	m, err := s.admitChange(w)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return s.replay(w, nil)
+	}
+	versions, err := s.allowedVersions(w)
+	w.toBus.Request.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: versions, ManageTokenHash: w.Call.Who.TokenHash()}}
+	return s.execute(w, m, err)
 }
-
-func (d *deletion) discard() {}

@@ -20,9 +20,6 @@ import (
 	"quire.dev/services/edge/internal/kind"
 )
 
-// errNotModified ends a read whose answer the client already has.
-var errNotModified = errors.New("not modified")
-
 const ReadTries = 3
 
 func passwordNeeded() error {
@@ -55,12 +52,27 @@ func (s *API) getText(c *endpoint.Call, k *kind.Kind) (err error) {
 	if r.version, err = versionQuery(c.Ctx); err != nil {
 		return err
 	}
-	if done, err := r.unchanged(); done || err != nil {
-		return err
-	}
-	m, err := s.startReading(c, k.Domain, r.read)
+	f, err := s.readText(r)
 	if err != nil {
 		return err
+	}
+	if f.known {
+		f.receipt.SetHeaders(&c.Response().Header)
+		return headers.NotModified(c.Ctx, strconv.FormatUint(f.doc.Version, 10))
+	}
+	err = r.answer(&f)
+	f.receipt.SetHeaders(&c.Response().Header)
+	return err
+}
+
+// readText reads a text, which is charged unless the client already has it.
+func (s *API) readText(r *reading) (found, error) {
+	if f, err := r.unchanged(); f.known || err != nil {
+		return f, err
+	}
+	m, err := s.startReading(r.c, r.k.Domain, r.read)
+	if err != nil {
+		return found{}, err
 	}
 	var pending *bus.PendingRead
 	there := event.ValidItemID(r.ref)
@@ -68,35 +80,22 @@ func (s *API) getText(c *endpoint.Call, k *kind.Kind) (err error) {
 		pending = s.startRead(r)
 	}
 	if err := m.WaitRead(); err != nil {
-		return err
+		return found{}, err
 	}
 	if there && pending == nil { // the refusal did not apply to this request
 		pending = s.startRead(r)
 	}
 	f, err := r.find(pending)
-	if errors.Is(err, errNotModified) {
-		return notModified(c, m, strconv.FormatUint(f.doc.Version, 10))
-	}
-	if err != nil {
-		return m.Void(err)
-	}
-	receipt := m.Receipt()
-	if err := r.answer(&f, &receipt); err != nil {
-		return m.Void(err)
+	switch {
+	case err != nil:
+		return found{}, m.Void(err)
+	case f.known:
+		f.receipt, err = m.Cancel(false)
+		return f, err
 	}
 	m.Served()
-	receipt.SetHeaders(&c.Response().Header)
-	return nil
-}
-
-// notModified answers a metered read whose answer the client already has.
-func notModified(c *endpoint.Call, m *endpoint.Metered, etag string) error {
-	receipt, err := m.Cancel(false)
-	if err != nil {
-		return err
-	}
-	receipt.SetHeaders(&c.Response().Header)
-	return headers.NotModified(c.Ctx, etag)
+	f.receipt = m.Receipt()
+	return f, nil
 }
 
 func versionQuery(c *fiber.Ctx) (uint64, error) {
@@ -128,11 +127,13 @@ func (s *API) startReading(c *endpoint.Call, d event.Domain, read func() *event.
 	return m.Start(), nil
 }
 
-// found is a document that may be shown, with its content.
+// found is the result of a read: a document that may be shown, with its content.
 type found struct {
-	doc    *event.Document
-	inline []byte
-	stream io.ReadCloser // instead of inline, for large content
+	doc     *event.Document
+	inline  []byte
+	stream  io.ReadCloser // instead of inline, for large content
+	known   bool          // the client already has it: no content
+	receipt endpoint.Receipt
 }
 
 // find waits for the read, checks the document's password, and burns the document if this is its last read.
@@ -151,7 +152,8 @@ func (r *reading) find(pending *bus.PendingRead) (found, error) {
 		case err != nil:
 			return found{}, err
 		case known: // since the look in unchanged; it shows nothing, so it burns nothing
-			return f, errNotModified
+			f.known = true
+			return f, nil
 		}
 		if !r.burns(doc) {
 			if err = r.open(&f); errors.Is(err, blob.ErrNotFound) {
@@ -267,18 +269,18 @@ func (s *API) Burn(c *endpoint.Call, d event.Domain, doc *event.Document, accoun
 }
 
 // answer sends the document.
-func (r *reading) answer(f *found, receipt *endpoint.Receipt) error {
+func (r *reading) answer(f *found) error {
 	doc := f.doc
 	headers.SetETag(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
 	head := append(endpoint.NewAnswer(640+len(f.inline)+len(f.inline)/8).Key("paste"), '{').Str("id", doc.Id).Str("title", doc.Title).Key("content")
 	head = append(head, '"')
 	if f.stream == nil {
-		return endpoint.Send(r.c.Ctx, fiber.StatusOK, r.s.afterContent(endpoint.AppendEscaped(head, f.inline), r.k, doc, receipt))
+		return endpoint.Send(r.c.Ctx, fiber.StatusOK, r.s.afterContent(endpoint.AppendEscaped(head, f.inline), r.k, doc, &f.receipt))
 	}
 	if err := endpoint.Send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
 		return err
 	}
-	stream := contents.NewEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, receipt))
+	stream := contents.NewEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, &f.receipt))
 	r.c.Context().Response.SetBodyStream(stream, -1)
 	return nil
 }

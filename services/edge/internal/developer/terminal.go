@@ -64,47 +64,41 @@ func SendLines(c *fiber.Ctx, status int, text string) error {
 // -F. The query has the other fields. The file name supplies a missing title or language.
 func (n *Creation) openFromTerminal() error {
 	c := n.Call
-	if err := n.Draft.setQuery(c, &n.Rules); err != nil {
+	if err := n.draft.setQuery(c, &n.rules); err != nil {
 		return err
 	}
 	media, charset, params := headers.MediaType(c.Ctx)
 	switch {
 	case media == fiber.MIMEMultipartForm && c.Row.Method == fiber.MethodPost:
-		return n.openTerminalForm(params["boundary"])
+		n.body, n.boundary = bodyForm, params["boundary"]
+		return input.CheckBoundary(n.boundary)
 	case media == fiber.MIMEMultipartForm: // nobody means to keep the bytes of the envelope
 		return httperr.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
 	case !headers.UTF8(charset):
 		return n.s.notText()
 	}
 	name, err := nameOfPath(c.Path())
-	n.receiveText(func(t *textWriting) error {
-		body, err := t.readBody()
-		if err != nil {
-			return err
-		}
-		t.hash, t.Draft.text = endpoint.BodyHash(t.Call.Ctx, body), body
-		return t.finishFromTerminal(name)
-	})
+	n.body, n.name = bodyBytes, name
 	return err
 }
 
 // finishFromTerminal checks the content of a draft, and sets its title and language.
 func (t *textWriting) finishFromTerminal(name string) error {
-	d := &t.Draft
+	d := &t.draft
 	switch {
 	case !utf8.Valid(d.text):
 		return t.s.notText()
 	case len(d.text) == 0:
 		d.text = nil // check then fails
 	default:
-		if err := checkContent(d.text, t.Rules.content); err != nil {
+		if err := checkContent(d.text, t.rules.content); err != nil {
 			return err
 		}
 	}
 	if err := t.s.nameDraft(d, name); err != nil {
 		return err
 	}
-	return d.check(&t.Rules)
+	return d.check(&t.rules)
 }
 
 // notText is the error for content that is not text. Files may be anything.
@@ -141,29 +135,18 @@ func (s *API) nameDraft(d *draft, name string) error {
 	return nil
 }
 
-// openTerminalForm reads a body with a form. Its hash ignores the encoding of the form: curl draws a new boundary each time.
-func (n *Creation) openTerminalForm(boundary string) error {
-	if err := input.CheckBoundary(boundary); err != nil {
+// parseTerminalForm parses a form from curl -F. Its hash ignores the encoding: curl draws a new boundary each time.
+func (t *textWriting) parseTerminalForm(body []byte) error {
+	form, err := input.NewForm(bytes.NewReader(body), t.boundary)
+	if err != nil {
 		return err
 	}
-	n.bodyBytes = n.Rules.content.Bytes + multipartOverhead
-	n.read = func(t *textWriting) error {
-		body, err := t.readBody()
-		if err != nil {
-			return err
-		}
-		form, err := input.NewForm(bytes.NewReader(body), boundary)
-		if err != nil {
-			return err
-		}
-		name, hash, err := readTerminalForm(t.Call, &t.Rules, &t.Draft, form)
-		if err != nil {
-			return err
-		}
-		t.hash = hash
-		return t.finishFromTerminal(name)
+	name, hash, err := readTerminalForm(t.Call, &t.rules, &t.draft, form)
+	if err != nil {
+		return err
 	}
-	return nil
+	t.hash = hash
+	return t.finishFromTerminal(name)
 }
 
 // readTerminalForm takes the content from the first part that is a file or is named f. Other parts set the paste's fields of

@@ -1,10 +1,8 @@
 package developer
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -23,14 +21,23 @@ import (
 type textWriting struct {
 	writing
 	s     *API
-	Rules draftRules
-	Draft draft
+	rules draftRules
+	draft draft
 
-	bodyBytes int64 // maximum for the body
-	// read reads the body into draft, and sets hash. It is nil once the body was read.
-	read    func(t *textWriting) error
-	readErr error // of read
+	body           bodyFormat
+	name, boundary string // of a bodyBytes, and of a bodyForm
 }
+
+// bodyFormat is how the body of a request has the text.
+type bodyFormat uint8
+
+const (
+	noBody    bodyFormat = iota // the draft is complete
+	bodyJSON                    // a JSON object with all fields
+	bodyText                    // the content alone
+	bodyBytes                   // the content from a terminal
+	bodyForm                    // a form with the content and other fields from a terminal
+)
 
 // Creation creates a text.
 type Creation struct {
@@ -42,7 +49,6 @@ type Creation struct {
 func (s *API) NewCreation(c *endpoint.Call, k *kind.Kind) *Creation {
 	n := &Creation{}
 	n.begin(s, c, k)
-	n.action = n
 	return n
 }
 
@@ -56,26 +62,31 @@ func (s *API) NewUpdate(c *endpoint.Call, k *kind.Kind) *update {
 	u := &update{}
 	u.begin(s, c, k)
 	u.changes(c.Param("ref"))
-	u.Rules.update, u.action = true, u
+	u.rules.update = true
 	return u
 }
 
 func (t *textWriting) begin(s *API, c *endpoint.Call, k *kind.Kind) {
 	t.Call, t.domain, t.s = c, k.Domain, s
-	t.Rules = draftRules{now: s.Now(), content: c.Row.Body.Limit(), keyless: c.Who.Anonymous}
+	t.rules = draftRules{now: s.Now(), content: c.Row.Body.Limit(), keyless: c.Who.Anonymous}
 }
 
-// Received marks the draft as complete, and sets the hash of its request.
-func (t *textWriting) Received(hash uint64) { t.hash, t.bodyBytes = hash, math.MaxInt64 }
-
-// receiveJSON expects the draft as a JSON object in the body.
-func (t *textWriting) receiveJSON() {
-	t.bodyBytes, t.read = JSONBytes(t.Rules.content), (*textWriting).readJSON
+// Fill reads the fields of the text from a form instead of the body. Requests with the same Idempotency-Key are compared by
+// hash.
+func (t *textWriting) Fill(from input.Source, hash uint64) error {
+	t.hash = hash
+	return t.draft.read(&t.rules, from)
 }
 
-// receiveText expects the content of the draft as the body.
-func (t *textWriting) receiveText(read func(t *textWriting) error) {
-	t.bodyBytes, t.read = t.Rules.content.Bytes, read
+// maxBody is the maximum length of the body.
+func (t *textWriting) maxBody() int64 {
+	switch t.body {
+	case bodyJSON:
+		return JSONBytes(t.rules.content)
+	case bodyForm:
+		return t.rules.content.Bytes + multipartOverhead
+	}
+	return t.rules.content.Bytes
 }
 
 // admitFirstBytes is the body length from which the request is admitted before the body is read:
@@ -85,88 +96,56 @@ const admitFirstBytes = 64 << 10
 // receive reads a small body. A larger one is read after the admission, so that a client whose request is refused does not
 // have to send it.
 func (t *textWriting) receive() (err error) {
+	if t.body == noBody {
+		return nil
+	}
 	c := t.Call.Ctx
-	if err := httpin.CheckBody(c, httpin.Limit{Bytes: t.bodyBytes}); err != nil {
-		return ofContent(err, t.Rules.content)
+	if err := httpin.CheckBody(c, httpin.Limit{Bytes: t.maxBody()}); err != nil {
+		return ofContent(err, t.rules.content)
 	}
 	if t.late, err = t.s.http.BodyExceeds(c, admitFirstBytes); err != nil || t.late {
 		return err
 	}
-	_, err = t.readHash()
-	return err
+	return t.readBody()
 }
 
-func (t *textWriting) readHash() (uint64, error) {
-	if read := t.read; read != nil {
-		t.read = nil
-		t.readErr = read(t)
+// readBody reads the body into the draft and sets the hash, unless that was done.
+func (t *textWriting) readBody() error {
+	if t.body == noBody {
+		return nil
 	}
-	return t.hash, t.readErr
-}
-
-// readBody reads the body. The error for too long a body states the limit of its content.
-func (t *textWriting) readBody() ([]byte, error) {
-	return t.s.ReadContent(t.Call, t.bodyBytes, t.Rules.content)
-}
-
-func (t *textWriting) readJSON() error {
-	body, err := t.readBody()
+	body, err := t.s.ReadContent(t.Call, t.maxBody(), t.rules.content)
 	if err != nil {
 		return err
 	}
-	t.hash = endpoint.BodyHash(t.Call.Ctx, body)
-	return t.Draft.Parse(&t.Rules, endpoint.OrObject(body))
-}
-
-func (t *textWriting) readText() error {
-	body, err := t.readBody()
-	if err != nil {
-		return err
+	format := t.body
+	t.body = noBody
+	if format == bodyForm { // its hash ignores the encoding
+		return t.parseTerminalForm(body)
 	}
 	t.hash = endpoint.BodyHash(t.Call.Ctx, body)
-	if !utf8.Valid(body) {
+	switch {
+	case format == bodyJSON:
+		return t.draft.parse(&t.rules, endpoint.OrObject(body))
+	case format == bodyBytes:
+		t.draft.text = body
+		return t.finishFromTerminal(t.name)
+	case !utf8.Valid(body):
 		return httperr.InvalidField("content", "must be valid UTF-8")
+	case len(body) > 0:
+		t.draft.text = body
 	}
-	if len(body) > 0 {
-		t.Draft.text = body
-	}
-	return t.Draft.check(&t.Rules)
+	return t.draft.check(&t.rules)
 }
 
 // store reads a late body, and stores the draft's content and password for the item.
-func (t *textWriting) store(ctx context.Context, item string, r *event.Request) (err error) {
-	if r.BodyHash, err = t.readHash(); err != nil {
+func (t *textWriting) store(item string) error {
+	if err := t.readBody(); err != nil {
 		return err
 	}
-	return t.Draft.store(ctx, t.s, t.domain, item)
-}
-
-func (t *textWriting) discard() { t.s.contents.Drop(t.Draft.Content.GetBlob()) }
-
-func (n *Creation) prepare(ctx context.Context, r *event.Request) error {
-	if err := n.store(ctx, n.document.Id, r); err != nil {
-		return err
-	}
-	r.Item = n.document.Id
-	n.create.Create = fold.Create(&n.document, &n.Draft.Update)
-	r.Action = &n.create
-	return nil
-}
-
-func (u *update) prepare(ctx context.Context, r *event.Request) error {
-	u.Draft.ManageTokenHash = u.Call.Who.TokenHash()
-	if err := u.store(ctx, u.item, r); err != nil {
-		return err
-	}
-	if len(u.Draft.IfMatch) == 0 { // pages set it themselves
-		var err error
-		if u.Draft.IfMatch, err = u.s.allowedVersions(&u.writing); err != nil {
-			return err
-		}
-	}
-	u.update.Update = &u.Draft.Update
-	r.Action = &u.update
-	return nil
+	err := t.draft.store(t.s.ctx, t.s, t.domain, item)
+	t.blob = t.draft.Content.GetBlob()
+	return err
 }
 
 // Create creates a text from the draft.
@@ -179,15 +158,65 @@ func (s *API) Create(n *Creation) (*Written, error) {
 	if err := n.receive(); err != nil {
 		return nil, err
 	}
-	return s.write(&n.writing)
+	m, err := s.admit(&n.writing)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return s.replay(&n.writing, n.readBody())
+	}
+	return s.execute(&n.writing, m, n.prepare())
 }
+
+func (n *Creation) prepare() error {
+	if err := n.store(n.document.Id); err != nil {
+		return err
+	}
+	n.create.Create = fold.Create(&n.document, &n.draft.Update)
+	n.toBus.Request.Item, n.toBus.Request.Action = n.document.Id, &n.create
+	return nil
+}
+
+// IfMatch lets the update change this version alone.
+func (u *update) IfMatch(version uint64) { u.draft.IfMatch = []uint64{version} }
 
 // Update changes the text in the path by the draft.
 func (s *API) Update(u *update) (*Written, error) {
 	if err := u.receive(); err != nil {
 		return nil, err
 	}
-	return s.change(&u.writing)
+	if err := s.checkSource(u.Call); err != nil {
+		return nil, err
+	}
+	done, err := s.update(u)
+	return done, s.countFailure(u.Call, err)
+}
+
+func (s *API) update(u *update) (*Written, error) {
+	m, err := s.admitChange(&u.writing)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return s.replay(&u.writing, u.readBody())
+	}
+	return s.execute(&u.writing, m, u.prepare())
+}
+
+func (u *update) prepare() error {
+	u.draft.ManageTokenHash = u.Call.Who.TokenHash()
+	if err := u.store(u.item); err != nil {
+		return err
+	}
+	if len(u.draft.IfMatch) == 0 {
+		var err error
+		if u.draft.IfMatch, err = u.s.allowedVersions(&u.writing); err != nil {
+			return err
+		}
+	}
+	u.update.Update = &u.draft.Update
+	u.toBus.Request.Action = &u.update
+	return nil
 }
 
 // open checks the header and query of a new text: JSON, or plain text with the other fields in the query. curl --data-binary
@@ -197,11 +226,11 @@ func (n *Creation) open() error {
 	switch {
 	case !headers.UTF8(charset):
 	case media == "" || media == "application/json":
-		n.receiveJSON()
+		n.body = bodyJSON
 		return noQueryBesideJSON(n.Call)
 	case media == "text/plain" || media == "application/x-www-form-urlencoded":
-		n.receiveText((*textWriting).readText)
-		return n.Draft.setQuery(n.Call, &n.Rules)
+		n.body = bodyText
+		return n.draft.setQuery(n.Call, &n.rules)
 	}
 	return httperr.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
 }

@@ -1,10 +1,7 @@
 package developer
 
 import (
-	"strconv"
-
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/headers"
@@ -14,22 +11,23 @@ import (
 // is looked up first, and a query confirms the key. Anything but a 304 becomes a metered read, as if the client had set no
 // condition.
 
-// unchanged answers 304 if the client already has the text, and reports whether it did.
-func (r *reading) unchanged() (bool, error) {
+// unchanged finds the text if the client already has it. Otherwise it is not known.
+func (r *reading) unchanged() (f found, err error) {
 	if !r.c.Conditional() { // nearly always
-		return false, nil
+		return f, nil
 	}
 	doc, err := r.s.look(r.k.Domain, r.read())
 	if err != nil || doc == nil || !r.known(doc) {
-		return false, err
+		return f, err
 	}
-	if confirmed, err := r.s.confirmReader(r.c); !confirmed || err != nil {
-		return false, err
+	receipt, confirmed, err := r.s.confirmReader(r.c)
+	if !confirmed || err != nil {
+		return f, err
 	}
 	if r.checkPassword(doc) != nil {
-		return false, nil // the metered read fails with this, as a failed call
+		return f, nil // the metered read fails with this, as a failed call
 	}
-	return true, headers.NotModified(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
+	return found{doc: doc, known: true, receipt: receipt}, nil
 }
 
 // known reports whether the client already has the document. The metered read reports a failed condition.
@@ -55,9 +53,11 @@ func (s *API) fileUnchanged(c *endpoint.Call, id string, conditions headers.Cond
 	if known, err := conditions.Check(ValidatorsOf(event.File, doc)); err != nil || !known {
 		return false, nil // the metered read fails with this
 	}
-	if confirmed, err := s.confirmReader(c); !confirmed || err != nil {
+	receipt, confirmed, err := s.confirmReader(c)
+	if !confirmed || err != nil {
 		return false, err
 	}
+	receipt.SetHeaders(&c.Response().Header)
 	return true, headers.NotModified(c.Ctx, fileTag(doc))
 }
 
@@ -73,20 +73,14 @@ func (s *API) look(d event.Domain, read *event.Read) (*event.Document, error) {
 	return doc, err
 }
 
-// confirmReader has billing confirm the key of an unmetered call, and sets the headers. It returns false if the plan lacks
-// the quota key, for which the metered read is then refused.
-func (s *API) confirmReader(c *endpoint.Call) (bool, error) {
+// confirmReader has billing confirm the key of an unmetered call. It returns false if the plan lacks the quota key, for which the
+// metered read is then refused.
+func (s *API) confirmReader(c *endpoint.Call) (receipt endpoint.Receipt, confirmed bool, err error) {
 	usage, err := s.UsageForKey(c, c.Row.Key)
 	if err != nil {
-		return false, err
+		return receipt, false, err
 	}
-	for _, u := range usage.Usage {
-		if plan.QuotaKey(u.QuotaKey) == c.Row.Key && u.Limit == 0 {
-			return false, nil
-		}
-	}
-	receipt := endpoint.FreeReceipt()
-	receipt.Quota = s.usedQuota(c, usage)
-	receipt.SetHeaders(&c.Response().Header)
-	return true, nil
+	receipt = endpoint.FreeReceipt()
+	receipt.RequestID, receipt.Quota = c.ID(), s.usedQuota(c, usage)
+	return receipt, receipt.Quota.Key == endpoint.Unmetered || receipt.Quota.Limit != 0, nil
 }

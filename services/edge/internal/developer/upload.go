@@ -45,8 +45,8 @@ func fileTooLarge() error {
 
 // upload streams a file from the request to the blob store, without holding it in memory.
 type upload struct {
+	writing
 	s  *API
-	c  *endpoint.Call
 	id string
 
 	form *input.Form     // nil: the body is the file
@@ -65,12 +65,13 @@ type upload struct {
 	size        int64
 	held        int64 // bytes of the memory for streams
 	sum         hash.Hash
-	blob        string
 	document    *event.Document
 }
 
 func (s *API) NewUpload(c *endpoint.Call) *upload {
-	return &upload{s: s, c: c, body: httpin.BodyOf(c.Ctx), visibility: event.Unlisted, sum: sha256.New()}
+	return &upload{
+		writing: writing{Call: c, domain: event.File}, s: s, body: httpin.BodyOf(c.Ctx), visibility: event.Unlisted, sum: sha256.New(),
+	}
 }
 
 func (s *API) uploadFile(c *endpoint.Call) error {
@@ -87,13 +88,20 @@ func (s *API) uploadFile(c *endpoint.Call) error {
 
 // Write stores the file found by Open.
 func (u *upload) Write() (*Written, error) {
-	u.id = u.s.newItemID(u.c.Idem)
-	return u.s.write(&writing{Call: u.c, domain: event.File, action: u})
+	u.id = u.s.newItemID(u.Call.Idem)
+	m, err := u.s.admit(&u.writing)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return u.s.replay(&u.writing, u.skim())
+	}
+	return u.s.execute(&u.writing, m, u.store(u.s.ctx))
 }
 
 // Answer describes the stored file.
 func (u *upload) Answer(done *Written) error {
-	s, c := u.s, u.c
+	s, c := u.s, u.Call
 	doc := done.Outcome.Document
 	if doc == nil || doc.Id == "" {
 		doc = u.document
@@ -110,24 +118,24 @@ func (u *upload) Open() error {
 	if u.body == nil {
 		return httperr.InvalidField("file", "must not be empty")
 	}
-	if err := httpin.RequireIdentity(u.c.Ctx); err != nil {
+	if err := httpin.RequireIdentity(u.Call.Ctx); err != nil {
 		return err
 	}
-	media, _, params := headers.MediaType(u.c.Ctx)
+	media, _, params := headers.MediaType(u.Call.Ctx)
 	if media == "multipart/form-data" {
 		return u.openForm(params["boundary"])
 	}
 	if err := u.body.Limit(endpoint.MaxFileBytes, fileTooLarge); err != nil {
 		return err
 	}
-	if err := input.QueryFields(u.c.Ctx, u.set); err != nil {
+	if err := input.QueryFields(u.Call.Ctx, u.set); err != nil {
 		return err
 	}
 	if u.name == "" {
 		return httperr.InvalidField("name", "is required: the file's name as ?name=")
 	}
 	if media != "application/x-www-form-urlencoded" { // curl's default
-		u.contentType = cleanType(string(u.c.Request().Header.ContentType()))
+		u.contentType = cleanType(string(u.Call.Request().Header.ContentType()))
 	}
 	return nil
 }
@@ -140,7 +148,7 @@ func (u *upload) openForm(boundary string) error {
 	if err := u.body.Limit(endpoint.MaxFileBytes+multipartOverhead, fileTooLarge); err != nil {
 		return err
 	}
-	if err := input.NoQuery(u.c.Ctx); err != nil {
+	if err := input.NoQuery(u.Call.Ctx); err != nil {
 		return err
 	}
 	u.form = form
@@ -278,12 +286,13 @@ func (u *upload) hold() error {
 	if want <= u.held || u.blob == "" {
 		return nil
 	}
-	err := u.s.http.ReserveStream(u.c.Ctx, want-u.held)
+	err := u.s.http.ReserveStream(u.Call.Ctx, want-u.held)
 	u.held = want
 	return err
 }
 
-// finish reads the parts after the file, and checks the complete form.
+// finish reads the parts after the file, and checks the complete form. Uploads with the same Idempotency-Key are compared by the
+// file and the fields, however they were sent.
 func (u *upload) finish() error {
 	if u.form != nil {
 		if err := u.nextFile(); err != nil {
@@ -293,11 +302,12 @@ func (u *upload) finish() error {
 	if u.size == 0 {
 		return httperr.InvalidField("file", "must not be empty")
 	}
+	u.hash = event.BodyHash(u.sum.Sum(nil), []byte(u.name), []byte(u.visibility.String()), []byte(u.lifetime.String()))
 	return nil
 }
 
-// prepare streams the file to the blob store. It runs after the admission.
-func (u *upload) prepare(ctx context.Context, r *event.Request) error {
+// store streams the file to the blob store. It runs after the admission.
+func (u *upload) store(ctx context.Context) error {
 	first := make([]byte, SniffBytes)
 	n, err := io.ReadFull(u, first)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -327,33 +337,19 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 	}
 	sum := u.sum.Sum(nil)
 	u.document = &event.Document{
-		Id: u.id, Owner: uint64(u.c.Who.Account), Title: u.name, Visibility: uint32(u.visibility), ContentType: u.contentType,
+		Id: u.id, Owner: uint64(u.Call.Who.Account), Title: u.name, Visibility: uint32(u.visibility), ContentType: u.contentType,
 		Content: &event.Content{Blob: key, SizeBytes: uint64(u.size), Sha256: sum},
 	}
+	r := &u.toBus.Request
 	r.Item = u.id
-	r.BodyHash = u.hash()
 	r.Action = &event.Request_Create{Create: &event.Create{Document: u.document, ExpiresInMs: u.lifetime.Milliseconds()}}
 	return nil
 }
 
-func (u *upload) discard() { u.s.contents.Drop(u.blob) }
-
-// hash is the hash that uploads with the same Idempotency-Key are compared by: of the file and the fields, however they were
-// sent. It is known once everything is read.
-func (u *upload) hash() uint64 {
-	return event.BodyHash(u.sum.Sum(nil), []byte(u.name), []byte(u.visibility.String()), []byte(u.lifetime.String()))
-}
-
-// readHash reads an upload without storing it: its Idempotency-Key already has an outcome.
-func (u *upload) readHash() (uint64, error) {
-	if u.document != nil || u.size > 0 {
-		return u.hash(), nil // prepare has read it
-	}
+// skim reads an upload without storing it: its Idempotency-Key already has an outcome.
+func (u *upload) skim() error {
 	if _, err := io.Copy(u.sum, struct{ io.Reader }{u}); err != nil {
-		return 0, err
+		return err
 	}
-	if err := u.finish(); err != nil {
-		return 0, err
-	}
-	return u.hash(), nil
+	return u.finish()
 }

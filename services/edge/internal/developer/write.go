@@ -20,16 +20,19 @@ const (
 	servedWait = 50 * time.Millisecond // grows with each attempt
 )
 
-// writing is a request that changes a document. Most actions embed it together with the rest of their state, so that a call
-// allocates one object. It is for one call, though the bus may keep it longer.
+// writing is a request that changes a document. The requests of operations embed it, so that a call allocates one object. It is
+// for one call, though the bus may keep it longer.
+//
+// An operation reads its request, has it admitted, prepares the change, and executes it. If the Idempotency-Key has an outcome,
+// it replays that instead.
 type writing struct {
 	Call   *endpoint.Call
 	domain event.Domain
 	item   string
 	gone   bool   // the item can't exist: 404 after the admission
-	hash   uint64 // of the request, see BodyHash; readHash returns it if the body is not read yet
+	hash   uint64 // of the request, see BodyHash; of one whose body is read late, known then
 	late   bool   // the text's body is read after the admission: see textWriting.receive
-	action action
+	blob   string // stored for the request, and dropped if it changes nothing; empty: none
 
 	conditions headers.Conditions // of a change
 	mismatch   error              // the error if the conditions exclude a version; nil: If-Match names no current one
@@ -38,16 +41,9 @@ type writing struct {
 	charge event.Charge
 	toBus  bus.Write
 	done   Written
-}
 
-// action is what a writing does.
-type action interface {
-	// readHash returns the hash of the request. It reads the rest of the body if necessary.
-	readHash() (uint64, error)
-	// prepare fills in the request's action. It runs after the admission, and may take time.
-	prepare(ctx context.Context, r *event.Request) error
-	// discard undoes prepare if the request changed nothing.
-	discard()
+	kept      *event.Outcome // of the Idempotency-Key
+	keptQuota endpoint.Quota // now
 }
 
 // Written is the result of a writing: the decision of the document's service.
@@ -56,20 +52,17 @@ type Written struct {
 	Receipt endpoint.Receipt
 }
 
-// write executes a writing: it finds the stored outcome of the Idempotency-Key, or has the request admitted and executed. An
-// outcome other than OK is returned as an error. Errors after the admission have a receipt.
-func (s *API) write(w *writing) (*Written, error) {
-	var err error
+// admit has a writing admitted. The result is nil if it was executed before, under its Idempotency-Key: see replay.
+func (s *API) admit(w *writing) (m *endpoint.Metered, err error) {
 	for try := range endpoint.ServedTries {
 		if len(w.Call.Idem) > 0 {
-			if done, err := s.kept(w); done != nil || err != nil {
-				return done, err
+			if err := s.findKept(w); err != nil || w.kept != nil {
+				return nil, err
 			}
 		}
-		var done *Written
-		done, err = s.writeOnce(w)
+		m, err = s.admitOnce(w)
 		if !errors.Is(err, endpoint.ErrServedBefore) && !errors.Is(err, endpoint.ErrHoldClosed) {
-			return done, err
+			return m, err
 		}
 		timer := time.NewTimer(time.Duration(try+1) * servedWait)
 		select {
@@ -82,28 +75,28 @@ func (s *API) write(w *writing) (*Written, error) {
 	return nil, endpoint.KeepReceipt(err, endpoint.IdempotencyInFlight(1))
 }
 
-// kept returns the stored outcome of the Idempotency-Key; nil without one. Since nothing is admitted, billing confirms
-// here that the API key is still the account's.
-func (s *API) kept(w *writing) (*Written, error) {
+// findKept finds the stored outcome of the Idempotency-Key, if any. Since nothing is admitted, billing confirms here that the
+// API key is still the account's.
+func (s *API) findKept(w *writing) error {
 	c := w.Call
 	outcome, err := s.keptOutcome(w)
 	if err != nil || outcome == nil {
-		return nil, err
+		return err
 	}
+	w.kept = outcome
 	if c.Who.Anonymous {
 		if err := s.AdmitReplay(c); err != nil {
-			return nil, err
+			return err
 		}
-		return s.replay(w, outcome, s.quotaNow(c))
+		w.keptQuota = s.quotaNow(c)
+		return nil
 	}
 	usage, err := s.UsageForKey(c, c.Row.Key)
-	if err == nil {
-		err = s.AdmitReplay(c)
-	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return s.replay(w, outcome, s.usedQuota(c, usage))
+	w.keptQuota = s.usedQuota(c, usage)
+	return s.AdmitReplay(c)
 }
 
 func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
@@ -116,15 +109,15 @@ func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
 	return nil, nil
 }
 
-// replay is the result of a writing whose Idempotency-Key has an outcome.
-func (s *API) replay(w *writing, o *event.Outcome, quota endpoint.Quota) (*Written, error) {
-	receipt := endpoint.Receipt{RequestID: w.Call.ID(), Quota: quota}
-	hash, err := w.action.readHash()
-	if err != nil {
-		return nil, receipt.Fail(err)
+// replay is the result of a writing whose Idempotency-Key has an outcome. unread is the error of reading the rest of the
+// request, which must have the same hash.
+func (s *API) replay(w *writing, unread error) (*Written, error) {
+	o, receipt := w.kept, endpoint.Receipt{RequestID: w.Call.ID(), Quota: w.keptQuota}
+	if unread != nil {
+		return nil, receipt.Fail(unread)
 	}
 	receipt.Source = endpoint.SourceNone
-	if o.BodyHash != hash {
+	if o.BodyHash != w.hash {
 		return nil, receipt.Fail(endpoint.IdempotencyMismatch())
 	}
 	receipt.Replayed, receipt.Remaining = true, o.Remaining
@@ -170,13 +163,13 @@ func (s *API) usedQuota(c *endpoint.Call, usage *event.UsageAnswer) endpoint.Quo
 	return endpoint.Quota{}
 }
 
-// writeOnce makes one attempt. If it fails in a way that write retries, the writing has not reached the bus.
-func (s *API) writeOnce(w *writing) (*Written, error) {
+// admitOnce makes one attempt.
+func (s *API) admitOnce(w *writing) (*endpoint.Metered, error) {
 	c := w.Call
 	m := s.Meter(c)
 	w.id = m.Admission.RequestID
 	r := &w.toBus.Request
-	r.RequestId, r.Item, r.Account, r.IdempotencyId, r.BodyHash = w.id[:], w.item, uint64(c.Who.Account), c.Idem, w.hash
+	r.RequestId, r.Item, r.Account, r.IdempotencyId = w.id[:], w.item, uint64(c.Who.Account), c.Idem
 	if !c.Who.Free() {
 		m.Admission.Write, m.Admission.IdempotencyID = true, c.Idem
 		var err error
@@ -198,19 +191,19 @@ func (s *API) writeOnce(w *writing) (*Written, error) {
 	if w.gone {
 		return nil, m.Void(endpoint.NotFound())
 	}
-	return s.execute(w, m)
+	return m, nil
 }
 
-// execute executes an admitted or free write. A failure before the request is published is voided here, a later one by the
-// service.
-func (s *API) execute(w *writing, m *endpoint.Metered) (*Written, error) {
-	r := &w.toBus.Request
-	err := w.action.prepare(s.ctx, r)
+// execute executes an admitted or free write. unprepared is the error of preparing it. A failure before the request is published
+// is voided here, a later one by the service. An outcome other than OK is an error.
+func (s *API) execute(w *writing, m *endpoint.Metered, unprepared error) (*Written, error) {
+	r, err := &w.toBus.Request, unprepared
+	r.BodyHash = w.hash
 	if err == nil && m.Open && time.Since(m.Started) > s.admissionAge {
 		err = m.Renew(r)
 	}
 	if err != nil {
-		w.action.discard()
+		s.contents.Drop(w.blob)
 		return nil, w.void(m, err)
 	}
 	o, err := s.bus.Write(s.ctx, w.domain, &w.toBus)
@@ -218,14 +211,15 @@ func (s *API) execute(w *writing, m *endpoint.Metered) (*Written, error) {
 	case err != nil && fault.KindOf(err) == fault.OutcomeUnknown:
 		return nil, endpoint.Receipt{RequestID: m.Admission.RequestID, Quota: m.Receipt().Quota}.Fail(err) // it may still happen, so nothing is undone
 	case err != nil:
-		w.action.discard()
+		s.contents.Drop(w.blob)
 		return nil, m.Void(err)
 	case o.Replayed:
-		w.action.discard()
-		return s.replay(w, o, s.quotaNow(w.Call))
+		s.contents.Drop(w.blob)
+		w.kept, w.keptQuota = o, s.quotaNow(w.Call)
+		return s.replay(w, nil)
 	}
 	if err := outcomeError(o.Status); err != nil {
-		w.action.discard()
+		s.contents.Drop(w.blob)
 		if o.Status == event.OutcomeStatus_VERSION_MISMATCH && w.mismatch != nil {
 			err = w.mismatch
 		}

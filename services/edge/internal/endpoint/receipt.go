@@ -41,17 +41,14 @@ type Quota struct {
 	ResetSeconds     int64
 }
 
-// ChargeSource is what paid for a call.
-type ChargeSource uint8
+// ChargeSource is what paid for a call, as the API writes it; empty while the outcome is unknown.
+type ChargeSource string
 
 const (
-	sourceUnknown ChargeSource = iota // the outcome is unknown
-	SourceNone
-	SourceQuota
-	SourceCredits
+	SourceNone    ChargeSource = "none"
+	SourceQuota   ChargeSource = "quota"
+	SourceCredits ChargeSource = "credits"
 )
-
-func (s ChargeSource) String() string { return [...]string{"unknown", "none", "quota", "credits"}[s] }
 
 // FreeReceipt is the receipt of a call that no quota counts.
 func FreeReceipt() Receipt { return Receipt{Remaining: plan.Unlimited, Source: SourceNone} }
@@ -97,8 +94,8 @@ func (r *Receipt) SetHeaders(h *fasthttp.ResponseHeader) {
 		h.Set(HeaderCreditsCost, plan.Micros(r.CostMicros).String())
 		h.Set(HeaderCreditsBalance, plan.Micros(r.BalanceMicros).String())
 	}
-	if r.Source != sourceUnknown {
-		h.Set(HeaderChargeSource, r.Source.String())
+	if r.Source != "" {
+		h.Set(HeaderChargeSource, string(r.Source))
 	}
 	if r.Replayed {
 		h.Set(HeaderReplayed, "true")

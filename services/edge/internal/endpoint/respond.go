@@ -29,6 +29,14 @@ func (s *Base) JSON(c *fiber.Ctx, status int, v any) error {
 	return Send(c, status, bytes.TrimSuffix(out.Bytes(), []byte("\n")))
 }
 
+// Succeed answers with a success alone, unless the operation has failed.
+func (s *Base) Succeed(c *Call, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, Succeeded())
+}
+
 // Send answers with a JSON body, which the response takes over.
 func Send(c *fiber.Ctx, status int, body []byte) error {
 	sendHeader(c, status)

@@ -64,7 +64,7 @@ func (s *Readers) createFromPage(c *endpoint.Call) error {
 		Document: &event.Document{
 			Id: done.Outcome.Item, ExpiresMs: done.Outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
 		},
-		Protected: n.Draft.Password != nil && *n.Draft.Password != "", URL: s.URL(""),
+		Protected: form.Password != "", URL: s.URL(""),
 		Path: kind.QuickPastes().Page + done.Outcome.Item, Remaining: done.Receipt.Remaining,
 	}
 	if !c.Who.Anonymous {
@@ -80,7 +80,7 @@ func (s *Readers) createFromPage(c *endpoint.Call) error {
 // createOfForm creates the paste. A form that is resent, as browsers do when going back and forth, gets the first answer
 // again.
 func (s *Readers) createOfForm(n *developer.Creation, form *pages.Draft, hash uint64) (*developer.Written, error) {
-	if err := n.Draft.Fill(&n.Rules, form); err != nil {
+	if err := n.Fill(fieldsOf(form), hash); err != nil {
 		return nil, err
 	}
 	c := n.Call
@@ -89,8 +89,29 @@ func (s *Readers) createOfForm(n *developer.Creation, form *pages.Draft, hash ui
 		id := event.NewIdempotencyID(c.Who.Payer().Bytes(), c.Method(), c.Path(), key)
 		c.Idem = id[:]
 	}
-	n.Received(hash)
 	return s.developer.Create(n)
+}
+
+// fieldsOf are the form's fields for the API. Empty ones are left out, since browsers always send all.
+func fieldsOf(form *pages.Draft) input.Source {
+	var out []input.Member
+	burn := ""
+	if form.BurnAfterRead {
+		burn = "true"
+	}
+	for _, field := range [][2]string{
+		{"title", form.Title},
+		{"language", form.Language},
+		{"visibility", form.Visibility},
+		{"expiresIn", form.ExpiresIn},
+		{"password", form.Password},
+		{"burnAfterRead", burn},
+	} {
+		if field[1] != "" {
+			out = append(out, input.Member{Name: field[0], Value: input.Value{Kind: input.Query, Text: []byte(field[1])}})
+		}
+	}
+	return input.List(append(out, input.Member{Name: "content", Value: input.Text(form.Content)})...)
 }
 
 // readPasteForm reads the body. Form encoding takes six bytes for a line end, and three for each byte of some characters.

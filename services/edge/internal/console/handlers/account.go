@@ -3,7 +3,6 @@ package handlers
 import (
 	"bytes"
 	"crypto/rand"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -58,14 +57,12 @@ func (s *Handlers) showAccountWith(c *endpoint.Call, status int, shown *console.
 func (s *Handlers) changeEmailFromPage(c *endpoint.Call) error {
 	form := console.ChangeEmail(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any {
-			return map[string]any{"currentPassword": f.Values["currentPassword"], "email": strings.TrimSpace(f.Values["email"])}
-		},
 		do: func() error {
-			if err := s.accounts.NewEmail(c); err != nil {
+			change, err := accounts.ReadEmailChange(fieldsOf(trimmed(form, "email"), "currentPassword", "email"))
+			if err != nil {
 				return err
 			}
-			return redirect(c.Ctx, console.Done(console.AccountPath, "email"))
+			return redirectAfter(s.accounts.NewEmail(c, change), c, console.Done(console.AccountPath, "email"))
 		},
 		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{Email: form}) },
 	})
@@ -75,14 +72,12 @@ func (s *Handlers) changeEmailFromPage(c *endpoint.Call) error {
 func (s *Handlers) changePasswordFromPage(c *endpoint.Call) error {
 	form := console.ChangePassword(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any {
-			return map[string]any{"currentPassword": f.Values["currentPassword"], "password": f.Values["password"]}
-		},
 		do: func() error {
-			if err := s.accounts.NewPassword(c); err != nil {
+			change, err := accounts.ReadPasswordChange(fieldsOf(form, "currentPassword", "password"))
+			if err != nil {
 				return err
 			}
-			return redirect(c.Ctx, console.Done(console.AccountPath, "password"))
+			return redirectAfter(s.accounts.NewPassword(c, change), c, console.Done(console.AccountPath, "password"))
 		},
 		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{Password: form}) },
 	})
@@ -111,10 +106,7 @@ func (s *Handlers) endSessionsFromPage(c *endpoint.Call) error {
 	form := console.EndSessions(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
-			if err := s.accounts.SignOutEverywhere(c); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.SignInPath)
+			return redirectAfter(s.accounts.SignOutEverywhere(c), c, console.SignInPath)
 		},
 		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{End: form}) },
 	})
@@ -148,10 +140,8 @@ func (s *Handlers) startExportFromPage(c *endpoint.Call) error {
 	form := console.MakeExport(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		do: func() error {
-			if _, err := s.exports.BegunExport(c); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.ExportPath)
+			_, err := s.exports.BegunExport(c)
+			return redirectAfter(err, c, console.ExportPath)
 		},
 		show: func(status int) error { return s.showExportWith(c, status, form) },
 	})
@@ -165,12 +155,15 @@ func (s *Handlers) deleteAccountFromPage(c *endpoint.Call) error {
 	}
 	form := console.DeleteAccount(holder.Account, "", holder.Email)
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any { return map[string]any{"currentPassword": f.Values["currentPassword"]} },
 		do: func() error {
 			if err := confirmed(form, holder.Email); err != nil {
 				return err
 			}
-			_, o, err := s.accounts.DeletedAccount(c)
+			current, err := accounts.ReadCurrentPassword(fieldsOf(form, "currentPassword"))
+			if err != nil {
+				return err
+			}
+			_, o, err := s.accounts.DeletedAccount(c, current)
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 // showAdminAccounts lists accounts, or finds one by email, as listAccounts does.
@@ -63,8 +64,8 @@ func (s *Admins) showAdminAccountWith(c *endpoint.Call, status int, refused *con
 	return s.console.AdminOne(c.Ctx, status, shown)
 }
 
-// adminAction handles a form about an account. do is the operation of the API.
-func (s *Admins) adminAction(name string, body func(*console.Form) any, do func(*endpoint.Call) error) func(*endpoint.Call) error {
+// adminAction handles a form about an account. do is the operation of the API, with the request in the form.
+func (s *Admins) adminAction(name string, do func(*endpoint.Call, *console.Form) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
 		account, err := admin.PathAccount(c)
 		if err != nil {
@@ -73,17 +74,13 @@ func (s *Admins) adminAction(name string, body func(*console.Form) any, do func(
 		form := console.AdminForm(name, account.String(), "")
 		return s.submit(c, form, submission{
 			unlimited: true,
-			body:      body,
 			do: func() error {
 				if form.Has("confirm") {
 					if err := confirmed(form, account.String()); err != nil {
 						return err
 					}
 				}
-				if err := do(c); err != nil {
-					return err
-				}
-				return redirect(c.Ctx, console.Done(console.AdminAccountPath+"/"+account.String(), name))
+				return redirectAfter(do(c, form), c, console.Done(console.AdminAccountPath+"/"+account.String(), name))
 			},
 			show: func(status int) error { return s.showAdminAccountWith(c, status, form) },
 		})
@@ -91,33 +88,46 @@ func (s *Admins) adminAction(name string, body func(*console.Form) any, do func(
 }
 
 func (s *Admins) adminTier() func(*endpoint.Call) error {
-	return s.adminAction("tier", func(f *console.Form) any { return map[string]any{"tier": f.Values["tier"]} }, func(c *endpoint.Call) error {
-		_, _, err := s.admin.TierSet(c)
+	return s.adminAction("tier", func(c *endpoint.Call, f *console.Form) error {
+		tier, err := admin.ReadTier(fieldsOf(f, "tier"))
+		if err == nil {
+			_, _, err = s.admin.TierSet(c, tier)
+		}
 		return err
 	})
 }
 
 func (s *Admins) adminCredits() func(*endpoint.Call) error {
-	return s.adminAction("credits", func(f *console.Form) any {
-		out := map[string]any{"amount": strings.TrimSpace(f.Values["amount"]), "reason": f.Values["reason"]}
+	return s.adminAction("credits", func(c *endpoint.Call, f *console.Form) error {
+		fields := []input.Member{textField("amount", strings.TrimSpace(f.Values["amount"]))}
 		if at := f.Values["expiresAt"]; at != "" {
-			out["expiresAt"] = momentOfForm(at)
+			fields = append(fields, textField("expiresAt", momentOfForm(at)))
 		}
-		return out
-	}, func(c *endpoint.Call) error {
-		_, err := s.admin.Granted(c)
+		grant, err := admin.ReadGrant(input.List(append(fields, textField("reason", f.Values["reason"]))...), s.Now())
+		if err == nil {
+			_, err = s.admin.Granted(c, grant)
+		}
 		return err
 	})
 }
 
-func reasonOf(f *console.Form) any { return map[string]any{"reason": f.Values["reason"]} }
-
 func (s *Admins) adminSuspend() func(*endpoint.Call) error {
-	return s.adminAction("suspend", reasonOf, func(c *endpoint.Call) error { _, _, err := s.admin.Suspended(c); return err })
+	return s.adminAction("suspend", withReason(s.admin.Suspended))
 }
 
 func (s *Admins) adminResume() func(*endpoint.Call) error {
-	return s.adminAction("resume", reasonOf, func(c *endpoint.Call) error { _, _, err := s.admin.Resumed(c); return err })
+	return s.adminAction("resume", withReason(s.admin.Resumed))
+}
+
+// withReason reads the reason for an operation from its form.
+func withReason(do func(*endpoint.Call, string) (*event.User, *event.CommandOutcome, error)) func(*endpoint.Call, *console.Form) error {
+	return func(c *endpoint.Call, f *console.Form) error {
+		reason, err := admin.ReadReason(fieldsOf(f, "reason"))
+		if err == nil {
+			_, _, err = do(c, reason)
+		}
+		return err
+	}
 }
 
 // adminKey replaces all keys of an account with a new one, as regenerateKeyOf does, and shows it once.

@@ -3,8 +3,6 @@ package handlers
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,9 +39,7 @@ func (s *desk) holder(c *endpoint.Call) (console.Holder, error) {
 
 // submission is what a console form does once it is parsed.
 type submission struct {
-	// body is the equivalent body for the API; nil if the API takes none.
-	body func(*console.Form) any
-	// do executes it, as the API's handler does, and answers.
+	// do reads the request from the form, executes it as the API's handler does, and answers.
 	do func() error
 	// show answers with the page of the form, which holds its input and the error.
 	show func(status int) error
@@ -61,12 +57,7 @@ func (s *desk) submit(c *endpoint.Call, f *console.Form, sub submission) error {
 	if other {
 		err = otherAccount()
 	}
-	if err == nil && sub.body != nil {
-		if c.Fields, err = json.Marshal(sub.body(f)); err != nil {
-			return fmt.Errorf("encode form: %w", err)
-		}
-		c.Hash = endpoint.BodyHash(c.Ctx, c.Fields)
-	}
+	c.Hash = hashOf(f)
 	if err == nil && !sub.unlimited {
 		err = s.AdmitChange(c.Who.Account)
 	}
@@ -84,6 +75,37 @@ func (s *desk) submit(c *endpoint.Call, f *console.Form, sub submission) error {
 	f.Once = onceAfter(f.Once, e.Kind)
 	refuse(f, e)
 	return sub.show(e.Kind.Status())
+}
+
+// hashOf is the hash that submissions of a form with the same Once are compared by. The key that pays and the confirmation are
+// no part of the request.
+func hashOf(f *console.Form) uint64 {
+	var parts [][]byte
+	for _, name := range f.Names() {
+		if name != console.KeyField && name != "confirm" {
+			parts = append(parts, []byte(name), []byte(f.Values[name]))
+		}
+	}
+	return event.BodyHash(parts...)
+}
+
+// fieldsOf are the form's fields of these names, which the API has too.
+func fieldsOf(f *console.Form, names ...string) input.Source {
+	var out []input.Member
+	for _, name := range names {
+		out = append(out, textField(name, f.Values[name]))
+	}
+	return input.List(out...)
+}
+
+// trimmed is the form without the space around a value.
+func trimmed(f *console.Form, name string) *console.Form {
+	f.Values[name] = strings.TrimSpace(f.Values[name])
+	return f
+}
+
+func textField(name, text string) input.Member {
+	return input.Member{Name: name, Value: input.Text(text)}
 }
 
 // refuse records in a form why it was refused.

@@ -2,9 +2,7 @@ package handlers
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -15,6 +13,7 @@ import (
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 func (s *Handlers) showKeys(c *endpoint.Call) error {
@@ -102,9 +101,12 @@ func (s *Handlers) showKeyWith(c *endpoint.Call, status int, shown *console.OneK
 func (s *Handlers) createKeyFromPage(c *endpoint.Call) error {
 	form := console.CreateKey(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any { return keyRulesOf(f) },
 		do: func() error {
-			made, err := s.accounts.FurtherKey(c)
+			rules, err := accounts.ReadKeyRules(keyRulesOf(form), s.Now(), true)
+			if err != nil {
+				return err
+			}
+			made, err := s.accounts.FurtherKey(c, rules)
 			if err != nil {
 				return err
 			}
@@ -122,12 +124,13 @@ func (s *Handlers) changeKeyFromPage(c *endpoint.Call) error {
 	}
 	form := console.ChangeKey(c.Who.Account.String(), "", key)
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any { return keyRulesOf(f) },
 		do: func() error {
-			if _, err := s.accounts.ChangedKey(c); err != nil {
+			rules, err := accounts.ReadKeyRules(keyRulesOf(form), s.Now(), false)
+			if err != nil {
 				return err
 			}
-			return redirect(c.Ctx, console.Done(key.Path(), "changed"))
+			_, err = s.accounts.ChangedKey(c, key.Number, rules)
+			return redirectAfter(err, c, console.Done(key.Path(), "changed"))
 		},
 		show: func(status int) error { return s.showKeyWith(c, status, &console.OneKey{Key: key, Change: form}) },
 	})
@@ -141,14 +144,17 @@ func (s *Handlers) rotateKeyFromPage(c *endpoint.Call) error {
 	}
 	form := console.RotateKey(c.Who.Account.String(), "", key)
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any { return map[string]any{"overlap": f.Values["overlap"]} },
 		do: func() error {
 			if form.Values["overlap"] == "0s" {
 				if err := confirmed(form, key.Label()); err != nil {
 					return err
 				}
 			}
-			made, endsMs, err := s.accounts.ReplacedKey(c)
+			overlap, err := accounts.ReadOverlap(fieldsOf(form, "overlap"))
+			if err != nil {
+				return err
+			}
+			made, endsMs, err := s.accounts.ReplacedKey(c, key.Number, overlap)
 			if err != nil {
 				return err
 			}
@@ -173,10 +179,8 @@ func (s *Handlers) revokeKeyFromPage(c *endpoint.Call) error {
 			if err := confirmed(form, key.Label()); err != nil {
 				return err
 			}
-			if _, err := s.accounts.RevokedKey(c); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(console.KeysPath, "revoked"))
+			_, err := s.accounts.RevokedKey(c, key.Number)
+			return redirectAfter(err, c, console.Done(console.KeysPath, "revoked"))
 		},
 		show: func(status int) error { return s.showKeyWith(c, status, &console.OneKey{Key: key, Revoke: form}) },
 	})
@@ -186,60 +190,56 @@ func (s *Handlers) revokeKeyFromPage(c *endpoint.Call) error {
 func (s *Handlers) capSpendingFromPage(c *endpoint.Call) error {
 	form := console.CapSpending(c.Who.Account.String(), "", nil)
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any { return capOf(f, "") },
 		do: func() error {
-			if _, err := s.accounts.CappedSpending(c); err != nil {
+			limit, err := accounts.ReadSpendingCap(input.List(capOf(form, "")...))
+			if err != nil {
 				return err
 			}
-			return redirect(c.Ctx, console.Done(console.KeysPath, "cap"))
+			_, err = s.accounts.CappedSpending(c, limit)
+			return redirectAfter(err, c, console.Done(console.KeysPath, "cap"))
 		},
 		show: func(status int) error { return s.showKeysWith(c, status, nil, form) },
 	})
 }
 
-// keyRulesOf converts a form to key rules for the API.
-func keyRulesOf(f *console.Form) map[string]any {
-	out := map[string]any{"name": f.Values["name"], "scopes": nil, "spendingCap": nil}
-	if expiry := f.Values["expiresIn"]; expiry != "" && expiry != console.KeepExpiry {
-		out["expiresIn"] = expiry
-	}
+// keyRulesOf are the form's fields for a key of the API.
+func keyRulesOf(f *console.Form) input.Source {
+	var scopes input.Value // null: all
 	if f.Values["scopes"] == console.ScopesSome {
-		scopes := []string{}
-		for _, key := range plan.QuotaKeys() {
-			if f.Values["scopes."+key.String()] != "" {
-				scopes = append(scopes, key.String())
-			}
-		}
-		out["scopes"] = scopes
+		scopes.Kind = input.Array
 	}
-	quotas := map[string]any{}
+	quotas := input.Value{Kind: input.Object}
 	for _, key := range plan.QuotaKeys() {
-		if text := strings.TrimSpace(f.Values["quotas."+key.String()]); text != "" {
-			quotas[key.String()] = wholeNumber(text)
+		name := key.String()
+		if scopes.Kind == input.Array && f.Values["scopes."+name] != "" {
+			scopes.Items = append(scopes.Items, input.Text(name))
+		}
+		if text := strings.TrimSpace(f.Values["quotas."+name]); text != "" {
+			quotas.Members = append(quotas.Members, input.Member{Name: name, Value: number(text)})
 		}
 	}
-	out["quotas"] = quotas
-	if limit := capOf(f, "spendingCap."); limit["amount"] != nil {
-		out["spendingCap"] = limit
+	var limit input.Value // null: none
+	if cap := capOf(f, "spendingCap."); len(cap) > 1 {
+		limit = input.Value{Kind: input.Object, Members: cap}
 	}
-	return out
+	var out []input.Member
+	if expiry := f.Values["expiresIn"]; expiry != "" && expiry != console.KeepExpiry {
+		out = append(out, textField("expiresIn", expiry))
+	}
+	return input.List(append(out, textField("name", f.Values["name"]), input.Member{Name: "quotas", Value: quotas},
+		input.Member{Name: "scopes", Value: scopes}, input.Member{Name: "spendingCap", Value: limit})...)
 }
 
-// wholeNumber parses a number; other text is returned as is, and the API rejects it.
-func wholeNumber(text string) any {
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return json.Number(strconv.FormatUint(n, 10))
-	}
-	return text
-}
+// number is the value of what should be a number. Other text is refused by the field.
+func number(text string) input.Value { return input.Value{Kind: input.Number, Text: []byte(text)} }
 
-// capOf converts a form to a spending cap for the API. Without an amount there is no cap.
-func capOf(f *console.Form, before string) map[string]any {
+// capOf are the form's fields for a spending cap of the API. Without an amount there is no cap.
+func capOf(f *console.Form, before string) []input.Member {
 	amount := strings.TrimSpace(f.Values[before+"amount"])
 	if amount == "" {
-		return map[string]any{"amount": nil}
+		return []input.Member{{Name: "amount"}}
 	}
-	return map[string]any{"amount": amount, "period": f.Values[before+"period"]}
+	return []input.Member{textField("amount", amount), textField("period", f.Values[before+"period"])}
 }
 
 // showNewKey shows a new key. scopes are its scopes; nil: all. It is shown even if the rest of the page fails, since it can't

@@ -55,6 +55,14 @@ func (s *desk) signInFirst(c *endpoint.Call, err error) error {
 	return redirect(c.Ctx, console.SignedOut(form.Query()))
 }
 
+// redirectAfter redirects a browser if an operation has succeeded.
+func redirectAfter(err error, c *endpoint.Call, path string) error {
+	if err != nil {
+		return err
+	}
+	return redirect(c.Ctx, path)
+}
+
 // redirect redirects a browser to a path of ours, with GET.
 func redirect(c *fiber.Ctx, path string) error {
 	c.Set(fiber.HeaderCacheControl, "no-store")
@@ -141,7 +149,7 @@ func (s *Handlers) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, in
 	}
 	email = strings.TrimSpace(email)
 	form := &console.Sign{Email: email, Next: nextPath(next), Once: once}
-	sent, err := readSign(email, password, shortest)
+	sent, err := accounts.ReadCredentials(input.List(textField("email", email), textField("password", password)), shortest)
 	if err == nil {
 		err = s.readOnce(c, once)
 	}
@@ -152,15 +160,6 @@ func (s *Handlers) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, in
 		return err
 	}
 	return s.refuseSign(c, form, show, err)
-}
-
-// readSign validates credentials as the API does.
-func readSign(email, password string, shortest int) (sent accounts.Credentials, err error) {
-	if sent.Email, err = accounts.EmailField("email", input.Value{Kind: input.Query, Text: []byte(email)}); err != nil {
-		return sent, err
-	}
-	sent.Password, err = accounts.AccountPasswordField(shortest)("password", input.Value{Kind: input.Query, Text: []byte(password)})
-	return sent, err
 }
 
 // refuseSign shows the form again, without the password and with the error beside its field. The form keeps its Once if the
@@ -189,8 +188,5 @@ func (s *Handlers) signOutFromPage(c *endpoint.Call) error {
 	if err := input.ParseForm(c.Form, nil); err != nil {
 		return err
 	}
-	if err := s.accounts.SignOut(c); err != nil {
-		return err
-	}
-	return redirect(c.Ctx, "/")
+	return redirectAfter(s.accounts.SignOut(c), c, "/")
 }

@@ -16,6 +16,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/readers"
 	"quire.dev/services/edge/internal/render"
@@ -30,7 +31,7 @@ func (s *Handlers) readContentForm(c *endpoint.Call) (err error) {
 	if c.Form, err = s.developer.ReadContent(c, developer.JSONBytes(limit), limit); err != nil {
 		return err
 	}
-	return s.http.Reserve(c.Ctx, int64(2*len(c.Form))) // for its fields, and the equivalent body for the API
+	return s.http.Reserve(c.Ctx, int64(2*len(c.Form))) // for its fields
 }
 
 // keepText returns a text that was sent without a session: its reader has signed out since opening the form, and may have no
@@ -72,16 +73,15 @@ func (s *Handlers) createTextFromPage(c *endpoint.Call, k *collection) error {
 	form := console.CreateText(k.Kind, c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
 		unlimited: true,
-		body:      func(f *console.Form) any { return textOfForm(f, false) },
 		do: func() error {
+			fields := textOfForm(form, false)
 			if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 				return err
 			}
 			n := s.developer.NewCreation(c, k.Kind.Kind)
-			if err := n.Draft.Parse(&n.Rules, c.Fields); err != nil {
+			if err := n.Fill(fields, c.Hash); err != nil {
 				return err
 			}
-			n.Received(c.Hash)
 			done, err := s.developer.Create(n)
 			if err != nil {
 				return err
@@ -94,37 +94,45 @@ func (s *Handlers) createTextFromPage(c *endpoint.Call, k *collection) error {
 	})
 }
 
-// textOfForm converts a form to a text for the API.
-func textOfForm(f *console.Form, update bool) map[string]any {
-	out := map[string]any{"title": f.Values["title"], "burnAfterRead": f.Values["burnAfterRead"] != ""}
-	for _, name := range []string{"language", "visibility"} {
-		if value := f.Values[name]; value != "" {
-			out[name] = value
-		}
-	}
-	if expiry := f.Values["expiresIn"]; expiry != "" && expiry != console.KeepExpiry {
-		out["expiresIn"] = expiry
-	}
-	tags := []string{}
-	for tag := range strings.SplitSeq(f.Values["tags"], ",") {
-		if tag = strings.TrimSpace(tag); tag != "" {
-			tags = append(tags, tag)
-		}
-	}
-	out["tags"] = tags
-	switch password := f.Values["password"]; {
-	case password != "":
-		out["password"] = password
-	case f.Values[console.RemovePasswordField] != "":
-		out["password"] = nil
-	}
+// textOfForm are the form's fields for a text of the API. It restores the line ends of the form's content.
+func textOfForm(f *console.Form, update bool) input.Source {
 	content, sent := f.Values["content"]
 	f.Values["content"] = ofTextarea(content)
+	burn := input.Value{Kind: input.Bool, Text: strconv.AppendBool(nil, f.Values["burnAfterRead"] != "")}
+	out := []input.Member{{Name: "burnAfterRead", Value: burn}}
 	// Browsers change line ends, so the content is only sent if the reader has changed the text.
 	if sent && (!update || textSum(content) != f.Values[console.SumField]) {
-		out["content"] = f.Values["content"]
+		out = append(out, textField("content", f.Values["content"]))
 	}
-	return out
+	for _, name := range []string{"expiresIn", "language", "password", "visibility"} {
+		if value := f.Values[name]; value != "" && (name != "expiresIn" || value != console.KeepExpiry) {
+			out = append(out, textField(name, value))
+		}
+	}
+	if f.Values["password"] == "" && f.Values[console.RemovePasswordField] != "" {
+		out = append(out, input.Member{Name: "password"})
+	}
+	tags := input.Value{Kind: input.Array} // none
+	if list := tagsOf(f.Values["tags"]); list != "" {
+		tags = input.Value{Kind: input.Query, Text: []byte(list)}
+	}
+	out = append(out, input.Member{Name: "tags", Value: tags}, textField("title", f.Values["title"]))
+	return input.List(out...)
+}
+
+// tagsOf drops the space around tags, and empty ones.
+func tagsOf(list string) string {
+	var out strings.Builder
+	for tag := range strings.SplitSeq(list, ",") {
+		if tag = strings.TrimSpace(tag); tag == "" {
+			continue
+		}
+		if out.Len() > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(tag)
+	}
+	return out.String()
 }
 
 // ofTextarea restores the line ends that a browser changed.
@@ -215,18 +223,18 @@ func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *collection) error {
 	form := console.UpdateText(k.Kind, account.String(), "", doc)
 	return s.submit(c, form, submission{
 		unlimited: true,
-		body:      func(f *console.Form) any { return textOfForm(f, true) },
 		do: func() error {
+			fields := textOfForm(form, true)
 			if gone {
 				return endpoint.NotFound()
 			}
-			return s.changeText(c, k, form)
+			return s.changeText(c, k, form, fields)
 		},
 		show: func(status int) error { return s.showRefusedChange(c, k, status, form) },
 	})
 }
 
-func (s *Handlers) changeText(c *endpoint.Call, k *collection, form *console.Form) error {
+func (s *Handlers) changeText(c *endpoint.Call, k *collection, form *console.Form, fields input.Source) error {
 	version, err := strconv.ParseUint(form.Values[console.VersionField], 10, 63)
 	if err != nil || version == 0 {
 		return httperr.InvalidField(console.VersionField, "must be what the page has")
@@ -235,11 +243,10 @@ func (s *Handlers) changeText(c *endpoint.Call, k *collection, form *console.For
 		return err
 	}
 	u := s.developer.NewUpdate(c, k.Kind.Kind)
-	u.Draft.IfMatch = []uint64{version}
-	if err := u.Draft.Parse(&u.Rules, c.Fields); err != nil {
+	u.IfMatch(version)
+	if err := u.Fill(fields, c.Hash); err != nil {
 		return err
 	}
-	u.Received(c.Hash)
 	done, err := s.developer.Update(u)
 	if err != nil {
 		return err

@@ -46,9 +46,12 @@ func consoleWebhook(w accounts.Webhook) console.Webhook {
 func (s *Handlers) createWebhookFromPage(c *endpoint.Call) error {
 	form := console.CreateWebhook(c.Who.Account.String(), "")
 	return s.submit(c, form, submission{
-		body: webhookBody,
 		do: func() error {
-			w, secret, err := s.accounts.CreatedWebhook(c)
+			d, err := accounts.ReadWebhook(webhookOf(form))
+			if err != nil {
+				return err
+			}
+			w, secret, err := s.accounts.CreatedWebhook(c, d)
 			if err != nil {
 				return err
 			}
@@ -64,26 +67,26 @@ func (s *Handlers) showSecret(c *endpoint.Call, shown *console.NewSecret) error 
 	return s.console.NewSecret(c.Ctx, shown)
 }
 
-// webhookBody converts a form to a webhook for the API.
-func webhookBody(f *console.Form) any {
-	events := []string{}
+// webhookOf are the form's fields for a webhook of the API.
+func webhookOf(f *console.Form) input.Source {
+	events := input.Value{Kind: input.Array}
 	for _, t := range alert.Types() {
 		if name := t.Name; f.Values["events."+name] != "" {
-			events = append(events, name)
+			events.Items = append(events.Items, input.Text(name))
 		}
 	}
-	out := map[string]any{"url": strings.TrimSpace(f.Values["url"]), "events": events, "thresholds": nil, "balanceBelow": nil}
+	var below, thresholds input.Value // null: none, and the default
 	if amount := strings.TrimSpace(f.Values["balanceBelow"]); amount != "" {
-		out["balanceBelow"] = amount
+		below = input.Text(amount)
 	}
-	var thresholds []any
 	for text := range strings.FieldsFuncSeq(f.Values["thresholds"], func(r rune) bool { return r == ',' || r == ' ' || r == '%' }) {
-		thresholds = append(thresholds, wholeNumber(text))
+		thresholds.Kind = input.Array
+		thresholds.Items = append(thresholds.Items, number(text))
 	}
-	if thresholds != nil {
-		out["thresholds"] = thresholds
-	}
-	return out
+	return input.List(
+		input.Member{Name: "balanceBelow", Value: below}, input.Member{Name: "events", Value: events},
+		input.Member{Name: "thresholds", Value: thresholds}, textField("url", strings.TrimSpace(f.Values["url"])),
+	)
 }
 
 func (s *Handlers) showWebhookPage(c *endpoint.Call) error {
@@ -135,11 +138,13 @@ func (s *Handlers) showWebhookWith(c *endpoint.Call, status int, shown *console.
 func (s *Handlers) changeWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ChangeWebhook(account, "", w)
-		return &console.OneWebhook{Webhook: w, Change: form}, form, submission{body: webhookBody, do: func() error {
-			if _, err := s.accounts.ChangedWebhook(c); err != nil {
+		return &console.OneWebhook{Webhook: w, Change: form}, form, submission{do: func() error {
+			d, err := accounts.ReadWebhook(webhookOf(form))
+			if err != nil {
 				return err
 			}
-			return redirect(c.Ctx, console.Done(w.Path(), "webhook"))
+			_, err = s.accounts.ChangedWebhook(c, d)
+			return redirectAfter(err, c, console.Done(w.Path(), "webhook"))
 		}}
 	})
 }
@@ -163,10 +168,8 @@ func (s *Handlers) testWebhookFromPage(c *endpoint.Call) error {
 	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
 		form := console.ActOnWebhook(account, "", w, console.TestWebhook)
 		return &console.OneWebhook{Webhook: w, Test: form}, form, submission{do: func() error {
-			if _, err := s.accounts.TestedWebhook(c); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(w.Path(), "tested"))
+			_, err := s.accounts.TestedWebhook(c)
+			return redirectAfter(err, c, console.Done(w.Path(), "tested"))
 		}}
 	})
 }
@@ -178,10 +181,8 @@ func (s *Handlers) replayDeliveryFromPage(c *endpoint.Call) error {
 		shown := &console.OneWebhook{Webhook: w}
 		return shown, form, submission{
 			do: func() error {
-				if _, err := s.accounts.ReplayedDelivery(c); err != nil {
-					return err
-				}
-				return redirect(c.Ctx, console.Done(w.Path(), "replayed"))
+				_, err := s.accounts.ReplayedDelivery(c)
+				return redirectAfter(err, c, console.Done(w.Path(), "replayed"))
 			},
 			show: func(status int) error {
 				shown.Refused = form.Whole()
@@ -199,10 +200,8 @@ func (s *Handlers) deleteWebhookFromPage(c *endpoint.Call) error {
 			if err := confirmed(form, w.ID()); err != nil {
 				return err
 			}
-			if _, err := s.accounts.DeletedWebhook(c); err != nil {
-				return err
-			}
-			return redirect(c.Ctx, console.Done(console.WebhooksPath, "unhooked"))
+			_, err := s.accounts.DeletedWebhook(c)
+			return redirectAfter(err, c, console.Done(console.WebhooksPath, "unhooked"))
 		}}
 	})
 }

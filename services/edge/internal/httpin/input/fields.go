@@ -77,6 +77,29 @@ func NoQuery(c *fiber.Ctx) error {
 	return QueryFields(c, Fields(nil).Set)
 }
 
+// Source calls field for every field that a client sent, whatever the format, until it returns an error.
+type Source func(field func(name string, v Value) error) error
+
+// JSON is the source of a JSON object, as ParseObject parses it.
+func JSON(data []byte) Source {
+	return func(field func(string, Value) error) error { return ParseObject(data, field) }
+}
+
+// List is the source of fields that were parsed before, as a form's are.
+func List(fields ...Member) Source {
+	return func(field func(string, Value) error) error {
+		for _, m := range fields {
+			if err := field(m.Name, m.Value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Text is the value of a JSON string.
+func Text(text string) Value { return Value{Kind: String, Text: []byte(text)} }
+
 // Fields are the fields of an endpoint, by name. Fields.Set is an argument for ParseObject and QueryFields. Nil has no
 // fields.
 type Fields map[string]func(name string, v Value) error
