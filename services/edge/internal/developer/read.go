@@ -67,7 +67,7 @@ func (s *API) getText(c *endpoint.Call, k *kind.Kind) (err error) {
 	if there && !m.Pending.Refused() {
 		pending = s.startRead(r)
 	}
-	if err := m.WaitRead(); err != nil {
+	if err := m.Wait(); err != nil {
 		return err
 	}
 	if there && pending == nil { // the refusal did not apply to this request

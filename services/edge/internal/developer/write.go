@@ -16,10 +16,6 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 )
 
-const (
-	servedWait = 50 * time.Millisecond // grows with each attempt
-)
-
 // writing is a request that changes a document. Most actions embed it together with the rest of their state, so that a call
 // allocates one object. It is for one call, though the bus may keep it longer.
 type writing struct {
@@ -60,32 +56,26 @@ type Written struct {
 // write executes a writing: it finds the stored outcome of the Idempotency-Key, or has the request admitted and executed. An
 // outcome other than OK is returned as an error. It sets all headers.
 func (s *API) write(w *writing) (*Written, error) {
-	for try := range endpoint.ServedTries {
-		if len(w.Call.Idem) > 0 {
-			if done, err := s.kept(w); done != nil || err != nil {
-				return done, err
-			}
-		}
-		done, err := s.writeOnce(w)
-		if !errors.Is(err, endpoint.ErrServedBefore) && !errors.Is(err, endpoint.ErrHoldClosed) {
+	if len(w.Call.Idem) > 0 {
+		if done, err := s.kept(w, s.keptOutcome); done != nil || err != nil {
 			return done, err
 		}
-		timer := time.NewTimer(time.Duration(try+1) * servedWait)
-		select {
-		case <-timer.C:
-		case <-s.ctx.Done():
-			timer.Stop()
-			return nil, endpoint.Unavailable(s.ctx.Err())
-		}
 	}
-	return nil, endpoint.IdempotencyInFlight(1)
+	done, err := s.admitted(w)
+	if !errors.Is(err, endpoint.ErrServedBefore) {
+		return done, err
+	}
+	if done, err = s.kept(w, s.servedOutcome); done == nil && err == nil {
+		err = endpoint.IdempotencyInFlight(1)
+	}
+	return done, err
 }
 
-// kept returns the stored outcome of the Idempotency-Key; nil without one. Since nothing is admitted, billing confirms
-// here that the API key is still the account's.
-func (s *API) kept(w *writing) (*Written, error) {
+// kept returns the outcome of the Idempotency-Key that find finds; nil without one. Since nothing is admitted, billing
+// confirms here that the API key is still the account's.
+func (s *API) kept(w *writing, find func(*writing) (*event.Outcome, error)) (*Written, error) {
 	c := w.Call
-	outcome, err := s.keptOutcome(w)
+	outcome, err := find(w)
 	if err != nil || outcome == nil {
 		return nil, err
 	}
@@ -115,6 +105,11 @@ func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
 		}
 	}
 	return nil, nil
+}
+
+// servedOutcome returns the outcome of a writing that was served before, according to billing.
+func (s *API) servedOutcome(w *writing) (*event.Outcome, error) {
+	return s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: w.Call.Idem}).WaitStored(s.ctx)
 }
 
 // replay answers a writing whose Idempotency-Key has an outcome.
@@ -169,8 +164,8 @@ func (s *API) setUsedQuota(c *endpoint.Call, usage *event.UsageAnswer) {
 	}
 }
 
-// writeOnce makes one attempt. If it fails in a way that write retries, the writing has not reached the bus.
-func (s *API) writeOnce(w *writing) (*Written, error) {
+// admitted admits a writing, unless it is free, and executes it. After ErrServedBefore it has not reached the bus.
+func (s *API) admitted(w *writing) (*Written, error) {
 	c := w.Call
 	m := s.Meter(c)
 	w.id = m.Admission.RequestID
@@ -183,9 +178,6 @@ func (s *API) writeOnce(w *writing) (*Written, error) {
 			err = m.AdmitKeyless()
 		} else {
 			err = m.Start().Wait()
-		}
-		if fault.KindOf(err) == fault.IdempotencyInFlight {
-			err = s.InFlight(m)
 		}
 		if err != nil {
 			return nil, err
