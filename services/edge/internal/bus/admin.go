@@ -19,7 +19,7 @@ func (b *Bus) AdminLog(ctx context.Context, before string, limit int) (*event.Ad
 	pages := make([]*event.AdminLogAnswer, b.cfg.Partitions)
 	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {
 		answer := &event.QueryAnswer{}
-		if err := b.ask(ctx, event.QuerySubject(p), query, answer, firstPatience); err != nil {
+		if err := b.ask(ctx, event.QuerySubject(p), query, answer, attemptTimeout); err != nil {
 			return err
 		}
 		switch page := answer.GetAdminLog(); {
@@ -71,7 +71,7 @@ func (b *Bus) Accounts(ctx context.Context, ids []event.AccountID) (map[event.Ac
 		query := &event.Query{
 			NowMs: b.Now().UnixMilli(), Query: &event.Query_Accounts{Accounts: &event.AccountsQuery{Accounts: asked[p]}},
 		}
-		if err := b.ask(ctx, event.QuerySubject(p), query, answer, firstPatience); err != nil {
+		if err := b.ask(ctx, event.QuerySubject(p), query, answer, attemptTimeout); err != nil {
 			return err
 		}
 		if answer.Status != event.QueryStatus_QUERY_OK || answer.GetAccounts() == nil {

@@ -7,6 +7,13 @@
 //   - TooLarge: the request does not fit into a message.
 //
 // The end of the caller's context yields one of the first two, with the context's error as the cause.
+//
+// Each decision to repeat a request is made in repeat.go, by causeOf for a question that failed, and by afterVerdict and
+// afterHold for a refused admission. One loop carries it out: PendingVerdict.pursue for admissions, PendingRead.Wait for reads,
+// Bus.ask for other questions. A budget bounds the loop: it has one deadline, and a shorter time for most causes. Writes,
+// commands and other changes are never repeated here; their clients repeat them under an Idempotency-Key. Below, a lane
+// publishes a batch again, with the same number and bytes, until it is answered or all its callers have gone. That is
+// transport: a fold applies a batch once.
 package bus
 
 import (

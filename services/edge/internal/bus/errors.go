@@ -15,6 +15,7 @@ var (
 	errStuck     = errors.New("the journal has not stored earlier settlements yet")
 	errAnswer    = errors.New("the answer does not fit the question")
 	errReadModel = errors.New("the read model did not answer")
+	errUnseen    = errors.New("the outcome is not shown yet")
 )
 
 func unavailable(cause error) *fault.Error {

@@ -134,7 +134,7 @@ func (b *Bus) askExplainer(ctx context.Context, partition int, instance *string,
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		attempt, cancel := context.WithTimeout(ctx, firstPatience)
+		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 		data, err := rpc.CallOnce(attempt, b.nc, event.ReplicaSubject(partition, *instance), payload)
 		cancel()
 		if err == nil && event.Decode(data, answer) == nil {
@@ -143,5 +143,5 @@ func (b *Bus) askExplainer(ctx context.Context, partition int, instance *string,
 		b.explaining[partition].CompareAndSwap(instance, nil)
 	}
 	answer = &event.QueryAnswer{}
-	return answer, b.ask(ctx, event.QuerySubject(partition), query, answer, firstPatience)
+	return answer, b.ask(ctx, event.QuerySubject(partition), query, answer, attemptTimeout)
 }

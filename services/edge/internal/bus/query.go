@@ -16,7 +16,7 @@ func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query
 	defer cancel()
 	answer := &event.QueryAnswer{}
 	partition := event.AccountPartition(account, b.cfg.Partitions)
-	return answer, b.ask(ctx, event.QuerySubject(partition), q, answer, firstPatience)
+	return answer, b.ask(ctx, event.QuerySubject(partition), q, answer, attemptTimeout)
 }
 
 // Prices asks for the price book in force. Every partition of billing has it.
@@ -31,13 +31,9 @@ func (b *Bus) Prices(ctx context.Context) (*event.PriceBook, error) {
 	return answer.GetPrices(), nil
 }
 
-// Hold asks for the open hold under an idempotency id; nil if there is none.
-func (b *Bus) Hold(ctx context.Context, account event.AccountID, id []byte) (*event.HoldAnswer, error) {
-	return b.hold(ctx, account, &event.HoldQuery{IdempotencyId: id})
-}
-
-func (b *Bus) hold(ctx context.Context, account event.AccountID, q *event.HoldQuery) (*event.HoldAnswer, error) {
-	answer, err := b.Query(ctx, account, &event.Query{Query: &event.Query_Hold{Hold: q}})
+// hold asks for the open hold, or the request served in the last ten minutes, under an idempotency id; nil if there is none.
+func (b *Bus) hold(ctx context.Context, account event.AccountID, id []byte) (*event.HoldAnswer, error) {
+	answer, err := b.Query(ctx, account, &event.Query{Query: &event.Query_Hold{Hold: &event.HoldQuery{IdempotencyId: id, OrServed: true}}})
 	switch {
 	case err != nil:
 		return nil, err
@@ -57,7 +53,7 @@ func (b *Bus) User(ctx context.Context, r *event.UserRequest) (*event.UserAnswer
 	answer := &event.UserAnswer{}
 	switch r.Action.(type) {
 	case *event.UserRequest_Find, *event.UserRequest_CheckSession, *event.UserRequest_List:
-		return answer, b.ask(ctx, event.UserSubject, r, answer, firstPatience)
+		return answer, b.ask(ctx, event.UserSubject, r, answer, attemptTimeout)
 	}
 	return answer, b.change(ctx, event.UserSubject, r, answer)
 }
@@ -69,7 +65,7 @@ func (b *Bus) Webhooks(ctx context.Context, r *event.WebhookRequest) (*event.Web
 	answer := &event.WebhookAnswer{}
 	switch r.Action.(type) {
 	case *event.WebhookRequest_Find, *event.WebhookRequest_Deliveries:
-		return answer, b.ask(ctx, event.WebhookSubject, r, answer, firstPatience)
+		return answer, b.ask(ctx, event.WebhookSubject, r, answer, attemptTimeout)
 	}
 	return answer, b.change(ctx, event.WebhookSubject, r, answer)
 }

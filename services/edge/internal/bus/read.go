@@ -62,6 +62,7 @@ type PendingRead struct {
 	answer  *event.ReadAnswer // from Shared.Reads; nil if call has it
 	call    rpc.Future[*event.ReadAnswer]
 	started time.Time
+	stored  bool // an outcome under the idempotency id exists
 }
 
 // StartRead asks for a document, or for the outcome kept under an idempotency id, without waiting.
@@ -95,18 +96,18 @@ type Found struct {
 }
 
 // Wait returns the result. It may be called once, or not at all if the answer is no longer needed. A read changes nothing,
-// not even of a paste that burns after reading. So it is retried while its partition moves to another instance, and all its
+// not even of a paste that burns after reading. So it is repeated while its partition moves to another instance, and all its
 // failures are Unavailable.
 func (p *PendingRead) Wait(ctx context.Context) (Found, error) {
 	found, err := p.wait(ctx)
 	if err == nil {
 		return found, nil
 	}
-	last := p.started.Add(p.bus.cfg.AwayTimeout)
-	retry := p.bus.newRetry(p.started, last)
-	ctx, cancel := context.WithDeadline(ctx, last)
+	end := p.started.Add(p.bus.cfg.AwayTimeout)
+	budget := p.bus.newBudget(p.started, end)
+	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	for err != nil && retry.wait(ctx, err) {
+	for err != nil && budget.spend(ctx, causeOf(err)) {
 		p.answer, p.call = nil, p.reader.Start(p.read)
 		found, err = p.wait(ctx)
 	}
@@ -114,6 +115,17 @@ func (p *PendingRead) Wait(ctx context.Context) (Found, error) {
 		return Found{}, callFault(err, false)
 	}
 	return found, nil
+}
+
+// WaitStored is Wait for the outcome of a write that billing says is served. Its service may not show it yet, so the read is
+// repeated for up to a second. The outcome is nil if that was too short.
+func (p *PendingRead) WaitStored(ctx context.Context) (*event.Outcome, error) {
+	p.stored = true
+	found, err := p.Wait(ctx)
+	if errors.Is(err, errUnseen) {
+		err = nil
+	}
+	return found.Outcome, err
 }
 
 func (p *PendingRead) wait(ctx context.Context) (Found, error) {
@@ -126,6 +138,8 @@ func (p *PendingRead) wait(ctx context.Context) (Found, error) {
 		return Found{}, err
 	case answer.Unavailable:
 		return Found{}, errReadModel
+	case p.stored && answer.Outcome == nil:
+		return Found{}, errUnseen
 	case answer.Status != event.OutcomeStatus_OK:
 		return Found{NotOwner: answer.Status == event.OutcomeStatus_NOT_OWNER}, nil
 	case p.read.ListVersions > 0 && answer.Document != nil:

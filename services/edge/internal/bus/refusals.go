@@ -56,7 +56,7 @@ func newRefusals(ttl time.Duration, first int) *refusals {
 }
 
 // find returns the refusal that billing would repeat for a, or nil. now is the edge's time: in another month the
-// quota is a new one. A request that a repeats may have been served before the refusal: see PendingVerdict.repeat.
+// quota is a new one. A request that a repeats may have been served before the refusal: see PendingVerdict.cached.
 func (r *refusals) find(a *Admission, now time.Time) *Verdict {
 	known, ok := r.accounts.GetIfPresent(a.Account)
 	if !ok {

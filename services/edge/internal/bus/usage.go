@@ -7,7 +7,6 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/pkg/wait"
 )
 
 // Admission asks billing to count one request. A caller without a key has KeyVersion 0.
@@ -174,7 +173,7 @@ type PendingVerdict struct {
 func (p *PendingVerdict) admission() *Admission { return &p.item.value.Admission }
 
 // StartAdmit asks for an admission. It never blocks. Wait, which must be called for each StartAdmit, returns the verdict. A
-// cached refusal is available at once, except for an admission with an idempotency id: see PendingVerdict.repeat.
+// cached refusal is available at once, except for an admission with an idempotency id: see PendingVerdict.cached.
 func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 	p := &PendingVerdict{lane: b.usageOf(a.Account)}
 	p.item.value.Admission = a
@@ -189,11 +188,13 @@ func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 // Refused tells whether the verdict is likely to be a cached refusal, so that the caller need not start the request.
 func (p *PendingVerdict) Refused() bool { return p.refusal != nil }
 
-// Wait returns the verdict. It gives up when ctx ends or after AdmitTimeout; the bus then voids the admission as soon as it
-// can. A refusal that open holds may still undo is retried for up to heldWait, by a few calls of the account at a time.
+// Wait returns the verdict. It gives up when ctx ends, or when billing has not answered an attempt within AdmitTimeout; the bus
+// then voids the admission as soon as it can. Attempts are repeated as the package comment says. RetryAfterSeconds of
+// IDEMPOTENCY_IN_FLIGHT is how long the first request has run, as a guess how long it will, or until its hold expires; 0 if
+// that is not known.
 func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if p.refusal != nil {
-		if v, err := p.repeat(ctx); v != nil || err != nil {
+		if v, err := p.cached(ctx); v != nil || err != nil {
 			return v, err
 		}
 		p.lane.start(&p.item)
@@ -201,83 +202,107 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if err := p.lane.wait(ctx, &p.item); err != nil {
 		return nil, err
 	}
-	if p.item.answer.Held {
-		return p.askAgain(ctx)
+	if v := &p.item.answer; afterVerdict(p.admission(), v) == stands {
+		return v, nil
 	}
-	return &p.item.answer, nil
+	return p.pursue(ctx)
 }
 
-// repeat returns the cached refusal. It applies to new requests only: a repetition of a request in flight, or served, gets
+// cached returns the cached refusal. It applies to new requests only: a repetition of a request in flight, or served, gets
 // billing's own verdict. A query asks for it, since admissions of every call of a refused client would fill the journal.
-// repeat returns nil if the refused request is no longer in flight, and for a served read, whose replays billing counts.
-func (p *PendingVerdict) repeat(ctx context.Context) (*Verdict, error) {
-	a, v := p.admission(), p.refusal
-	b := p.lane.bus
-	if len(a.IdempotencyID) == 0 || beforeIdempotency(v.Decision) {
-		b.metrics.refusals.Inc()
-		return v, nil
+// cached returns nil if billing has to decide.
+func (p *PendingVerdict) cached(ctx context.Context) (v *Verdict, err error) {
+	v = p.refusal
+	b, a := p.lane.bus, p.admission()
+	if len(a.IdempotencyID) > 0 && !beforeIdempotency(v.Decision) {
+		v, err = b.underID(ctx, a, v)
 	}
-	hold, err := b.hold(ctx, a.Account, &event.HoldQuery{IdempotencyId: a.IdempotencyID, OrServed: true})
-	switch {
-	case err != nil:
+	if v == p.refusal {
+		b.metrics.refusals.Inc()
+	}
+	return v, err
+}
+
+// pursue repeats a refused admission until a verdict stands or the time for it is over. All repetitions have the same request
+// id: billing remembers no refusal.
+func (p *PendingVerdict) pursue(ctx context.Context) (*Verdict, error) {
+	b, a, v := p.lane.bus, p.admission(), &p.item.answer
+	who, entered := asker{a.Account, a.Key}, false
+	defer func() {
+		if entered {
+			b.askers.leave(who)
+		}
+	}()
+	now := time.Now()
+	budget := b.newBudget(now, now.Add(freedWithin))
+	for {
+		why := held
+		switch afterVerdict(a, v) {
+		case stands:
+			return v, nil
+		case askID:
+			limited, cancel := context.WithDeadline(ctx, budget.end)
+			decided, err := b.underID(limited, a, v)
+			cancel()
+			switch {
+			case err != nil: // then the request counts as still in flight
+				return v, nil
+			case decided != nil:
+				return decided, nil
+			}
+			why = freed
+		case askAgain:
+			if !entered && !b.askers.enter(who) {
+				return v, nil
+			}
+			entered = true
+		}
+		if !budget.spend(ctx, why) {
+			return v, nil
+		}
+		next := &usageItem{value: usage{Admission: *a}}
+		if _, err := p.lane.do(ctx, next); err != nil {
+			return nil, err
+		}
+		v = &next.answer
+	}
+}
+
+// underID returns the verdict on a, refused with v, once billing has said what is under its idempotency id; nil if billing has
+// to decide again. If the edge of the request in flight was killed, nobody settles its hold, and underID voids it.
+func (b *Bus) underID(ctx context.Context, a *Admission, v *Verdict) (*Verdict, error) {
+	known, err := b.hold(ctx, a.Account, a.IdempotencyID)
+	if err != nil {
 		return nil, err
-	case hold == nil && isOfOneID(v.Decision):
-		return nil, nil
-	case hold == nil:
-		b.metrics.refusals.Inc()
-		return v, nil
 	}
-	decision := event.Decision_IDEMPOTENCY_IN_FLIGHT
-	switch {
-	case !event.SameRead(hold.ReadHash, a.ReadHash):
-		decision = event.Decision_IDEMPOTENCY_OTHER
-	case hold.Served && a.isRepeatable():
-		return nil, nil
-	case hold.Served:
-		decision = event.Decision_IDEMPOTENCY_SERVED
+	decided := afterHold(a, v, known)
+	if decided != nil && decided.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT && known.GetAbandoned() {
+		other := *a // requests under one idempotency id have the same payer and quota key
+		other.RequestID = event.RequestID(known.RequestId)
+		if b.Void(ctx, other, false) == nil {
+			return nil, nil
+		}
 	}
-	return &Verdict{TimeMs: v.TimeMs, Verdict: &event.Verdict{
-		Decision: decision, Tier: v.Tier, Limit: v.Limit, Remaining: v.Remaining, ResetSeconds: v.ResetSeconds,
-	}}, nil
+	return decided, nil
 }
 
-// isOfOneID tells whether a refusal applies to one idempotency id only.
-func isOfOneID(d event.Decision) bool {
-	return d == event.Decision_IDEMPOTENCY_IN_FLIGHT || d == event.Decision_IDEMPOTENCY_OTHER
-}
+// heldAskers is the number of concurrent requests per account and quota key that are repeated while holds last. Each is
+// repeated some five times, and each time is an admission in the journal.
+const heldAskers = 16
 
-// beforeIdempotency tells whether billing makes a decision before it looks at the idempotency id, so that it applies to
-// repetitions too.
-func beforeIdempotency(d event.Decision) bool {
-	switch d {
-	case event.Decision_INVALID_KEY, event.Decision_ACCOUNT_SUSPENDED, event.Decision_KEY_SCOPE, event.Decision_TOO_MANY_FAILURES:
-		return true
-	}
-	return false
-}
-
-const (
-	heldWait  = time.Second
-	heldFirst = 50 * time.Millisecond
-	heldMost  = 400 * time.Millisecond
-	// heldAskers is the number of concurrent retries per account and quota key. Each retries some five times, and each retry
-	// is an admission in the journal.
-	heldAskers = 16
-)
-
-// asker identifies callers whose refused requests are retried together.
+// asker identifies requests that are repeated together.
 type asker struct {
 	account event.AccountID
 	key     plan.QuotaKey
 }
 
-// askers counts the calls that are retried, per asker.
+// askers counts the requests that are repeated, per asker.
 type askers struct {
 	mu     sync.Mutex
 	asking map[asker]int
 }
 
-// enter tells whether a call may retry. It must leave afterwards.
+// enter tells whether a request may be repeated. It must leave afterwards.
 func (a *askers) enter(who asker) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -294,30 +319,6 @@ func (a *askers) leave(who asker) {
 	if a.asking[who]--; a.asking[who] == 0 {
 		delete(a.asking, who)
 	}
-}
-
-// askAgain retries under the same request id until the holds that blocked it are settled. Billing remembers no refusal.
-func (p *PendingVerdict) askAgain(ctx context.Context) (*Verdict, error) {
-	who := asker{p.admission().Account, p.admission().Key}
-	if !p.lane.bus.askers.enter(who) {
-		return &p.item.answer, nil
-	}
-	defer p.lane.bus.askers.leave(who)
-	until := p.lane.bus.elapsed() + heldWait
-	pause := wait.Backoff{Initial: heldFirst, Max: heldMost}
-	last := &p.item
-	for last.answer.Held {
-		d := pause.Next()
-		if p.lane.bus.elapsed()+d > until || !wait.For(ctx, d) {
-			break
-		}
-		next := &usageItem{value: usage{Admission: p.item.value.Admission}}
-		if _, err := p.lane.do(ctx, next); err != nil {
-			return nil, err
-		}
-		last = next
-	}
-	return &last.answer, nil
 }
 
 // giveBack voids an admission that nobody waits for. Without a known verdict, billing may have refused or never seen it;

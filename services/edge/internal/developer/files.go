@@ -49,7 +49,7 @@ func (s *API) getFile(c *endpoint.Call) error {
 	if event.ValidItemID(id) {
 		pending = s.bus.StartRead(event.File, read())
 	}
-	if err := m.WaitRead(); err != nil {
+	if err := m.Wait(); err != nil {
 		return err
 	}
 	doc, err := s.ReadDocument(pending)

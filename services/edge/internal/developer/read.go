@@ -79,7 +79,7 @@ func (s *API) readText(r *reading) (found, error) {
 	if there && !m.Pending.Refused() {
 		pending = s.startRead(r)
 	}
-	if err := m.WaitRead(); err != nil {
+	if err := m.Wait(); err != nil {
 		return found{}, err
 	}
 	if there && pending == nil { // the refusal did not apply to this request

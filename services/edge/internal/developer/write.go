@@ -16,10 +16,6 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 )
 
-const (
-	servedWait = 50 * time.Millisecond // grows with each attempt
-)
-
 // writing is a request that changes a document. The requests of operations embed it, so that a call allocates one object. It is
 // for one call, though the bus may keep it longer.
 //
@@ -53,33 +49,27 @@ type Written struct {
 }
 
 // admit has a writing admitted. The result is nil if it was executed before, under its Idempotency-Key: see replay.
-func (s *API) admit(w *writing) (m *endpoint.Metered, err error) {
-	for try := range endpoint.ServedTries {
-		if len(w.Call.Idem) > 0 {
-			if err := s.findKept(w); err != nil || w.kept != nil {
-				return nil, err
-			}
-		}
-		m, err = s.admitOnce(w)
-		if !errors.Is(err, endpoint.ErrServedBefore) && !errors.Is(err, endpoint.ErrHoldClosed) {
-			return m, err
-		}
-		timer := time.NewTimer(time.Duration(try+1) * servedWait)
-		select {
-		case <-timer.C:
-		case <-s.ctx.Done():
-			timer.Stop()
-			return nil, endpoint.Unavailable(s.ctx.Err())
+func (s *API) admit(w *writing) (*endpoint.Metered, error) {
+	if len(w.Call.Idem) > 0 {
+		if err := s.findKept(w, s.keptOutcome); err != nil || w.kept != nil {
+			return nil, err
 		}
 	}
-	return nil, endpoint.KeepReceipt(err, endpoint.IdempotencyInFlight(1))
+	m, err := s.admitOnce(w)
+	if !errors.Is(err, endpoint.ErrServedBefore) {
+		return m, err
+	}
+	if err := s.findKept(w, s.servedOutcome); err != nil || w.kept != nil {
+		return nil, err
+	}
+	return nil, endpoint.IdempotencyInFlight(1)
 }
 
-// findKept finds the stored outcome of the Idempotency-Key, if any. Since nothing is admitted, billing confirms here that the
-// API key is still the account's.
-func (s *API) findKept(w *writing) error {
+// findKept finds the outcome of the Idempotency-Key, if any. Since nothing is admitted, billing confirms here that the API key is
+// still the account's.
+func (s *API) findKept(w *writing, find func(*writing) (*event.Outcome, error)) error {
 	c := w.Call
-	outcome, err := s.keptOutcome(w)
+	outcome, err := find(w)
 	if err != nil || outcome == nil {
 		return err
 	}
@@ -107,6 +97,11 @@ func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
 		}
 	}
 	return nil, nil
+}
+
+// servedOutcome returns the outcome of a writing that was served before, according to billing.
+func (s *API) servedOutcome(w *writing) (*event.Outcome, error) {
+	return s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: w.Call.Idem}).WaitStored(s.ctx)
 }
 
 // replay is the result of a writing whose Idempotency-Key has an outcome. unread is the error of reading the rest of the
@@ -163,7 +158,7 @@ func (s *API) usedQuota(c *endpoint.Call, usage *event.UsageAnswer) endpoint.Quo
 	return endpoint.Quota{}
 }
 
-// admitOnce makes one attempt.
+// admitOnce admits a writing, unless it is free. After ErrServedBefore it has not reached the bus.
 func (s *API) admitOnce(w *writing) (*endpoint.Metered, error) {
 	c := w.Call
 	m := s.Meter(c)
@@ -177,9 +172,6 @@ func (s *API) admitOnce(w *writing) (*endpoint.Metered, error) {
 			err = m.AdmitKeyless()
 		} else {
 			err = m.Start().Wait()
-		}
-		if fault.KindOf(err) == fault.IdempotencyInFlight {
-			err = s.InFlight(m, err)
 		}
 		if err != nil {
 			return nil, err

@@ -45,25 +45,10 @@ func (s *Base) Meter(c *Call) *Metered {
 }
 
 // Repeatable lets the Idempotency-Key of a read repeat it without a charge while the document has this version; 0: there is
-// no document. Call it before Start, and WaitRead after.
+// no document. Call it before Start.
 func (m *Metered) Repeatable(version uint64) {
 	m.Admission.IdempotencyID = m.c.Idem
 	m.Admission.ReadHash = event.ReadHash([]byte(m.c.Path()), CanonicalQuery(m.c.Ctx), version)
-}
-
-// WaitRead is Wait for a read. A call that ended without a charge does not block its repetition.
-func (m *Metered) WaitRead() error {
-	err := m.Wait()
-	for try := 1; fault.KindOf(err) == fault.IdempotencyInFlight; try++ {
-		if err = m.s.InFlight(m, err); !errors.Is(err, ErrHoldClosed) {
-			return err
-		}
-		if try == ServedTries {
-			return KeepReceipt(err, IdempotencyInFlight(1))
-		}
-		err = m.Start().Wait()
-	}
-	return err
 }
 
 // Start asks for the admission. Wait must follow.
@@ -197,7 +182,7 @@ func (m *Metered) refused(v *bus.Verdict) error {
 	case event.Decision_KEY_SCOPE:
 		return keyScope(key)
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
-		return receipt.Fail(IdempotencyInFlight(1))
+		return receipt.Fail(IdempotencyInFlight(max(1, int(v.RetryAfterSeconds))))
 	case event.Decision_IDEMPOTENCY_SERVED:
 		return ErrServedBefore
 	case event.Decision_IDEMPOTENCY_OTHER:

@@ -164,8 +164,6 @@ var (
 	ErrUnknownOutcome  = errors.New("unknown status in an outcome")
 	// ErrServedBefore means that a request with this Idempotency-Key was served a moment ago.
 	ErrServedBefore = errors.New("served before")
-	// ErrHoldClosed means that the call with this Idempotency-Key no longer holds it.
-	ErrHoldClosed = errors.New("the hold is closed")
 )
 
 // FailurePage answers as Fail does, with a page instead of JSON.

@@ -3,10 +3,8 @@ package endpoint
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"mime"
 	"net/url"
-	"time"
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
@@ -116,38 +114,6 @@ func IdempotencyInFlight(retryAfter int) error {
 	e := FailedAt(headerIdempotencyKey, fault.IdempotencyInFlight, "The first request with this Idempotency-Key is still running. Try again.")
 	e.RetryAfter = retryAfter
 	return e
-}
-
-// ServedTries is how often to ask for an outcome that must exist according to billing.
-const ServedTries = 6
-
-// holdWait limits the query about a request in flight. The answer is 409 either way.
-const holdWait = 2 * time.Second
-
-// InFlight is the error for a call whose Idempotency-Key another call holds, which refusal says: 409. Its Retry-After is how
-// long that call has run, as a guess how long it will, or until its hold expires. ErrHoldClosed means that the other call has
-// ended, and this one may retry. If the other call's edge was killed, its hold is unsettled, and InFlight voids it.
-func (s *Base) InFlight(m *Metered, refusal error) error {
-	return KeepReceipt(refusal, s.inFlight(m))
-}
-
-func (s *Base) inFlight(m *Metered) error {
-	ctx, cancel := context.WithTimeout(s.ctx, holdWait)
-	defer cancel()
-	hold, err := s.bus.Hold(ctx, m.Admission.Account, m.Admission.IdempotencyID)
-	switch {
-	case err != nil:
-		return IdempotencyInFlight(1)
-	case hold == nil:
-		return ErrHoldClosed
-	case hold.Abandoned:
-		other := m.Admission // calls with the same idempotency id have the same payer and quota key
-		other.RequestID = event.RequestID(hold.RequestId)
-		if s.bus.Void(ctx, other, false) == nil {
-			return ErrHoldClosed
-		}
-	}
-	return IdempotencyInFlight(int(max(1, min(hold.AgeSeconds, hold.ClosesInSeconds))))
 }
 
 // MaxOnceBytes is the length of the longest Once that a form may have in place of an Idempotency-Key.
