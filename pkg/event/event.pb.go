@@ -6,9 +6,8 @@
 
 // Every event, verdict, request and answer that travels between the services.
 //
-// Fields are added or reserved, and numbers are never used again. Every later version reads the
-// encoded examples under testdata/v1. Times are Unix milliseconds UTC, money is
-// integer micro-credits, sizes are bytes. Request and idempotency ids are 16 bytes.
+// Fields are added or reserved, and numbers are never reused. Every later version reads the encoded examples under testdata/v1.
+// Times are Unix milliseconds UTC, money is integer micro-credits, sizes are bytes. Request and idempotency ids are 16 bytes.
 
 package event
 
@@ -87,12 +86,12 @@ const (
 	Decision_INVALID_KEY           Decision = 5 // not the current version, or no such account
 	Decision_TOO_MANY_FAILURES     Decision = 6
 	Decision_IDEMPOTENCY_IN_FLIGHT Decision = 7  // a hold with that idempotency id is open
-	Decision_IDEMPOTENCY_SERVED    Decision = 8  // one was served in the last 10 minutes: its outcome can be asked for
-	Decision_ACCOUNT_SUSPENDED     Decision = 9  // the key is current, and the account is suspended
-	Decision_KEY_SCOPE             Decision = 10 // the key's scopes don't have the quota key
+	Decision_IDEMPOTENCY_SERVED    Decision = 8  // one was served in the last 10 minutes: its outcome can be queried
+	Decision_ACCOUNT_SUSPENDED     Decision = 9  // the key is current, but the account is suspended
+	Decision_KEY_SCOPE             Decision = 10 // the key's scopes lack the quota key
 	Decision_KEY_QUOTA_EXHAUSTED   Decision = 11 // the key's own limit for the quota key and month is reached
-	Decision_SPENDING_CAP_REACHED  Decision = 12 // the price would pass the spending cap of the key or of the account
-	Decision_IDEMPOTENCY_OTHER     Decision = 13 // the hold with that read_id is of another path or query
+	Decision_SPENDING_CAP_REACHED  Decision = 12 // the price would exceed the spending cap of the key or of the account
+	Decision_IDEMPOTENCY_OTHER     Decision = 13 // the hold with that read_id has another path or query
 )
 
 // Enum value maps for Decision.
@@ -211,7 +210,7 @@ type CapPeriod int32
 
 const (
 	CapPeriod_CAP_NONE  CapPeriod = 0
-	CapPeriod_CAP_DAY   CapPeriod = 1 // in UTC, as the next
+	CapPeriod_CAP_DAY   CapPeriod = 1 // in UTC, like CAP_MONTH
 	CapPeriod_CAP_MONTH CapPeriod = 2
 	CapPeriod_CAP_TOTAL CapPeriod = 3
 )
@@ -273,7 +272,7 @@ const (
 	CommandStatus_COMMAND_TOO_MANY_KEYS        CommandStatus = 21
 	CommandStatus_COMMAND_WEBHOOK_NOT_FOUND    CommandStatus = 30
 	CommandStatus_COMMAND_TOO_MANY_WEBHOOKS    CommandStatus = 31
-	CommandStatus_COMMAND_WEBHOOK_INVALID      CommandStatus = 32 // such as one that is told of a low balance, without the balance
+	CommandStatus_COMMAND_WEBHOOK_INVALID      CommandStatus = 32 // for example a subscription to low balances without the balance
 )
 
 // Enum value maps for CommandStatus.
@@ -335,16 +334,16 @@ func (CommandStatus) EnumDescriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{4}
 }
 
-// AlertType says what has happened. The bit of a type in SetWebhook.events is 1 << (type - 1).
+// AlertType is what happened. A type's bit in SetWebhook.events is 1 << (type - 1).
 type AlertType int32
 
 const (
 	AlertType_ALERT_UNSPECIFIED AlertType = 0
 	AlertType_ALERT_QUOTA       AlertType = 1  // a share of a monthly limit is used
 	AlertType_ALERT_CAP         AlertType = 2  // a share of a spending cap is spent
-	AlertType_ALERT_BALANCE     AlertType = 3  // the balance has gone below a value
+	AlertType_ALERT_BALANCE     AlertType = 3  // the balance has dropped below a value
 	AlertType_ALERT_KEY         AlertType = 4  // an API key expires soon
-	AlertType_ALERT_TEST        AlertType = 15 // somebody tries a webhook
+	AlertType_ALERT_TEST        AlertType = 15 // a test of a webhook
 )
 
 // Enum value maps for AlertType.
@@ -399,7 +398,7 @@ type DeliveryStatus int32
 const (
 	DeliveryStatus_DELIVERY_PENDING   DeliveryStatus = 0
 	DeliveryStatus_DELIVERY_DELIVERED DeliveryStatus = 1
-	DeliveryStatus_DELIVERY_FAILED    DeliveryStatus = 2 // given up
+	DeliveryStatus_DELIVERY_FAILED    DeliveryStatus = 2 // abandoned
 )
 
 // Enum value maps for DeliveryStatus.
@@ -570,11 +569,11 @@ const (
 	QueryStatus_QUERY_NOT_FOUND         QueryStatus = 2
 	QueryStatus_QUERY_INVALID_KEY       QueryStatus = 3
 	QueryStatus_QUERY_INVALID_CURSOR    QueryStatus = 4
-	QueryStatus_QUERY_PENDING           QueryStatus = 10 // under way: the asker asks the instance that QueryAnswer.progress names again
-	QueryStatus_QUERY_BUSY              QueryStatus = 11 // not begun: another explanation of the account is under way, or too many are
+	QueryStatus_QUERY_PENDING           QueryStatus = 10 // in progress: the caller polls the instance named by QueryAnswer.progress
+	QueryStatus_QUERY_BUSY              QueryStatus = 11 // not begun: another explanation of the account is in progress, or too many are
 	QueryStatus_QUERY_LIMITED           QueryStatus = 12 // not begun: too many in this minute
-	QueryStatus_QUERY_KEY_SCOPE         QueryStatus = 13 // with UsageQuery.check_key: the key is current, and its scopes don't allow this
-	QueryStatus_QUERY_ACCOUNT_SUSPENDED QueryStatus = 5  // with UsageQuery.check_key: the key is current, and the account is suspended
+	QueryStatus_QUERY_KEY_SCOPE         QueryStatus = 13 // with UsageQuery.check_key: the key is current, but its scopes don't allow this
+	QueryStatus_QUERY_ACCOUNT_SUSPENDED QueryStatus = 5  // with UsageQuery.check_key: the key is current, but the account is suspended
 )
 
 // Enum value maps for QueryStatus.
@@ -691,8 +690,8 @@ type Deletion int32
 
 const (
 	Deletion_DELETION_NONE  Deletion = 0
-	Deletion_DELETION_ASKED Deletion = 1 // the journal is about to be told
-	Deletion_DELETION_SET   Deletion = 2 // the journal was told, and the sessions are ended
+	Deletion_DELETION_ASKED Deletion = 1 // the command to the journal follows
+	Deletion_DELETION_SET   Deletion = 2 // the journal has it, and the sessions are ended
 )
 
 // Enum value maps for Deletion.
@@ -799,7 +798,7 @@ const (
 	UserStatus_USER_NOT_FOUND   UserStatus = 2
 	UserStatus_USER_EXISTS      UserStatus = 3
 	UserStatus_USER_CHANGED     UserStatus = 4
-	UserStatus_USER_LIMITED     UserStatus = 5 // the source has made as many users today as it may
+	UserStatus_USER_LIMITED     UserStatus = 5 // the source has reached today's limit of registrations
 )
 
 // Enum value maps for UserStatus.
@@ -849,17 +848,17 @@ func (UserStatus) EnumDescriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{13}
 }
 
-// UsageBatch is one message on billing.<p>.usage, or on billing.<p>.settle.<domain>: all that waited at one source.
+// UsageBatch is one message on billing.<p>.usage, or on billing.<p>.settle.<domain>: everything queued at one source.
 type UsageBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                      // an edge instance, a domain stream's name, or "tick"
-	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                     // of an edge: grows by one a batch, and the fold skips a number that is not above the source's mark; 0 elsewhere
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                     // of an edge: grows by one per batch, and the fold skips numbers up to the source's watermark; 0 elsewhere
 	StampMs       int64                  `protobuf:"varint,3,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`    // the source's clock
-	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"` // QUIRE_CLOCK_OFFSET of the source, 0 outside development. Billing takes it from price books alone
+	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"` // QUIRE_CLOCK_OFFSET of the source, 0 outside development. Billing takes it only from price books
 	Admissions    []*Admission           `protobuf:"bytes,5,rep,name=admissions,proto3" json:"admissions,omitempty"`
 	Settlements   []*Settlement          `protobuf:"bytes,6,rep,name=settlements,proto3" json:"settlements,omitempty"`
 	Served        []*Served              `protobuf:"bytes,7,rep,name=served,proto3" json:"served,omitempty"`
-	SinceMs       int64                  `protobuf:"zigzag64,8,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // in place of stamp_ms: the source's clock, counted from the time in the id of the first admission
+	SinceMs       int64                  `protobuf:"zigzag64,8,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // instead of stamp_ms: the source's clock, relative to the time in the id of the first admission
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -950,12 +949,12 @@ func (x *UsageBatch) GetSinceMs() int64 {
 	return 0
 }
 
-// Served settles reads that were served, by the places of their admissions. That takes a byte or two for each, where a
-// Settlement takes 33.
+// Served settles served reads by the positions of their admissions. That takes a byte or two for each, where a Settlement takes
+// 33.
 type Served struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`    // in this journal, of the UsageBatch with the admissions
-	Places        []uint32               `protobuf:"varint,2,rep,packed,name=places,proto3" json:"places,omitempty"` // in its admissions; none: the first one alone
+	Places        []uint32               `protobuf:"varint,2,rep,packed,name=places,proto3" json:"places,omitempty"` // offsets in its admissions; none: only the first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1004,19 +1003,19 @@ func (x *Served) GetPlaces() []uint32 {
 	return nil
 }
 
-// Admission asks for one request to be counted and, beyond the quota, paid.
+// Admission asks for one request to be counted and, over quota, charged.
 type Admission struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RequestId      []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Account        uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`                  // the account, or the pseudo-account of a keyless source
+	Account        uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`                  // the account, or the pseudo-account of an anonymous source
 	QuotaKey       uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"` // plan.QuotaKey
 	Anonymous      bool                   `protobuf:"varint,4,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
 	KeyVersion     uint32                 `protobuf:"varint,5,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
 	KeyFingerprint uint64                 `protobuf:"fixed64,6,opt,name=key_fingerprint,json=keyFingerprint,proto3" json:"key_fingerprint,omitempty"`
-	Write          bool                   `protobuf:"varint,7,opt,name=write,proto3" json:"write,omitempty"`                                     // settled by the domain service. Unsettled, a write becomes void and a read served
+	Write          bool                   `protobuf:"varint,7,opt,name=write,proto3" json:"write,omitempty"`                                     // settled by the domain service. On time-out a write becomes void and a read served
 	IdempotencyId  []byte                 `protobuf:"bytes,8,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // empty without Idempotency-Key
 	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                        // number of the API key within its account; 0: the default key
-	ReadId         []byte                 `protobuf:"bytes,40,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`                     // of a metered read, in place of idempotency_id
+	ReadId         []byte                 `protobuf:"bytes,40,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`                     // of a metered read, instead of idempotency_id
 	ReadHash       uint64                 `protobuf:"fixed64,41,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`             // with read_id: ReadHash, of the path, query and version; not 0
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1137,10 +1136,10 @@ type Settlement struct {
 	Account       uint64                 `protobuf:"fixed64,3,opt,name=account,proto3" json:"account,omitempty"`
 	QuotaKey      uint32                 `protobuf:"varint,4,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
 	Anonymous     bool                   `protobuf:"varint,5,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
-	Failed        bool                   `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`                                   // with VOID: the call failed in its execution, and counts towards too_many_failures
+	Failed        bool                   `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`                                   // with VOID: the call failed during execution, and counts towards too_many_failures
 	Sequence      uint64                 `protobuf:"varint,7,opt,name=sequence,proto3" json:"sequence,omitempty"`                               // of the request in its domain's journal; 0 from an edge
 	StorageDelta  int64                  `protobuf:"zigzag64,8,opt,name=storage_delta,json=storageDelta,proto3" json:"storage_delta,omitempty"` // bytes
-	StorageAtMs   int64                  `protobuf:"varint,9,opt,name=storage_at_ms,json=storageAtMs,proto3" json:"storage_at_ms,omitempty"`    // from when the change counts; 0: the fold's time
+	StorageAtMs   int64                  `protobuf:"varint,9,opt,name=storage_at_ms,json=storageAtMs,proto3" json:"storage_at_ms,omitempty"`    // when the change takes effect; 0: the fold's time
 	StoredMs      int64                  `protobuf:"varint,10,opt,name=stored_ms,json=storedMs,proto3" json:"stored_ms,omitempty"`              // when the domain's journal stored the request, by its clock; 0 from an edge
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1252,9 +1251,9 @@ type VerdictBatch struct {
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`           // journal sequence of the UsageBatch
-	TimeMs        int64                  `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time, on which the month and Retry-After depend
+	TimeMs        int64                  `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time, which determines the month and Retry-After
 	Verdicts      []*Verdict             `protobuf:"bytes,5,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
-	Rules         uint32                 `protobuf:"varint,6,opt,name=rules,proto3" json:"rules,omitempty"` // that decided the batch
+	Rules         uint32                 `protobuf:"varint,6,opt,name=rules,proto3" json:"rules,omitempty"` // version of the rules for this batch
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1341,13 +1340,13 @@ type Verdict struct {
 	BalanceMicros     uint64                 `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`                // available after this request; set when charge is CREDITS
 	Tier              uint32                 `protobuf:"varint,7,opt,name=tier,proto3" json:"tier,omitempty"`                                                       // plan.Tier
 	RetryAfterSeconds uint32                 `protobuf:"varint,8,opt,name=retry_after_seconds,json=retryAfterSeconds,proto3" json:"retry_after_seconds,omitempty"`  // 0: waiting does not help
-	Final             bool                   `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`                                                     // a refusal that the settlement of open holds can't change: an edge may remember it for a second
-	ResetSeconds      uint32                 `protobuf:"varint,10,opt,name=reset_seconds,json=resetSeconds,proto3" json:"reset_seconds,omitempty"`                  // until the month ends; of an anonymous caller, until the oldest request leaves the window
+	Final             bool                   `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`                                                     // a refusal that the settlement of open holds can't change: an edge may cache it for a second
+	ResetSeconds      uint32                 `protobuf:"varint,10,opt,name=reset_seconds,json=resetSeconds,proto3" json:"reset_seconds,omitempty"`                  // until the month ends; for an anonymous caller, until the oldest request leaves the window
 	CurrentKeyVersion uint32                 `protobuf:"varint,11,opt,name=current_key_version,json=currentKeyVersion,proto3" json:"current_key_version,omitempty"` // with INVALID_KEY: older versions are never current again
-	Held              bool                   `protobuf:"varint,12,opt,name=held,proto3" json:"held,omitempty"`                                                      // a refusal that the settlement of open holds may undo: the request is worth asking again at once
+	Held              bool                   `protobuf:"varint,12,opt,name=held,proto3" json:"held,omitempty"`                                                      // a refusal that the settlement of open holds may undo: retry immediately
 	KeyLimit          int64                  `protobuf:"zigzag64,20,opt,name=key_limit,json=keyLimit,proto3" json:"key_limit,omitempty"`                            // with KEY_QUOTA_EXHAUSTED: the key's limit
 	KeyCap            bool                   `protobuf:"varint,21,opt,name=key_cap,json=keyCap,proto3" json:"key_cap,omitempty"`                                    // with SPENDING_CAP_REACHED: the cap is the key's, else the account's
-	Cap               *SpendingCap           `protobuf:"bytes,22,opt,name=cap,proto3" json:"cap,omitempty"`                                                         // likewise: the cap
+	Cap               *SpendingCap           `protobuf:"bytes,22,opt,name=cap,proto3" json:"cap,omitempty"`                                                         // with SPENDING_CAP_REACHED: the cap
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1487,10 +1486,10 @@ func (x *Verdict) GetCap() *SpendingCap {
 	return nil
 }
 
-// SpendingCap is the most that requests may take from the credits in a period. What open holds have taken counts.
+// SpendingCap is the maximum of credits that requests may take in a period, including open holds.
 type SpendingCap struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Period        CapPeriod              `protobuf:"varint,1,opt,name=period,proto3,enum=quire.event.v1.CapPeriod" json:"period,omitempty"` // CAP_NONE: there is no cap
+	Period        CapPeriod              `protobuf:"varint,1,opt,name=period,proto3,enum=quire.event.v1.CapPeriod" json:"period,omitempty"` // CAP_NONE: no cap
 	AmountMicros  uint64                 `protobuf:"varint,2,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1622,8 +1621,8 @@ type Command struct {
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
 	IdempotencyId []byte                 `protobuf:"bytes,3,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // empty: none. Kept 24 h of journal time
-	BodyHash      uint64                 `protobuf:"fixed64,4,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`              // of the request that the idempotency id stands for
-	Admin         *AdminAction           `protobuf:"bytes,5,opt,name=admin,proto3" json:"admin,omitempty"`                                      // set where an admin asks: the command is an entry of the admin log
+	BodyHash      uint64                 `protobuf:"fixed64,4,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`              // of the request behind the idempotency id
+	Admin         *AdminAction           `protobuf:"bytes,5,opt,name=admin,proto3" json:"admin,omitempty"`                                      // set for an admin's command, which enters the admin log
 	// Types that are valid to be assigned to Action:
 	//
 	//	*Command_Create
@@ -1995,7 +1994,7 @@ func (*Command_DeleteWebhook) isCommand_Action() {}
 
 func (*Command_TestWebhook) isCommand_Action() {}
 
-// AdminAction says which admin asks.
+// AdminAction names the acting admin.
 type AdminAction struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // name of the admin token
@@ -2040,7 +2039,7 @@ func (x *AdminAction) GetToken() string {
 	return ""
 }
 
-// Suspend has each later admission with a key of the account refused.
+// Suspend makes each later admission with a key of the account be refused.
 type Suspend struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2130,11 +2129,12 @@ func (x *Resume) GetReason() string {
 	return ""
 }
 
-// Note is an action of an admin that changes nothing in the fold. It is in the journal for the admin log alone. Its account may be 0.
+// Note is an admin's action that changes nothing in the fold. It is in the journal only for the admin log. Its account may be
+// 0.
 type Note struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"` // such as "audit.start"
-	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // such as the id of the request that was explained; no personal data
+	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"` // for example "audit.start"
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for example the id of the explained request; no personal data
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2183,7 +2183,7 @@ func (x *Note) GetDetail() string {
 	return ""
 }
 
-// DeleteAccount has each later admission with a key of the account refused, and allows EraseAccount 14 days later.
+// DeleteAccount makes each later admission with a key of the account be refused, and allows EraseAccount 14 days later.
 type DeleteAccount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2220,7 +2220,7 @@ func (*DeleteAccount) Descriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{13}
 }
 
-// KeepAccount takes DeleteAccount back. It is COMMAND_ACCOUNT_NOT_FOUND once the account is erased.
+// KeepAccount cancels DeleteAccount. It is COMMAND_ACCOUNT_NOT_FOUND once the account is erased.
 type KeepAccount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2257,8 +2257,8 @@ func (*KeepAccount) Descriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{14}
 }
 
-// EraseAccount ends an account for ever. It is COMMAND_INVALID before the time that DeleteAccount has set. What billing keeps
-// of the account from then on is its history.
+// EraseAccount ends an account permanently. It is COMMAND_INVALID before the time set by DeleteAccount. From then on billing
+// keeps only the account's history.
 type EraseAccount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2295,14 +2295,14 @@ func (*EraseAccount) Descriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{15}
 }
 
-// SetWebhook makes or changes what a webhook is told of. Its address and its secret are in billing's read model alone.
+// SetWebhook creates a webhook or changes its subscription. Its address and secret are only in billing's read model.
 type SetWebhook struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Webhook            uint64                 `protobuf:"fixed64,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
-	Create             bool                   `protobuf:"varint,2,opt,name=create,proto3" json:"create,omitempty"`                                                           // else a webhook that does not exist is refused
-	Events             *uint32                `protobuf:"varint,3,opt,name=events,proto3,oneof" json:"events,omitempty"`                                                     // bits 1 << (AlertType - 1); absent: as before
-	Thresholds         *Percents              `protobuf:"bytes,4,opt,name=thresholds,proto3" json:"thresholds,omitempty"`                                                    // absent: as before; empty: the default
-	BalanceBelowMicros *uint64                `protobuf:"varint,5,opt,name=balance_below_micros,json=balanceBelowMicros,proto3,oneof" json:"balance_below_micros,omitempty"` // 0: none; absent: as before
+	Create             bool                   `protobuf:"varint,2,opt,name=create,proto3" json:"create,omitempty"`                                                           // otherwise a missing webhook is refused
+	Events             *uint32                `protobuf:"varint,3,opt,name=events,proto3,oneof" json:"events,omitempty"`                                                     // bits 1 << (AlertType - 1); absent: unchanged
+	Thresholds         *Percents              `protobuf:"bytes,4,opt,name=thresholds,proto3" json:"thresholds,omitempty"`                                                    // absent: unchanged; empty: the default
+	BalanceBelowMicros *uint64                `protobuf:"varint,5,opt,name=balance_below_micros,json=balanceBelowMicros,proto3,oneof" json:"balance_below_micros,omitempty"` // 0: none; absent: unchanged
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -2416,7 +2416,7 @@ func (x *Percents) GetValues() []uint32 {
 	return nil
 }
 
-// DeleteWebhook ends all that a webhook is told of.
+// DeleteWebhook deletes a webhook's subscription.
 type DeleteWebhook struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Webhook       uint64                 `protobuf:"fixed64,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
@@ -2461,7 +2461,7 @@ func (x *DeleteWebhook) GetWebhook() uint64 {
 	return 0
 }
 
-// TestWebhook has a webhook told of a test.
+// TestWebhook sends a test to a webhook.
 type TestWebhook struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Webhook       uint64                 `protobuf:"fixed64,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
@@ -2506,7 +2506,7 @@ func (x *TestWebhook) GetWebhook() uint64 {
 	return 0
 }
 
-// CreateAccount makes an account; with a key when key is set.
+// CreateAccount creates an account, with a key if key is set.
 type CreateAccount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tier          uint32                 `protobuf:"varint,1,opt,name=tier,proto3" json:"tier,omitempty"`
@@ -2603,7 +2603,7 @@ func (x *SetTier) GetTier() uint32 {
 	return 0
 }
 
-// Grant adds credits, or with a negative amount takes some away, never below zero.
+// Grant adds credits, or removes some if the amount is negative, never below zero.
 type Grant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AmountMicros  int64                  `protobuf:"zigzag64,1,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"`
@@ -2717,13 +2717,13 @@ func (x *RotateKey) GetPrefix() string {
 	return ""
 }
 
-// KeyRules are what a key is made with, or what is changed of it. A field that is not set stays as it is.
+// KeyRules are the rules of a new key, or changes to a key's rules. Unset fields stay unchanged.
 type KeyRules struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          *string                `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	Scopes        *KeyScopes             `protobuf:"bytes,2,opt,name=scopes,proto3" json:"scopes,omitempty"`
 	ExpiresMs     *int64                 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`         // 0: never
-	ExpiresInMs   *int64                 `protobuf:"varint,4,opt,name=expires_in_ms,json=expiresInMs,proto3,oneof" json:"expires_in_ms,omitempty"` // counts from the fold's time, in place of expires_ms
+	ExpiresInMs   *int64                 `protobuf:"varint,4,opt,name=expires_in_ms,json=expiresInMs,proto3,oneof" json:"expires_in_ms,omitempty"` // relative to the fold's time, instead of expires_ms
 	Quotas        *KeyQuotas             `protobuf:"bytes,5,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	Cap           *SpendingCap           `protobuf:"bytes,6,opt,name=cap,proto3" json:"cap,omitempty"` // CAP_NONE: none
 	unknownFields protoimpl.UnknownFields
@@ -2802,7 +2802,7 @@ func (x *KeyRules) GetCap() *SpendingCap {
 	return nil
 }
 
-// KeyScopes are the quota keys that a key may use; none: all.
+// KeyScopes are the quota keys allowed for a key; none: all.
 type KeyScopes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	QuotaKeys     []uint32               `protobuf:"varint,1,rep,packed,name=quota_keys,json=quotaKeys,proto3" json:"quota_keys,omitempty"` // plan.QuotaKey, ascending
@@ -2847,7 +2847,7 @@ func (x *KeyScopes) GetQuotaKeys() []uint32 {
 	return nil
 }
 
-// KeyQuotas are limits of a key, beside those of its account.
+// KeyQuotas are limits of a key, in addition to those of its account.
 type KeyQuotas struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limits        []*KeyQuota            `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"` // ascending by quota key
@@ -2944,7 +2944,7 @@ func (x *KeyQuota) GetLimit() uint32 {
 	return 0
 }
 
-// CreateKey makes a further key. Its number is the account's next.
+// CreateKey creates another key. Its number is the account's next.
 type CreateKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Fingerprint   uint64                 `protobuf:"fixed64,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // apikey.Key.Fingerprint
@@ -3057,8 +3057,9 @@ func (x *UpdateKey) GetRules() *KeyRules {
 	return nil
 }
 
-// ReplaceKey makes a new key with the rules and counters of another one, which ends after the overlap or at its own expiry. A
-// further key's successor gets the next number. A default key's successor is the default key, and the former one gets the number.
+// ReplaceKey creates a successor with the rules and counters of a key, which ends after the overlap or at its own expiry. A
+// further key's successor gets the next number. A default key's successor becomes the default key, and the former one gets the
+// number.
 type ReplaceKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           uint32                 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -3171,7 +3172,7 @@ func (x *RevokeKey) GetKey() uint32 {
 	return 0
 }
 
-// SetSpendingCap is about the account's own cap.
+// SetSpendingCap sets the account's own cap.
 type SetSpendingCap struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cap           *SpendingCap           `protobuf:"bytes,1,opt,name=cap,proto3" json:"cap,omitempty"`
@@ -3293,12 +3294,12 @@ type CommandOutcome struct {
 	KeyCreatedMs    int64                  `protobuf:"varint,5,opt,name=key_created_ms,json=keyCreatedMs,proto3" json:"key_created_ms,omitempty"`
 	BalanceMicros   uint64                 `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
 	TimeMs          int64                  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
-	SuspendedMs     int64                  `protobuf:"varint,8,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"`                  // since when the account is suspended; 0: it is not
-	Key             *ApiKey                `protobuf:"bytes,20,opt,name=key,proto3" json:"key,omitempty"`                                                     // that the command made or changed, as it was then
+	SuspendedMs     int64                  `protobuf:"varint,8,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"`                  // since when the account is suspended; 0: not suspended
+	Key             *ApiKey                `protobuf:"bytes,20,opt,name=key,proto3" json:"key,omitempty"`                                                     // the key created or changed by the command, as it was then
 	OldKeyExpiresMs int64                  `protobuf:"varint,21,opt,name=old_key_expires_ms,json=oldKeyExpiresMs,proto3" json:"old_key_expires_ms,omitempty"` // of ReplaceKey
 	Cap             *CapStatus             `protobuf:"bytes,22,opt,name=cap,proto3" json:"cap,omitempty"`                                                     // of SetSpendingCap
-	DeletesMs       int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`                       // from when the account may be erased; 0: it is not to be deleted
-	Webhook         *WebhookRules          `protobuf:"bytes,30,opt,name=webhook,proto3" json:"webhook,omitempty"`                                             // of SetWebhook, as it is then
+	DeletesMs       int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`                       // earliest erasure of the account; 0: not to be deleted
+	Webhook         *WebhookRules          `protobuf:"bytes,30,opt,name=webhook,proto3" json:"webhook,omitempty"`                                             // of SetWebhook, the subscription after it
 	Alert           string                 `protobuf:"bytes,31,opt,name=alert,proto3" json:"alert,omitempty"`                                                 // of TestWebhook: Alert.id
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -3432,22 +3433,22 @@ func (x *CommandOutcome) GetAlert() string {
 	return ""
 }
 
-// Alert is an event that webhooks are told of. The fold decides it, so that it happens once, whatever crashes.
+// Alert is an event for webhooks. The fold decides it, so that it happens once, despite crashes.
 type Alert struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // follows from the journal alone
-	Position      string                 `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"` // orders the alerts of an account as they were decided
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // derives from the journal alone
+	Position      string                 `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"` // orders the alerts of an account by decision
 	Account       uint64                 `protobuf:"fixed64,3,opt,name=account,proto3" json:"account,omitempty"`
 	TimeMs        int64                  `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
 	Type          AlertType              `protobuf:"varint,5,opt,name=type,proto3,enum=quire.event.v1.AlertType" json:"type,omitempty"`
-	Webhooks      []uint64               `protobuf:"fixed64,6,rep,packed,name=webhooks,proto3" json:"webhooks,omitempty"`         // that are told
+	Webhooks      []uint64               `protobuf:"fixed64,6,rep,packed,name=webhooks,proto3" json:"webhooks,omitempty"`         // subscribed webhooks
 	QuotaKey      uint32                 `protobuf:"varint,7,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"` // of a quota
-	KeyCap        bool                   `protobuf:"varint,8,opt,name=key_cap,json=keyCap,proto3" json:"key_cap,omitempty"`       // of a cap: it is that of the key
-	Key           uint32                 `protobuf:"varint,9,opt,name=key,proto3" json:"key,omitempty"`                           // number of the key, of a key's cap and of a key
+	KeyCap        bool                   `protobuf:"varint,8,opt,name=key_cap,json=keyCap,proto3" json:"key_cap,omitempty"`       // of a cap: it belongs to the key
+	Key           uint32                 `protobuf:"varint,9,opt,name=key,proto3" json:"key,omitempty"`                           // number of the key, for a key or its cap
 	Threshold     uint32                 `protobuf:"varint,10,opt,name=threshold,proto3" json:"threshold,omitempty"`              // percent
 	Used          uint64                 `protobuf:"varint,11,opt,name=used,proto3" json:"used,omitempty"`                        // requests; of a cap micro-credits
-	Limit         uint64                 `protobuf:"varint,12,opt,name=limit,proto3" json:"limit,omitempty"`                      // likewise
-	FromMs        int64                  `protobuf:"varint,13,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`      // when the period that the limit is for began; 0: it has no end
+	Limit         uint64                 `protobuf:"varint,12,opt,name=limit,proto3" json:"limit,omitempty"`                      // requests; of a cap micro-credits
+	FromMs        int64                  `protobuf:"varint,13,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`      // start of the limit's period; 0: it has no end
 	UntilMs       int64                  `protobuf:"varint,14,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
 	BalanceMicros uint64                 `protobuf:"varint,15,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
 	BelowMicros   uint64                 `protobuf:"varint,16,opt,name=below_micros,json=belowMicros,proto3" json:"below_micros,omitempty"`
@@ -3613,7 +3614,7 @@ func (x *Alert) GetDaysBefore() uint32 {
 	return 0
 }
 
-// WebhookRules says what a webhook is told of.
+// WebhookRules is the subscription of a webhook.
 type WebhookRules struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Webhook            uint64                 `protobuf:"fixed64,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
@@ -3690,17 +3691,17 @@ func (x *WebhookRules) GetCreatedMs() int64 {
 	return 0
 }
 
-// Delivery is an alert on its way to one webhook, as the read model keeps it.
+// Delivery is the delivery of an alert to one webhook, as kept in the read model.
 type Delivery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Alert         *Alert                 `protobuf:"bytes,1,opt,name=alert,proto3" json:"alert,omitempty"`
 	Webhook       uint64                 `protobuf:"fixed64,2,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	Status        DeliveryStatus         `protobuf:"varint,3,opt,name=status,proto3,enum=quire.event.v1.DeliveryStatus" json:"status,omitempty"`
-	Attempts      []*DeliveryAttempt     `protobuf:"bytes,4,rep,name=attempts,proto3" json:"attempts,omitempty"`            // the latest, the oldest first
-	NextMs        int64                  `protobuf:"varint,5,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"` // of the next attempt, while it is pending
-	Tries         uint32                 `protobuf:"varint,6,opt,name=tries,proto3" json:"tries,omitempty"`                 // since it was made, or sent again by its owner
+	Attempts      []*DeliveryAttempt     `protobuf:"bytes,4,rep,name=attempts,proto3" json:"attempts,omitempty"`            // the latest ones, oldest first
+	NextMs        int64                  `protobuf:"varint,5,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"` // of the next attempt, while pending
+	Tries         uint32                 `protobuf:"varint,6,opt,name=tries,proto3" json:"tries,omitempty"`                 // since its creation, or since its owner resent it
 	Sequence      uint64                 `protobuf:"varint,7,opt,name=sequence,proto3" json:"sequence,omitempty"`           // of the alert's message in the journal
-	Change        []byte                 `protobuf:"bytes,8,opt,name=change,proto3" json:"change,omitempty"`                // idempotency id of the last time that its owner sent it again; empty: none
+	Change        []byte                 `protobuf:"bytes,8,opt,name=change,proto3" json:"change,omitempty"`                // idempotency id of the last resend by its owner; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3794,10 +3795,10 @@ func (x *Delivery) GetChange() []byte {
 type DeliveryAttempt struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TimeMs        int64                  `protobuf:"varint,1,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
-	Status        uint32                 `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // of the answer; 0: there was none
+	Status        uint32                 `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // of the response; 0: none
 	DurationMs    uint32                 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`   // empty: the answer was 2xx
-	Answer        string                 `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"` // its beginning
+	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`   // empty: the response was 2xx
+	Answer        string                 `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"` // beginning of the response
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3867,13 +3868,13 @@ func (x *DeliveryAttempt) GetAnswer() string {
 	return ""
 }
 
-// WebhookAddress is where a webhook is, and what signs for it. It is in the read model alone, since an address may be personal data.
+// WebhookAddress is a webhook's URL and its signing secrets. It is only in the read model, since a URL may be personal data.
 type WebhookAddress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
 	Webhook       uint64                 `protobuf:"fixed64,2,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	Url           string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	Secrets       []*WebhookSecret       `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty"` // the newest first
+	Secrets       []*WebhookSecret       `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty"` // newest first
 	Change        []byte                 `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`   // idempotency id of its creation; empty: none
 	CreatedMs     int64                  `protobuf:"varint,6,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3955,8 +3956,8 @@ func (x *WebhookAddress) GetCreatedMs() int64 {
 type WebhookSecret struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sealed        []byte                 `protobuf:"bytes,1,opt,name=sealed,proto3" json:"sealed,omitempty"`                   // encrypted with a key of QUIRE_SECRET
-	UntilMs       int64                  `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // until when it signs; 0: it is the present one
-	Change        []byte                 `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"`                   // idempotency id of the rotation that made it; empty: none
+	UntilMs       int64                  `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // until when it signs; 0: the current one
+	Change        []byte                 `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"`                   // idempotency id of the rotation that created it; empty: none
 	CreatedMs     int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4020,7 +4021,7 @@ func (x *WebhookSecret) GetCreatedMs() int64 {
 	return 0
 }
 
-// WebhookRequest asks for the addresses or deliveries of an account's webhooks, or changes them.
+// WebhookRequest queries or changes the addresses or deliveries of an account's webhooks.
 type WebhookRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Account uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -4254,7 +4255,7 @@ func (x *CreateAddress) GetChange() []byte {
 type SetAddress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	Check         bool                   `protobuf:"varint,2,opt,name=check,proto3" json:"check,omitempty"` // nothing is changed: it is only said whether it could be
+	Check         bool                   `protobuf:"varint,2,opt,name=check,proto3" json:"check,omitempty"` // dry run: the answer says whether the change is possible
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4422,7 +4423,7 @@ func (*FindAddresses) Descriptor() ([]byte, []int) {
 type ListDeliveries struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // Alert.position of the last one of the page before; empty: from the newest
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // Alert.position of the last entry of the previous page; empty: from the newest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4526,9 +4527,9 @@ func (x *ReplayDelivery) GetChange() []byte {
 type WebhookAnswer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Status          WebhookStatus          `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.WebhookStatus" json:"status,omitempty"`
-	Addresses       []*WebhookAddress      `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"`                                       // without their secrets
+	Addresses       []*WebhookAddress      `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"`                                       // without secrets
 	Secret          string                 `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`                                             // of CreateAddress and RotateSecret
-	PreviousUntilMs int64                  `protobuf:"varint,4,opt,name=previous_until_ms,json=previousUntilMs,proto3" json:"previous_until_ms,omitempty"` // of RotateSecret: until when the secret of before signs too
+	PreviousUntilMs int64                  `protobuf:"varint,4,opt,name=previous_until_ms,json=previousUntilMs,proto3" json:"previous_until_ms,omitempty"` // of RotateSecret: until when the previous secret also signs
 	Replayed        bool                   `protobuf:"varint,5,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	Deliveries      []*Delivery            `protobuf:"bytes,6,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
 	More            bool                   `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
@@ -4623,7 +4624,7 @@ func (x *WebhookAnswer) GetReason() string {
 	return ""
 }
 
-// WebhooksQuery asks what the account's webhooks are told of.
+// WebhooksQuery asks for the subscriptions of the account's webhooks.
 type WebhooksQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4662,7 +4663,7 @@ func (*WebhooksQuery) Descriptor() ([]byte, []int) {
 
 type WebhooksAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Webhooks      []*WebhookRules        `protobuf:"bytes,1,rep,name=webhooks,proto3" json:"webhooks,omitempty"` // in the order in which they were made
+	Webhooks      []*WebhookRules        `protobuf:"bytes,1,rep,name=webhooks,proto3" json:"webhooks,omitempty"` // in order of creation
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4704,7 +4705,7 @@ func (x *WebhooksAnswer) GetWebhooks() []*WebhookRules {
 	return nil
 }
 
-// AlertsQuery asks for the account's alerts after one, the oldest first. Without a position it asks where they end.
+// AlertsQuery asks for the account's alerts after one, oldest first. Without a position it asks for the newest position.
 type AlertsQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	After         string                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
@@ -4760,7 +4761,7 @@ func (x *AlertsQuery) GetLimit() uint32 {
 type AlertsAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Alerts        []*Alert               `protobuf:"bytes,1,rep,name=alerts,proto3" json:"alerts,omitempty"`
-	Last          string                 `protobuf:"bytes,2,opt,name=last,proto3" json:"last,omitempty"` // position of the last one of the page, or of all that are there
+	Last          string                 `protobuf:"bytes,2,opt,name=last,proto3" json:"last,omitempty"` // position of the last alert of the page, or of all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4809,13 +4810,13 @@ func (x *AlertsAnswer) GetLast() string {
 	return ""
 }
 
-// AlertState is what an account's webhooks are told of, and what they were told.
+// AlertState holds the subscriptions of an account's webhooks, and their past notifications.
 type AlertState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Webhooks      []*WebhookRules        `protobuf:"bytes,1,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
 	Told          []*CrossingState       `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
-	LowMicros     []uint64               `protobuf:"varint,3,rep,packed,name=low_micros,json=lowMicros,proto3" json:"low_micros,omitempty"` // values that the balance has gone below since the last grant that lifted it above them
-	Expiring      []*ExpiringState       `protobuf:"bytes,5,rep,name=expiring,proto3" json:"expiring,omitempty"`                            // keys that webhooks are warned of
+	LowMicros     []uint64               `protobuf:"varint,3,rep,packed,name=low_micros,json=lowMicros,proto3" json:"low_micros,omitempty"` // values that the balance has dropped below since a grant last lifted it above them
+	Expiring      []*ExpiringState       `protobuf:"bytes,5,rep,name=expiring,proto3" json:"expiring,omitempty"`                            // keys with expected warnings
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4878,12 +4879,12 @@ func (x *AlertState) GetExpiring() []*ExpiringState {
 	return nil
 }
 
-// ExpiringState is a key that expires.
+// ExpiringState is a key about to expire.
 type ExpiringState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           uint32                 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
 	ExpiresMs     int64                  `protobuf:"varint,2,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
-	Behind        uint32                 `protobuf:"varint,3,opt,name=behind,proto3" json:"behind,omitempty"` // number of the warnings that were given, or whose time had passed
+	Behind        uint32                 `protobuf:"varint,3,opt,name=behind,proto3" json:"behind,omitempty"` // number of warnings given, or whose time has passed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4939,7 +4940,7 @@ func (x *ExpiringState) GetBehind() uint32 {
 	return 0
 }
 
-// CrossingState is the highest share of a limit that webhooks were told of in one period.
+// CrossingState is the highest share of a limit that webhooks were notified of in one period.
 type CrossingState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          AlertType              `protobuf:"varint,1,opt,name=type,proto3,enum=quire.event.v1.AlertType" json:"type,omitempty"`
@@ -4949,7 +4950,7 @@ type CrossingState struct {
 	FromMs        int64                  `protobuf:"varint,5,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
 	Limit         uint64                 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	Percent       uint32                 `protobuf:"varint,7,opt,name=percent,proto3" json:"percent,omitempty"`
-	Period        CapPeriod              `protobuf:"varint,8,opt,name=period,proto3,enum=quire.event.v1.CapPeriod" json:"period,omitempty"` // of a cap, where from_ms does not tell it: a day that begins with its month
+	Period        CapPeriod              `protobuf:"varint,8,opt,name=period,proto3,enum=quire.event.v1.CapPeriod" json:"period,omitempty"` // of a cap, if from_ms is ambiguous: a day that begins with its month
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5040,8 +5041,8 @@ func (x *CrossingState) GetPeriod() CapPeriod {
 	return CapPeriod_CAP_NONE
 }
 
-// PriceBook is one message on billing.<p>.prices. The decisions after it use it, and the rules that it names.
-// A book that is not agreed has no effect, unless it is the first.
+// PriceBook is one message on billing.<p>.prices. Later decisions use it and the rules that it names. A book that is not agreed
+// has no effect, unless it is the first.
 type PriceBook struct {
 	state                  protoimpl.MessageState `protogen:"open.v1"`
 	StampMs                int64                  `protobuf:"varint,1,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`
@@ -5051,8 +5052,8 @@ type PriceBook struct {
 	AnonymousWindowMs      int64                  `protobuf:"varint,5,opt,name=anonymous_window_ms,json=anonymousWindowMs,proto3" json:"anonymous_window_ms,omitempty"`
 	FreeStorageBytes       uint64                 `protobuf:"varint,6,opt,name=free_storage_bytes,json=freeStorageBytes,proto3" json:"free_storage_bytes,omitempty"`
 	StorageCentsPerGbMonth uint64                 `protobuf:"varint,7,opt,name=storage_cents_per_gb_month,json=storageCentsPerGbMonth,proto3" json:"storage_cents_per_gb_month,omitempty"`
-	Rules                  uint32                 `protobuf:"varint,8,opt,name=rules,proto3" json:"rules,omitempty"`   // version of the rules from here on, which never goes down; 0: no change
-	Agreed                 bool                   `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"` // all instances that were alive wanted these prices, or the present ones, and knew these rules
+	Rules                  uint32                 `protobuf:"varint,8,opt,name=rules,proto3" json:"rules,omitempty"`   // version of the rules from here on, never decreasing; 0: unchanged
+	Agreed                 bool                   `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"` // all live instances were configured with these prices, or the current ones, and know these rules
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
@@ -5278,7 +5279,7 @@ type RequestBatch struct {
 	StampMs       int64                  `protobuf:"varint,3,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`
 	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"`
 	Requests      []*Request             `protobuf:"bytes,5,rep,name=requests,proto3" json:"requests,omitempty"`
-	Lease         *ReadLease             `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"` // no decision depends on it
+	Lease         *ReadLease             `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"` // influences no decision
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5355,15 +5356,15 @@ func (x *RequestBatch) GetLease() *ReadLease {
 	return nil
 }
 
-// ReadLease is written by a replica that answers reads of the partition. Once it is folded, every write before it is known
-// to the reader. For the lease's length the reader then answers from memory, and no other replica shows a later write. A
-// batch without requests and without a lease only tells the reader how far the journal is.
+// ReadLease is written by a replica that answers reads of the partition. Once it is folded, the reader knows every write before
+// it. For the lease's length the reader then answers from memory, and no other replica shows a later write. A batch without
+// requests and without a lease only tells the reader how far the journal is.
 type ReadLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Instance      string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"` // drawn by the process at its start
-	Run           uint64                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`          // of the partition in that process; a later run means that the earlier ones have ended
+	Instance      string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"` // random, drawn by the process at its start
+	Run           uint64                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`          // of the partition in that process; a later run means that earlier ones have ended
 	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`    // counted by the reader
-	After         uint64                 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`      // sequence of the last lease that the reader knows: another one in between takes precedence
+	After         uint64                 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`      // sequence of the last lease known to the reader: another one in between takes precedence
 	End           bool                   `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`          // the reader has answered its last read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5438,7 +5439,7 @@ type Request struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Item          string                 `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`                                // the :ref or :id
-	Account       uint64                 `protobuf:"fixed64,3,opt,name=account,proto3" json:"account,omitempty"`                        // of the caller; 0: keyless
+	Account       uint64                 `protobuf:"fixed64,3,opt,name=account,proto3" json:"account,omitempty"`                        // of the caller; 0: anonymous
 	DeadlineMs    int64                  `protobuf:"varint,4,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // refused when folded past it
 	IdempotencyId []byte                 `protobuf:"bytes,5,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
 	BodyHash      uint64                 `protobuf:"fixed64,6,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`
@@ -5620,13 +5621,13 @@ func (*Request_Burn) isRequest_Action() {}
 
 func (*Request_Expire) isRequest_Action() {}
 
-// Charge is the admission of a request, which is to be settled.
+// Charge is the admission of a request, to be settled.
 type Charge struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"` // billing account, or the pseudo-account of the network
 	QuotaKey      uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
 	Anonymous     bool                   `protobuf:"varint,3,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
-	Remaining     int64                  `protobuf:"zigzag64,4,opt,name=remaining,proto3" json:"remaining,omitempty"` // in the first answer
+	Remaining     int64                  `protobuf:"zigzag64,4,opt,name=remaining,proto3" json:"remaining,omitempty"` // shown in the first answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5691,8 +5692,8 @@ func (x *Charge) GetRemaining() int64 {
 
 type Create struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Document      *Document              `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`                             // whole but for its version and times, which the fold sets
-	ExpiresInMs   int64                  `protobuf:"varint,2,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"` // counts from the fold's time; 0: expires_ms of the document counts
+	Document      *Document              `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`                             // complete except for its version and times, which the fold sets
+	ExpiresInMs   int64                  `protobuf:"varint,2,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"` // relative to the fold's time; 0: expires_ms of the document counts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5741,8 +5742,8 @@ func (x *Create) GetExpiresInMs() int64 {
 	return 0
 }
 
-// Update is a draft of a document: it is merged into the defaults to create one, and into the current
-// version to update it. A field that is not set stays; a reset sets the default.
+// Update is a draft of a document: it is merged into the defaults to create one, and into the current version to update it.
+// Unset fields stay unchanged; a reset sets the default.
 type Update struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Content         *Content               `protobuf:"bytes,1,opt,name=content,proto3,oneof" json:"content,omitempty"`
@@ -5753,10 +5754,10 @@ type Update struct {
 	PasswordHash    []byte                 `protobuf:"bytes,6,opt,name=password_hash,json=passwordHash,proto3,oneof" json:"password_hash,omitempty"` // empty: none
 	Tags            *Tags                  `protobuf:"bytes,7,opt,name=tags,proto3" json:"tags,omitempty"`
 	ExpiresMs       *int64                 `protobuf:"varint,8,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`               // 0: never
-	ExpiresInMs     *int64                 `protobuf:"varint,9,opt,name=expires_in_ms,json=expiresInMs,proto3,oneof" json:"expires_in_ms,omitempty"`       // counts from the fold's time
+	ExpiresInMs     *int64                 `protobuf:"varint,9,opt,name=expires_in_ms,json=expiresInMs,proto3,oneof" json:"expires_in_ms,omitempty"`       // relative to the fold's time
 	IfMatch         []uint64               `protobuf:"varint,10,rep,packed,name=if_match,json=ifMatch,proto3" json:"if_match,omitempty"`                   // versions of If-Match; empty: any
-	ManageTokenHash []byte                 `protobuf:"bytes,11,opt,name=manage_token_hash,json=manageTokenHash,proto3" json:"manage_token_hash,omitempty"` // of a keyless caller
-	MaxLifetimeMs   int64                  `protobuf:"varint,12,opt,name=max_lifetime_ms,json=maxLifetimeMs,proto3" json:"max_lifetime_ms,omitempty"`      // of a keyless caller: the longest time from the creation to the expiry; 0: no limit
+	ManageTokenHash []byte                 `protobuf:"bytes,11,opt,name=manage_token_hash,json=manageTokenHash,proto3" json:"manage_token_hash,omitempty"` // of an anonymous caller
+	MaxLifetimeMs   int64                  `protobuf:"varint,12,opt,name=max_lifetime_ms,json=maxLifetimeMs,proto3" json:"max_lifetime_ms,omitempty"`      // of an anonymous caller: the longest time from the creation to the expiry; 0: no limit
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -5974,7 +5975,7 @@ func (x *Delete) GetManageTokenHash() []byte {
 // Burn is the last read of a burn-after-read document by someone other than its owner.
 type Burn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // whose password was checked. Where there is another by now, the fold answers VERSION_MISMATCH and the edge reads again
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // whose password was checked. If there is a newer one, the fold answers VERSION_MISMATCH and the edge reads again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6126,7 +6127,7 @@ func (x *Content) GetSha256() []byte {
 type Document struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Id               string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Owner            uint64                 `protobuf:"fixed64,2,opt,name=owner,proto3" json:"owner,omitempty"` // 0: keyless
+	Owner            uint64                 `protobuf:"fixed64,2,opt,name=owner,proto3" json:"owner,omitempty"` // 0: anonymous
 	Title            string                 `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`   // of a file: its name
 	Language         string                 `protobuf:"bytes,4,opt,name=language,proto3" json:"language,omitempty"`
 	Visibility       uint32                 `protobuf:"varint,5,opt,name=visibility,proto3" json:"visibility,omitempty"` // event.Visibility
@@ -6300,7 +6301,7 @@ type OutcomeBatch struct {
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Outcomes      []*Outcome             `protobuf:"bytes,4,rep,name=outcomes,proto3" json:"outcomes,omitempty"` // of the requests that may be answered by now
+	Outcomes      []*Outcome             `protobuf:"bytes,4,rep,name=outcomes,proto3" json:"outcomes,omitempty"` // of the requests that may be answered already
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6373,12 +6374,12 @@ type Outcome struct {
 	CreatedMs     int64                  `protobuf:"varint,6,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	UpdatedMs     int64                  `protobuf:"varint,7,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
 	ExpiresMs     int64                  `protobuf:"varint,8,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
-	Remaining     int64                  `protobuf:"zigzag64,9,opt,name=remaining,proto3" json:"remaining,omitempty"`                 // of the first answer
-	Document      *Document              `protobuf:"bytes,10,opt,name=document,proto3" json:"document,omitempty"`                     // of a burn: the document that was read for the last time; of the create of a file: for the answer of a replay
+	Remaining     int64                  `protobuf:"zigzag64,9,opt,name=remaining,proto3" json:"remaining,omitempty"`                 // shown in the first answer
+	Document      *Document              `protobuf:"bytes,10,opt,name=document,proto3" json:"document,omitempty"`                     // of a burn: the document's last read; of a file's create: for the answer of a replay
 	BodyHash      uint64                 `protobuf:"fixed64,11,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`   // of the request, to detect a mismatch
-	RequestId     []byte                 `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`  // of the request that made it
-	Owner         uint64                 `protobuf:"fixed64,13,opt,name=owner,proto3" json:"owner,omitempty"`                         // 0: keyless
-	DecidedMs     int64                  `protobuf:"varint,14,opt,name=decided_ms,json=decidedMs,proto3" json:"decided_ms,omitempty"` // fold time, from which a kept outcome counts for 24 h
+	RequestId     []byte                 `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`  // of the original request
+	Owner         uint64                 `protobuf:"fixed64,13,opt,name=owner,proto3" json:"owner,omitempty"`                         // 0: anonymous
+	DecidedMs     int64                  `protobuf:"varint,14,opt,name=decided_ms,json=decidedMs,proto3" json:"decided_ms,omitempty"` // fold time, from which an outcome is kept for 24 h
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6511,13 +6512,13 @@ func (x *Outcome) GetDecidedMs() int64 {
 	return 0
 }
 
-// DomainState is the state of a document domain's fold beside its documents. It is kept with every commit.
+// DomainState is the state of a document domain's fold besides its documents. Every commit stores it.
 type DomainState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time
 	Sources       []*DomainSource        `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`              // by name
-	Lease         *DomainLease           `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`                  // the last one that was not ended
+	Lease         *DomainLease           `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`                  // the last one not ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6580,7 +6581,7 @@ func (x *DomainState) GetLease() *DomainLease {
 	return nil
 }
 
-// DomainLease is the reader to whom the last lease was granted.
+// DomainLease is the reader with the last granted lease.
 type DomainLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Instance      string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
@@ -6641,8 +6642,8 @@ func (x *DomainLease) GetSequence() uint64 {
 	return 0
 }
 
-// DomainRedo is a part of the changes of one message, from a time when a commit could be too small for
-// them. No code reads or writes it.
+// DomainRedo is a part of the changes of one message, from a time when a commit could be too small for them. No code reads or
+// writes it.
 type DomainRedo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Writes        []*DomainWrite         `protobuf:"bytes,1,rep,name=writes,proto3" json:"writes,omitempty"`
@@ -6687,7 +6688,7 @@ func (x *DomainRedo) GetWrites() []*DomainWrite {
 	return nil
 }
 
-// DomainWrite is a document of the read model to be put, or deleted.
+// DomainWrite is a document to put into the read model, or delete from it.
 type DomainWrite struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Collection    string                 `protobuf:"bytes,1,opt,name=collection,proto3" json:"collection,omitempty"`
@@ -6772,7 +6773,7 @@ func (x *DomainWrite) GetDelete() bool {
 	return false
 }
 
-// DomainSource is how far the batches of one source are folded. It is forgotten after an hour without one.
+// DomainSource is the watermark of one source's batches. It is forgotten after an hour without one.
 type DomainSource struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
@@ -6833,16 +6834,16 @@ func (x *DomainSource) GetSeenMs() int64 {
 	return 0
 }
 
-// SourceCounts tells the other edges how many calls that billing does not count an edge has answered since it last said so.
+// SourceCounts tells the other edges how many calls not counted by billing an edge has answered since its last message.
 type SourceCounts struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Edge           string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
 	Sources        []*SourceCount         `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`                                     // an IPv4 address or an IPv6 /64
 	Sites          []*SourceCount         `protobuf:"bytes,3,rep,name=sites,proto3" json:"sites,omitempty"`                                         // an IPv6 /48
-	Keyless        []*SourceCount         `protobuf:"bytes,4,rep,name=keyless,proto3" json:"keyless,omitempty"`                                     // keyless creations of an IPv6 /48; the others are views
+	Keyless        []*SourceCount         `protobuf:"bytes,4,rep,name=keyless,proto3" json:"keyless,omitempty"`                                     // anonymous creations of an IPv6 /48; the others are views
 	Changes        []*SourceCount         `protobuf:"bytes,5,rep,name=changes,proto3" json:"changes,omitempty"`                                     // changes of an account, which is the source
-	Unmetered      []*SourceCount         `protobuf:"bytes,6,rep,name=unmetered,proto3" json:"unmetered,omitempty"`                                 // calls that no quota counts, of an account, an API key, an IPv4 address or an IPv6 /64
-	UnmeteredSites []*SourceCount         `protobuf:"bytes,7,rep,name=unmetered_sites,json=unmeteredSites,proto3" json:"unmetered_sites,omitempty"` // likewise, of an IPv6 /48
+	Unmetered      []*SourceCount         `protobuf:"bytes,6,rep,name=unmetered,proto3" json:"unmetered,omitempty"`                                 // calls outside all quotas, of an account, an API key, an IPv4 address or an IPv6 /64
+	UnmeteredSites []*SourceCount         `protobuf:"bytes,7,rep,name=unmetered_sites,json=unmeteredSites,proto3" json:"unmetered_sites,omitempty"` // the same, of an IPv6 /48
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -6981,9 +6982,9 @@ func (x *SourceCount) GetCalls() uint32 {
 // ReadBatch is a request on <domain>.<p>.read.
 type ReadBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	NowMs         int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"` // of the edge's clock, by which documents expire
+	NowMs         int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"` // by the edge's clock, for the expiry of documents
 	Reads         []*Read                `protobuf:"bytes,2,rep,name=reads,proto3" json:"reads,omitempty"`
-	AfterSequence uint64                 `protobuf:"varint,3,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"` // the answer follows the fold of this journal sequence; 0: it need not wait
+	AfterSequence uint64                 `protobuf:"varint,3,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"` // the answer follows the fold of this journal sequence; 0: no wait
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7042,13 +7043,13 @@ func (x *ReadBatch) GetAfterSequence() uint64 {
 type Read struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Item           string                 `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
-	Requester      uint64                 `protobuf:"fixed64,2,opt,name=requester,proto3" json:"requester,omitempty"`                            // 0: keyless
+	Requester      uint64                 `protobuf:"fixed64,2,opt,name=requester,proto3" json:"requester,omitempty"`                            // 0: anonymous
 	Version        uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`                                 // 0: current. Earlier ones are for the owner only
-	IdempotencyId  []byte                 `protobuf:"bytes,4,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // set: asks for the outcome that is kept under it; item and version are ignored
+	IdempotencyId  []byte                 `protobuf:"bytes,4,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // if set: asks for the outcome kept under it; item and version are ignored
 	WithoutContent bool                   `protobuf:"varint,5,opt,name=without_content,json=withoutContent,proto3" json:"without_content,omitempty"`
-	ListVersions   uint32                 `protobuf:"varint,6,opt,name=list_versions,json=listVersions,proto3" json:"list_versions,omitempty"` // set: asks for so many versions in place of the document, the newest first. For its owner only
-	BelowVersion   uint64                 `protobuf:"varint,7,opt,name=below_version,json=belowVersion,proto3" json:"below_version,omitempty"` // of list_versions: only lower numbers; 0: all
-	ByLink         bool                   `protobuf:"varint,8,opt,name=by_link,json=byLink,proto3" json:"by_link,omitempty"`                   // a signed link shows that its holder may read the current version, whoever that is
+	ListVersions   uint32                 `protobuf:"varint,6,opt,name=list_versions,json=listVersions,proto3" json:"list_versions,omitempty"` // if set: asks for this many versions instead of the document, newest first. For its owner only
+	BelowVersion   uint64                 `protobuf:"varint,7,opt,name=below_version,json=belowVersion,proto3" json:"below_version,omitempty"` // with list_versions: only lower numbers; 0: all
+	ByLink         bool                   `protobuf:"varint,8,opt,name=by_link,json=byLink,proto3" json:"by_link,omitempty"`                   // a valid signed link, which grants anyone the current version
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -7189,9 +7190,9 @@ type ReadAnswer struct {
 	Status        OutcomeStatus          `protobuf:"varint,2,opt,name=status,proto3,enum=quire.event.v1.OutcomeStatus" json:"status,omitempty"` // OK or NOT_FOUND; for a list of versions NOT_OWNER too
 	Document      *Document              `protobuf:"bytes,3,opt,name=document,proto3" json:"document,omitempty"`
 	Outcome       *Outcome               `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Unavailable   bool                   `protobuf:"varint,5,opt,name=unavailable,proto3" json:"unavailable,omitempty"`                       // the read model did not answer, so that it is not known whether the document exists
-	Versions      []*Document            `protobuf:"bytes,6,rep,name=versions,proto3" json:"versions,omitempty"`                              // with version, title, language, size and updated_ms alone
-	MoreVersions  bool                   `protobuf:"varint,7,opt,name=more_versions,json=moreVersions,proto3" json:"more_versions,omitempty"` // there are lower numbers
+	Unavailable   bool                   `protobuf:"varint,5,opt,name=unavailable,proto3" json:"unavailable,omitempty"`                       // the read model did not respond, so it is unknown whether the document exists
+	Versions      []*Document            `protobuf:"bytes,6,rep,name=versions,proto3" json:"versions,omitempty"`                              // only with version, title, language, size and updated_ms
+	MoreVersions  bool                   `protobuf:"varint,7,opt,name=more_versions,json=moreVersions,proto3" json:"more_versions,omitempty"` // lower numbers exist
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7395,7 +7396,7 @@ func (x *ListRequest) GetLanguage() string {
 type ListAnswer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Documents       []*Document            `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`                                     // without content bytes
-	More            bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`                                              // there is more after scanned_position, scanned_id
+	More            bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`                                              // more documents follow scanned_position, scanned_id
 	ScannedPosition int64                  `protobuf:"varint,3,opt,name=scanned_position,json=scannedPosition,proto3" json:"scanned_position,omitempty"` // end of the scan
 	ScannedId       string                 `protobuf:"bytes,4,opt,name=scanned_id,json=scannedId,proto3" json:"scanned_id,omitempty"`
 	unknownFields   protoimpl.UnknownFields
@@ -7460,8 +7461,8 @@ func (x *ListAnswer) GetScannedId() string {
 	return ""
 }
 
-// EraseRequest is a request on <domain>.<p>.erase: delete some documents of an account that is erased. The asker repeats it
-// until the answer is that none was left.
+// EraseRequest is a request on <domain>.<p>.erase: delete some documents of an erased account. The caller repeats it until the
+// answer is that none is left.
 type EraseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -7550,7 +7551,7 @@ func (x *EraseAnswer) GetDeleting() uint32 {
 	return 0
 }
 
-// Announcement names the accounts that changed, on billing.announce. An edge forgets the refusals that it remembers of them.
+// Announcement names the changed accounts, on billing.announce. An edge drops its cached refusals of them.
 type Announcement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Accounts      []uint64               `protobuf:"fixed64,1,rep,packed,name=accounts,proto3" json:"accounts,omitempty"`
@@ -7595,12 +7596,12 @@ func (x *Announcement) GetAccounts() []uint64 {
 	return nil
 }
 
-// Query is a request on billing.<p>.query. The QueryAnswer follows the fold of everything that was
-// acknowledged before the query.
+// Query is a request on billing.<p>.query. The QueryAnswer follows the fold of everything acknowledged before the query.
 type Query struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	NowMs   int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
 	Account uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
+	Settled bool                   `protobuf:"varint,3,opt,name=settled,proto3" json:"settled,omitempty"` // answer once the account's calls up to now are settled; QUERY_PENDING where that takes too long
 	// Types that are valid to be assigned to Query:
 	//
 	//	*Query_Usage
@@ -7664,6 +7665,13 @@ func (x *Query) GetAccount() uint64 {
 		return x.Account
 	}
 	return 0
+}
+
+func (x *Query) GetSettled() bool {
+	if x != nil {
+		return x.Settled
+	}
+	return false
 }
 
 func (x *Query) GetQuery() isQuery_Query {
@@ -7892,9 +7900,9 @@ type UsageQuery struct {
 	CheckKey       bool                   `protobuf:"varint,1,opt,name=check_key,json=checkKey,proto3" json:"check_key,omitempty"` // INVALID unless these are current
 	KeyVersion     uint32                 `protobuf:"varint,2,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
 	KeyFingerprint uint64                 `protobuf:"fixed64,3,opt,name=key_fingerprint,json=keyFingerprint,proto3" json:"key_fingerprint,omitempty"`
-	Key            uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`       // number of the key that is checked; 0: the default key
-	Keys           bool                   `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`     // the answer has the account's keys and spending cap
-	Grants         uint32                 `protobuf:"varint,7,opt,name=grants,proto3" json:"grants,omitempty"` // the answer has that many of the account's grants at most
+	Key            uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`       // number of the key to check; 0: the default key
+	Keys           bool                   `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`     // include the account's keys and spending cap
+	Grants         uint32                 `protobuf:"varint,7,opt,name=grants,proto3" json:"grants,omitempty"` // include at most this many of the account's grants
 	Scope          uint32                 `protobuf:"varint,5,opt,name=scope,proto3" json:"scope,omitempty"`   // plan.QuotaKey that the key must be allowed to use; 0: a key with scopes is QUERY_KEY_SCOPE
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -7979,17 +7987,17 @@ func (x *UsageQuery) GetScope() uint32 {
 	return 0
 }
 
-// LedgerQuery asks for a page of the ledger, the newest entry first. What is not set takes all entries.
+// LedgerQuery asks for a page of the ledger, newest entry first. Unset fields match all.
 type LedgerQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	Cursor        []byte                 `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	Type          LedgerType             `protobuf:"varint,20,opt,name=type,proto3,enum=quire.event.v1.LedgerType" json:"type,omitempty"`
 	QuotaKey      uint32                 `protobuf:"varint,21,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
-	FromMs        int64                  `protobuf:"varint,22,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // the first moment
-	ToMs          int64                  `protobuf:"varint,23,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`       // the first moment that is not asked for
+	FromMs        int64                  `protobuf:"varint,22,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // inclusive
+	ToMs          int64                  `protobuf:"varint,23,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`       // exclusive
 	RequestId     []byte                 `protobuf:"bytes,24,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Reason        string                 `protobuf:"bytes,25,opt,name=reason,proto3" json:"reason,omitempty"` // a part of the reason, without regard to case
+	Reason        string                 `protobuf:"bytes,25,opt,name=reason,proto3" json:"reason,omitempty"` // a part of the reason, ignoring case
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8084,7 +8092,7 @@ func (x *LedgerQuery) GetReason() string {
 type UsageDaysQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FromDay       uint32                 `protobuf:"varint,1,opt,name=from_day,json=fromDay,proto3" json:"from_day,omitempty"` // since 1970
-	ToDay         uint32                 `protobuf:"varint,2,opt,name=to_day,json=toDay,proto3" json:"to_day,omitempty"`       // the last one
+	ToDay         uint32                 `protobuf:"varint,2,opt,name=to_day,json=toDay,proto3" json:"to_day,omitempty"`       // inclusive
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8180,9 +8188,9 @@ func (x *StatementQuery) GetPeriod() string {
 type ExplainQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	AnyAccount    bool                   `protobuf:"varint,2,opt,name=any_account,json=anyAccount,proto3" json:"any_account,omitempty"` // of an admin: requests of all accounts of the partition are searched
-	Follow        bool                   `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`                           // the asker knows QUERY_PENDING, and asks again; otherwise it waits for the result
-	Run           []byte                 `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`                                  // id of a fold of its own, drawn by the edge; empty: the result of an earlier one will do
+	AnyAccount    bool                   `protobuf:"varint,2,opt,name=any_account,json=anyAccount,proto3" json:"any_account,omitempty"` // of an admin: search the requests of all accounts of the partition
+	Follow        bool                   `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`                           // the caller knows QUERY_PENDING and polls; otherwise it waits for the result
+	Run           []byte                 `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`                                  // id of a separate replay, drawn by the edge; empty: an earlier result will do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8247,9 +8255,9 @@ func (x *ExplainQuery) GetRun() []byte {
 
 type AuditQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`        // of the audit, drawn by the edge; it is answered with the result or QUERY_PENDING. Empty: the asker waits for the result
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`        // of the audit, drawn by the edge; answered with the result or QUERY_PENDING. Empty: the caller waits for the result
 	Look          bool                   `protobuf:"varint,2,opt,name=look,proto3" json:"look,omitempty"`   // begins nothing: QUERY_NOT_FOUND if this replica does not know the audit
-	Again         bool                   `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"` // what other replicas have folded for this audit is lost, so it begins again
+	Again         bool                   `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"` // other replicas have lost their progress, so the audit restarts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8305,7 +8313,7 @@ func (x *AuditQuery) GetAgain() bool {
 	return false
 }
 
-// AllowanceQuery asks what Query.account, a keyless network, may still create. It admits nothing.
+// AllowanceQuery asks what Query.account, an anonymous network, may still create. It admits nothing.
 type AllowanceQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -8342,11 +8350,11 @@ func (*AllowanceQuery) Descriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
-// AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
+// AdminLogQuery asks for a page of the partition's part of the admin log, newest entry first. It ignores Query.account.
 type AdminLogQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // AdminEntry.id of the last entry of the page before; empty: from the newest
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // AdminEntry.id of the last entry of the previous page; empty: from the newest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8395,7 +8403,7 @@ func (x *AdminLogQuery) GetBefore() string {
 	return ""
 }
 
-// AccountsQuery asks for accounts of the partition. Query.account does not matter.
+// AccountsQuery asks for accounts of the partition. It ignores Query.account.
 type AccountsQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Accounts      []uint64               `protobuf:"fixed64,1,rep,packed,name=accounts,proto3" json:"accounts,omitempty"`
@@ -8440,7 +8448,7 @@ func (x *AccountsQuery) GetAccounts() []uint64 {
 	return nil
 }
 
-// PricesQuery asks for the price book in force. Query.account does not matter.
+// PricesQuery asks for the price book in force. It ignores Query.account.
 type PricesQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -8775,17 +8783,17 @@ func (*QueryAnswer_UsageDays) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Recent) isQueryAnswer_Answer() {}
 
-// RecentQuery asks for a page of the account's last requests, the newest first. A field that is not set filters nothing.
+// RecentQuery asks for a page of the account's recent requests, newest first. Unset fields filter nothing.
 type RecentQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	Cursor        []byte                 `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"` // RecentAnswer.next_cursor of the page before; empty: from the newest
+	Cursor        []byte                 `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"` // RecentAnswer.next_cursor of the previous page; empty: from the newest
 	QuotaKey      uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
 	Key           *uint32                `protobuf:"varint,4,opt,name=key,proto3,oneof" json:"key,omitempty"` // number of the API key
 	Decision      Decision               `protobuf:"varint,5,opt,name=decision,proto3,enum=quire.event.v1.Decision" json:"decision,omitempty"`
 	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`                   // with QUOTA_EXHAUSTED: only the refusals that open holds could undo, else only the others
-	FromMs        int64                  `protobuf:"varint,7,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // the earliest time
-	ToMs          int64                  `protobuf:"varint,8,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`       // later than all times; 0: any
+	FromMs        int64                  `protobuf:"varint,7,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // inclusive
+	ToMs          int64                  `protobuf:"varint,8,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`       // exclusive; 0: no end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8928,7 +8936,7 @@ func (x *RecentAnswer) GetNextCursor() []byte {
 	return nil
 }
 
-// RecentRequest is one of an account's last requests, as it is by now.
+// RecentRequest is one of an account's recent requests, in its present state.
 type RecentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -8940,7 +8948,7 @@ type RecentRequest struct {
 	Status        string                 `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"` // as ExplainAnswer.settlement
 	Charge        ChargeSource           `protobuf:"varint,8,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`
 	CostMicros    uint64                 `protobuf:"varint,9,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
-	Remaining     int64                  `protobuf:"zigzag64,10,opt,name=remaining,proto3" json:"remaining,omitempty"` // as the caller was told
+	Remaining     int64                  `protobuf:"zigzag64,10,opt,name=remaining,proto3" json:"remaining,omitempty"` // as reported to the caller
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9045,11 +9053,11 @@ func (x *RecentRequest) GetRemaining() int64 {
 	return 0
 }
 
-// HoldQuery asks for the open hold under an idempotency id of Query.account, an account or a keyless network.
+// HoldQuery asks for the open hold under an idempotency id of Query.account, an account or an anonymous network.
 type HoldQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyId []byte                 `protobuf:"bytes,1,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
-	OrServed      bool                   `protobuf:"varint,2,opt,name=or_served,json=orServed,proto3" json:"or_served,omitempty"` // a request that was served in the last ten minutes is told too
+	OrServed      bool                   `protobuf:"varint,2,opt,name=or_served,json=orServed,proto3" json:"or_served,omitempty"` // also report a request served in the last ten minutes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9102,10 +9110,10 @@ type HoldAnswer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	RequestId       []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	AgeSeconds      uint32                 `protobuf:"varint,2,opt,name=age_seconds,json=ageSeconds,proto3" json:"age_seconds,omitempty"`                  // of the hold
-	ClosesInSeconds uint32                 `protobuf:"varint,3,opt,name=closes_in_seconds,json=closesInSeconds,proto3" json:"closes_in_seconds,omitempty"` // if nobody settles it
-	Abandoned       bool                   `protobuf:"varint,4,opt,name=abandoned,proto3" json:"abandoned,omitempty"`                                      // the edge that asked for it has ended, or can't be reached
-	Served          bool                   `protobuf:"varint,5,opt,name=served,proto3" json:"served,omitempty"`                                            // with HoldQuery.or_served: the hold is closed, and nothing above but request_id is set
-	ReadHash        uint64                 `protobuf:"fixed64,40,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`                      // as Admission.read_hash; 0: it is no read
+	ClosesInSeconds uint32                 `protobuf:"varint,3,opt,name=closes_in_seconds,json=closesInSeconds,proto3" json:"closes_in_seconds,omitempty"` // if not settled before
+	Abandoned       bool                   `protobuf:"varint,4,opt,name=abandoned,proto3" json:"abandoned,omitempty"`                                      // its edge has ended, or is unreachable
+	Served          bool                   `protobuf:"varint,5,opt,name=served,proto3" json:"served,omitempty"`                                            // with HoldQuery.or_served: the hold is closed, and only request_id is set above
+	ReadHash        uint64                 `protobuf:"fixed64,40,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`                      // as Admission.read_hash; 0: not a read
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -9182,7 +9190,7 @@ func (x *HoldAnswer) GetReadHash() uint64 {
 	return 0
 }
 
-// Progress of an explanation or audit that is under way, in messages of the journal.
+// Progress of a running explanation or audit, in messages of the journal.
 type Progress struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Instance          string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
@@ -9276,14 +9284,14 @@ type UsageAnswer struct {
 	KeyVersion          uint32                 `protobuf:"varint,13,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"` // 0: no key yet
 	KeyCreatedMs        int64                  `protobuf:"varint,14,opt,name=key_created_ms,json=keyCreatedMs,proto3" json:"key_created_ms,omitempty"`
 	CreatedMs           int64                  `protobuf:"varint,15,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	SuspendedMs         int64                  `protobuf:"varint,16,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: it is not
+	SuspendedMs         int64                  `protobuf:"varint,16,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: not suspended
 	SuspensionReason    string                 `protobuf:"bytes,17,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
-	Keys                []*ApiKey              `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`                                // with UsageQuery.keys: those that are live, and the last that have ended
-	Cap                 *CapStatus             `protobuf:"bytes,21,opt,name=cap,proto3" json:"cap,omitempty"`                                  // likewise; absent without a cap
-	Grants              []*HeldGrant           `protobuf:"bytes,22,rep,name=grants,proto3" json:"grants,omitempty"`                            // with UsageQuery.grants: those with credits left, in the order in which they are spent
-	GrantCount          uint32                 `protobuf:"varint,23,opt,name=grant_count,json=grantCount,proto3" json:"grant_count,omitempty"` // likewise: how many there are
+	Keys                []*ApiKey              `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`                                // with UsageQuery.keys: the live ones, and the last ended ones
+	Cap                 *CapStatus             `protobuf:"bytes,21,opt,name=cap,proto3" json:"cap,omitempty"`                                  // with UsageQuery.keys; absent without a cap
+	Grants              []*HeldGrant           `protobuf:"bytes,22,rep,name=grants,proto3" json:"grants,omitempty"`                            // with UsageQuery.grants: those with credits left, in the order of spending
+	GrantCount          uint32                 `protobuf:"varint,23,opt,name=grant_count,json=grantCount,proto3" json:"grant_count,omitempty"` // with UsageQuery.grants: their total number
 	DeletesMs           int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`    // as in CommandOutcome
-	ErasedMs            int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`       // when the account was erased; 0: it was not
+	ErasedMs            int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`       // when the account was erased; 0: not erased
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -9479,7 +9487,7 @@ func (x *UsageAnswer) GetErasedMs() int64 {
 	return 0
 }
 
-// HeldGrant is a grant as its owner sees it.
+// HeldGrant is a grant as shown to its owner.
 type HeldGrant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AmountMicros  uint64                 `protobuf:"varint,1,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"`
@@ -9556,7 +9564,7 @@ func (x *HeldGrant) GetReason() string {
 	return ""
 }
 
-// ApiKey is a key as its owner sees it.
+// ApiKey is a key as shown to its owner.
 type ApiKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // 0: the default key
@@ -9567,13 +9575,13 @@ type ApiKey struct {
 	CreatedMs     int64                  `protobuf:"varint,6,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	LastUsedMs    int64                  `protobuf:"varint,7,opt,name=last_used_ms,json=lastUsedMs,proto3" json:"last_used_ms,omitempty"` // 0: never
 	ExpiresMs     int64                  `protobuf:"varint,8,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`      // 0: never
-	RevokedMs     int64                  `protobuf:"varint,9,opt,name=revoked_ms,json=revokedMs,proto3" json:"revoked_ms,omitempty"`      // 0: it is not
+	RevokedMs     int64                  `protobuf:"varint,9,opt,name=revoked_ms,json=revokedMs,proto3" json:"revoked_ms,omitempty"`      // 0: not revoked
 	Replaced      bool                   `protobuf:"varint,10,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	ReplacedBy    uint32                 `protobuf:"varint,11,opt,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"` // number of its successor, if replaced
 	Quotas        []*KeyQuota            `protobuf:"bytes,12,rep,name=quotas,proto3" json:"quotas,omitempty"`
 	Cap           *CapStatus             `protobuf:"bytes,13,opt,name=cap,proto3" json:"cap,omitempty"`                   // absent without a cap
-	Usage         []*KeyUsage            `protobuf:"bytes,14,rep,name=usage,proto3" json:"usage,omitempty"`               // of this month, with that of the keys that it replaced and its successors; non-zero ones
-	Fingerprint   uint64                 `protobuf:"fixed64,15,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // as in Admission, for a call that its account's session makes with the key; 0 from earlier versions
+	Usage         []*KeyUsage            `protobuf:"bytes,14,rep,name=usage,proto3" json:"usage,omitempty"`               // of this month, including its lineage; non-zero ones
+	Fingerprint   uint64                 `protobuf:"fixed64,15,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // as in Admission, for calls that a session makes with the key; 0 from earlier versions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9780,14 +9788,14 @@ type AdminEntry struct {
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // orders the entries of all partitions by time
 	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
 	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`       // name of the admin token
-	Action        string                 `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`     // such as "tier.set"
+	Action        string                 `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`     // for example "tier.set"
 	Account       uint64                 `protobuf:"fixed64,5,opt,name=account,proto3" json:"account,omitempty"` // 0: none
 	RequestId     []byte                 `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Status        CommandStatus          `protobuf:"varint,7,opt,name=status,proto3,enum=quire.event.v1.CommandStatus" json:"status,omitempty"`
 	Replayed      bool                   `protobuf:"varint,8,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	Tier          uint32                 `protobuf:"varint,9,opt,name=tier,proto3" json:"tier,omitempty"`                                        // of "account.create" and "tier.set"
 	AmountMicros  int64                  `protobuf:"zigzag64,10,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"` // of "credits.grant"
-	ExpiresMs     int64                  `protobuf:"varint,11,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`            // likewise
+	ExpiresMs     int64                  `protobuf:"varint,11,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`            // of "credits.grant"
 	Detail        string                 `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`                                    // the reason, or Note.detail
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9959,7 +9967,7 @@ func (x *AdminLogAnswer) GetMore() bool {
 	return false
 }
 
-// AccountsAnswer has those of the accounts that exist, in the order of the question.
+// AccountsAnswer has the existing accounts, in the order of the query.
 type AccountsAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Accounts      []*AccountSummary      `protobuf:"bytes,1,rep,name=accounts,proto3" json:"accounts,omitempty"`
@@ -10184,18 +10192,23 @@ type LedgerEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
-	TimeMs        int64                  `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	TimeMs        int64                  `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // of an entry about a request: of its admission
 	Type          LedgerType             `protobuf:"varint,4,opt,name=type,proto3,enum=quire.event.v1.LedgerType" json:"type,omitempty"`
 	QuotaKey      uint32                 `protobuf:"varint,5,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"` // charges
 	AmountMicros  int64                  `protobuf:"zigzag64,6,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"`
-	BalanceMicros uint64                 `protobuf:"varint,7,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"` // after this entry
+	BalanceMicros uint64                 `protobuf:"varint,7,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"` // after this entry; in a row of the read model, in the order of settlement
 	RequestId     []byte                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
-	// In a row of the read model: the entries of the same account and message that come after this one. Their ids are the ends
-	// in which they differ from this one's. account, balance_micros, and a time_ms that is this one's, are left out.
-	Later         []*LedgerEntry `protobuf:"bytes,10,rep,name=later,proto3" json:"later,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// In a row of the read model: later entries of the same account and message. Their ids are the suffixes in which they differ
+	// from this one's. account, balance_micros, and a time_ms and settled_ms equal to this one's, are omitted.
+	Later     []*LedgerEntry `protobuf:"bytes,10,rep,name=later,proto3" json:"later,omitempty"`
+	SettledMs int64          `protobuf:"varint,11,opt,name=settled_ms,json=settledMs,proto3" json:"settled_ms,omitempty"` // when the entry was made
+	// Position of the request's admission, by which entries are listed: how many messages before the entry's, and 1 + its index
+	// there. Both are 0 for an entry about no request.
+	AdmittedBefore uint64 `protobuf:"varint,12,opt,name=admitted_before,json=admittedBefore,proto3" json:"admitted_before,omitempty"`
+	AdmittedIndex  uint64 `protobuf:"varint,13,opt,name=admitted_index,json=admittedIndex,proto3" json:"admitted_index,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *LedgerEntry) Reset() {
@@ -10298,6 +10311,27 @@ func (x *LedgerEntry) GetLater() []*LedgerEntry {
 	return nil
 }
 
+func (x *LedgerEntry) GetSettledMs() int64 {
+	if x != nil {
+		return x.SettledMs
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetAdmittedBefore() uint64 {
+	if x != nil {
+		return x.AdmittedBefore
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetAdmittedIndex() uint64 {
+	if x != nil {
+		return x.AdmittedIndex
+	}
+	return 0
+}
+
 type LedgerAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Entries       []*LedgerEntry         `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
@@ -10363,8 +10397,8 @@ type StatementAnswer struct {
 	Tier                uint32                 `protobuf:"varint,9,opt,name=tier,proto3" json:"tier,omitempty"`
 	StorageByteMsHigh   uint64                 `protobuf:"fixed64,20,opt,name=storage_byte_ms_high,json=storageByteMsHigh,proto3" json:"storage_byte_ms_high,omitempty"` // the month's storage integral, 128 bits in two's complement
 	StorageByteMsLow    uint64                 `protobuf:"fixed64,21,opt,name=storage_byte_ms_low,json=storageByteMsLow,proto3" json:"storage_byte_ms_low,omitempty"`
-	StorageByDay        bool                   `protobuf:"varint,22,opt,name=storage_by_day,json=storageByDay,proto3" json:"storage_by_day,omitempty"` // storage_days are known: the fold counts by day since before the month
-	StorageDays         []*StorageDay          `protobuf:"bytes,23,rep,name=storage_days,json=storageDays,proto3" json:"storage_days,omitempty"`       // those of the month that are not zero, in order
+	StorageByDay        bool                   `protobuf:"varint,22,opt,name=storage_by_day,json=storageByDay,proto3" json:"storage_by_day,omitempty"` // storage_days is complete: the fold has counted by day since before the month
+	StorageDays         []*StorageDay          `protobuf:"bytes,23,rep,name=storage_days,json=storageDays,proto3" json:"storage_days,omitempty"`       // non-zero days of the month, in order
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -10490,7 +10524,7 @@ func (x *StatementAnswer) GetStorageDays() []*StorageDay {
 	return nil
 }
 
-// ExplainAnswer is the decision about a request, found by folding the journal again up to it.
+// ExplainAnswer is the decision about a request, found by replaying the journal up to it.
 type ExplainAnswer struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	RequestId          []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -10508,15 +10542,16 @@ type ExplainAnswer struct {
 	Settlement         string                 `protobuf:"bytes,13,opt,name=settlement,proto3" json:"settlement,omitempty"` // "open", "served", "void", "served_unsettled", "waived"
 	SettlementSequence uint64                 `protobuf:"varint,14,opt,name=settlement_sequence,json=settlementSequence,proto3" json:"settlement_sequence,omitempty"`
 	Anonymous          bool                   `protobuf:"varint,15,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
-	Charge             ChargeSource           `protobuf:"varint,16,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`            // how it was paid in the end, which a later void or a late charge may have changed
-	CostMicros         uint64                 `protobuf:"varint,17,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`                   // likewise: what the ledger has for it
+	Charge             ChargeSource           `protobuf:"varint,16,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`            // how it was finally paid, after any later void or late charge
+	CostMicros         uint64                 `protobuf:"varint,17,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`                   // its cost in the ledger
 	Key                uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                                   // number of the API key
-	BookMs             int64                  `protobuf:"varint,31,opt,name=book_ms,json=bookMs,proto3" json:"book_ms,omitempty"`                               // since when the price book that decided is in force
-	ChargedLate        bool                   `protobuf:"varint,32,opt,name=charged_late,json=chargedLate,proto3" json:"charged_late,omitempty"`                // served after it was given back, and counted then
-	ReturnedSequence   uint64                 `protobuf:"varint,33,opt,name=returned_sequence,json=returnedSequence,proto3" json:"returned_sequence,omitempty"` // of the void that gave the price back; 0: none has
+	BookMs             int64                  `protobuf:"varint,31,opt,name=book_ms,json=bookMs,proto3" json:"book_ms,omitempty"`                               // start of the price book that decided
+	ChargedLate        bool                   `protobuf:"varint,32,opt,name=charged_late,json=chargedLate,proto3" json:"charged_late,omitempty"`                // served after it was voided, and counted then
+	ReturnedSequence   uint64                 `protobuf:"varint,33,opt,name=returned_sequence,json=returnedSequence,proto3" json:"returned_sequence,omitempty"` // of the void that refunded the price; 0: none
 	SettledMs          int64                  `protobuf:"varint,34,opt,name=settled_ms,json=settledMs,proto3" json:"settled_ms,omitempty"`                      // fold time of the settlement
-	WindowMs           int64                  `protobuf:"varint,35,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`                         // of a keyless call: length of the rolling window
-	Folded             uint64                 `protobuf:"varint,36,opt,name=folded,proto3" json:"folded,omitempty"`                                             // messages that were folded for the explanation
+	WindowMs           int64                  `protobuf:"varint,35,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`                         // of an anonymous call: length of the rolling window
+	Folded             uint64                 `protobuf:"varint,36,opt,name=folded,proto3" json:"folded,omitempty"`                                             // number of messages replayed
+	Repeats            []byte                 `protobuf:"bytes,37,opt,name=repeats,proto3" json:"repeats,omitempty"`                                            // id of the request whose answer stands for this one's; empty: none
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -10719,6 +10754,13 @@ func (x *ExplainAnswer) GetFolded() uint64 {
 	return 0
 }
 
+func (x *ExplainAnswer) GetRepeats() []byte {
+	if x != nil {
+		return x.Repeats
+	}
+	return nil
+}
+
 // StorageDay is the part of a storage integral that falls on a day.
 type StorageDay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -10849,7 +10891,7 @@ type AuditAnswer struct {
 	LiveHash      []byte                 `protobuf:"bytes,5,opt,name=live_hash,json=liveHash,proto3" json:"live_hash,omitempty"`
 	ReplayHash    []byte                 `protobuf:"bytes,6,opt,name=replay_hash,json=replayHash,proto3" json:"replay_hash,omitempty"`
 	Match         bool                   `protobuf:"varint,7,opt,name=match,proto3" json:"match,omitempty"`
-	Folded        uint64                 `protobuf:"varint,8,opt,name=folded,proto3" json:"folded,omitempty"` // messages that were folded for it, some of them more than once
+	Folded        uint64                 `protobuf:"varint,8,opt,name=folded,proto3" json:"folded,omitempty"` // number of messages replayed, some more than once
 	Again         bool                   `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`   // as AuditQuery.again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -10948,11 +10990,11 @@ func (x *AuditAnswer) GetAgain() bool {
 	return false
 }
 
-// UsageDaysAnswer has the days on which there was anything, in order.
+// UsageDaysAnswer has the days with any usage, in order.
 type UsageDaysAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Days          []*UsageDay            `protobuf:"bytes,1,rep,name=days,proto3" json:"days,omitempty"`
-	SinceMs       int64                  `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // requests are counted by day from then on; 0: not yet
+	SinceMs       int64                  `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // requests are counted by day since then; 0: not yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11134,7 +11176,7 @@ type AllowanceAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	Remaining     uint32                 `protobuf:"varint,2,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	ResetSeconds  uint32                 `protobuf:"varint,3,opt,name=reset_seconds,json=resetSeconds,proto3" json:"reset_seconds,omitempty"` // until there is one more; 0: all are there, or waiting does not help
+	ResetSeconds  uint32                 `protobuf:"varint,3,opt,name=reset_seconds,json=resetSeconds,proto3" json:"reset_seconds,omitempty"` // until one more is allowed; 0: all are available, or waiting does not help
 	WindowMs      int64                  `protobuf:"varint,4,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`             // length of the rolling window
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -11529,13 +11571,13 @@ func (*UserRequest_ClaimExport) isUserRequest_Action() {}
 
 func (*UserRequest_SaveExport) isUserRequest_Action() {}
 
-// SetPassword replaces a password and ends the sessions of the account. The answer has the user as it is then.
+// SetPassword replaces a password and ends the sessions of the account. The answer has the user after that.
 type SetPassword struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
 	PasswordHash  string                 `protobuf:"bytes,2,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
-	IfHash        string                 `protobuf:"bytes,3,opt,name=if_hash,json=ifHash,proto3" json:"if_hash,omitempty"`                // USER_CHANGED unless this is the present hash; empty: any
-	KeepSession   []byte                 `protobuf:"bytes,4,opt,name=keep_session,json=keepSession,proto3" json:"keep_session,omitempty"` // hash of the session that stays; empty: none
+	IfHash        string                 `protobuf:"bytes,3,opt,name=if_hash,json=ifHash,proto3" json:"if_hash,omitempty"`                // USER_CHANGED unless this is the current hash; empty: any
+	KeepSession   []byte                 `protobuf:"bytes,4,opt,name=keep_session,json=keepSession,proto3" json:"keep_session,omitempty"` // hash of the session to keep; empty: none
 	Change        []byte                 `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`                              // idempotency id; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -11656,7 +11698,7 @@ type SetEmail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
 	Email         string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	IfHash        string                 `protobuf:"bytes,3,opt,name=if_hash,json=ifHash,proto3" json:"if_hash,omitempty"` // USER_CHANGED unless this is the present password hash
+	IfHash        string                 `protobuf:"bytes,3,opt,name=if_hash,json=ifHash,proto3" json:"if_hash,omitempty"` // USER_CHANGED unless this is the current password hash
 	Change        []byte                 `protobuf:"bytes,4,opt,name=change,proto3" json:"change,omitempty"`               // idempotency id, and 8 bytes of a hash of the address; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -11720,7 +11762,7 @@ func (x *SetEmail) GetChange() []byte {
 	return nil
 }
 
-// ListSessions asks for the valid sessions of an account, the one that was used last first.
+// ListSessions asks for the valid sessions of an account, most recently used first.
 type ListSessions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -11765,8 +11807,8 @@ func (x *ListSessions) GetAccount() uint64 {
 	return 0
 }
 
-// EndSession ends one session of an account: that whose hash begins with a prefix. The answer is USER_EXISTS if the same change has
-// ended it in the last 24 hours.
+// EndSession ends one session of an account, by a prefix of its hash. The answer is USER_EXISTS if the same change has ended it
+// in the last 24 hours.
 type EndSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -11827,13 +11869,13 @@ func (x *EndSession) GetChange() []byte {
 	return nil
 }
 
-// SetDeletion notes how far the deletion of an account is. Whether it is to be deleted is for billing's journal to say.
+// SetDeletion records the stage of an account's deletion. Billing's journal decides whether it is to be deleted.
 type SetDeletion struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Account  uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
 	Deletion Deletion               `protobuf:"varint,2,opt,name=deletion,proto3,enum=quire.event.v1.Deletion" json:"deletion,omitempty"`
-	// With DELETION_SET: CommandOutcome.deletes_ms. With DELETION_NONE: User.deletion_ms as it was read; if that has changed since, the
-	// answer is USER_CHANGED, and nothing changes.
+	// With DELETION_SET: CommandOutcome.deletes_ms. With DELETION_NONE: User.deletion_ms as it was read; if that has changed
+	// since, the answer is USER_CHANGED, and nothing changes.
 	DeletesMs     int64 `protobuf:"varint,3,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -11890,8 +11932,8 @@ func (x *SetDeletion) GetDeletesMs() int64 {
 	return 0
 }
 
-// StartExport begins an export of an account. If one is under way, that is the answer, with USER_EXISTS. After too many in a
-// day the answer is USER_LIMITED.
+// StartExport begins an export of an account. If one is in progress, the answer is that one, with USER_EXISTS. After too many
+// in a day the answer is USER_LIMITED.
 type StartExport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -11944,7 +11986,7 @@ func (x *StartExport) GetId() string {
 	return ""
 }
 
-// FindExport asks for the last export of an account; USER_NOT_FOUND: there is none.
+// FindExport asks for the last export of an account, or USER_NOT_FOUND.
 type FindExport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -11989,8 +12031,8 @@ func (x *FindExport) GetAccount() uint64 {
 	return 0
 }
 
-// ClaimExport asks for an export to work on for the length of a lease: one that is to be made and that nobody works on, or one
-// whose archive is to be deleted. USER_NOT_FOUND: there is none.
+// ClaimExport asks for an export to work on for the length of a lease: one to create that no worker has, or one whose archive
+// must be deleted. USER_NOT_FOUND: no work.
 type ClaimExport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
@@ -12043,12 +12085,12 @@ func (x *ClaimExport) GetLeaseMs() int64 {
 	return 0
 }
 
-// SaveExport stores how far an export is and prolongs its lease. The answer is USER_CHANGED if the worker has lost it.
+// SaveExport saves the progress of an export and renews its lease. The answer is USER_CHANGED if the worker has lost it.
 type SaveExport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Export        *Export                `protobuf:"bytes,1,opt,name=export,proto3" json:"export,omitempty"`
 	LeaseMs       int64                  `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
-	Remove        bool                   `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"` // its archive was deleted: it is forgotten
+	Remove        bool                   `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"` // its archive was deleted: forget the export
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -12104,7 +12146,7 @@ func (x *SaveExport) GetRemove() bool {
 	return false
 }
 
-// Export is an archive of everything that an account owns, and the job that makes it.
+// Export is an archive of everything that an account owns, and the job that creates it.
 type Export struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -12112,16 +12154,16 @@ type Export struct {
 	State         ExportState            `protobuf:"varint,3,opt,name=state,proto3,enum=quire.event.v1.ExportState" json:"state,omitempty"`
 	CreatedMs     int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	EndedMs       int64                  `protobuf:"varint,5,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`
-	ExpiresMs     int64                  `protobuf:"varint,6,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // when the archive is deleted; 0: it is not made yet
+	ExpiresMs     int64                  `protobuf:"varint,6,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // when the archive is deleted; 0: not created yet
 	Done          uint64                 `protobuf:"varint,7,opt,name=done,proto3" json:"done,omitempty"`                            // documents
 	Total         uint64                 `protobuf:"varint,8,opt,name=total,proto3" json:"total,omitempty"`                          // documents; 0: not counted yet
 	SizeBytes     uint64                 `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"` // of the archive
-	Sha256        []byte                 `protobuf:"bytes,10,opt,name=sha256,proto3" json:"sha256,omitempty"`                        // likewise
-	Worker        string                 `protobuf:"bytes,11,opt,name=worker,proto3" json:"worker,omitempty"`                        // that has the lease
+	Sha256        []byte                 `protobuf:"bytes,10,opt,name=sha256,proto3" json:"sha256,omitempty"`                        // of the archive
+	Worker        string                 `protobuf:"bytes,11,opt,name=worker,proto3" json:"worker,omitempty"`                        // holder of the lease
 	LeasedUntilMs int64                  `protobuf:"varint,12,opt,name=leased_until_ms,json=leasedUntilMs,proto3" json:"leased_until_ms,omitempty"`
 	Attempts      uint32                 `protobuf:"varint,13,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	Begun         []*BegunExport         `protobuf:"bytes,14,rep,name=begun,proto3" json:"begun,omitempty"` // exports of the account in the last day, this one too
-	Stale         []string               `protobuf:"bytes,15,rep,name=stale,proto3" json:"stale,omitempty"` // ids of exports that this one takes the place of; their archives are to be deleted
+	Begun         []*BegunExport         `protobuf:"bytes,14,rep,name=begun,proto3" json:"begun,omitempty"` // exports of the account in the last day, including this one
+	Stale         []string               `protobuf:"bytes,15,rep,name=stale,proto3" json:"stale,omitempty"` // ids of exports that this one replaces; their archives are to be deleted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -12368,11 +12410,11 @@ func (x *ListUsers) GetAfterAccount() uint64 {
 
 type RegisterUser struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`                                             // as written by the user; unique without regard to case
-	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`                                       // proposed; the answer has the one that counts
-	PasswordHash  string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`           // argon2id, PHC string; empty: made by an admin, can't log in
-	Source        uint64                 `protobuf:"fixed64,4,opt,name=source,proto3" json:"source,omitempty"`                                         // keyed hash of the network that it came from, for its daily limit; 0: none
-	OtherSources  []uint64               `protobuf:"fixed64,20,rep,packed,name=other_sources,json=otherSources,proto3" json:"other_sources,omitempty"` // its hashes under the other secrets that are accepted: what they made counts too
+	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`                                             // as written by the user; unique ignoring case
+	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`                                       // proposed; the answer has the effective one
+	PasswordHash  string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`           // argon2id, PHC string; empty: created by an admin, can't log in
+	Source        uint64                 `protobuf:"fixed64,4,opt,name=source,proto3" json:"source,omitempty"`                                         // keyed hash of its network, for the daily limit; 0: none
+	OtherSources  []uint64               `protobuf:"fixed64,20,rep,packed,name=other_sources,json=otherSources,proto3" json:"other_sources,omitempty"` // its hashes under the other accepted secrets: their registrations count too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -12501,9 +12543,9 @@ type OpenSession struct {
 	ExpiresMs     int64                  `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	Epoch         uint64                 `protobuf:"fixed64,4,opt,name=epoch,proto3" json:"epoch,omitempty"`                          // User.epoch as it was when the password was checked
 	CreatedMs     int64                  `protobuf:"varint,10,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"` // set by the store; 0: opened by an earlier version
-	SeenMs        int64                  `protobuf:"varint,11,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"`          // when it was used last, to the hour; set by the store
+	SeenMs        int64                  `protobuf:"varint,11,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"`          // last use, to the hour; set by the store
 	Agent         string                 `protobuf:"bytes,12,opt,name=agent,proto3" json:"agent,omitempty"`                           // browser and system, as a few words
-	Network       string                 `protobuf:"bytes,13,opt,name=network,proto3" json:"network,omitempty"`                       // that it was opened from: an IPv4 /24 or IPv6 /48
+	Network       string                 `protobuf:"bytes,13,opt,name=network,proto3" json:"network,omitempty"`                       // where it was opened: an IPv4 /24 or IPv6 /48
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -12687,9 +12729,9 @@ type UserAnswer struct {
 	Status        UserStatus             `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.UserStatus" json:"status,omitempty"`
 	User          *User                  `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	Users         []*User                `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`                     // of ListUsers
-	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`                      // likewise: there are more users after these
-	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                    // of USER_LIMITED: users of a source in a day
-	ResetMs       int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // likewise: when the day ends
+	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`                      // of ListUsers: more users follow
+	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                    // of USER_LIMITED: registrations of a source per day
+	ResetMs       int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // of USER_LIMITED: when the day ends
 	Webhook       *WebhookAnswer         `protobuf:"bytes,50,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	Sessions      []*OpenSession         `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"` // of ListSessions
 	Export        *Export                `protobuf:"bytes,8,opt,name=export,proto3" json:"export,omitempty"`     // of the requests about exports
@@ -12796,12 +12838,12 @@ type User struct {
 	Email                  string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
 	PasswordHash           string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
 	CreatedMs              int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	Epoch                  uint64                 `protobuf:"fixed64,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                                                  // drawn anew whenever sessions are ended: only those of the present epoch are valid
-	PasswordMs             int64                  `protobuf:"varint,6,opt,name=password_ms,json=passwordMs,proto3" json:"password_ms,omitempty"`                                       // when the password was changed last; 0: never
+	Epoch                  uint64                 `protobuf:"fixed64,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                                                  // random, new whenever sessions are ended: only sessions of the current epoch are valid
+	PasswordMs             int64                  `protobuf:"varint,6,opt,name=password_ms,json=passwordMs,proto3" json:"password_ms,omitempty"`                                       // when the password was last changed; 0: never
 	PasswordChange         []byte                 `protobuf:"bytes,7,opt,name=password_change,json=passwordChange,proto3" json:"password_change,omitempty"`                            // idempotency id of that change; empty: none
-	EmailChange            []byte                 `protobuf:"bytes,40,opt,name=email_change,json=emailChange,proto3" json:"email_change,omitempty"`                                    // SetEmail.change of the last 32 changes of the address, 24 bytes each, the newest first
-	Reserved               bool                   `protobuf:"varint,41,opt,name=reserved,proto3" json:"reserved,omitempty"`                                                            // no user yet: the user of this account is about to get this address
-	EarlierPasswordChanges [][]byte               `protobuf:"bytes,20,rep,name=earlier_password_changes,json=earlierPasswordChanges,proto3" json:"earlier_password_changes,omitempty"` // those of changes before it, oldest first; the last 32
+	EmailChange            []byte                 `protobuf:"bytes,40,opt,name=email_change,json=emailChange,proto3" json:"email_change,omitempty"`                                    // SetEmail.change of the last 32 changes of the address, 24 bytes each, newest first
+	Reserved               bool                   `protobuf:"varint,41,opt,name=reserved,proto3" json:"reserved,omitempty"`                                                            // no user yet: the address is reserved for the user of this account
+	EarlierPasswordChanges [][]byte               `protobuf:"bytes,20,rep,name=earlier_password_changes,json=earlierPasswordChanges,proto3" json:"earlier_password_changes,omitempty"` // of earlier changes, oldest first; the last 32
 	Deletion               Deletion               `protobuf:"varint,42,opt,name=deletion,proto3,enum=quire.event.v1.Deletion" json:"deletion,omitempty"`
 	DeletionMs             int64                  `protobuf:"varint,43,opt,name=deletion_ms,json=deletionMs,proto3" json:"deletion_ms,omitempty"` // with DELETION_ASKED: since when; with DELETION_SET: SetDeletion.deletes_ms
 	unknownFields          protoimpl.UnknownFields
@@ -12934,7 +12976,7 @@ type BillingState struct {
 	Networks      []*NetworkState        `protobuf:"bytes,7,rep,name=networks,proto3" json:"networks,omitempty"`
 	Commands      []*CommandKept         `protobuf:"bytes,8,rep,name=commands,proto3" json:"commands,omitempty"`
 	Entries       uint64                 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`                         // admissions, settlements and commands folded
-	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book with its first moment, oldest first; the last is book
+	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book with its start, oldest first; the last is book
 	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence. A journal with another message there is not the one that was folded
 	Rules         uint32                 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`                            // version of the rules
 	DaysMs        int64                  `protobuf:"varint,70,opt,name=days_ms,json=daysMs,proto3" json:"days_ms,omitempty"`            // not used
@@ -13164,8 +13206,8 @@ type SourceState struct {
 	LastAnswer        []byte                 `protobuf:"bytes,5,opt,name=last_answer,json=lastAnswer,proto3" json:"last_answer,omitempty"` // encoded VerdictBatch or CommandOutcomeBatch
 	CommandMark       uint64                 `protobuf:"varint,6,opt,name=command_mark,json=commandMark,proto3" json:"command_mark,omitempty"`
 	LastCommandAnswer []byte                 `protobuf:"bytes,7,opt,name=last_command_answer,json=lastCommandAnswer,proto3" json:"last_command_answer,omitempty"`
-	MarkMs            int64                  `protobuf:"varint,8,opt,name=mark_ms,json=markMs,proto3" json:"mark_ms,omitempty"`    // domains: latest time of a request that was settled
-	FloorMs           int64                  `protobuf:"varint,9,opt,name=floor_ms,json=floorMs,proto3" json:"floor_ms,omitempty"` // domains: mark_ms of the stream that was there before; requests up to then are settled
+	MarkMs            int64                  `protobuf:"varint,8,opt,name=mark_ms,json=markMs,proto3" json:"mark_ms,omitempty"`    // domains: latest time of a settled request
+	FloorMs           int64                  `protobuf:"varint,9,opt,name=floor_ms,json=floorMs,proto3" json:"floor_ms,omitempty"` // domains: mark_ms of the previous stream; requests up to then are settled
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -13281,18 +13323,18 @@ type AccountState struct {
 	StorageSinceMs       int64                  `protobuf:"varint,14,opt,name=storage_since_ms,json=storageSinceMs,proto3" json:"storage_since_ms,omitempty"`
 	SettledBalanceMicros int64                  `protobuf:"varint,15,opt,name=settled_balance_micros,json=settledBalanceMicros,proto3" json:"settled_balance_micros,omitempty"` // the ledger's balance
 	LedgerCount          uint64                 `protobuf:"varint,16,opt,name=ledger_count,json=ledgerCount,proto3" json:"ledger_count,omitempty"`
-	Terms                uint64                 `protobuf:"varint,17,opt,name=terms,proto3" json:"terms,omitempty"`                                // sequence of the last change of tier, prices or rules that the account has seen
-	Paid                 []*PaidState           `protobuf:"bytes,18,rep,name=paid,proto3" json:"paid,omitempty"`                                   // settled requests whose payment the void of another may give back, the oldest first
+	Terms                uint64                 `protobuf:"varint,17,opt,name=terms,proto3" json:"terms,omitempty"`                                // sequence of the last change of tier, prices or rules applied to the account
+	Paid                 []*PaidState           `protobuf:"bytes,18,rep,name=paid,proto3" json:"paid,omitempty"`                                   // settled requests whose payment another void may refund, oldest first
 	SuspendedMs          int64                  `protobuf:"varint,19,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // 0: not suspended
 	SuspensionReason     string                 `protobuf:"bytes,20,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
 	DeletesMs            int64                  `protobuf:"varint,50,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // 0: not to be deleted
 	ErasedMs             int64                  `protobuf:"varint,51,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`    // 0: not erased
-	Alerts               *AlertState            `protobuf:"bytes,40,opt,name=alerts,proto3" json:"alerts,omitempty"`                         // absent: it has no webhooks
+	Alerts               *AlertState            `protobuf:"bytes,40,opt,name=alerts,proto3" json:"alerts,omitempty"`                         // absent: no webhooks
 	Keyring              *KeyringState          `protobuf:"bytes,30,opt,name=keyring,proto3" json:"keyring,omitempty"`
 	Spending             *SpendingState         `protobuf:"bytes,31,opt,name=spending,proto3" json:"spending,omitempty"`
 	Cap                  *SpendingCap           `protobuf:"bytes,32,opt,name=cap,proto3" json:"cap,omitempty"`
 	KeyUsedMs            int64                  `protobuf:"varint,33,opt,name=key_used_ms,json=keyUsedMs,proto3" json:"key_used_ms,omitempty"` // last admission with the default key
-	Late                 []*LateState           `protobuf:"bytes,21,rep,name=late,proto3" json:"late,omitempty"`                               // voided writes, the oldest first
+	Late                 []*LateState           `protobuf:"bytes,21,rep,name=late,proto3" json:"late,omitempty"`                               // voided writes, oldest first
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -13523,11 +13565,11 @@ func (x *AccountState) GetLate() []*LateState {
 	return nil
 }
 
-// SpendingState is what requests have taken from the credits.
+// SpendingState is the amount that requests have taken from the credits.
 type SpendingState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Day           uint32                 `protobuf:"varint,1,opt,name=day,proto3" json:"day,omitempty"`                                    // since 1970, in UTC
-	TodayMicros   uint64                 `protobuf:"varint,2,opt,name=today_micros,json=todayMicros,proto3" json:"today_micros,omitempty"` // in that day
+	TodayMicros   uint64                 `protobuf:"varint,2,opt,name=today_micros,json=todayMicros,proto3" json:"today_micros,omitempty"` // on that day
 	TotalMicros   uint64                 `protobuf:"varint,3,opt,name=total_micros,json=totalMicros,proto3" json:"total_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -13584,11 +13626,11 @@ func (x *SpendingState) GetTotalMicros() uint64 {
 	return 0
 }
 
-// KeyringState is there where an account has or had more than its default key, rules for that, or a spending cap.
+// KeyringState exists for accounts that have or had more than their default key, rules for it, or a spending cap.
 type KeyringState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Next          uint32                 `protobuf:"varint,1,opt,name=next,proto3" json:"next,omitempty"` // number of the next key
-	Keys          []*KeyState            `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`  // the default key first, without what AccountState has of it
+	Keys          []*KeyState            `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`  // the default key first, without the parts in AccountState
 	Lines         []*KeyLineState        `protobuf:"bytes,3,rep,name=lines,proto3" json:"lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -13649,7 +13691,7 @@ type KeyState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Line          uint32                 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
-	Former        bool                   `protobuf:"varint,3,opt,name=former,proto3" json:"former,omitempty"` // it was the default key
+	Former        bool                   `protobuf:"varint,3,opt,name=former,proto3" json:"former,omitempty"` // was the default key
 	Version       uint32                 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
 	Fingerprint   uint64                 `protobuf:"fixed64,5,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	Prefix        string                 `protobuf:"bytes,6,opt,name=prefix,proto3" json:"prefix,omitempty"`
@@ -13777,7 +13819,7 @@ func (x *KeyState) GetReplacedBy() uint32 {
 	return 0
 }
 
-// KeyLineState is a key and those that followed it by replacement. They share rules and counters.
+// KeyLineState is a key lineage: a key and its successors by replacement. They share rules and counters.
 type KeyLineState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Line          uint32                 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"` // number of the first key
@@ -13878,14 +13920,14 @@ func (x *KeyLineState) GetUsage() []*KeyUsage {
 	return nil
 }
 
-// LateState is a write that was voided without the word of its service. For a day the service may still say that it was served.
+// LateState is a write voided without confirmation from its service, which may report for a day that it was served.
 type LateState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	QuotaKey      uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
 	TimeMs        int64                  `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // of the void
 	Key           uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`                     // number of the API key
-	Line          uint32                 `protobuf:"varint,5,opt,name=line,proto3" json:"line,omitempty"`                   // of that key
+	Line          uint32                 `protobuf:"varint,5,opt,name=line,proto3" json:"line,omitempty"`                   // lineage of that key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -13955,7 +13997,7 @@ func (x *LateState) GetLine() uint32 {
 	return 0
 }
 
-// PaidState is a request that credits paid and that was served. It is kept while open holds may make it a free one.
+// PaidState is a served request that credits paid. It is kept while open holds may make it free.
 type PaidState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -13965,9 +14007,10 @@ type PaidState struct {
 	Index         uint32                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
 	CostMicros    uint64                 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
 	Grants        []*GrantUse            `protobuf:"bytes,7,rep,name=grants,proto3" json:"grants,omitempty"`
-	Key           uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`   // number of the API key
-	Day           uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`   // as HoldState.day
-	Line          uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"` // of the API key
+	Key           uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                     // number of the API key
+	Day           uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`                     // as HoldState.day
+	Line          uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"`                   // lineage of the API key
+	TimeMs        int64                  `protobuf:"varint,31,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // of the admission
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -14068,6 +14111,13 @@ func (x *PaidState) GetDay() uint32 {
 func (x *PaidState) GetLine() uint32 {
 	if x != nil {
 		return x.Line
+	}
+	return 0
+}
+
+func (x *PaidState) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
 	}
 	return 0
 }
@@ -14180,12 +14230,12 @@ func (x *MonthState) GetStorageChanges() []*StorageChanges {
 	return nil
 }
 
-// StorageChanges are those of one day of a month.
+// StorageChanges are the changes of one day of a month.
 type StorageChanges struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Day           uint32                 `protobuf:"varint,1,opt,name=day,proto3" json:"day,omitempty"` // of the month, from 0
 	NetBytes      int64                  `protobuf:"zigzag64,2,opt,name=net_bytes,json=netBytes,proto3" json:"net_bytes,omitempty"`
-	ByteMsHigh    uint64                 `protobuf:"fixed64,3,opt,name=byte_ms_high,json=byteMsHigh,proto3" json:"byte_ms_high,omitempty"` // what they add to that day's integral; 128 bits in two's complement
+	ByteMsHigh    uint64                 `protobuf:"fixed64,3,opt,name=byte_ms_high,json=byteMsHigh,proto3" json:"byte_ms_high,omitempty"` // added to that day's integral; 128 bits in two's complement
 	ByteMsLow     uint64                 `protobuf:"fixed64,4,opt,name=byte_ms_low,json=byteMsLow,proto3" json:"byte_ms_low,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -14257,7 +14307,7 @@ type GrantState struct {
 	ExpiresMs     int64                  `protobuf:"varint,4,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	CreatedMs     int64                  `protobuf:"varint,5,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	Over          bool                   `protobuf:"varint,7,opt,name=over,proto3" json:"over,omitempty"` // expired by a clock that was ahead and has come back; else expires_ms tells
+	Over          bool                   `protobuf:"varint,7,opt,name=over,proto3" json:"over,omitempty"` // expired by a clock that was ahead and has come back; else by expires_ms
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -14358,12 +14408,12 @@ type HoldState struct {
 	Index          uint32                 `protobuf:"varint,13,opt,name=index,proto3" json:"index,omitempty"`                                         // position in its batch
 	TimedOut       bool                   `protobuf:"varint,14,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`                   // closed by time-out; a later settlement still counts
 	Terms          uint64                 `protobuf:"varint,15,opt,name=terms,proto3" json:"terms,omitempty"`                                         // those of the account at the admission
-	Day            uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`                                             // since 1970, in which it is counted
-	ReturnedMicros uint64                 `protobuf:"varint,16,opt,name=returned_micros,json=returnedMicros,proto3" json:"returned_micros,omitempty"` // was paid by credits, which the void of another request has given back
+	Day            uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`                                             // since 1970, in which it counts
+	ReturnedMicros uint64                 `protobuf:"varint,16,opt,name=returned_micros,json=returnedMicros,proto3" json:"returned_micros,omitempty"` // former payment by credits, refunded by the void of another request
 	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                             // number of the API key
-	Line           uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"`                                           // of the API key
+	Line           uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"`                                           // lineage of the API key
 	ReadHash       uint64                 `protobuf:"fixed64,40,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`                  // of a metered read with an idempotency id
-	Repeats        uint32                 `protobuf:"varint,41,opt,name=repeats,proto3" json:"repeats,omitempty"`                                     // how often such a read was served again without a charge
+	Repeats        uint32                 `protobuf:"varint,41,opt,name=repeats,proto3" json:"repeats,omitempty"`                                     // number of free repeats of such a read
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -15280,10 +15330,11 @@ const file_event_proto_rawDesc = "" +
 	"\vEraseAnswer\x12\x1a\n" +
 	"\bdeleting\x18\x01 \x01(\rR\bdeleting\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xe9\x06\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\x83\a\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
-	"\aaccount\x18\x02 \x01(\x06R\aaccount\x122\n" +
+	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x18\n" +
+	"\asettled\x18\x03 \x01(\bR\asettled\x122\n" +
 	"\x05usage\x18\n" +
 	" \x01(\v2\x1a.quire.event.v1.UsageQueryH\x00R\x05usage\x125\n" +
 	"\x06ledger\x18\v \x01(\v2\x1b.quire.event.v1.LedgerQueryH\x00R\x06ledger\x12>\n" +
@@ -15515,7 +15566,7 @@ const file_event_proto_rawDesc = "" +
 	"\tremaining\x18\x04 \x01(\x12R\tremaining\x12\x18\n" +
 	"\aoverage\x18\x05 \x01(\x04R\aoverage\x12!\n" +
 	"\fspent_micros\x18\x06 \x01(\x04R\vspentMicros\x12\x16\n" +
-	"\x06waived\x18\a \x01(\x04R\x06waived\"\xd3\x02\n" +
+	"\x06waived\x18\a \x01(\x04R\x06waived\"\xc2\x03\n" +
 	"\vLedgerEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x17\n" +
@@ -15528,7 +15579,11 @@ const file_event_proto_rawDesc = "" +
 	"request_id\x18\b \x01(\fR\trequestId\x12\x16\n" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x121\n" +
 	"\x05later\x18\n" +
-	" \x03(\v2\x1b.quire.event.v1.LedgerEntryR\x05later\"f\n" +
+	" \x03(\v2\x1b.quire.event.v1.LedgerEntryR\x05later\x12\x1d\n" +
+	"\n" +
+	"settled_ms\x18\v \x01(\x03R\tsettledMs\x12'\n" +
+	"\x0fadmitted_before\x18\f \x01(\x04R\x0eadmittedBefore\x12%\n" +
+	"\x0eadmitted_index\x18\r \x01(\x04R\radmittedIndex\"f\n" +
 	"\fLedgerAnswer\x125\n" +
 	"\aentries\x18\x01 \x03(\v2\x1b.quire.event.v1.LedgerEntryR\aentries\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
@@ -15546,7 +15601,7 @@ const file_event_proto_rawDesc = "" +
 	"\x14storage_byte_ms_high\x18\x14 \x01(\x06R\x11storageByteMsHigh\x12-\n" +
 	"\x13storage_byte_ms_low\x18\x15 \x01(\x06R\x10storageByteMsLow\x12$\n" +
 	"\x0estorage_by_day\x18\x16 \x01(\bR\fstorageByDay\x12=\n" +
-	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\"\xa5\x06\n" +
+	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\"\xbf\x06\n" +
 	"\rExplainAnswer\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -15579,7 +15634,8 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"settled_ms\x18\" \x01(\x03R\tsettledMs\x12\x1b\n" +
 	"\twindow_ms\x18# \x01(\x03R\bwindowMs\x12\x16\n" +
-	"\x06folded\x18$ \x01(\x04R\x06folded\"`\n" +
+	"\x06folded\x18$ \x01(\x04R\x06folded\x12\x18\n" +
+	"\arepeats\x18% \x01(\fR\arepeats\"`\n" +
 	"\n" +
 	"StorageDay\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12 \n" +
@@ -15871,7 +15927,7 @@ const file_event_proto_rawDesc = "" +
 	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12\x17\n" +
 	"\atime_ms\x18\x03 \x01(\x03R\x06timeMs\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\rR\x03key\x12\x12\n" +
-	"\x04line\x18\x05 \x01(\rR\x04line\"\x9a\x02\n" +
+	"\x04line\x18\x05 \x01(\rR\x04line\"\xb3\x02\n" +
 	"\tPaidState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -15884,7 +15940,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06grants\x18\a \x03(\v2\x18.quire.event.v1.GrantUseR\x06grants\x12\x10\n" +
 	"\x03key\x18\x14 \x01(\rR\x03key\x12\x10\n" +
 	"\x03day\x18\x1e \x01(\rR\x03day\x12\x12\n" +
-	"\x04line\x18\x15 \x01(\rR\x04line\"\xf2\x02\n" +
+	"\x04line\x18\x15 \x01(\rR\x04line\x12\x17\n" +
+	"\atime_ms\x18\x1f \x01(\x03R\x06timeMs\"\xf2\x02\n" +
 	"\n" +
 	"MonthState\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\rR\x05month\x12.\n" +
