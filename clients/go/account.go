@@ -153,13 +153,14 @@ type LedgerFilter struct {
 // LedgerEntry is a change of the balance. With no call in flight, all amounts add up to the balance.
 type LedgerEntry struct {
 	ID        string    `json:"id"`
-	Time      time.Time `json:"time"`
+	Time      time.Time `json:"time"`     // of the request's admission; without a request, as SettledAt
 	Type      string    `json:"type"`     // grant, adjustment, charge or expiry; more may be added
 	QuotaKey  string    `json:"quotaKey"` // of a charge
 	Amount    Credits   `json:"amount"`   // negative if credits were deducted
-	Balance   Credits   `json:"balance"`  // after it
+	Balance   Credits   `json:"balance"`  // sum of this entry and all older ones
 	RequestID string    `json:"requestId"`
 	Reason    string    `json:"reason"` // of a grant or an adjustment
+	SettledAt time.Time `json:"settledAt"`
 }
 
 type ledgerPage struct {

@@ -7602,6 +7602,7 @@ type Query struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	NowMs   int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
 	Account uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
+	Settled bool                   `protobuf:"varint,3,opt,name=settled,proto3" json:"settled,omitempty"` // answer once the account's calls up to now are settled; QUERY_PENDING where that takes too long
 	// Types that are valid to be assigned to Query:
 	//
 	//	*Query_Usage
@@ -7665,6 +7666,13 @@ func (x *Query) GetAccount() uint64 {
 		return x.Account
 	}
 	return 0
+}
+
+func (x *Query) GetSettled() bool {
+	if x != nil {
+		return x.Settled
+	}
+	return false
 }
 
 func (x *Query) GetQuery() isQuery_Query {
@@ -10193,18 +10201,23 @@ type LedgerEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
-	TimeMs        int64                  `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	TimeMs        int64                  `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // of an entry about a request: of its admission
 	Type          LedgerType             `protobuf:"varint,4,opt,name=type,proto3,enum=quire.event.v1.LedgerType" json:"type,omitempty"`
 	QuotaKey      uint32                 `protobuf:"varint,5,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"` // charges
 	AmountMicros  int64                  `protobuf:"zigzag64,6,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"`
-	BalanceMicros uint64                 `protobuf:"varint,7,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"` // after this entry
+	BalanceMicros uint64                 `protobuf:"varint,7,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"` // after this entry; in a row of the read model, in the order of settlement
 	RequestId     []byte                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	// In a row of the read model: later entries of the same account and message. Their ids are the suffixes in which they differ
-	// from this one's. account, balance_micros, and a time_ms equal to this one's, are omitted.
-	Later         []*LedgerEntry `protobuf:"bytes,10,rep,name=later,proto3" json:"later,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// from this one's. account, balance_micros, and a time_ms and settled_ms equal to this one's, are omitted.
+	Later     []*LedgerEntry `protobuf:"bytes,10,rep,name=later,proto3" json:"later,omitempty"`
+	SettledMs int64          `protobuf:"varint,11,opt,name=settled_ms,json=settledMs,proto3" json:"settled_ms,omitempty"` // when the entry was made
+	// Position of the request's admission, by which entries are listed: how many messages before the entry's, and 1 + its index
+	// there. Both are 0 for an entry about no request.
+	AdmittedBefore uint64 `protobuf:"varint,12,opt,name=admitted_before,json=admittedBefore,proto3" json:"admitted_before,omitempty"`
+	AdmittedIndex  uint64 `protobuf:"varint,13,opt,name=admitted_index,json=admittedIndex,proto3" json:"admitted_index,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *LedgerEntry) Reset() {
@@ -10305,6 +10318,27 @@ func (x *LedgerEntry) GetLater() []*LedgerEntry {
 		return x.Later
 	}
 	return nil
+}
+
+func (x *LedgerEntry) GetSettledMs() int64 {
+	if x != nil {
+		return x.SettledMs
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetAdmittedBefore() uint64 {
+	if x != nil {
+		return x.AdmittedBefore
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetAdmittedIndex() uint64 {
+	if x != nil {
+		return x.AdmittedIndex
+	}
+	return 0
 }
 
 type LedgerAnswer struct {
@@ -10813,6 +10847,7 @@ type ExplainAnswer struct {
 	SettledMs          int64                  `protobuf:"varint,34,opt,name=settled_ms,json=settledMs,proto3" json:"settled_ms,omitempty"`                      // fold time of the settlement
 	WindowMs           int64                  `protobuf:"varint,35,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`                         // of an anonymous call: length of the rolling window
 	Folded             uint64                 `protobuf:"varint,36,opt,name=folded,proto3" json:"folded,omitempty"`                                             // number of messages replayed
+	Repeats            []byte                 `protobuf:"bytes,37,opt,name=repeats,proto3" json:"repeats,omitempty"`                                            // id of the request whose answer stands for this one's; empty: none
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -11013,6 +11048,13 @@ func (x *ExplainAnswer) GetFolded() uint64 {
 		return x.Folded
 	}
 	return 0
+}
+
+func (x *ExplainAnswer) GetRepeats() []byte {
+	if x != nil {
+		return x.Repeats
+	}
+	return nil
 }
 
 // StorageDay is the part of a storage integral that falls on a day.
@@ -14269,9 +14311,10 @@ type PaidState struct {
 	Index         uint32                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
 	CostMicros    uint64                 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
 	Grants        []*GrantUse            `protobuf:"bytes,7,rep,name=grants,proto3" json:"grants,omitempty"`
-	Key           uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`   // number of the API key
-	Day           uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`   // as HoldState.day
-	Line          uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"` // lineage of the API key
+	Key           uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                     // number of the API key
+	Day           uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`                     // as HoldState.day
+	Line          uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"`                   // lineage of the API key
+	TimeMs        int64                  `protobuf:"varint,31,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // of the admission
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -14372,6 +14415,13 @@ func (x *PaidState) GetDay() uint32 {
 func (x *PaidState) GetLine() uint32 {
 	if x != nil {
 		return x.Line
+	}
+	return 0
+}
+
+func (x *PaidState) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
 	}
 	return 0
 }
@@ -15709,10 +15759,11 @@ const file_event_proto_rawDesc = "" +
 	"\vEraseAnswer\x12\x1a\n" +
 	"\bdeleting\x18\x01 \x01(\rR\bdeleting\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xe9\x06\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\x83\a\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
-	"\aaccount\x18\x02 \x01(\x06R\aaccount\x122\n" +
+	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x18\n" +
+	"\asettled\x18\x03 \x01(\bR\asettled\x122\n" +
 	"\x05usage\x18\n" +
 	" \x01(\v2\x1a.quire.event.v1.UsageQueryH\x00R\x05usage\x125\n" +
 	"\x06ledger\x18\v \x01(\v2\x1b.quire.event.v1.LedgerQueryH\x00R\x06ledger\x12>\n" +
@@ -15945,7 +15996,7 @@ const file_event_proto_rawDesc = "" +
 	"\tremaining\x18\x04 \x01(\x12R\tremaining\x12\x18\n" +
 	"\aoverage\x18\x05 \x01(\x04R\aoverage\x12!\n" +
 	"\fspent_micros\x18\x06 \x01(\x04R\vspentMicros\x12\x16\n" +
-	"\x06waived\x18\a \x01(\x04R\x06waived\"\xd3\x02\n" +
+	"\x06waived\x18\a \x01(\x04R\x06waived\"\xc2\x03\n" +
 	"\vLedgerEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x17\n" +
@@ -15958,7 +16009,11 @@ const file_event_proto_rawDesc = "" +
 	"request_id\x18\b \x01(\fR\trequestId\x12\x16\n" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x121\n" +
 	"\x05later\x18\n" +
-	" \x03(\v2\x1b.quire.event.v1.LedgerEntryR\x05later\"f\n" +
+	" \x03(\v2\x1b.quire.event.v1.LedgerEntryR\x05later\x12\x1d\n" +
+	"\n" +
+	"settled_ms\x18\v \x01(\x03R\tsettledMs\x12'\n" +
+	"\x0fadmitted_before\x18\f \x01(\x04R\x0eadmittedBefore\x12%\n" +
+	"\x0eadmitted_index\x18\r \x01(\x04R\radmittedIndex\"f\n" +
 	"\fLedgerAnswer\x125\n" +
 	"\aentries\x18\x01 \x03(\v2\x1b.quire.event.v1.LedgerEntryR\aentries\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
@@ -16001,7 +16056,7 @@ const file_event_proto_rawDesc = "" +
 	"\x0echarged_micros\x18\x05 \x01(\x04R\rchargedMicros\x12'\n" +
 	"\x0frefunded_micros\x18\x06 \x01(\x04R\x0erefundedMicros\x12%\n" +
 	"\x0epending_micros\x18\a \x01(\x12R\rpendingMicros\x12%\n" +
-	"\x0eclosing_micros\x18\b \x01(\x12R\rclosingMicros\"\xa5\x06\n" +
+	"\x0eclosing_micros\x18\b \x01(\x12R\rclosingMicros\"\xbf\x06\n" +
 	"\rExplainAnswer\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -16034,7 +16089,8 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"settled_ms\x18\" \x01(\x03R\tsettledMs\x12\x1b\n" +
 	"\twindow_ms\x18# \x01(\x03R\bwindowMs\x12\x16\n" +
-	"\x06folded\x18$ \x01(\x04R\x06folded\"`\n" +
+	"\x06folded\x18$ \x01(\x04R\x06folded\x12\x18\n" +
+	"\arepeats\x18% \x01(\fR\arepeats\"`\n" +
 	"\n" +
 	"StorageDay\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12 \n" +
@@ -16329,7 +16385,7 @@ const file_event_proto_rawDesc = "" +
 	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12\x17\n" +
 	"\atime_ms\x18\x03 \x01(\x03R\x06timeMs\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\rR\x03key\x12\x12\n" +
-	"\x04line\x18\x05 \x01(\rR\x04line\"\x9a\x02\n" +
+	"\x04line\x18\x05 \x01(\rR\x04line\"\xb3\x02\n" +
 	"\tPaidState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -16342,7 +16398,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06grants\x18\a \x03(\v2\x18.quire.event.v1.GrantUseR\x06grants\x12\x10\n" +
 	"\x03key\x18\x14 \x01(\rR\x03key\x12\x10\n" +
 	"\x03day\x18\x1e \x01(\rR\x03day\x12\x12\n" +
-	"\x04line\x18\x15 \x01(\rR\x04line\"\x86\x05\n" +
+	"\x04line\x18\x15 \x01(\rR\x04line\x12\x17\n" +
+	"\atime_ms\x18\x1f \x01(\x03R\x06timeMs\"\x86\x05\n" +
 	"\n" +
 	"MonthState\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\rR\x05month\x12.\n" +

@@ -6299,6 +6299,16 @@ func (m *Query) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		}
 		i -= size
 	}
+	if m.Settled {
+		i--
+		if m.Settled {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
 	if m.Account != 0 {
 		i -= 8
 		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Account))
@@ -8735,6 +8745,21 @@ func (m *LedgerEntry) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AdmittedIndex != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AdmittedIndex))
+		i--
+		dAtA[i] = 0x68
+	}
+	if m.AdmittedBefore != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AdmittedBefore))
+		i--
+		dAtA[i] = 0x60
+	}
+	if m.SettledMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SettledMs))
+		i--
+		dAtA[i] = 0x58
+	}
 	if len(m.Later) > 0 {
 		for iNdEx := len(m.Later) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Later[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -9256,6 +9281,15 @@ func (m *ExplainAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Repeats) > 0 {
+		i -= len(m.Repeats)
+		copy(dAtA[i:], m.Repeats)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Repeats)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xaa
 	}
 	if m.Folded != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Folded))
@@ -12451,6 +12485,13 @@ func (m *PaidState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.TimeMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.TimeMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf8
 	}
 	if m.Day != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Day))
@@ -15934,6 +15975,9 @@ func (m *Query) SizeVT() (n int) {
 	if m.Account != 0 {
 		n += 9
 	}
+	if m.Settled {
+		n += 2
+	}
 	if vtmsg, ok := m.Query.(interface{ SizeVT() int }); ok {
 		n += vtmsg.SizeVT()
 	}
@@ -17061,6 +17105,15 @@ func (m *LedgerEntry) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	if m.SettledMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.SettledMs))
+	}
+	if m.AdmittedBefore != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AdmittedBefore))
+	}
+	if m.AdmittedIndex != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AdmittedIndex))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -17328,6 +17381,10 @@ func (m *ExplainAnswer) SizeVT() (n int) {
 	}
 	if m.Folded != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Folded))
+	}
+	l = len(m.Repeats)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -18671,6 +18728,9 @@ func (m *PaidState) SizeVT() (n int) {
 	}
 	if m.Day != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Day))
+	}
+	if m.TimeMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.TimeMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -34035,6 +34095,26 @@ func (m *Query) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Account = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Settled", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Settled = bool(v != 0)
 		case 10:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Usage", wireType)
@@ -40021,6 +40101,63 @@ func (m *LedgerEntry) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SettledMs", wireType)
+			}
+			m.SettledMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.SettledMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AdmittedBefore", wireType)
+			}
+			m.AdmittedBefore = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.AdmittedBefore |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AdmittedIndex", wireType)
+			}
+			m.AdmittedIndex = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.AdmittedIndex |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -41667,6 +41804,40 @@ func (m *ExplainAnswer) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 37:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Repeats", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Repeats = append(m.Repeats[:0], dAtA[iNdEx:postIndex]...)
+			if m.Repeats == nil {
+				m.Repeats = []byte{}
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -49389,6 +49560,25 @@ func (m *PaidState) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Day |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 31:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TimeMs", wireType)
+			}
+			m.TimeMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.TimeMs |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

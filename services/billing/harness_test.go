@@ -414,7 +414,7 @@ func (s *stack) ledger(id uint64, page uint32) []*event.LedgerEntry {
 	var sum int64
 	for i, e := range entries {
 		sum += e.AmountMicros
-		if i > 0 && e.Id >= entries[i-1].Id {
+		if i > 0 && account.LedgerOrder(e) >= account.LedgerOrder(entries[i-1]) {
 			s.t.Fatalf("entry %d is not older than the one before", i)
 		}
 	}

@@ -1876,8 +1876,9 @@ export interface components {
         };
         /** @description A change of the balance. */
         LedgerEntry: {
-            /** @description Id of the entry. Later entries have larger ids. */
+            /** @description Id of the entry. */
             id: string;
+            /** @description When the request that the entry is about was admitted, or when the entry was made if there is none. It decides the entry's day and month. */
             time: components["schemas"]["Time"];
             /** @description What changed the balance. More may be added. */
             type: string;
@@ -1885,12 +1886,14 @@ export interface components {
             quotaKey: string | null;
             /** @description The change. With no call in flight, all amounts sum to the balance. */
             amount: components["schemas"]["Credits"];
-            /** @description The new balance. */
+            /** @description The sum of this entry and all older ones. */
             balance: components["schemas"]["Credits"];
             /** @description The charged request; null if there was none. */
             requestId: string | null;
             /** @description The operator's reason for a grant or an adjustment; null for others. */
             reason: string | null;
+            /** @description When the entry was made: for a request, when it was settled. */
+            settledAt: components["schemas"]["Time"];
         };
         /** @description Events that the webhook is notified of. More may be added. */
         WebhookEvents: string[];
@@ -2088,7 +2091,7 @@ export interface components {
         Ledger: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description The page's entries, newest first, at most `limit`. */
+            /** @description The page's entries, newest first by `time`, at most `limit`. */
             entries: components["schemas"]["LedgerEntry"][];
             nextCursor: components["schemas"]["Cursor"];
             /** @description Whether there is another page. */

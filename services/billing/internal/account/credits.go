@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
 )
 
 // grant is an amount of credits given to an account.
@@ -198,7 +199,7 @@ func (c *credits) adjust(a *account, amount uint64) {
 }
 
 // enter appends an entry to the account's ledger and moves its balance. It fills in the id, account and balance; the caller
-// sets the rest. month is the month that counts the entry's request, 0 without one.
+// sets the rest. SettledMs defaults to TimeMs. month is the month that counts the entry's request, 0 without one.
 func (c *credits) enter(a *account, month uint32, e *event.LedgerEntry) {
 	a.move(e, month)
 	take(c.base, "settled credits", &a.settled, -e.AmountMicros) // a positive amount is added
@@ -207,12 +208,24 @@ func (c *credits) enter(a *account, month uint32, e *event.LedgerEntry) {
 	c.ordinal++
 	e.Account = a.id
 	e.BalanceMicros = uint64(a.settled)
+	if e.SettledMs == 0 {
+		e.SettledMs = e.TimeMs
+	}
 	c.effects.Ledger = append(c.effects.Ledger, e)
+}
+
+// LedgerOrder is the position of an entry in the ledger: an entry about a request stands where the request was admitted, any
+// other where it was made. Strings compare as positions do. The entry's id must be valid.
+func LedgerOrder(e *event.LedgerEntry) string {
+	order := make([]byte, 0, 2*LedgerIDChars)
+	order = event.AppendBase62(order, LedgerSequence(e.Id)-e.AdmittedBefore, ledgerDigits)
+	order = event.AppendBase62(order, e.AdmittedIndex, ordinalDigits)
+	return string(append(order, e.Id...))
 }
 
 // ledgerID encodes the position of an entry. Ids sort as the entries do.
 func ledgerID(sequence uint64, ordinal uint32) []byte {
-	id := event.AppendBase62(make([]byte, 0, ledgerDigits+ordinalDigits), sequence, ledgerDigits)
+	id := event.AppendBase62(make([]byte, 0, LedgerIDChars), sequence, ledgerDigits)
 	return event.AppendBase62(id, uint64(ordinal), ordinalDigits)
 }
 
@@ -220,6 +233,9 @@ func ledgerID(sequence uint64, ordinal uint32) []byte {
 const (
 	ledgerDigits  = 11
 	ordinalDigits = 6
+
+	// LedgerIDChars is the length of a ledger entry's id.
+	LedgerIDChars = ledgerDigits + ordinalDigits
 )
 
 // enterCharge enters the price of a served request, if it cost anything. If the price was refunded meanwhile, the client has
@@ -228,14 +244,35 @@ const (
 func (c *credits) enterCharge(a *account, h *hold, at int64) {
 	cost := h.cost
 	if h.returned > 0 {
-		c.enterReturn(a, h.month, h.request, h.key, h.returned, at)
+		c.enterReturn(a, h.admission(), h.returned, at)
 		cost = h.returned
 	}
 	if cost == 0 {
 		return
 	}
-	c.enter(a, h.month, &event.LedgerEntry{
-		TimeMs: at, Type: event.LedgerType_LEDGER_CHARGE, QuotaKey: uint32(h.key),
-		AmountMicros: -int64(cost), RequestId: slices.Clone(h.request[:]),
-	})
+	c.enterFor(a, h.admission(), at, &event.LedgerEntry{Type: event.LedgerType_LEDGER_CHARGE, AmountMicros: -int64(cost)})
+}
+
+// admission is how a request was admitted that ledger entries are about.
+type admission struct {
+	request  event.RequestID
+	key      plan.QuotaKey
+	sequence uint64
+	index    uint32
+	time     int64
+	day      uint32 // in which the request counts
+}
+
+func (h *hold) admission() admission {
+	return admission{request: h.request, key: h.key, sequence: h.sequence, index: h.index, time: h.time, day: h.day}
+}
+
+// enterFor enters a charge or refund of a request. Its time is the admission's, on the day that counts the request, so that
+// ledger, days and statement agree about its month.
+func (c *credits) enterFor(a *account, r admission, at int64, e *event.LedgerEntry) {
+	day := int64(r.day) * dayMillis
+	e.TimeMs, e.SettledMs = max(day, min(r.time, day+dayMillis-1)), at
+	e.QuotaKey, e.RequestId = uint32(r.key), slices.Clone(r.request[:])
+	e.AdmittedBefore, e.AdmittedIndex = c.sequence-r.sequence, uint64(r.index)+1
+	c.enter(a, monthOf(day).number, e)
 }

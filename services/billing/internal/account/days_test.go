@@ -222,3 +222,84 @@ func TestStorageByDaySumsToTheMonth(t *testing.T) {
 		m.finish(t)
 	})
 }
+
+// TestAChargeIsOfTheMonthOfItsAdmission: in the ledger as in statement and days, and so is its refund.
+func TestAChargeIsOfTheMonthOfItsAdmission(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	h.grant(alice, 20_000, 0)
+	h.now = at("2026-11-30T12:00:00Z")
+	h.use(alice, plan.FilesUpload, 99)
+	const began, ended = "2026-11-30T23:59:49Z", "2026-12-01T00:00:07Z"
+	h.now = at(began)
+	failing, refunded, paid := h.admission(alice, plan.FilesUpload), h.admission(alice, plan.FilesUpload), h.admission(alice, plan.FilesUpload)
+	for _, a := range []*event.Admission{failing, paid, refunded} {
+		a.Write = true
+		h.want(a, admitted)
+	}
+	before := len(h.ledger)
+	h.now = at(ended)
+	h.domain(1, settlementOf(paid, event.Result_SERVED))
+	h.domain(2, settlementOf(refunded, event.Result_SERVED))
+	h.domain(3, settlementOf(failing, event.Result_VOID)) // the newest paid one becomes free
+	want := []struct {
+		of     *event.Admission
+		amount int64
+	}{{paid, -5_000}, {refunded, -5_000}, {refunded, 5_000}}
+	if len(h.ledger) != before+len(want) {
+		t.Fatalf("entries %v", h.ledger[before:])
+	}
+	for i, w := range want {
+		e := h.ledger[before+i]
+		if e.AmountMicros != w.amount || string(e.RequestId) != string(w.of.RequestId) || e.TimeMs != at(began) || e.SettledMs != at(ended) {
+			t.Errorf("entry %d is %v", i, e)
+		}
+	}
+	if order := LedgerOrder(h.ledger[before+1]); order <= LedgerOrder(h.ledger[before]) || order >= LedgerOrder(h.ledger[before+2]) {
+		t.Errorf("a charge is not after the call before it and before its refund: %s", order)
+	}
+	for _, month := range []struct {
+		period, day string
+		used        uint64
+		spent       uint64
+	}{{"2026-11", "2026-11-30T00:00:00Z", 101, 5_000}, {"2026-12", "2026-12-01T00:00:00Z", 0, 0}} {
+		s, _ := h.fold.StatementAt(event.AccountID(alice), month.period, h.now)
+		if s.Usage[plan.FilesUpload-1].Used != month.used || s.SpentMicros != month.spent {
+			t.Errorf("%s: %v", month.period, s)
+		}
+		if c := h.onDay(alice, month.day, plan.FilesUpload); c.used != int(month.used) || c.spent != int64(month.spent) {
+			t.Errorf("%s: %+v", month.day, c)
+		}
+	}
+	h.sound()
+}
+
+// TestCallsAreUnsettledUntilTheyEnd, if they were admitted up to a message and after a time.
+func TestCallsAreUnsettledUntilTheyEnd(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	h.account(bob, plan.Pro)
+	first, second := h.admission(alice, plan.LiteGet), h.admission(alice, plan.LiteGet)
+	h.want(first, admitted)
+	then, sequence := h.now, h.fold.Sequence()
+	h.wait(time.Second)
+	h.want(second, admitted)
+	unsettled := func(id uint64, upTo uint64, after int64, want bool) {
+		t.Helper()
+		if got := h.fold.Unsettled(event.AccountID(id), upTo, after); got != want {
+			t.Errorf("up to %d after %d: %v", upTo, after, got)
+		}
+	}
+	unsettled(alice, sequence, then-1, true)
+	unsettled(alice, sequence, then, false)
+	unsettled(alice, sequence-1, then-1, false)
+	unsettled(alice, sequence+1, h.now-1, true)
+	unsettled(alice, sequence+1, h.now, false)
+	unsettled(bob, sequence+1, 0, false)
+	unsettled(net1, sequence+1, 0, false)
+	h.served(second)
+	unsettled(alice, sequence+1, then, false)
+	unsettled(alice, sequence+1, then-1, true)
+	h.voided(first)
+	unsettled(alice, sequence+1, 0, false)
+}

@@ -36,6 +36,7 @@ type paidRequest struct {
 	keyNumber uint32 // as hold.keyNumber
 	lineage   uint32 // as hold.lineage
 	day       uint32 // in which it counts
+	time      int64  // of its admission
 	cost      uint64
 	use       []grantUse
 	recent    recent.Ref // not part of the state
@@ -138,7 +139,7 @@ func (c *credits) keepPaid(a *account, h *hold) {
 	}
 	l.items = slices.Insert(l.items, at, paidRequest{
 		request: h.request, sequence: h.sequence, index: h.index, cost: h.cost, use: h.use,
-		keyNumber: h.keyNumber, lineage: h.lineage, day: h.day, recent: h.recent,
+		keyNumber: h.keyNumber, lineage: h.lineage, day: h.day, time: h.time, recent: h.recent,
 	})
 	h.use = nil
 	c.trimPaid(a, h.key)
@@ -211,7 +212,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		if h == nil || compareAdmitted(last.sequence, last.index, h.sequence, h.index) > 0 {
 			a.uncount(&f.base, c, payment{key, month, last.lineage, last.day, last.cost})
 			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
-			f.credits.enterReturn(a, month, last.request, key, last.cost, at)
+			f.credits.enterReturn(a, last.admission(key), last.cost, at)
 			f.credits.refundUses(a, last.use, at)
 			f.records.returned(a, last.recent, last.request)
 			*last = paidRequest{}
@@ -230,7 +231,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		h.returned = h.cost // the ledger gets it when the hold is served
 	} else {
 		take(&f.base, "late paid holds", &a.latePaid, 1)
-		f.credits.enterReturn(a, month, h.request, key, h.cost, at)
+		f.credits.enterReturn(a, h.admission(), h.cost, at)
 	}
 	f.credits.refund(a, h, at)
 	f.records.returned(a, h.recent, h.request)
@@ -276,14 +277,17 @@ func (f *Fold) newestPaid(a *account, month uint32, key plan.QuotaKey) *hold {
 }
 
 // enterReturn enters the refund of a served request.
-func (c *credits) enterReturn(a *account, month uint32, request event.RequestID, key plan.QuotaKey, cost uint64, at int64) {
+func (c *credits) enterReturn(a *account, r admission, cost uint64, at int64) {
 	if cost == 0 {
 		return
 	}
-	c.enter(a, month, &event.LedgerEntry{
-		TimeMs: at, Type: event.LedgerType_LEDGER_ADJUSTMENT, QuotaKey: uint32(key), AmountMicros: int64(cost),
-		RequestId: slices.Clone(request[:]), Reason: "a request beside it failed: this one is free",
+	c.enterFor(a, r, at, &event.LedgerEntry{
+		Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: int64(cost), Reason: "a request beside it failed: this one is free",
 	})
+}
+
+func (p *paidRequest) admission(key plan.QuotaKey) admission {
+	return admission{request: p.request, key: key, sequence: p.sequence, index: p.index, time: p.time, day: p.day}
 }
 
 // held reports whether open holds may undo the refusal of a request: holds of its quota key by freeing quota, and holds paid by

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -510,13 +511,49 @@ func (m *machine) compare(t *rapid.T) {
 		}
 	}
 	m.compareAlerts(t)
-	if !slices.IsSortedFunc(m.ledger, func(a, b *event.LedgerEntry) int {
-		if a.Id < b.Id && a.TimeMs <= b.TimeMs {
-			return -1
+	m.compareLedger(t)
+}
+
+// compareLedger checks that entries are made in order, and that in the order of admission no balance is below zero, times never
+// go back, and the entries about the requests of a month sum to what the month's counters have spent.
+func (m *machine) compareLedger(t *rapid.T) {
+	for i, e := range m.ledger {
+		if i > 0 && (e.Id <= m.ledger[i-1].Id || e.SettledMs < m.ledger[i-1].SettledMs) || e.SettledMs < e.TimeMs {
+			t.Fatalf("entry %d is out of order: %v", i, e)
 		}
-		return 1
-	}) {
-		t.Fatalf("ledger is not in order")
+	}
+	listed := slices.SortedFunc(slices.Values(m.ledger), func(a, b *event.LedgerEntry) int {
+		return strings.Compare(LedgerOrder(a), LedgerOrder(b))
+	})
+	balances, spent := map[uint64]int64{}, map[uint64]map[uint32]int64{}
+	last := int64(0)
+	for _, e := range listed {
+		if balances[e.Account] += e.AmountMicros; balances[e.Account] < 0 {
+			t.Fatalf("balance %d after %v", balances[e.Account], e)
+		}
+		if e.TimeMs < last {
+			t.Fatalf("%v is older than the entry before it, of %d", e, last)
+		}
+		last = e.TimeMs
+		if e.AdmittedIndex == 0 {
+			continue
+		}
+		if spent[e.Account] == nil {
+			spent[e.Account] = map[uint32]int64{}
+		}
+		spent[e.Account][monthOf(e.TimeMs).number] -= e.AmountMicros
+	}
+	for id := range m.model.accounts {
+		a := m.fold.principals.accounts[id]
+		open := map[uint32]int64{}
+		for h := a.open.head; h != nil; h = h.after() {
+			open[h.month] += int64(h.cost)
+		}
+		for month, c := range map[uint32]*counters{a.month: &a.current, a.month - 1: a.previous} {
+			if c != nil && int64(c.spentSum())-open[month] != spent[id][month] {
+				t.Fatalf("%x spent %d in month %d with %d in flight, by its ledger %d", id, c.spentSum(), month, open[month], spent[id][month])
+			}
+		}
 	}
 }
 

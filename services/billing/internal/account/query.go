@@ -169,7 +169,7 @@ func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *eve
 
 // ValidLedgerID reports whether s has the form of a ledger entry's id.
 func ValidLedgerID(s string) bool {
-	if len(s) != ledgerDigits+ordinalDigits {
+	if len(s) != LedgerIDChars {
 		return false
 	}
 	_, ok1 := event.ParseBase62(s[:ledgerDigits], ledgerDigits)
@@ -213,6 +213,21 @@ func (f *Fold) OpenSince(id event.AccountID, request event.RequestID) (millis in
 		return 0, false
 	}
 	return h.time, true
+}
+
+// Unsettled reports whether the account has an open hold that was admitted up to a message, and after a time in Unix
+// milliseconds.
+func (f *Fold) Unsettled(id event.AccountID, upTo uint64, after int64) bool {
+	a := f.principals.accounts[uint64(id)]
+	if a == nil {
+		return false
+	}
+	for h := a.open.tail; h != nil && h.time > after; h = h.links[linkPrincipal].prev {
+		if h.sequence <= upTo {
+			return true
+		}
+	}
+	return false
 }
 
 // repeatable reports whether a served read may be served once more without a charge.

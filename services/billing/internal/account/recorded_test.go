@@ -135,3 +135,31 @@ func TestKeylessRequestsAndThoseOfNobodyAreNotRecorded(t *testing.T) {
 		t.Errorf("%d records of one request", log.Len())
 	}
 }
+
+// TestARetryAfterAKillIsOneRecord: the edge of the first request was killed. The second one is refused, the first one voided, and
+// the second one admitted under the same id.
+func TestARetryAfterAKillIsOneRecord(t *testing.T) {
+	h := historyOf(t)
+	log := recent.New(1 << 20)
+	h.fold.Record(log)
+	h.account(alice, plan.Pro)
+	first, second := h.admission(alice, plan.LiteGet), h.admission(alice, plan.LiteGet)
+	first.IdempotencyId = h.requestID()
+	second.IdempotencyId = first.IdempotencyId
+	h.want(first, admitted)
+	h.want(second, event.Decision_IDEMPOTENCY_IN_FLIGHT)
+	again := copied(t, log) // a restart in between
+	h.voided(first)
+	h.want(second, admitted)
+	h.served(second)
+	if log.Len() != 2 {
+		t.Fatalf("%d records:\n%s", log.Len(), recorded(log, alice))
+	}
+	if r := log.Edit(0, alice, event.RequestID(second.RequestId)); r.Status != recent.Served || r.Decision != uint8(admitted) {
+		t.Errorf("the record is %+v", r)
+	}
+	again.Add(alice, *log.Edit(0, alice, event.RequestID(second.RequestId)))
+	if again.Len() != 2 {
+		t.Errorf("after a restart:\n%s", recorded(again, alice))
+	}
+}

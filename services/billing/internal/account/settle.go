@@ -185,9 +185,8 @@ func (f *Fold) takeBack(h *hold) {
 		f.refresh(a)
 	}
 	if a != nil && h.cost > 0 {
-		f.credits.enter(a, h.month, &event.LedgerEntry{
-			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, QuotaKey: uint32(h.key),
-			AmountMicros: int64(h.cost), RequestId: slices.Clone(h.request[:]), Reason: "request failed",
+		f.credits.enterFor(a, h.admission(), f.time, &event.LedgerEntry{
+			Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: int64(h.cost), Reason: "request failed",
 		})
 	}
 	f.giveBack(h, f.time)
@@ -233,6 +232,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	h := f.holds.newHold()
 	h.request, h.key, h.principal, h.keyNumber, h.lineage = request, key, &a.principal, keyNumber, lineage
 	h.month, h.sequence, h.index, h.charge = a.month, f.sequence, chargedLate, event.ChargeSource_CHARGE_QUOTA
+	h.time, h.day = f.time, a.dayOf(&f.base)
 	term := f.prices.current.Terms[a.tier][key]
 	used := int64(a.current.used[key])
 	l, covered := a.lineageOf(lineage), true
@@ -259,7 +259,6 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 		l.used[key]++
 	}
 	f.alerts.usedMore(a, key, term.Limit)
-	h.day = a.dayOf(&f.base)
 	f.countDay(a, h.day, key, h.counted(1))
 	f.records.traceCharged(h, uint64(term.Price))
 	f.records.recordCharged(h)

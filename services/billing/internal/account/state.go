@@ -147,7 +147,7 @@ func (a *account) paidStates() (list []*event.PaidState) {
 		for _, p := range l.items {
 			list = append(list, &event.PaidState{
 				RequestId: slices.Clone(p.request[:]), QuotaKey: uint32(l.key), Month: l.month, Sequence: p.sequence, Index: p.index,
-				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber, Line: p.lineage, Day: p.day,
+				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber, Line: p.lineage, Day: p.day, TimeMs: p.time,
 			})
 		}
 	}
@@ -292,7 +292,7 @@ func (a *account) restorePaid(paid []*event.PaidState) error {
 		}
 		a.paid[last].items = append(a.paid[last].items, paidRequest{
 			request: event.RequestID(s.RequestId), sequence: s.Sequence, index: s.Index, cost: s.CostMicros, use: use,
-			keyNumber: s.Key, lineage: s.Line, day: s.Day,
+			keyNumber: s.Key, lineage: s.Line, day: s.Day, time: s.TimeMs,
 		})
 	}
 	return nil

@@ -100,6 +100,7 @@ type Partition struct {
 	audits       *audits
 	explanations *explanations
 	waiting      chan struct{} // bounds the queries that wait for a slow result
+	looks        looks
 
 	// Owned by the goroutine of keepSnapshots, then by stop.
 	lastSnapshot uint64 // sequence
@@ -119,6 +120,7 @@ func New(cfg Config, deps Deps) *Partition {
 		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
 		recent:    recent.New(cfg.RecentBytes),
 		audits:    newAudits(), explanations: newExplanations(), waiting: make(chan struct{}, maxWaiting),
+		looks: looks{byAccount: map[event.AccountID]int{}},
 	}
 	p.end = p.journal.NewConfirmer(event.UsageSubject(cfg.Partition), p.emptyBatch)
 	return p
@@ -340,7 +342,7 @@ func (p *Partition) serveQueries() (stop func(), err error) {
 		event.QuerySubject(p.cfg.Partition):                   queryQueue,
 		event.ReplicaSubject(p.cfg.Partition, p.cfg.Instance): p.cfg.Instance,
 	} {
-		server, err := rpc.Serve(p.deps.NC, subject, queue, queryWorkers, p.query, rpc.WithLogger(p.log))
+		server, err := rpc.Serve(p.deps.NC, subject, queue, queryWorkers+maxLooks, p.query, rpc.WithLogger(p.log))
 		if err != nil {
 			stop()
 			return nil, fmt.Errorf("serve queries of %s: %w", p.stream, err)

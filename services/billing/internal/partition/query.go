@@ -7,7 +7,6 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
-	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
 )
 
@@ -22,7 +21,8 @@ const (
 	codeMalformed = "malformed"
 )
 
-// query answers one encoded event.Query. The answer reflects every message acknowledged before the query came.
+// query answers one encoded event.Query. The answer reflects every message acknowledged before the query came, and for a settled
+// one also how the account's calls in them ended.
 func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 	q := &event.Query{}
 	if err := event.Decode(payload, q); err != nil {
@@ -31,6 +31,13 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 	last, err := p.lastSequence(ctx, q)
 	if err == nil {
 		err = p.position.Until(ctx, last)
+	}
+	if err == nil && q.Settled {
+		var settled bool
+		if last, settled = p.awaitCalls(ctx, event.AccountID(q.Account), last); !settled {
+			return event.Encode(status(event.QueryStatus_QUERY_PENDING))
+		}
+		err = p.position.Until(ctx, last) // the fold is ahead of the projection
 	}
 	if err != nil {
 		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: fmt.Sprintf("read the end of %s: %v", p.stream, err)}
@@ -145,7 +152,7 @@ func (p *Partition) prices() *event.QueryAnswer {
 // ledger reads from the read model, once it holds the messages that the query must see.
 func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.LedgerQuery, last uint64) (*event.QueryAnswer, error) {
 	cursor := string(q.GetCursor())
-	if cursor != "" && !account.ValidLedgerID(cursor) {
+	if cursor != "" && !projection.ValidLedgerCursor(cursor) {
 		return status(event.QueryStatus_QUERY_INVALID_CURSOR), nil
 	}
 	if !p.exists(id) {

@@ -48,46 +48,43 @@ func (s *Search) takes(e *event.LedgerEntry) bool {
 // LedgerPage is a page of a ledger, newest entry first.
 type LedgerPage struct {
 	Entries []*event.LedgerEntry
-	Next    string // last entry scanned, if there are older ones; else empty
+	Next    string // cursor of the next page; empty: the end
 }
 
-// Page reads a page of an account's ledger that matches a search. before is LedgerPage.Next of the previous page, empty for the
-// first. A page scans a bounded number of entries, so it may have fewer than limit although more match.
-func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search, before string, limit int) (page LedgerPage, err error) {
-	if before == "" && search.ToMillis != 0 {
-		if before, err = p.ledgerAt(ctx, id, search.ToMillis+aheadMillis); err != nil {
+// Page reads a page of an account's ledger that matches a search. cursor is LedgerPage.Next of the previous page, empty for the
+// first; it must be valid. A page scans a bounded number of entries, so it may have fewer than limit although more match.
+// Entries that are made while somebody pages are in none of the later pages.
+func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search, cursor string, limit int) (page LedgerPage, err error) {
+	l := listing{p: p, id: id, pageSize: scanPage}
+	if search.all() {
+		l.pageSize = min(limit+fewRows, scanPage)
+	}
+	if cursor != "" {
+		l.from(cursor)
+	} else if search.ToMillis != 0 {
+		if l.before, err = p.ledgerAt(ctx, id, search.ToMillis+aheadMillis); err != nil {
 			return page, err
 		}
 	}
 	size := 0
-	for scanned := 0; scanned < maxScan; {
-		n := scanPage
-		if search.all() {
-			n = min(limit+1, scanPage)
-		}
-		entries, err := p.entries(ctx, id, before, n)
-		if err != nil {
+	for scanned := 0; ; scanned++ {
+		e, err := l.peek(ctx)
+		if err != nil || e == nil || search.FromMillis != 0 && e.TimeMs < search.FromMillis-aheadMillis {
 			return page, err
 		}
-		for _, e := range entries {
-			if search.FromMillis != 0 && e.TimeMs < search.FromMillis-aheadMillis {
-				page.Next = ""
-				return page, nil
-			}
-			if search.takes(e) {
-				if size += e.SizeVT(); len(page.Entries) == limit || len(page.Entries) > 0 && size > pageBytes {
-					return page, nil
-				}
-				page.Entries = append(page.Entries, e)
-			}
-			page.Next, before = e.Id, e.Id
+		takes := search.takes(e)
+		if takes {
+			size += e.SizeVT()
 		}
-		if scanned += len(entries); len(entries) < n {
-			page.Next = ""
+		if scanned == maxScan || takes && (len(page.Entries) == limit || len(page.Entries) > 0 && size > pageBytes) {
+			page.Next = l.cursor()
 			return page, nil
 		}
+		if takes {
+			page.Entries = append(page.Entries, e)
+		}
+		l.take()
 	}
-	return page, nil
 }
 
 // ledgerPuts builds the rows of a message's entries: one per account, unless they are too many. A row has the id of its first
@@ -128,6 +125,7 @@ func newLedgerRow(first *event.LedgerEntry) *ledgerRow {
 	row := &ledgerRow{bytes: first.SizeVT()}
 	row.Id, row.Account, row.TimeMs, row.Type, row.QuotaKey = first.Id, first.Account, first.TimeMs, first.Type, first.QuotaKey
 	row.AmountMicros, row.BalanceMicros, row.RequestId, row.Reason = first.AmountMicros, first.BalanceMicros, first.RequestId, first.Reason
+	row.SettledMs, row.AdmittedBefore, row.AdmittedIndex = first.SettledMs, first.AdmittedBefore, first.AdmittedIndex
 	return row
 }
 
@@ -144,9 +142,13 @@ func (r *ledgerRow) add(e *event.LedgerEntry) {
 	later := &event.LedgerEntry{
 		Id: e.Id[same:], TimeMs: e.TimeMs, Type: e.Type, QuotaKey: e.QuotaKey, AmountMicros: e.AmountMicros,
 		RequestId: e.RequestId, Reason: e.Reason,
+		SettledMs: e.SettledMs, AdmittedBefore: e.AdmittedBefore, AdmittedIndex: e.AdmittedIndex,
 	}
 	if e.TimeMs == r.TimeMs {
 		later.TimeMs = 0
+	}
+	if e.SettledMs == r.SettledMs {
+		later.SettledMs = 0
 	}
 	r.Later = append(r.Later, later)
 	r.bytes += e.SizeVT()
@@ -160,6 +162,9 @@ func appendRow(entries []*event.LedgerEntry, row *event.LedgerEntry, before stri
 		e.Id, e.Account, e.BalanceMicros = row.Id[:max(0, len(row.Id)-len(e.Id))]+e.Id, row.Account, balance
 		if e.TimeMs == 0 {
 			e.TimeMs = row.TimeMs
+		}
+		if e.SettledMs == 0 {
+			e.SettledMs = row.SettledMs
 		}
 	}
 	row.Later = nil
@@ -175,7 +180,7 @@ func appendRow(entries []*event.LedgerEntry, row *event.LedgerEntry, before stri
 	return entries
 }
 
-// entries reads n entries older than before, newest first. Fewer mean the end of the ledger.
+// entries reads n entries older than before in the order of settlement, newest first. Fewer mean the end of the ledger.
 func (p *Projection) entries(ctx context.Context, id event.AccountID, before string, n int) ([]*event.LedgerEntry, error) {
 	var entries []*event.LedgerEntry
 	for rows := min(n, fewRows); len(entries) < n; rows = min(2*rows, n) {
@@ -203,7 +208,8 @@ func (p *Projection) entries(ctx context.Context, id event.AccountID, before str
 }
 
 // ledgerAt is a position before which the entries up to a time begin; empty: the newest. Entries are in journal order, and so
-// in order of time, except for clocks that came back. It bisects the journal's sequences.
+// nearly in order of time: aheadMillis covers clocks that came back, and entries about requests admitted minutes before. It
+// bisects the journal's sequences.
 func (p *Projection) ledgerAt(ctx context.Context, id event.AccountID, millis int64) (string, error) {
 	newest, err := p.entries(ctx, id, "", 1)
 	if err != nil || len(newest) == 0 || newest[0].TimeMs < millis {

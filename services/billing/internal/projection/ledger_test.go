@@ -3,6 +3,7 @@ package projection
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,14 +93,16 @@ func TestAPageFitsIntoAMessage(t *testing.T) {
 	}
 }
 
-// TestEntriesOfAMessageShareRows: the entries are read as they were entered, whatever rows hold them and wherever pages end.
-func TestEntriesOfAMessageShareRows(t *testing.T) {
+// TestALedgerIsListedByAdmission: all entries are listed, in the order of admission and with the balances of that order, whatever
+// rows hold them and wherever pages end. What is entered meanwhile changes no later page.
+func TestALedgerIsListedByAdmission(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
 		accounts := []event.AccountID{someone, someone + 1}
 		balances, want := map[event.AccountID]uint64{}, map[event.AccountID][]*event.LedgerEntry{}
-		messages := rapid.Uint64Range(1, 4).Draw(rt, "messages")
-		for sequence := uint64(1); sequence <= messages; sequence++ {
+		sequence := uint64(0)
+		enter := func() {
+			sequence++
 			e := account.Effects{}
 			for i := range rapid.SampledFrom([]int{0, 1, 5, 40, rowEntries + 1}).Draw(rt, "entries") {
 				id := rapid.SampledFrom(accounts).Draw(rt, "account")
@@ -111,39 +114,72 @@ func TestEntriesOfAMessageShareRows(t *testing.T) {
 					QuotaKey: rapid.Uint32Range(0, 3).Draw(rt, "key"), AmountMicros: amount, BalanceMicros: balances[id],
 					RequestId: rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(rt, "request"),
 					Reason:    strings.Repeat("r", rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 3, rowBytes / 2}).Draw(rt, "reason")),
+					SettledMs: rapid.Int64Range(1, 3).Draw(rt, "settled"),
+				}
+				if rapid.Bool().Draw(rt, "request") {
+					entry.AdmittedBefore = rapid.Uint64Range(0, sequence-1).Draw(rt, "before")
+					entry.AdmittedIndex = rapid.SampledFrom([]uint64{1, 2, 3, 1 << 32}).Draw(rt, "index")
 				}
 				e.Ledger = append(e.Ledger, entry)
-				want[id] = append([]*event.LedgerEntry{entry}, want[id]...)
+				want[id] = append(want[id], entry)
 			}
 			if err := p.Push(t.Context(), sequence, e); err != nil {
 				rt.Fatal(err)
 			}
+			if err := p.Flush(t.Context()); err != nil {
+				rt.Fatal(err)
+			}
 		}
-		if err := p.Flush(t.Context()); err != nil {
-			rt.Fatal(err)
+		for range rapid.IntRange(1, 6).Draw(rt, "messages") {
+			enter()
 		}
 		for _, id := range accounts {
+			wanted := byAdmission(want[id])
 			var got []*event.LedgerEntry
-			for before := ""; ; {
-				page, err := p.Page(t.Context(), id, Search{}, before, rapid.IntRange(1, 300).Draw(rt, "limit"))
+			for cursor := ""; ; {
+				page, err := p.Page(t.Context(), id, Search{}, cursor, rapid.IntRange(1, 300).Draw(rt, "limit"))
 				if err != nil {
 					rt.Fatal(err)
 				}
 				got = append(got, page.Entries...)
-				if before = page.Next; before == "" {
+				if cursor = page.Next; cursor == "" {
 					break
 				}
+				if !ValidLedgerCursor(cursor) || ValidLedgerCursor(cursor[1:]) || ValidLedgerCursor(cursor[:len(cursor)-1]+"-") {
+					rt.Fatalf("cursor %q", cursor)
+				}
+				if rapid.IntRange(0, 3).Draw(rt, "meanwhile") == 0 {
+					enter()
+				}
 			}
-			if len(got) != len(want[id]) {
-				rt.Fatalf("%d entries, want %d", len(got), len(want[id]))
+			if len(got) != len(wanted) {
+				rt.Fatalf("%d entries, want %d", len(got), len(wanted))
 			}
 			for i := range got {
-				if !proto.Equal(got[i], want[id][i]) {
-					rt.Fatalf("entry %d is %v, want %v", i, got[i], want[id][i])
+				if !proto.Equal(got[i], wanted[i]) {
+					rt.Fatalf("entry %d is %v, want %v", i, got[i], wanted[i])
 				}
 			}
 		}
 	})
+}
+
+// byAdmission is what a list of these entries has, newest first.
+func byAdmission(entered []*event.LedgerEntry) []*event.LedgerEntry {
+	list := make([]*event.LedgerEntry, 0, len(entered))
+	for _, e := range entered {
+		list = append(list, proto.CloneOf(e))
+	}
+	slices.SortFunc(list, func(a, b *event.LedgerEntry) int {
+		return strings.Compare(account.LedgerOrder(a), account.LedgerOrder(b))
+	})
+	balance := uint64(0)
+	for _, e := range list {
+		balance += uint64(e.AmountMicros)
+		e.BalanceMicros = balance
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // TestChargesOfAMessageAreOneRow of each account.

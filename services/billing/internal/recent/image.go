@@ -92,9 +92,7 @@ func (l *Log) load(in *bufio.Reader) error {
 			return fmt.Errorf("%w: %w", ErrImage, err)
 		}
 		last = r.TimeMillis
-		if ref := l.push(account, r); r.Status == Held {
-			l.expect(r, ref)
-		}
+		l.expect(r, l.push(account, r))
 	}
 	_, err := in.ReadByte()
 	switch {

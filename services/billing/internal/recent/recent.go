@@ -12,9 +12,10 @@ const (
 
 	// accountBytes is about what an account takes besides its requests: its chain, and its entry in the map.
 	accountBytes = 64
-	// heldMillis is how long a retry of a refusal caused by open holds is expected under the same id. Edges give up after
-	// seconds.
-	heldMillis = 60 * 1000
+	// againMillis is how long a refusal is expected to be decided again under the same id. Edges give up after seconds.
+	againMillis = 60 * 1000
+	// maxAgain bounds the refusals of againMillis that are expected again. Beyond it the oldest keep their rows.
+	maxAgain = 1 << 16
 )
 
 // Status is how a request ended.
@@ -74,16 +75,16 @@ type Log struct {
 	chains       []chain
 	unusedChains []uint32
 
-	// held are the refusals whose retry is expected, of the current minute of journal time and of the previous one.
-	held, heldBefore map[event.RequestID]Ref
-	heldSince        int64
+	// again are the refusals that are expected to be decided again, of the current minute of journal time and of the previous one.
+	again, againBefore map[event.RequestID]Ref
+	againSince         int64
 }
 
 // New returns a log with a memory budget in bytes.
 func New(budget int) *Log {
 	return &Log{
 		budget: budget, slab: slab{used: 1}, byAccount: map[uint64]uint32{},
-		held: map[event.RequestID]Ref{}, heldBefore: map[event.RequestID]Ref{},
+		again: map[event.RequestID]Ref{}, againBefore: map[event.RequestID]Ref{},
 	}
 }
 
@@ -93,19 +94,17 @@ func (l *Log) Len() int { return l.count }
 // Bytes is the approximate size of the records. It does not exceed the budget, unless a single record does.
 func (l *Log) Bytes() int { return l.count*entryBytes + len(l.byAccount)*accountBytes }
 
-// Add adds the decision about a request. A request refused because of open holds is retried under the same id: the new record
-// replaces the old one.
+// Add adds the decision about a request. A request refused because of open holds, or of another one under its Idempotency-Key,
+// is retried under the same id: the new record replaces the old one.
 func (l *Log) Add(account uint64, r Record) Ref {
-	if len(l.held)+len(l.heldBefore) > 0 {
-		l.again(account, r)
+	if len(l.again)+len(l.againBefore) > 0 {
+		l.replace(account, r)
 	}
 	for l.oldest != 0 && r.TimeMillis-l.slab.at(l.oldest).TimeMillis >= KeepMillis {
 		l.drop(l.oldest)
 	}
 	ref := l.push(account, r)
-	if r.Status == Held {
-		l.expect(r, ref)
-	}
+	l.expect(r, ref)
 	return ref
 }
 
@@ -192,11 +191,11 @@ func (l *Log) drop(ref Ref) {
 	l.count--
 }
 
-// again removes the record of a retried request. The list is in the order of decisions.
-func (l *Log) again(account uint64, r Record) {
-	ref, found := l.held[r.Request]
+// replace removes the record of a retried request. The list is in the order of decisions.
+func (l *Log) replace(account uint64, r Record) {
+	ref, found := l.again[r.Request]
 	if !found {
-		ref, found = l.heldBefore[r.Request]
+		ref, found = l.againBefore[r.Request]
 	}
 	if !found {
 		return
@@ -205,18 +204,26 @@ func (l *Log) again(account uint64, r Record) {
 		return
 	}
 	l.drop(ref)
-	delete(l.held, r.Request)
-	delete(l.heldBefore, r.Request)
+	delete(l.again, r.Request)
+	delete(l.againBefore, r.Request)
 }
 
-// expect records that a request may be retried.
+// expect records that a request may be retried, if its decision is such that edges do that.
 func (l *Log) expect(r Record, ref Ref) {
-	if age := r.TimeMillis - l.heldSince; age >= heldMillis || age < 0 {
-		l.held, l.heldBefore = l.heldBefore, l.held
-		clear(l.held)
-		l.heldSince = r.TimeMillis
+	switch {
+	case r.Status == Held:
+	case r.Status != Refused:
+		return
+	case event.Decision(r.Decision) == event.Decision_IDEMPOTENCY_IN_FLIGHT, event.Decision(r.Decision) == event.Decision_IDEMPOTENCY_SERVED:
+	default:
+		return
 	}
-	l.held[r.Request] = ref
+	if age := r.TimeMillis - l.againSince; age >= againMillis || age < 0 || len(l.again) >= maxAgain {
+		l.again, l.againBefore = l.againBefore, l.again
+		clear(l.again)
+		l.againSince = r.TimeMillis
+	}
+	l.again[r.Request] = ref
 }
 
 // Edit returns the record at ref if it belongs to the request, and otherwise searches the account's records; nil if there is

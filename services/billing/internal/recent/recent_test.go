@@ -113,9 +113,18 @@ func TestALogWithoutRoomKeepsTheLastRequest(t *testing.T) {
 }
 
 func TestARequestThatIsAskedAgainHasOneRecord(t *testing.T) {
-	l := New(roomy)
 	held := record(1, start)
 	held.Status = Held
+	t.Run("held", func(t *testing.T) { askedAgain(t, held) })
+	for _, d := range []event.Decision{event.Decision_IDEMPOTENCY_IN_FLIGHT, event.Decision_IDEMPOTENCY_SERVED} {
+		refused := record(1, start)
+		refused.Status, refused.Decision, refused.Charge = Refused, uint8(d), 0
+		t.Run(d.String(), func(t *testing.T) { askedAgain(t, refused) })
+	}
+}
+
+func askedAgain(t *testing.T, held Record) {
+	l := New(roomy)
 	l.Add(7, held)
 	l.Add(7, record(2, start))
 	l.Add(7, held)
@@ -136,12 +145,26 @@ func TestARequestThatIsAskedAgainHasOneRecord(t *testing.T) {
 		t.Errorf("the other account has %v", got)
 	}
 	for n := range 10 { // what is expected is forgotten
-		held := record(100+n, start+int64(n)*heldMillis)
-		held.Status = Held
+		held.Request, held.TimeMillis = id(100+n), start+int64(n)*againMillis
 		l.Add(7, held)
 	}
-	if n := len(l.held) + len(l.heldBefore); n > 2 {
+	if n := len(l.again) + len(l.againBefore); n > 2 {
 		t.Errorf("%d refusals are expected again", n)
+	}
+	for n := range 2*maxAgain + 1 {
+		held.Request = id(1000 + n)
+		l.Add(7, held)
+	}
+	if n := len(l.again) + len(l.againBefore); n > 2*maxAgain {
+		t.Errorf("%d refusals of a moment are expected again", n)
+	}
+	final := record(5, start)
+	final.Status, final.Decision = Refused, uint8(event.Decision_QUOTA_EXHAUSTED)
+	before := l.Len()
+	l.Add(9, final)
+	l.Add(9, final) // another request, as far as anybody knows
+	if l.Len() != before+2 {
+		t.Errorf("%d records of two final refusals", l.Len()-before)
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *Accounts) usageDays(c *endpoint.Call) error {
 
 // DaysOf returns the usage of an account from the first day to the last, inclusive.
 func (s *Accounts) DaysOf(account event.AccountID, first, last int64) (*event.UsageDaysAnswer, error) {
-	a, err := s.Query(account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
+	a, err := s.Look(account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
 		FromDay: uint32(first), ToDay: uint32(last),
 	}}})
 	if err != nil {

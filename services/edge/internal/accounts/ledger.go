@@ -39,6 +39,7 @@ type entryView struct {
 	Balance   string  `json:"balance"`
 	RequestID *string `json:"requestId"`
 	Reason    *string `json:"reason"`
+	SettledAt string  `json:"settledAt"`
 }
 
 // LedgerSearch has the parameters of a ledger search.
@@ -112,14 +113,16 @@ func (s *Accounts) ledger(c *endpoint.Call) error {
 
 // LedgerPage reads a page of an account's ledger. Its cursors begin with the account, so that another account's are refused.
 func (s *Accounts) LedgerPage(account event.AccountID, q *event.LedgerQuery) (*event.LedgerAnswer, error) {
+	ask := s.Look
 	if len(q.Cursor) > 0 {
+		ask = s.Query
 		entry, own := bytes.CutPrefix(q.Cursor, account.Bytes())
 		if !own || len(entry) == 0 {
 			return nil, endpoint.InvalidCursor()
 		}
 		q.Cursor = entry
 	}
-	a, err := s.Query(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
+	a, err := ask(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +147,7 @@ func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int
 		}
 		for _, e := range ViewLedger(page).Entries {
 			records = append(records, []string{
-				e.ID, e.Time, e.Type, endpoint.Optional(e.QuotaKey), e.Amount, e.Balance, endpoint.Optional(e.RequestID), cell(endpoint.Optional(e.Reason)),
+				e.ID, e.Time, e.Type, endpoint.Optional(e.QuotaKey), e.Amount, e.Balance, endpoint.Optional(e.RequestID), cell(endpoint.Optional(e.Reason)), e.SettledAt,
 			})
 		}
 		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
@@ -155,7 +158,7 @@ func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int
 			break
 		}
 	}
-	return sendCSV(c, "ledger.csv", []string{"id", "time", "type", "quotaKey", "amount", "balance", "requestId", "reason"}, records)
+	return sendCSV(c, "ledger.csv", []string{"id", "time", "type", "quotaKey", "amount", "balance", "requestId", "reason", "settledAt"}, records)
 }
 
 // nextTable is the path and query of the same call, continued at a cursor.
@@ -224,7 +227,7 @@ func ViewLedger(l *event.LedgerAnswer) ledgerView {
 		out.Entries = append(out.Entries, entryView{
 			ID: e.Id, Time: endpoint.FormatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
 			Amount: plan.Micros(e.AmountMicros).String(), Balance: endpoint.Credits(e.BalanceMicros),
-			RequestID: endpoint.RequestIDText(e.RequestId), Reason: endpoint.OptionalText(e.Reason),
+			RequestID: endpoint.RequestIDText(e.RequestId), Reason: endpoint.OptionalText(e.Reason), SettledAt: endpoint.FormatTime(e.SettledMs),
 		})
 	}
 	out.NextCursor, out.HasMore = endpoint.NextCursor(l.NextCursor)

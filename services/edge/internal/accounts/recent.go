@@ -48,9 +48,17 @@ func (s *Accounts) recentRequests(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, ViewRecent(page))
 }
 
-// RecentPage returns a page of an account's latest requests.
+// RecentPage returns a page of an account's latest requests, once those answered before are settled.
 func (s *Accounts) RecentPage(account event.AccountID, q *event.RecentQuery) (*event.RecentAnswer, error) {
-	a, err := s.Query(account, &event.Query{Query: &event.Query_Recent{Recent: q}})
+	return recentIn(s.Look(account, &event.Query{Query: &event.Query_Recent{Recent: q}}))
+}
+
+// RecentNow is RecentPage without the wait, for a page that follows the list.
+func (s *Accounts) RecentNow(account event.AccountID, q *event.RecentQuery) (*event.RecentAnswer, error) {
+	return recentIn(s.Query(account, &event.Query{Query: &event.Query_Recent{Recent: q}}))
+}
+
+func recentIn(a *event.QueryAnswer, err error) (*event.RecentAnswer, error) {
 	if err != nil {
 		return nil, err
 	}

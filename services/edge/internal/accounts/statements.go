@@ -162,7 +162,7 @@ func viewStatementCredits(c *event.StatementCredits) statementCreditsView {
 }
 
 func (s *Accounts) StatementOf(c *endpoint.Call, period string) (*event.StatementAnswer, error) {
-	a, err := s.Query(c.Who.Account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
+	a, err := s.Look(c.Who.Account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
 	if err != nil {
 		return nil, err
 	}

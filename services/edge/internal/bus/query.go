@@ -2,9 +2,11 @@ package bus
 
 import (
 	"context"
+	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/wait"
 )
 
 // Query asks the billing partition of account. It sets NowMs and Account. A query changes nothing, so all its failures are
@@ -17,6 +19,27 @@ func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query
 	answer := &event.QueryAnswer{}
 	partition := event.AccountPartition(account, b.cfg.Partitions)
 	return answer, b.ask(ctx, event.QuerySubject(partition), q, answer, attemptTimeout)
+}
+
+// How long Look waits for the settlement of calls, and between two questions.
+const (
+	lookWait  = 3 * time.Second
+	lookPause = 10 * time.Millisecond
+	maxLook   = 100 * time.Millisecond
+)
+
+// Look is Query for an account that looks at its own calls: the answer shows every call that was answered before, once it is
+// settled. Calls that take longer than lookWait are shown as they are then.
+func (b *Bus) Look(ctx context.Context, account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
+	until := time.Now().Add(lookWait)
+	pause := wait.Backoff{Initial: lookPause, Max: maxLook}
+	for q.Settled = true; ; {
+		answer, err := b.Query(ctx, account, q)
+		if err != nil || answer.Status != event.QueryStatus_QUERY_PENDING {
+			return answer, err
+		}
+		q.Settled = wait.For(ctx, pause.Next()) && time.Now().Before(until)
+	}
 }
 
 // Prices asks for the price book in force. Every partition of billing has it.

@@ -1,6 +1,8 @@
 package bus
 
 import (
+	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,6 +117,46 @@ func TestAQuestionToALostInstanceGoesToAnother(t *testing.T) {
 	}
 	if n := asked.Load(); n != 6 {
 		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestALookIsRepeatedUntilItsCallsAreSettled, and at most for lookWait: then it takes what there is.
+func TestALookIsRepeatedUntilItsCallsAreSettled(t *testing.T) {
+	w := newBareWorld(t, 1)
+	var pending, asked atomic.Int32
+	w.serve(t, event.QuerySubject(0), func(payload []byte) (event.Message, error) {
+		var q event.Query
+		if err := event.Decode(payload, &q); err != nil {
+			return nil, err
+		}
+		asked.Add(1)
+		if q.Settled && pending.Add(-1) >= 0 {
+			return &event.QueryAnswer{Status: event.QueryStatus_QUERY_PENDING}, nil
+		}
+		return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Recent{
+			Recent: &event.RecentAnswer{NextCursor: fmt.Append(nil, q.Settled)},
+		}}, nil
+	})
+	b := w.bus(t, nil)
+	for _, look := range []struct {
+		pending int32
+		settled string
+	}{{0, "true"}, {3, "true"}, {1 << 30, "false"}} {
+		pending.Store(look.pending)
+		asked.Store(0)
+		a, err := b.Look(t.Context(), event.NewAccountID(), &event.Query{Query: &event.Query_Recent{Recent: &event.RecentQuery{}}})
+		if err != nil || string(a.GetRecent().GetNextCursor()) != look.settled {
+			t.Errorf("%d times pending: %v, %v", look.pending, a, err)
+		}
+		if n := asked.Load(); look.settled == "true" && n != look.pending+1 {
+			t.Errorf("%d times pending: asked %d times", look.pending, n)
+		}
+	}
+	pending.Store(1 << 30)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := b.Look(ended, event.NewAccountID(), &event.Query{Query: &event.Query_Recent{Recent: &event.RecentQuery{}}}); err == nil {
+		t.Error("a look of a caller that has gone was answered")
 	}
 }
 

@@ -92,6 +92,14 @@ func withQuery(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
+// BookedMs is when the entry was made, where that differs from its time by a second or more; otherwise 0.
+func (e Entry) BookedMs() int64 {
+	if e.SettledMs-e.TimeMs < 1000 {
+		return 0
+	}
+	return e.SettledMs
+}
+
 // Kind names what changed the balance.
 func (e Entry) Kind() string {
 	switch e.Type {

@@ -13,7 +13,15 @@ func KeyCheck(key apikey.Key) *event.UsageQuery {
 
 // Query asks billing about the account. It also fails for a NOT_FOUND.
 func (s *Base) Query(account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
-	a, err := s.bus.Query(s.ctx, account, q)
+	return queried(s.bus.Query(s.ctx, account, q))
+}
+
+// Look is Query for what the account's calls have changed: it waits until those answered before are settled.
+func (s *Base) Look(account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
+	return queried(s.bus.Look(s.ctx, account, q))
+}
+
+func queried(a *event.QueryAnswer, err error) (*event.QueryAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -47,25 +55,42 @@ func (s *Base) Usage(account event.AccountID) (*event.UsageAnswer, error) {
 	return s.UsageOf(nil, account, &event.UsageQuery{})
 }
 
-// CallerUsage is the Usage of the caller. An API key that is not a current one of the account is 401, one with scopes is 403.
+// CallerUsage is the LookAtUsage of the caller. An API key that is not a current one of the account is 401, one with scopes is
+// 403.
 func (s *Base) CallerUsage(c *Call) (*event.UsageAnswer, error) {
-	return s.UsageForKey(c, Unmetered)
+	return s.LookAtUsage(c, callerQuery(c, Unmetered))
 }
 
-// UsageForKey is CallerUsage for a key whose scopes, if any, include the quota key.
+// UsageForKey is the usage of the caller's account, for a key whose scopes, if any, include the quota key. Errors are as of
+// CallerUsage.
 func (s *Base) UsageForKey(c *Call, scope plan.QuotaKey) (*event.UsageAnswer, error) {
-	q := &event.UsageQuery{}
-	if key := c.Who.Key; key.Version != 0 {
-		q = KeyCheck(key)
-		q.KeyFingerprint = c.Who.keyFingerprint()
-		q.Scope = uint32(scope)
+	return s.UsageOf(c, c.Who.Account, callerQuery(c, scope))
+}
+
+func callerQuery(c *Call, scope plan.QuotaKey) *event.UsageQuery {
+	if c.Who.Key.Version == 0 {
+		return &event.UsageQuery{}
 	}
-	return s.UsageOf(c, c.Who.Account, q)
+	q := KeyCheck(c.Who.Key)
+	q.KeyFingerprint = c.Who.keyFingerprint()
+	q.Scope = uint32(scope)
+	return q
+}
+
+// LookAtUsage is UsageOf the caller's account, once its calls answered before are settled.
+func (s *Base) LookAtUsage(c *Call, q *event.UsageQuery) (*event.UsageAnswer, error) {
+	a, err := s.bus.Look(s.ctx, c.Who.Account, &event.Query{Query: &event.Query_Usage{Usage: q}})
+	return s.usageIn(c, q, a, err)
 }
 
 // UsageOf asks billing for an account as q says. c may be nil where q checks no key.
 func (s *Base) UsageOf(c *Call, account event.AccountID, q *event.UsageQuery) (*event.UsageAnswer, error) {
 	a, err := s.bus.Query(s.ctx, account, &event.Query{Query: &event.Query_Usage{Usage: q}})
+	return s.usageIn(c, q, a, err)
+}
+
+// usageIn returns the usage in the answer to q.
+func (s *Base) usageIn(c *Call, q *event.UsageQuery, a *event.QueryAnswer, err error) (*event.UsageAnswer, error) {
 	switch {
 	case err != nil:
 		return nil, err

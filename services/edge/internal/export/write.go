@@ -123,7 +123,7 @@ func (x *exporter) query(ctx context.Context, q *event.Query) (*event.QueryAnswe
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return x.s.Query(x.account, q)
+	return x.s.Look(x.account, q)
 }
 
 // writeLedger writes the entries as a JSON array, newest first.

@@ -16,7 +16,7 @@ const searchPages = 5
 
 // showBilling shows the account's credits, statements, spending caps and alerts.
 func (s *Handlers) showBilling(c *endpoint.Call) error {
-	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true, Grants: console.MostGrants})
+	u, err := s.LookAtUsage(c, &event.UsageQuery{Keys: true, Grants: console.MostGrants})
 	if err != nil {
 		return err
 	}

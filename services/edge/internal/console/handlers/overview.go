@@ -47,7 +47,7 @@ func (s *Handlers) showUsage(c *endpoint.Call) error {
 
 // overview fetches the overview's data: the answers of dev-usage, the list of keys and the usage by day.
 func (s *Handlers) overview(c *endpoint.Call) (*console.Overview, error) {
-	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	u, err := s.LookAtUsage(c, &event.UsageQuery{Keys: true})
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func (s *Handlers) requestLog(c *endpoint.Call) (*console.Requests, error) {
 
 // requestMark changes whenever the newest page of the log has something new to show.
 func (s *Handlers) requestMark(account event.AccountID) ([]byte, error) {
-	page, err := s.accounts.RecentPage(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
+	page, err := s.accounts.RecentNow(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
 	if err != nil {
 		return nil, err
 	}
