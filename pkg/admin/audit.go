@@ -3,8 +3,10 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"quire.dev/pkg/wait"
@@ -28,26 +30,50 @@ type AuditPartition struct {
 	LiveHash     string `json:"liveHash"`
 	ReplayHash   string `json:"replayHash"`
 	Match        bool   `json:"match"`
+	Chain        string `json:"chain"` // head of the chain over the messages
+	Time         string `json:"time"`  // of the last message
+	HeadChain    string `json:"headChain"`
+}
+
+// Head is the head of a partition's chain: the chain over the messages up to a sequence. Sequences begin at 1 without a gap, so
+// that it is also their number.
+type Head struct {
+	Partition int    `json:"partition"`
+	Sequence  uint64 `json:"sequence"`
+	Chain     string `json:"chain"` // in hex
+	Time      string `json:"time"`  // of the last message, RFC 3339
 }
 
 // askAgain is the delay before polling for a slow result.
 const askAgain = time.Second
 
 // Audit replays all billing journals and waits for the result, bounded by ctx only. It calls progress when the audit outlasts
-// the server's limit for one call.
-func (c Client) Audit(ctx context.Context, progress func(done, total uint64)) (Audit, error) {
+// the server's limit for one call. AuditPartition.HeadChain is the replayed chain at the sequence of the partition's head.
+func (c Client) Audit(ctx context.Context, progress func(done, total uint64), heads ...Head) (Audit, error) {
 	var audit Audit
-	err := c.Call(ctx, http.MethodPost, "/api/admin/audit", nil, &audit)
+	query := headsQuery(heads)
+	err := c.Call(ctx, http.MethodPost, "/api/admin/audit"+query, nil, &audit)
 	for err == nil && audit.Match == nil {
 		progress(audit.Done, audit.Total)
 		if !wait.For(ctx, askAgain) {
 			return audit, ctx.Err()
 		}
-		path := "/api/admin/audits/" + url.PathEscape(audit.ID)
+		path := "/api/admin/audits/" + url.PathEscape(audit.ID) + query
 		audit = Audit{}
 		err = c.Call(ctx, http.MethodGet, path, nil, &audit)
 	}
 	return audit, err
+}
+
+func headsQuery(heads []Head) string {
+	if len(heads) == 0 {
+		return ""
+	}
+	var list []string
+	for _, h := range heads {
+		list = append(list, fmt.Sprintf("%d:%d", h.Partition, h.Sequence))
+	}
+	return "?heads=" + url.QueryEscape(strings.Join(list, ","))
 }
 
 // Explain returns the API's explanation of a request, bounded by ctx only. progress is as in Audit.

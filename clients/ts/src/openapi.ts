@@ -2841,6 +2841,15 @@ export interface components {
             replayHash: string;
             /** @description Whether both hashes match. */
             match: boolean;
+            /** @description Head of the chain over the partition's messages, at `lastSequence`. */
+            chain: string;
+            /**
+             * Format: date-time
+             * @description When the journal stored the last message.
+             */
+            time: string;
+            /** @description Head of the replayed chain at the sequence of `heads`. Absent if none was given, or if the journal ends before it. */
+            headChain?: string;
         };
     };
     responses: {
@@ -4501,6 +4510,11 @@ export interface components {
          * @example respond-async
          */
         PreferParam: string;
+        /**
+         * @description Sequences of chain heads that you keep elsewhere, as `partition:sequence`, separated by commas, for `headChain`. Repeat them when you ask for progress: a part that starts over needs them.
+         * @example 0:37
+         */
+        HeadsParam: string;
         /**
          * @description `id` of the audit. Anything else is 404.
          * @example 01a1fff9-83d3-743f-9a6d-5290a1beb664
@@ -7839,7 +7853,13 @@ export interface operations {
     };
     auditJournals: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Sequences of chain heads that you keep elsewhere, as `partition:sequence`, separated by commas, for `headChain`. Repeat them when you ask for progress: a part that starts over needs them.
+                 * @example 0:37
+                 */
+                heads?: components["parameters"]["HeadsParam"];
+            };
             header?: {
                 /**
                  * @description `respond-async` returns at once instead of waiting for the result (RFC 7240). Other preferences are ignored.
@@ -7869,7 +7889,13 @@ export interface operations {
     };
     showAudit: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Sequences of chain heads that you keep elsewhere, as `partition:sequence`, separated by commas, for `headChain`. Repeat them when you ask for progress: a part that starts over needs them.
+                 * @example 0:37
+                 */
+                heads?: components["parameters"]["HeadsParam"];
+            };
             header?: never;
             path: {
                 /**

@@ -49,6 +49,27 @@ func TestAnAuditNeedNotBeWaitedFor(t *testing.T) {
 	}
 	i.do(t, "GET", address, request{}).fails(t, http.StatusUnauthorized, "admin_token_required", "")
 	admin("GET", address+"?x=1").fails(t, http.StatusBadRequest, "unknown_field", "")
+	i.auditsHeads(t)
+}
+
+// auditsHeads: an audit tells the chain at an earlier sequence, and none beyond the journal's end.
+func (i *instance) auditsHeads(t *testing.T) {
+	t.Helper()
+	partition := func(audit object) object { return audit["partitions"].([]any)[0].(object) }
+	first := partition(i.auditEnd(t, i.admin(t, "POST", "/api/admin/audit", nil)))
+	at := number(t, first, "lastSequence")
+	i.account(t, "pro")
+	second := i.auditEnd(t, i.admin(t, "POST", fmt.Sprintf("/api/admin/audit?heads=0:%d", at), nil))
+	if p := partition(second); p["headChain"] != first["chain"] || text(t, p, "chain") == "" || text(t, p, "time") == "" {
+		t.Errorf("the head at %d is %v, later %v", at, first, p)
+	}
+	beyond := i.auditEnd(t, i.admin(t, "POST", "/api/admin/audit?heads=0:18446744073709551615", nil))
+	if p := partition(beyond); p["headChain"] != nil {
+		t.Errorf("a head beyond the end is %v", p)
+	}
+	for _, heads := range []string{"", "0", "0:0", "0:-1", "0:1,0:1", "0:18446744073709551616", "4294967295:1", "x:1", "0:1,"} {
+		i.admin(t, "POST", "/api/admin/audit?heads="+heads, nil).fails(t, http.StatusBadRequest, "invalid_field", "")
+	}
 }
 
 // TestExplanationsAreLimited for an account, and not for operators. Nothing is looked for that no journal can have.

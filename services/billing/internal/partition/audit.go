@@ -156,8 +156,8 @@ func (p *Partition) auditOnce(ctx context.Context, t *task, head uint64) (*event
 	if err != nil {
 		return nil, err
 	}
-	live, at := image.Hash(), image.Sequence
-	answer := &event.AuditAnswer{Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: at, LiveHash: live[:], Chain: image.Chain[:]}
+	live, at, chain := image.Hash(), image.Sequence, image.Chain // copies: an image held during the replay would be a second state
+	answer := &event.AuditAnswer{Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: at, LiveHash: live[:], Chain: chain[:]}
 	replay, err := account.HashInParts(about, p.cfg.AuditPrincipals, func(fold *account.Fold, pass, passes int) error {
 		if err := fold.Know(p.cfg.Rules); err != nil {
 			return err

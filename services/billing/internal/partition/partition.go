@@ -139,6 +139,7 @@ func (p *Partition) Run(ctx context.Context) error {
 		}
 		return err
 	}
+	defer p.deps.Metrics.forget(p.cfg.Partition) // after the last snapshot, which shows the head of the chain
 	defer p.deps.Register(p.cfg.Partition, replica.Folding{Position: p.position.Get, End: p.journal.LastSequence, Holds: p.openHolds})()
 	// The projection ends after the follower, which may be waiting for it.
 	projecting, stopProjecting := context.WithCancel(context.WithoutCancel(ctx))

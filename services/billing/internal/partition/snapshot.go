@@ -30,7 +30,6 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 	p.showHead(head)
 	last, pause := p.deps.Clock(), time.Duration(0)
 	retry := wait.Backoff{Initial: time.Second, Max: time.Minute}
-	defer p.deps.Metrics.forget(p.cfg.Partition)
 	for {
 		select {
 		case <-ticker.C:

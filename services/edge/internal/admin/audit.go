@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/hex"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -38,6 +41,9 @@ type auditPartitionView struct {
 	LiveHash     string `json:"liveHash"`
 	ReplayHash   string `json:"replayHash"`
 	Match        bool   `json:"match"`
+	Chain        string `json:"chain"`
+	Time         string `json:"time"`
+	HeadChain    string `json:"headChain,omitempty"`
 }
 
 // auditBegunView is the answer to a call that does not wait.
@@ -50,8 +56,12 @@ type auditBegunView struct {
 
 // audit starts an audit. It waits for the end, at most a minute, unless the caller prefers not to.
 func (s *Admin) audit(c *endpoint.Call) error {
+	heads, err := s.readHeads(c)
+	if err != nil {
+		return err
+	}
 	if prefersAsync(c.Ctx) {
-		id, begun, err := s.AuditStarted(c)
+		id, begun, err := s.AuditStarted(c, heads)
 		if err != nil {
 			return err
 		}
@@ -64,7 +74,7 @@ func (s *Admin) audit(c *endpoint.Call) error {
 	id := event.NewRequestID()
 	ctx, cancel := context.WithTimeout(s.ctx, auditWait)
 	defer cancel()
-	audit, err := s.bus.Audit(ctx, id)
+	audit, err := s.bus.Audit(ctx, id, heads)
 	switch {
 	case err != nil:
 		return err
@@ -74,13 +84,39 @@ func (s *Admin) audit(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, ViewAudit(id, audit))
 }
 
+// readHeads reads the sequences at which the caller knows the chain of partitions, such as 0:120,1:98.
+func (s *Admin) readHeads(c *endpoint.Call) (heads bus.Heads, err error) {
+	err = input.QueryFields(c.Ctx, input.Fields{"heads": input.To(&heads, func(name string, v input.Value) (bus.Heads, error) {
+		return parseHeads(name, string(v.Text), s.bus.Partitions())
+	})}.Set)
+	return heads, err
+}
+
+func parseHeads(name, text string, partitions int) (bus.Heads, error) {
+	heads := bus.Heads{}
+	for head := range strings.SplitSeq(text, ",") {
+		number, sequence, _ := strings.Cut(head, ":")
+		partition, err1 := strconv.ParseUint(number, 10, 32)
+		at, err2 := strconv.ParseUint(sequence, 10, 64)
+		_, twice := heads[uint32(partition)]
+		switch {
+		case err1 != nil, err2 != nil, at == 0, twice:
+			return nil, httperr.InvalidField(name, "must have a partition and a sequence from 1 for each head, such as 0:120,1:98, and each partition once")
+		case partition >= uint64(partitions):
+			return nil, httperr.InvalidField(name, "must have partitions from 0 to "+strconv.Itoa(partitions-1))
+		}
+		heads[uint32(partition)] = at
+	}
+	return heads, nil
+}
+
 // AuditStarted starts an audit without waiting for its end.
-func (s *Admin) AuditStarted(c *endpoint.Call) (event.RequestID, *bus.Audit, error) {
+func (s *Admin) AuditStarted(c *endpoint.Call, heads bus.Heads) (event.RequestID, *bus.Audit, error) {
 	if err := s.note(c, 0, noteAudit, ""); err != nil {
 		return event.RequestID{}, nil, err
 	}
 	id := event.NewRequestID()
-	begun, err := s.bus.BeginAudit(s.ctx, id)
+	begun, err := s.bus.BeginAudit(s.ctx, id, heads)
 	return id, begun, err
 }
 
@@ -106,7 +142,11 @@ func (s *Admin) showAudit(c *endpoint.Call) error {
 	if err != nil {
 		return endpoint.NotFound()
 	}
-	audit, err := s.bus.ReadAudit(s.ctx, id)
+	heads, err := s.readHeads(c)
+	if err != nil {
+		return err
+	}
+	audit, err := s.bus.ReadAudit(s.ctx, id, heads)
 	if err != nil {
 		return err
 	}
@@ -125,6 +165,7 @@ func ViewAudit(id event.RequestID, audit *bus.Audit) auditView {
 		out.Partitions = append(out.Partitions, auditPartitionView{
 			Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
 			LiveHash: hex.EncodeToString(a.LiveHash), ReplayHash: hex.EncodeToString(a.ReplayHash), Match: a.Match,
+			Chain: hex.EncodeToString(a.Chain), Time: endpoint.FormatTime(a.TimeMs), HeadChain: hex.EncodeToString(a.HeadChain),
 		})
 	}
 	if audit.Ended {

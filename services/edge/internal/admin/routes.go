@@ -19,7 +19,7 @@ func (s *Admin) Rows() []endpoint.Row {
 		row("POST", "/api/admin/accounts/:id/password", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.setPassword),
 		row("GET", "/api/admin/log", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.adminLog),
 		row("GET", "/api/admin/requests/:requestId", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.explainAny),
-		row("POST", "/api/admin/audit", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, 0, s.audit),
-		row("GET", "/api/admin/audits/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAudit),
+		row("POST", "/api/admin/audit", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, endpoint.OwnQuery, s.audit),
+		row("GET", "/api/admin/audits/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.showAudit),
 	}
 }

@@ -52,6 +52,12 @@ type Audit struct {
 	Progress    []Progress           // of each partition, by its number
 }
 
+// Heads are sequences at which the replays of an audit note the chain, by partition.
+type Heads map[uint32]uint64
+
+// Partitions is the number of billing's partitions.
+func (b *Bus) Partitions() int { return b.cfg.Partitions }
+
 // Progress counts messages over all replicas of a partition.
 type Progress struct{ Done, Total uint64 }
 
@@ -66,27 +72,28 @@ const (
 
 // auditQuestion is the question of one audit.
 type auditQuestion struct {
-	id   event.RequestID
-	how  asking
-	over bool // asked again, of other replicas
+	id    event.RequestID
+	heads Heads
+	how   asking
+	over  bool // asked again, of other replicas
 }
 
 // Audit has every replica of every billing partition fold its journal again, and follows the audit until ctx ends. A
 // partition matches if all its replicas match and replicas at the same sequence have the same state. The audit continues
 // after ctx ends; ReadAudit shows its result.
-func (b *Bus) Audit(ctx context.Context, id event.RequestID) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, how: followAudit})
+func (b *Bus) Audit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
+	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, how: followAudit})
 }
 
 // BeginAudit starts an audit without waiting for its end.
-func (b *Bus) BeginAudit(ctx context.Context, id event.RequestID) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, how: beginAudit})
+func (b *Bus) BeginAudit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
+	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, how: beginAudit})
 }
 
-// ReadAudit reports an audit started by any edge. A partition that lost all replicas of the audit starts it again. The error
-// is fault.NotFound if no instance knows the audit.
-func (b *Bus) ReadAudit(ctx context.Context, id event.RequestID) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, how: lookAtAudit})
+// ReadAudit reports an audit started by any edge. A partition that lost all replicas of the audit starts it again, with these
+// heads. The error is fault.NotFound if no instance knows the audit.
+func (b *Bus) ReadAudit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
+	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, how: lookAtAudit})
 }
 
 func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
@@ -117,7 +124,7 @@ func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
 		case n == len(parts):
 			return nil, fault.New(fault.NotFound, "No such audit. Billing forgets audits when it is restarted.")
 		case n > 0:
-			if err := ask(auditQuestion{id: q.id, how: beginAudit, over: true}, lost); err != nil {
+			if err := ask(auditQuestion{id: q.id, heads: q.heads, how: beginAudit, over: true}, lost); err != nil {
 				return nil, err
 			}
 		}
@@ -268,7 +275,7 @@ func (b *Bus) auditPartition(ctx context.Context, partition int, names []string,
 // the latest progress if ctx ends first.
 func (b *Bus) auditReplica(ctx context.Context, partition int, name string, q auditQuestion) (*event.QueryAnswer, error) {
 	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{
-		Audit: &event.AuditQuery{Id: q.id[:], Look: q.how == lookAtAudit, Again: q.over},
+		Audit: &event.AuditQuery{Id: q.id[:], Look: q.how == lookAtAudit, Again: q.over, Head: q.heads[uint32(partition)]},
 	}})
 	if err != nil {
 		return nil, err
@@ -331,11 +338,13 @@ func mergeAudits(answers []*event.AuditAnswer) *event.AuditAnswer {
 	}
 	for i, a := range answers[1:] {
 		before := answers[i]
-		if a.LastSequence == before.LastSequence && !bytes.Equal(a.LiveHash, before.LiveHash) {
-			// Each replica agrees with its own replay, but not with the other: they may run two versions.
+		states := a.LastSequence == before.LastSequence && !bytes.Equal(a.LiveHash, before.LiveHash)
+		heads := len(a.HeadChain) > 0 && len(before.HeadChain) > 0 && !bytes.Equal(a.HeadChain, before.HeadChain)
+		if states || heads {
+			// Each replica agrees with its own replay, but not with the other: they may run two versions, or read two journals.
 			return &event.AuditAnswer{
 				Stream: a.Stream, Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
-				LiveHash: a.LiveHash, ReplayHash: before.ReplayHash,
+				LiveHash: a.LiveHash, ReplayHash: before.ReplayHash, Chain: a.Chain, TimeMs: a.TimeMs, HeadChain: a.HeadChain,
 			}
 		}
 	}

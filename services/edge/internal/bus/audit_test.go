@@ -22,7 +22,8 @@ type auditor struct {
 	hash   map[int]byte // less 1, of the live state, by partition
 	replay map[int]byte // the same, of the replay
 	last   map[int]uint64
-	cant   int // questions that it still refuses
+	chain  map[int]byte // what the replay has at a head
+	cant   int          // questions that it still refuses
 	begun  map[event.RequestID]bool
 	busy   int            // questions that it answers as pending
 	rolls  int            // roll calls that it has answered
@@ -40,7 +41,7 @@ func (w *world) auditor(t *testing.T, name string, serves ...int) *auditor {
 func (w *world) newAuditor(name string, serves ...int) *auditor {
 	return &auditor{
 		is:   event.Instance{Name: name, Partitions: w.partitions, Serves: serves},
-		hash: map[int]byte{}, replay: map[int]byte{}, last: map[int]uint64{}, asked: map[int]int{},
+		hash: map[int]byte{}, replay: map[int]byte{}, last: map[int]uint64{}, asked: map[int]int{}, chain: map[int]byte{},
 		begun: map[event.RequestID]bool{},
 	}
 }
@@ -96,9 +97,13 @@ func (a *auditor) audit(p int, payload []byte) ([]byte, error) {
 		}})
 	}
 	live, replay := 1+a.hash[p], 1+a.replay[p]
+	var head []byte
+	if at := query.GetAudit().Head; at > 0 {
+		head = []byte{byte(at), a.chain[p]}
+	}
 	return event.Encode(&event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Audit{Audit: &event.AuditAnswer{
 		Partition: uint32(p), LastSequence: 10 + a.last[p], LiveHash: []byte{live}, ReplayHash: []byte{replay}, Match: live == replay,
-		Again: query.GetAudit().Again,
+		Again: query.GetAudit().Again, HeadChain: head,
 	}}})
 }
 
@@ -120,7 +125,7 @@ func (a *auditor) end(t *testing.T) {
 
 func mustAudit(t *testing.T, b *running) []*event.AuditAnswer {
 	t.Helper()
-	audit, err := b.Audit(t.Context(), event.NewRequestID())
+	audit, err := b.Audit(t.Context(), event.NewRequestID(), nil)
 	if err != nil || !audit.Ended || len(audit.Partitions) != b.cfg.Partitions {
 		t.Fatalf("%v, %v", audit, err)
 	}
@@ -171,6 +176,25 @@ func TestAuditMatchesOnlyWhereAllReplicasDo(t *testing.T) {
 	}
 }
 
+// TestAuditGivesTheChainAtHeads: replicas that come to another chain there do not match.
+func TestAuditGivesTheChainAtHeads(t *testing.T) {
+	w := newBareWorld(t, 3)
+	i1, i2 := w.auditor(t, "i-1", 0, 1, 2), w.auditor(t, "i-2", 0, 1, 2)
+	i1.last[1], i2.chain[1] = 1, 9
+	audit, err := w.bus(t, nil).Audit(t.Context(), event.NewRequestID(), Heads{0: 7, 1: 8})
+	if err != nil || len(audit.Partitions) != 3 {
+		t.Fatalf("%v, %v", audit, err)
+	}
+	for p, want := range []struct {
+		head  []byte
+		match bool
+	}{{[]byte{7, 0}, true}, {[]byte{8, 9}, false}, {nil, true}} {
+		if a := audit.Partitions[p]; a.Match != want.match || !slices.Equal(a.HeadChain, want.head) {
+			t.Errorf("partition %d: %v", p, a)
+		}
+	}
+}
+
 func TestAuditLeavesOutReplicasThatMoveAway(t *testing.T) {
 	w := newBareWorld(t, 2)
 	i1, i2 := w.auditor(t, "i-1", 0, 1), w.auditor(t, "i-2", 0, 1)
@@ -179,7 +203,7 @@ func TestAuditLeavesOutReplicasThatMoveAway(t *testing.T) {
 	i2.with(func() { i2.cant = 1 << 30 })
 	done := make(chan []*event.AuditAnswer, 1)
 	go func() {
-		audit, err := b.Audit(t.Context(), event.NewRequestID())
+		audit, err := b.Audit(t.Context(), event.NewRequestID(), nil)
 		if err != nil {
 			t.Error(err)
 		}
@@ -213,7 +237,7 @@ func TestAuditWaitsForAllLiveInstances(t *testing.T) {
 	b := w.bus(t, nil)
 	done := make(chan bool, 1)
 	go func() {
-		audit, err := b.Audit(t.Context(), event.NewRequestID())
+		audit, err := b.Audit(t.Context(), event.NewRequestID(), nil)
 		done <- err == nil && audit.Partitions[0].Match
 	}()
 	eventually.True(t, "the roll is called", func() bool { return i1.holds(func() bool { return i1.rolls > 0 }) })
@@ -231,7 +255,7 @@ func TestAuditOfAPartitionThatNobodyFoldsIsUnavailable(t *testing.T) {
 	b := w.bus(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*rollFirst)
 	defer cancel()
-	if _, err := b.Audit(ctx, event.NewRequestID()); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.Audit(ctx, event.NewRequestID(), nil); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("audit: %v, want unavailable", err)
 	}
 }
@@ -243,23 +267,23 @@ func TestAnAuditIsFollowedByItsID(t *testing.T) {
 	first, second := w.bus(t, nil), w.bus(t, nil)
 	id := event.NewRequestID()
 	i1.with(func() { i1.busy = 1 << 30 })
-	a, err := first.BeginAudit(t.Context(), id)
+	a, err := first.BeginAudit(t.Context(), id, nil)
 	if err != nil || a.Ended || len(a.Partitions) != 0 || a.Done != 3+3+10 || a.Total != 10+10+10 {
 		t.Fatalf("begun: %+v, %v", a, err)
 	}
-	if a, err = second.ReadAudit(t.Context(), id); err != nil || a.Ended || a.Done == 0 || a.Again {
+	if a, err = second.ReadAudit(t.Context(), id, nil); err != nil || a.Ended || a.Done == 0 || a.Again {
 		t.Fatalf("under way: %+v, %v", a, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*rollFirst)
 	defer cancel()
-	if a, err = second.Audit(ctx, id); err != nil || a.Ended {
+	if a, err = second.Audit(ctx, id, nil); err != nil || a.Ended {
 		t.Fatalf("followed for a while: %+v, %v", a, err)
 	}
 	i1.with(func() { i1.busy = 0 })
-	if a, err = second.ReadAudit(t.Context(), id); err != nil || !a.Ended || len(a.Partitions) != 2 || a.Done != a.Total || a.Again {
+	if a, err = second.ReadAudit(t.Context(), id, nil); err != nil || !a.Ended || len(a.Partitions) != 2 || a.Done != a.Total || a.Again {
 		t.Fatalf("ended: %+v, %v", a, err)
 	}
-	if _, err := first.ReadAudit(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.NotFound {
+	if _, err := first.ReadAudit(t.Context(), event.NewRequestID(), nil); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("another audit: %v", err)
 	}
 	if i2.asked[1] == 0 {
@@ -273,17 +297,17 @@ func TestALostAuditBeginsAgainAndSaysSo(t *testing.T) {
 	i1, i2 := w.auditor(t, "i-1", 0), w.auditor(t, "i-2", 1)
 	b := w.bus(t, nil)
 	id := event.NewRequestID()
-	if a, err := b.BeginAudit(t.Context(), id); err != nil || !a.Ended {
+	if a, err := b.BeginAudit(t.Context(), id, nil); err != nil || !a.Ended {
 		t.Fatalf("begun: %+v, %v", a, err)
 	}
 	i1.with(func() { clear(i1.begun) }) // as after a restart
-	a, err := b.ReadAudit(t.Context(), id)
+	a, err := b.ReadAudit(t.Context(), id, nil)
 	if err != nil || !a.Ended || !a.Again || len(a.Partitions) != 2 {
 		t.Fatalf("one restarted: %+v, %v", a, err)
 	}
 	i1.with(func() { clear(i1.begun) })
 	i2.with(func() { clear(i2.begun) })
-	if _, err := b.ReadAudit(t.Context(), id); fault.KindOf(err) != fault.NotFound {
+	if _, err := b.ReadAudit(t.Context(), id, nil); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("all restarted: %v", err)
 	}
 }
@@ -307,7 +331,7 @@ func TestTheNumberOfPartitionsIsThatOfBilling(t *testing.T) {
 	if !errors.Is(err, errPartitions) || !strings.Contains(err.Error(), "with 3") || !strings.Contains(err.Error(), "has 2") {
 		t.Errorf("another number: %v", err)
 	}
-	if _, err := wrong.Audit(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, errPartitions) {
+	if _, err := wrong.Audit(t.Context(), event.NewRequestID(), nil); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, errPartitions) {
 		t.Errorf("audit: %v", err)
 	}
 }

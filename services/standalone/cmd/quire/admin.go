@@ -70,15 +70,30 @@ func (c *command) createAccount(ctx context.Context, wanted admin.NewAccount) er
 	return nil
 }
 
-func (c *command) audit(ctx context.Context) error {
+// auditing is the command `audit`.
+func (c *command) auditing() *cobra.Command {
+	var file string
+	audit := &cobra.Command{
+		Use: "audit [--head <file>]", Short: "Fold the billing journals again and compare", Args: cli.None,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.audit(cmd.Context(), file) },
+	}
+	audit.Flags().StringVar(&file, "head", "", "file of the journals' heads: compared if it exists, else written. Keep it where nobody can edit both")
+	return audit
+}
+
+func (c *command) audit(ctx context.Context, file string) error {
+	heads, err := c.readHeads(file)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
 	var result admin.Audit
-	err := c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
+	err = c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
 		progress, stop := c.waiting("auditing")
 		defer stop()
 		var err error
-		result, err = api.Audit(ctx, progress)
+		result, err = api.Audit(ctx, progress, heads...)
 		return err
 	})
 	if err != nil {
@@ -94,6 +109,9 @@ func (c *command) audit(ctx context.Context) error {
 	}
 	if !*result.Match {
 		return errors.New("audit: charges differ from the journals")
+	}
+	if err := c.compareHeads(file, heads, result); err != nil {
+		return fmt.Errorf("audit: %w", err)
 	}
 	fmt.Fprintln(c.stdout, "audit: everything matches")
 	return nil

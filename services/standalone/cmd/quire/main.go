@@ -118,10 +118,7 @@ folder, on a free port of this machine, and stop it again.`,
 	operator := []*cobra.Command{
 		{Use: "up", Short: "Run quire (what bare quire does)", Args: cli.None, RunE: up},
 		c.account(),
-		{
-			Use: "audit", Short: "Fold the billing journals again and compare", Args: cli.None,
-			RunE: func(cmd *cobra.Command, _ []string) error { return c.audit(cmd.Context()) },
-		},
+		c.auditing(),
 		{
 			Use: "explain <request-id>", Short: "Show how a request of any account was charged", Args: cli.Exactly(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return c.explain(cmd.Context(), args[0]) },

@@ -237,7 +237,7 @@ func (s *Admins) beginAdminAudit(c *endpoint.Call) error {
 	return s.submit(c, form, submission{
 		unlimited: true,
 		do: func() error {
-			id, _, err := s.admin.AuditStarted(c)
+			id, _, err := s.admin.AuditStarted(c, nil)
 			if err != nil {
 				return err
 			}
@@ -271,7 +271,7 @@ func (s *Admins) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
 	if err != nil {
 		return nil, endpoint.NotFound()
 	}
-	audit, err := s.bus.ReadAudit(s.ctx, id)
+	audit, err := s.bus.ReadAudit(s.ctx, id, nil)
 	if err != nil {
 		return nil, err
 	}
