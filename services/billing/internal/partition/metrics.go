@@ -18,7 +18,7 @@ type Metrics struct {
 	held                                 prometheus.Histogram
 	admissions                           [account.Decisions]prometheus.Counter
 	refused                              map[account.RefusalReason]prometheus.Counter
-	state                                *prometheus.GaugeVec
+	state, quarantined                   *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics; m may be nil.
@@ -33,7 +33,8 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 		snapshots: m.Counter(desc("snapshots_total", "Snapshots written.")),
 		held: m.Histogram(desc("snapshot_hold_seconds", "How long the fold stood still for a snapshot."),
 			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
-		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),
+		state:       m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),
+		quarantined: m.GaugeVec(desc("quarantined_accounts", "Accounts in quarantine, since a counter of theirs was impossible."), "partition"),
 	}
 	admissions := m.CounterVec(desc("admissions_total", "Admissions folded, by decision."), "decision")
 	for d := range metrics.admissions {
@@ -54,7 +55,7 @@ func (p *Partition) observe() {
 		"sequence": float64(p.fold.Sequence()), "accounts": float64(p.fold.Accounts()), "open_holds": float64(p.fold.OpenHolds()),
 		"entries": float64(p.fold.Entries()), "recent_requests": float64(p.recent.Len()),
 	}
-	decided := p.fold.Decided()
+	decided, quarantined := p.fold.Decided(), p.fold.Quarantined()
 	p.mu.Unlock()
 	for d, n := range decided {
 		if more := n - p.observed[d]; more > 0 {
@@ -63,6 +64,7 @@ func (p *Partition) observe() {
 	}
 	p.observed = decided
 	sizes["projection_pending"] = float64(p.projection.Pending())
+	p.deps.Metrics.quarantined.WithLabelValues(strconv.Itoa(p.cfg.Partition)).Set(float64(quarantined))
 	for of, size := range sizes {
 		p.deps.Metrics.state.WithLabelValues(strconv.Itoa(p.cfg.Partition), of).Set(size)
 	}
@@ -70,7 +72,9 @@ func (p *Partition) observe() {
 
 // forget removes the metrics of a partition that is no longer folded here. They would look like a stalled fold.
 func (m *Metrics) forget(partition int) {
-	m.state.DeletePartialMatch(prometheus.Labels{"partition": strconv.Itoa(partition)})
+	of := prometheus.Labels{"partition": strconv.Itoa(partition)}
+	m.state.DeletePartialMatch(of)
+	m.quarantined.DeletePartialMatch(of)
 }
 
 func timeOf(id event.RequestID) time.Time { return time.UnixMilli(id.UnixMilli()) }

@@ -64,6 +64,9 @@ func (p *Partition) open(ctx context.Context) error {
 		return err
 	}
 	p.log.Info("folding", "snapshot", key, "from", fold.Sequence(), "to", state.Last)
+	for _, id := range fold.QuarantinedAccounts() {
+		p.log.Warn("the account is in quarantine until an admin resumes it", "account", id.String())
+	}
 	p.fold = fold
 	p.projection = projection.New(p.deps.Views, p.stream, checkpoint, p.cfg.ProjectionBound, p.log)
 	p.lastSnapshot = fold.Sequence()
