@@ -97,8 +97,8 @@ func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key strin
 func (p *Partition) unfit(cause error) error {
 	return fmt.Errorf("%w: %s: %w. Nothing was changed or deleted. Put back the journal that belongs to the data, "+
 		"from a backup or a replica. If this journal is the right one and the data is wrong, move the snapshots "+
-		"under %s out of the blob store and start with an empty billing read model: both are rebuilt from the journal "+
-		"(users and sessions are in the read model only; keep their collections)",
+		"under %s out of the blob store, and empty what the read model has from the journal: docs/operations.md, Restore, names "+
+		"the collections. Both are rebuilt. Keep all others, which exist nowhere else: users, sessions, webhooks, keys",
 		ErrJournal, p.stream, cause, p.snapshots.Prefix())
 }
 
