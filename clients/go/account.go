@@ -13,12 +13,13 @@ type Account struct{ c *Client }
 
 // AccountInfo describes an account.
 type AccountInfo struct {
-	ID          string    `json:"id"`
-	Email       string    `json:"email"`
-	Tier        string    `json:"tier"`        // free, pro, max or admin
-	CreatedAt   time.Time `json:"createdAt"`   // zero in a Usage
-	SuspendedAt time.Time `json:"suspendedAt"` // zero unless suspended
-	DeletesAt   time.Time `json:"deletesAt"`   // when it will be permanently deleted; zero unless scheduled
+	ID            string    `json:"id"`
+	Email         string    `json:"email"`
+	Tier          string    `json:"tier"`          // free, pro, max or admin
+	CreatedAt     time.Time `json:"createdAt"`     // zero in a Usage
+	SuspendedAt   time.Time `json:"suspendedAt"`   // zero unless suspended
+	QuarantinedAt time.Time `json:"quarantinedAt"` // zero unless in quarantine
+	DeletesAt     time.Time `json:"deletesAt"`     // when it will be permanently deleted; zero unless scheduled
 }
 
 // KeyInfo describes the default API key.

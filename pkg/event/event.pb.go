@@ -92,6 +92,7 @@ const (
 	Decision_KEY_QUOTA_EXHAUSTED   Decision = 11 // the key's own limit for the quota key and month is reached
 	Decision_SPENDING_CAP_REACHED  Decision = 12 // the price would exceed the spending cap of the key or of the account
 	Decision_IDEMPOTENCY_OTHER     Decision = 13 // the hold with that read_id has another path or query
+	Decision_ACCOUNT_QUARANTINED   Decision = 14 // billing found an impossible counter of the account
 )
 
 // Enum value maps for Decision.
@@ -111,6 +112,7 @@ var (
 		11: "KEY_QUOTA_EXHAUSTED",
 		12: "SPENDING_CAP_REACHED",
 		13: "IDEMPOTENCY_OTHER",
+		14: "ACCOUNT_QUARANTINED",
 	}
 	Decision_value = map[string]int32{
 		"DECISION_UNSPECIFIED":  0,
@@ -127,6 +129,7 @@ var (
 		"KEY_QUOTA_EXHAUSTED":   11,
 		"SPENDING_CAP_REACHED":  12,
 		"IDEMPOTENCY_OTHER":     13,
+		"ACCOUNT_QUARANTINED":   14,
 	}
 )
 
@@ -2084,7 +2087,7 @@ func (x *Suspend) GetReason() string {
 	return ""
 }
 
-// Resume ends a suspension.
+// Resume ends a suspension and a quarantine.
 type Resume struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -9295,12 +9298,14 @@ type UsageAnswer struct {
 	CreatedMs           int64                  `protobuf:"varint,15,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	SuspendedMs         int64                  `protobuf:"varint,16,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: not suspended
 	SuspensionReason    string                 `protobuf:"bytes,17,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
-	Keys                []*ApiKey              `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`                                // with UsageQuery.keys: the live ones, and the last ended ones
-	Cap                 *CapStatus             `protobuf:"bytes,21,opt,name=cap,proto3" json:"cap,omitempty"`                                  // with UsageQuery.keys; absent without a cap
-	Grants              []*HeldGrant           `protobuf:"bytes,22,rep,name=grants,proto3" json:"grants,omitempty"`                            // with UsageQuery.grants: those with credits left, in the order of spending
-	GrantCount          uint32                 `protobuf:"varint,23,opt,name=grant_count,json=grantCount,proto3" json:"grant_count,omitempty"` // with UsageQuery.grants: their total number
-	DeletesMs           int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`    // as in CommandOutcome
-	ErasedMs            int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`       // when the account was erased; 0: not erased
+	Keys                []*ApiKey              `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`                                         // with UsageQuery.keys: the live ones, and the last ended ones
+	Cap                 *CapStatus             `protobuf:"bytes,21,opt,name=cap,proto3" json:"cap,omitempty"`                                           // with UsageQuery.keys; absent without a cap
+	Grants              []*HeldGrant           `protobuf:"bytes,22,rep,name=grants,proto3" json:"grants,omitempty"`                                     // with UsageQuery.grants: those with credits left, in the order of spending
+	GrantCount          uint32                 `protobuf:"varint,23,opt,name=grant_count,json=grantCount,proto3" json:"grant_count,omitempty"`          // with UsageQuery.grants: their total number
+	DeletesMs           int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`             // as in CommandOutcome
+	ErasedMs            int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`                // when the account was erased; 0: not erased
+	QuarantinedMs       int64                  `protobuf:"varint,42,opt,name=quarantined_ms,json=quarantinedMs,proto3" json:"quarantined_ms,omitempty"` // since when the account is in quarantine; 0: it is not
+	QuarantineReason    string                 `protobuf:"bytes,43,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -9494,6 +9499,20 @@ func (x *UsageAnswer) GetErasedMs() int64 {
 		return x.ErasedMs
 	}
 	return 0
+}
+
+func (x *UsageAnswer) GetQuarantinedMs() int64 {
+	if x != nil {
+		return x.QuarantinedMs
+	}
+	return 0
+}
+
+func (x *UsageAnswer) GetQuarantineReason() string {
+	if x != nil {
+		return x.QuarantineReason
+	}
+	return ""
 }
 
 // HeldGrant is a grant as shown to its owner.
@@ -13631,9 +13650,11 @@ type AccountState struct {
 	Paid                 []*PaidState           `protobuf:"bytes,18,rep,name=paid,proto3" json:"paid,omitempty"`                                   // settled requests whose payment another void may refund, oldest first
 	SuspendedMs          int64                  `protobuf:"varint,19,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // 0: not suspended
 	SuspensionReason     string                 `protobuf:"bytes,20,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
-	DeletesMs            int64                  `protobuf:"varint,50,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // 0: not to be deleted
-	ErasedMs             int64                  `protobuf:"varint,51,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`    // 0: not erased
-	Alerts               *AlertState            `protobuf:"bytes,40,opt,name=alerts,proto3" json:"alerts,omitempty"`                         // absent: no webhooks
+	DeletesMs            int64                  `protobuf:"varint,50,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`             // 0: not to be deleted
+	ErasedMs             int64                  `protobuf:"varint,51,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`                // 0: not erased
+	QuarantinedMs        int64                  `protobuf:"varint,52,opt,name=quarantined_ms,json=quarantinedMs,proto3" json:"quarantined_ms,omitempty"` // 0: not in quarantine
+	QuarantineReason     string                 `protobuf:"bytes,53,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
+	Alerts               *AlertState            `protobuf:"bytes,40,opt,name=alerts,proto3" json:"alerts,omitempty"` // absent: no webhooks
 	Keyring              *KeyringState          `protobuf:"bytes,30,opt,name=keyring,proto3" json:"keyring,omitempty"`
 	Spending             *SpendingState         `protobuf:"bytes,31,opt,name=spending,proto3" json:"spending,omitempty"`
 	Cap                  *SpendingCap           `protobuf:"bytes,32,opt,name=cap,proto3" json:"cap,omitempty"`
@@ -13825,6 +13846,20 @@ func (x *AccountState) GetErasedMs() int64 {
 		return x.ErasedMs
 	}
 	return 0
+}
+
+func (x *AccountState) GetQuarantinedMs() int64 {
+	if x != nil {
+		return x.QuarantinedMs
+	}
+	return 0
+}
+
+func (x *AccountState) GetQuarantineReason() string {
+	if x != nil {
+		return x.QuarantineReason
+	}
+	return ""
 }
 
 func (x *AccountState) GetAlerts() *AlertState {
@@ -15892,7 +15927,7 @@ const file_event_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
 	"\x05again\x18\x04 \x01(\bR\x05again\x12.\n" +
-	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\x83\a\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xd7\a\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12&\n" +
@@ -15922,7 +15957,9 @@ const file_event_proto_rawDesc = "" +
 	"grantCount\x12\x1d\n" +
 	"\n" +
 	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x12\x1b\n" +
-	"\terased_ms\x18) \x01(\x03R\berasedMs\"\xa7\x01\n" +
+	"\terased_ms\x18) \x01(\x03R\berasedMs\x12%\n" +
+	"\x0equarantined_ms\x18* \x01(\x03R\rquarantinedMs\x12+\n" +
+	"\x11quarantine_reason\x18+ \x01(\tR\x10quarantineReason\"\xa7\x01\n" +
 	"\tHeldGrant\x12#\n" +
 	"\ramount_micros\x18\x01 \x01(\x04R\famountMicros\x12\x1f\n" +
 	"\vleft_micros\x18\x02 \x01(\x04R\n" +
@@ -16308,7 +16345,7 @@ const file_event_proto_rawDesc = "" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
 	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\x12\x17\n" +
 	"\amark_ms\x18\b \x01(\x03R\x06markMs\x12\x19\n" +
-	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xf5\b\n" +
+	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xc9\t\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -16337,7 +16374,9 @@ const file_event_proto_rawDesc = "" +
 	"\x11suspension_reason\x18\x14 \x01(\tR\x10suspensionReason\x12\x1d\n" +
 	"\n" +
 	"deletes_ms\x182 \x01(\x03R\tdeletesMs\x12\x1b\n" +
-	"\terased_ms\x183 \x01(\x03R\berasedMs\x122\n" +
+	"\terased_ms\x183 \x01(\x03R\berasedMs\x12%\n" +
+	"\x0equarantined_ms\x184 \x01(\x03R\rquarantinedMs\x12+\n" +
+	"\x11quarantine_reason\x185 \x01(\tR\x10quarantineReason\x122\n" +
 	"\x06alerts\x18( \x01(\v2\x1a.quire.event.v1.AlertStateR\x06alerts\x126\n" +
 	"\akeyring\x18\x1e \x01(\v2\x1c.quire.event.v1.KeyringStateR\akeyring\x129\n" +
 	"\bspending\x18\x1f \x01(\v2\x1d.quire.event.v1.SpendingStateR\bspending\x12-\n" +
@@ -16485,7 +16524,7 @@ const file_event_proto_rawDesc = "" +
 	"\x12RESULT_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06SERVED\x10\x01\x12\b\n" +
-	"\x04VOID\x10\x02*\xc2\x02\n" +
+	"\x04VOID\x10\x02*\xdb\x02\n" +
 	"\bDecision\x12\x18\n" +
 	"\x14DECISION_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bADMITTED\x10\x01\x12\x13\n" +
@@ -16501,7 +16540,8 @@ const file_event_proto_rawDesc = "" +
 	"\x12\x17\n" +
 	"\x13KEY_QUOTA_EXHAUSTED\x10\v\x12\x18\n" +
 	"\x14SPENDING_CAP_REACHED\x10\f\x12\x15\n" +
-	"\x11IDEMPOTENCY_OTHER\x10\r*E\n" +
+	"\x11IDEMPOTENCY_OTHER\x10\r\x12\x17\n" +
+	"\x13ACCOUNT_QUARANTINED\x10\x0e*E\n" +
 	"\fChargeSource\x12\x0f\n" +
 	"\vCHARGE_NONE\x10\x00\x12\x10\n" +
 	"\fCHARGE_QUOTA\x10\x01\x12\x12\n" +

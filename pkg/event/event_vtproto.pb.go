@@ -7940,6 +7940,22 @@ func (m *UsageAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.QuarantineReason) > 0 {
+		i -= len(m.QuarantineReason)
+		copy(dAtA[i:], m.QuarantineReason)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.QuarantineReason)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xda
+	}
+	if m.QuarantinedMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.QuarantinedMs))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xd0
+	}
 	if m.ErasedMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ErasedMs))
 		i--
@@ -11812,6 +11828,22 @@ func (m *AccountState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.QuarantineReason) > 0 {
+		i -= len(m.QuarantineReason)
+		copy(dAtA[i:], m.QuarantineReason)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.QuarantineReason)))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xaa
+	}
+	if m.QuarantinedMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.QuarantinedMs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xa0
 	}
 	if m.ErasedMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ErasedMs))
@@ -16800,6 +16832,13 @@ func (m *UsageAnswer) SizeVT() (n int) {
 	if m.ErasedMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.ErasedMs))
 	}
+	if m.QuarantinedMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.QuarantinedMs))
+	}
+	l = len(m.QuarantineReason)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -18520,6 +18559,13 @@ func (m *AccountState) SizeVT() (n int) {
 	}
 	if m.ErasedMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.ErasedMs))
+	}
+	if m.QuarantinedMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.QuarantinedMs))
+	}
+	l = len(m.QuarantineReason)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -38195,6 +38241,57 @@ func (m *UsageAnswer) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 42:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field QuarantinedMs", wireType)
+			}
+			m.QuarantinedMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.QuarantinedMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 43:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field QuarantineReason", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.QuarantineReason = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -48264,6 +48361,57 @@ func (m *AccountState) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 52:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field QuarantinedMs", wireType)
+			}
+			m.QuarantinedMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.QuarantinedMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 53:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field QuarantineReason", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.QuarantineReason = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

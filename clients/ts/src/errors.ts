@@ -28,7 +28,7 @@ export type ErrorCode =
   | 'malformed' | 'unknown_field' | 'invalid_field' | 'invalid_cursor'
   | 'api_key_required' | 'invalid_api_key' | 'manage_token_required' | 'admin_token_required' | 'session_required'
   | 'invalid_credentials'
-  | 'invalid_manage_token' | 'not_owner' | 'wrong_password' | 'key_scope' | 'account_suspended' | 'cross_origin'
+  | 'invalid_manage_token' | 'not_owner' | 'wrong_password' | 'key_scope' | 'account_suspended' | 'account_quarantined' | 'cross_origin'
   | 'confirmation_required'
   | 'not_found' | 'method_not_allowed' | 'request_timeout'
   | 'idempotency_in_flight' | 'too_many_keys' | 'too_many_webhooks' | 'email_taken' | 'insufficient_credits'

@@ -1164,7 +1164,8 @@ export interface paths {
         put?: never;
         /**
          * Resume an account
-         * @description Once this has answered, every edge accepts its API key again. Succeeds, too, if the account was not suspended.
+         * @description Once this has answered, every edge accepts its API key again. It ends a suspension and a quarantine, and succeeds, too,
+         *     if the account was in neither.
          */
         post: operations["resumeAccount"];
         delete?: never;
@@ -1733,6 +1734,10 @@ export interface components {
             deletesAt?: components["schemas"]["Time"];
             /** @description Why it is suspended. Shown to admins who read the account. */
             suspensionReason?: string;
+            /** @description Since when it is in quarantine: a counter of it was impossible. Omitted if it is not. */
+            quarantinedAt?: components["schemas"]["Time"];
+            /** @description What was impossible. Shown to admins who read the account. */
+            quarantineReason?: string;
             /** @description When it was deleted; its email is then empty. Omitted if it was not. */
             deletedAt?: components["schemas"]["Time"];
         };
@@ -1763,6 +1768,8 @@ export interface components {
             createdAt: components["schemas"]["Time"];
             /** @description When it was suspended. Omitted if it is not. */
             suspendedAt?: components["schemas"]["Time"];
+            /** @description Since when it is in quarantine: a counter of it was impossible. Omitted if it is not. */
+            quarantinedAt?: components["schemas"]["Time"];
             /** @description When it will be deleted permanently. Omitted unless its holder requested that. */
             deletesAt?: components["schemas"]["Time"];
         };
@@ -3876,6 +3883,19 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The account of the API key is suspended or in quarantine, or the key's scopes do not allow the call. Not counted. */
+        AccountRefusedAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
+                "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The document has a password. Not counted. */
         PasswordWrongAnswer: {
             headers: {
@@ -3895,6 +3915,23 @@ export interface components {
         };
         /** @description The document belongs to another account. Not counted. */
         NotOwnerAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
+                "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
+                RateLimit: components["headers"]["RateLimitHeader"];
+                "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The document belongs to another account. Not counted. */
+        VersionsNotOwnerAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
@@ -5140,7 +5177,7 @@ export interface operations {
             201: components["responses"]["CreatedAnswer"];
             400: components["responses"]["BadRequestAnswer"];
             401: components["responses"]["KeyRequiredAnswer"];
-            403: components["responses"]["AccountSuspendedAnswer"];
+            403: components["responses"]["AccountRefusedAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
             409: components["responses"]["InFlightAnswer"];
@@ -5417,7 +5454,7 @@ export interface operations {
             200: components["responses"]["VersionListAnswer"];
             400: components["responses"]["BadListRequestAnswer"];
             401: components["responses"]["KeyRequiredAnswer"];
-            403: components["responses"]["NotOwnerAnswer"];
+            403: components["responses"]["VersionsNotOwnerAnswer"];
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
@@ -5714,7 +5751,7 @@ export interface operations {
             200: components["responses"]["VersionListAnswer"];
             400: components["responses"]["BadListRequestAnswer"];
             401: components["responses"]["KeyRequiredAnswer"];
-            403: components["responses"]["NotOwnerAnswer"];
+            403: components["responses"]["VersionsNotOwnerAnswer"];
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
@@ -5773,7 +5810,7 @@ export interface operations {
             200: components["responses"]["PasteListAnswer"];
             400: components["responses"]["BadListRequestAnswer"];
             401: components["responses"]["KeyRequiredAnswer"];
-            403: components["responses"]["AccountSuspendedAnswer"];
+            403: components["responses"]["AccountRefusedAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
             429: components["responses"]["MeteredListLimitAnswer"];
@@ -6066,7 +6103,7 @@ export interface operations {
             201: components["responses"]["FileCreatedAnswer"];
             400: components["responses"]["BadRequestAnswer"];
             401: components["responses"]["KeyRequiredAnswer"];
-            403: components["responses"]["AccountSuspendedAnswer"];
+            403: components["responses"]["AccountRefusedAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
             409: components["responses"]["InFlightAnswer"];
@@ -6147,7 +6184,7 @@ export interface operations {
             304: components["responses"]["NotModifiedAnswer"];
             400: components["responses"]["BadRequestAnswer"];
             401: components["responses"]["KeyRequiredAnswer"];
-            403: components["responses"]["AccountSuspendedAnswer"];
+            403: components["responses"]["AccountRefusedAnswer"];
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
@@ -6260,7 +6297,7 @@ export interface operations {
             200: components["responses"]["FileListAnswer"];
             400: components["responses"]["BadListRequestAnswer"];
             401: components["responses"]["KeyRequiredAnswer"];
-            403: components["responses"]["AccountSuspendedAnswer"];
+            403: components["responses"]["AccountRefusedAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
             429: components["responses"]["MeteredListLimitAnswer"];

@@ -451,7 +451,7 @@ func TestEveryErrorExampleIsReal(t *testing.T) {
 	i := common(t)
 	provoke := provocations(t, i)
 	elsewhere := []string{ // they need a slow client, a race or a fault, which other tests have
-		"request_timeout", "idempotency_in_flight", "quota_held", "internal", "unavailable", "outcome_unknown",
+		"request_timeout", "idempotency_in_flight", "quota_held", "internal", "unavailable", "outcome_unknown", "account_quarantined",
 	}
 	for code, example := range documentedErrors(t) {
 		call := provoke[code]

@@ -69,6 +69,10 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		v.Decision, v.Final = event.Decision_ACCOUNT_SUSPENDED, true
 		return
 	}
+	if a.quarantined != 0 {
+		v.Decision, v.Final = event.Decision_ACCOUNT_QUARANTINED, true
+		return
+	}
 	if !lineage.allows(h.key) {
 		v.Decision, v.Final = event.Decision_KEY_SCOPE, true
 		return

@@ -22,27 +22,39 @@ type base struct {
 	effects Effects
 	dirty   []*principal
 	broken  error // ErrState, ErrRules or a CoupledError, after which nothing can be folded
+
+	changing *principal   // the last one touched by this message
+	faulty   []*principal // found by this message to be impossible
+
+	quarantines int // accounts in quarantine
 }
 
-// ErrState means that the state contradicts itself: a message takes more of something than there is. No journal causes that,
-// only bad memory or a bug in this package.
+// ErrState means that the state contradicts itself in a place that belongs to no principal. No journal causes that, only bad
+// memory or a bug in this package.
 var ErrState = errors.New("state of the fold is wrong")
 
 // take subtracts n, for example the amount of a hold or grant, from the counter that it was added to. A smaller counter would
-// wrap around; it keeps its value, and Apply fails.
-func take[N int | int64 | uint32 | uint64](b *base, name string, counter *N, n N) {
+// wrap around; it keeps its value, and its principal is quarantined. It reports whether the counter was large enough.
+func take[N int | int64 | uint32 | uint64](b *base, name string, counter *N, n N) bool {
 	if *counter >= n {
 		*counter -= n
-		return
+		return true
 	}
 	b.fault("%d %s, %d are taken", *counter, name, n)
+	return false
 }
 
-// fault makes Apply fail with ErrState.
+// fault quarantines the principal that the message changes, since its state contradicts itself. Without one, Apply fails with
+// ErrState.
 func (b *base) fault(format string, args ...any) {
-	if b.broken == nil {
-		b.broken = fmt.Errorf("fold message %d: %w: %s", b.sequence, ErrState, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf("message %d: "+format, append([]any{b.sequence}, args...)...)
+	if b.changing == nil {
+		if b.broken == nil {
+			b.broken = fmt.Errorf("%w: %s", ErrState, text)
+		}
+		return
 	}
+	b.quarantine(b.changing, text)
 }
 
 func (b *base) answer(source string, kind AnswerKind, data []byte) {

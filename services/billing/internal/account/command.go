@@ -140,6 +140,7 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 		status = event.CommandStatus_COMMAND_OK
 	case *event.Command_Resume:
 		a.suspended, a.suspensionReason = 0, ""
+		f.release(a)
 		status = event.CommandStatus_COMMAND_OK
 	case *event.Command_DeleteAccount, *event.Command_KeepAccount, *event.Command_EraseAccount:
 		status = a.deletion(&f.base, c)

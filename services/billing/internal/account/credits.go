@@ -201,8 +201,10 @@ func (c *credits) adjust(a *account, amount uint64) {
 // enter appends an entry to the account's ledger and moves its balance. It fills in the id, account and balance; the caller
 // sets the rest. SettledMs defaults to TimeMs. month is the month that counts the entry's request, 0 without one.
 func (c *credits) enter(a *account, month uint32, e *event.LedgerEntry) {
+	if !take(c.base, "settled credits", &a.settled, -e.AmountMicros) { // a positive amount is added
+		return
+	}
 	a.move(e, month)
-	take(c.base, "settled credits", &a.settled, -e.AmountMicros) // a positive amount is added
 	a.entries++
 	e.Id = string(ledgerID(c.sequence, c.ordinal))
 	c.ordinal++

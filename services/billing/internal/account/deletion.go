@@ -30,6 +30,7 @@ func (a *account) erase(b *base) {
 	a.erased, a.deletes = max(b.time, 1), 0
 	a.keyVersion, a.fingerprint, a.keyPrefix, a.keyCreated = 0, 0, "", 0
 	a.suspended, a.suspensionReason = 0, ""
+	b.release(a)
 	a.alerts, a.keys, a.keyUsed = nil, nil, 0
 }
 

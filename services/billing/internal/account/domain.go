@@ -160,6 +160,9 @@ func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
 	if p == nil {
 		return false
 	}
+	if p.account != nil && p.account.quarantined != 0 {
+		return true // its holds are gone, and nothing more is charged
+	}
 	late, wasLate := f.principals.takeLate(p, request, key)
 	h := f.holds.byRequest[request]
 	switch {

@@ -104,7 +104,7 @@ func (f *Fold) OpenHolds() int { return f.holds.open.count }
 func (f *Fold) Decided() [Decisions]uint64 { return f.decided }
 
 // Decisions is one more than the largest event.Decision.
-const Decisions = int(event.Decision_IDEMPOTENCY_OTHER) + 1
+const Decisions = int(event.Decision_ACCOUNT_QUARANTINED) + 1
 
 // Prices returns the current price book as published, nil before the first one. It must not be changed.
 func (f *Fold) Prices() *event.PriceBook {
@@ -153,7 +153,7 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	if m.Sequence != f.sequence+1 {
 		return f.effects, fmt.Errorf("%w: %d after %d", ErrGap, m.Sequence, f.sequence)
 	}
-	f.sequence = m.Sequence
+	f.sequence, f.changing = m.Sequence, nil
 	f.digest = Digest(m)
 	f.chain = nextChain(f.chain, f.digest)
 	f.effects.Head = f.Head()
@@ -170,6 +170,7 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	case Unknown:
 		err = errUnknownSubject
 	}
+	f.isolateFaulty()
 	if f.crowded() && f.broken == nil {
 		f.broken = errCrowded
 	}
@@ -190,8 +191,9 @@ func (f *Fold) resetEffects() {
 	clear(e.Closed)
 	clear(e.Admin)
 	clear(e.Alerts)
+	clear(e.Quarantined)
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Recreated = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Recreated[:0]
-	e.Admin, e.Alerts, e.Usage, e.Refused = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0]
+	e.Admin, e.Alerts, e.Usage, e.Refused, e.Quarantined = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0], e.Quarantined[:0]
 	e.Rules, e.Head = f.rules, Head{}
 	f.credits.ordinal = 0
 	clear(f.alerts.alerted)

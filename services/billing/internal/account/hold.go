@@ -81,6 +81,10 @@ func (s *holds) remove(l *holdList, h *hold) {
 		l.tail = at.prev
 	}
 	h.links[l.kind] = holdLink{}
+	if l.kind == linkGlobal {
+		l.count = max(0, l.count-1) // decides nothing
+		return
+	}
 	take(s.base, "holds of a list", &l.count, 1)
 }
 

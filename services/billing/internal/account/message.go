@@ -79,17 +79,18 @@ type Closed struct {
 // Effects are the caller's tasks after a message. The slices belong to the fold and are overwritten by the next Apply; the
 // values they point to are not.
 type Effects struct {
-	Answers   []Answer
-	Ledger    []*event.LedgerEntry // in order
-	Closed    []Closed
-	Changed   []event.AccountID // accounts whose refusals cached by edges may be outdated
-	Recreated []Recreated
-	Admin     []*event.AdminEntry // in order; without ids
-	Alerts    []*event.Alert      // in order
-	Usage     []UsageDelta        // in order
-	Refused   []Refused
-	Rules     uint32 // that decided the message
-	Head      Head   // of the chain, with the message
+	Answers     []Answer
+	Ledger      []*event.LedgerEntry // in order
+	Closed      []Closed
+	Changed     []event.AccountID // accounts whose refusals cached by edges may be outdated
+	Recreated   []Recreated
+	Admin       []*event.AdminEntry // in order; without ids
+	Alerts      []*event.Alert      // in order
+	Usage       []UsageDelta        // in order
+	Refused     []Refused
+	Quarantined []Quarantined
+	Rules       uint32 // that decided the message
+	Head        Head   // of the chain, with the message
 }
 
 // millis is the time that decisions use.

@@ -40,6 +40,9 @@ type account struct {
 	deletes          int64 // earliest erasure; 0: not to be deleted
 	erased           int64 // since when; 0: not erased
 
+	quarantined      int64 // since when; 0: not in quarantine
+	quarantineReason string
+
 	month     uint32 // number of the month counted by current
 	current   counters
 	previous  *counters // nil: all are zero
@@ -145,6 +148,7 @@ func (s *principals) network(id uint64) *network {
 
 // touch marks the principal as changed, so that it is hashed again.
 func (b *base) touch(p *principal) {
+	b.changing = p
 	if !p.dirty {
 		p.dirty = true
 		b.dirty = append(b.dirty, p)

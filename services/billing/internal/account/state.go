@@ -59,7 +59,7 @@ func (a *account) state() *event.AccountState {
 		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
 		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, DeletesMs: a.deletes, ErasedMs: a.erased, Alerts: a.alerts.state(),
 		Keyring: a.keys.state(), Spending: a.spending.state(), Cap: a.cap().event(), KeyUsedMs: a.keyUsed,
-		Late: lateStates(a.late),
+		Late: lateStates(a.late), QuarantinedMs: a.quarantined, QuarantineReason: a.quarantineReason,
 	}
 	s.Months = append(s.Months, a.current.state(a.month, a.tier))
 	if a.month > monthOf(a.created).number {
@@ -217,10 +217,13 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		fingerprint: s.KeyFingerprint, keyPrefix: s.KeyPrefix, keyCreated: s.KeyCreatedMs,
 		storageBytes: s.StorageBytes, storageSince: s.StorageSinceMs, settled: s.SettledBalanceMicros, entries: s.LedgerCount,
 		terms: s.Terms, suspended: s.SuspendedMs, suspensionReason: s.SuspensionReason,
-		deletes: s.DeletesMs, erased: s.ErasedMs,
+		deletes: s.DeletesMs, erased: s.ErasedMs, quarantined: s.QuarantinedMs, quarantineReason: s.QuarantineReason,
 		keys: restoreKeyring(s.Keyring), spending: restoreSpending(s.Spending), keyUsed: s.KeyUsedMs,
 	}
 	a.principal.account = a
+	if a.quarantined != 0 {
+		f.quarantines++
+	}
 	if a.keys != nil {
 		a.keys.cap = capOf(s.Cap)
 	}

@@ -19,7 +19,7 @@ type Metrics struct {
 	held                                 prometheus.Histogram
 	admissions                           [account.Decisions]prometheus.Counter
 	refused                              map[account.RefusalReason]prometheus.Counter
-	state, chain                         *prometheus.GaugeVec
+	state, chain, quarantined            *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics; m may be nil.
@@ -37,6 +37,7 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),
 		chain: m.GaugeVec(desc("chain_head", "Sequence of the last message in the chain, at the last snapshot, by partition and the chain's hash."),
 			"partition", "chain"),
+		quarantined: m.GaugeVec(desc("quarantined_accounts", "Accounts in quarantine, since a counter of theirs was impossible."), "partition"),
 	}
 	admissions := m.CounterVec(desc("admissions_total", "Admissions folded, by decision."), "decision")
 	for d := range metrics.admissions {
@@ -57,7 +58,7 @@ func (p *Partition) observe() {
 		"sequence": float64(p.fold.Sequence()), "accounts": float64(p.fold.Accounts()), "open_holds": float64(p.fold.OpenHolds()),
 		"entries": float64(p.fold.Entries()), "recent_requests": float64(p.recent.Len()),
 	}
-	decided := p.fold.Decided()
+	decided, quarantined := p.fold.Decided(), p.fold.Quarantined()
 	p.mu.Unlock()
 	for d, n := range decided {
 		if more := n - p.observed[d]; more > 0 {
@@ -66,6 +67,7 @@ func (p *Partition) observe() {
 	}
 	p.observed = decided
 	sizes["projection_pending"] = float64(p.projection.Pending())
+	p.deps.Metrics.quarantined.WithLabelValues(strconv.Itoa(p.cfg.Partition)).Set(float64(quarantined))
 	for of, size := range sizes {
 		p.deps.Metrics.state.WithLabelValues(strconv.Itoa(p.cfg.Partition), of).Set(size)
 	}
@@ -85,6 +87,7 @@ func partitionLabel(partition int) prometheus.Labels {
 func (m *Metrics) forget(partition int) {
 	m.state.DeletePartialMatch(partitionLabel(partition))
 	m.chain.DeletePartialMatch(partitionLabel(partition))
+	m.quarantined.DeletePartialMatch(partitionLabel(partition))
 }
 
 func timeOf(id event.RequestID) time.Time { return time.UnixMilli(id.UnixMilli()) }

@@ -70,6 +70,9 @@ func (p *Partition) open(ctx context.Context) error {
 		return err
 	}
 	p.log.Info("folding", "snapshot", key, "from", fold.Sequence(), "to", state.Last)
+	for _, id := range fold.QuarantinedAccounts() {
+		p.log.Warn("the account is in quarantine until an admin resumes it", "account", id.String())
+	}
 	p.fold = fold
 	p.projection = projection.New(p.deps.Views, p.stream, checkpoint, p.cfg.ProjectionBound, p.log)
 	p.lastSnapshot = fold.Sequence()
@@ -110,8 +113,8 @@ func (p *Partition) checkHead(head account.Head) error {
 func (p *Partition) unfit(cause error) error {
 	return fmt.Errorf("%w: %s: %w. Nothing was changed or deleted. Put back the journal that belongs to the data, "+
 		"from a backup or a replica. If this journal is the right one and the data is wrong, move the snapshots "+
-		"under %s out of the blob store and start with an empty billing read model: both are rebuilt from the journal "+
-		"(users and sessions are in the read model only; keep their collections)",
+		"under %s out of the blob store, and empty what the read model has from the journal: docs/operations.md, Restore, names "+
+		"the collections. Both are rebuilt. Keep all others, which exist nowhere else: users, sessions, webhooks, keys",
 		ErrJournal, p.stream, cause, p.snapshots.Prefix())
 }
 

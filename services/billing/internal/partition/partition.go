@@ -234,6 +234,10 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		p.log.Warn("a document journal was restored, truncated or recreated: it is settled from here on, nothing twice",
 			"journal", a.Stream, "settled", a.Watermark, "goes_on_at", a.Sequence)
 	}
+	for _, q := range effects.Quarantined {
+		p.log.Error("an impossible counter was found: the account is in quarantine until an admin resumes it", "account", q.Account.String(),
+			"sequence", m.Sequence, "reason", q.Reason)
+	}
 	p.reportRefused(effects.Refused, m)
 	p.deps.Metrics.messages.Inc()
 	if err := p.projection.Push(ctx, m.Sequence, effects); err != nil {

@@ -68,3 +68,12 @@ func TestPricesThatStayAreLoggedOncePerCause(t *testing.T) {
 	ask([]string{"this", "silent", "quiet"}, 1, "instance quiet is alive but did not answer")
 	ask(nil, 2, "configured with different prices")
 }
+
+func encoded(t *testing.T, m event.Message) []byte {
+	t.Helper()
+	data, err := event.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

@@ -136,6 +136,8 @@ func (w *wording) refusal() string {
 		return "the API key was not valid"
 	case event.Decision_ACCOUNT_SUSPENDED:
 		return "the account was suspended"
+	case event.Decision_ACCOUNT_QUARANTINED:
+		return "the account was in quarantine, since a counter of it was wrong"
 	case event.Decision_TOO_MANY_FAILURES:
 		return "more than 100 calls had failed within a minute"
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:

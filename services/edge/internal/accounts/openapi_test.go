@@ -27,6 +27,8 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 	}{
 		{"DevUsage", ViewUsage(full, "a@b.example")},
 		{"DevUsage", ViewUsage(bare, "a@b.example")},
+		{"DevUsage", ViewUsage(&event.UsageAnswer{Account: 1, Tier: uint32(plan.Free), QuarantinedMs: 1, QuarantineReason: "used"}, "a@b.example")},
+		{"Profile", viewProfile(&event.UsageAnswer{Account: 1, Tier: uint32(plan.Free), CreatedMs: 1, QuarantinedMs: 1}, "a@b.example")},
 		{"Profile", viewProfile(full, "a@b.example")},
 		{"Profile", viewProfile(&event.UsageAnswer{Account: 1, Tier: uint32(plan.Free), CreatedMs: 1}, "a@b.example")},
 		{"Done", endpoint.Succeeded()},

@@ -31,6 +31,8 @@ type AccountView struct {
 
 	SuspendedAt      string `json:"suspendedAt,omitempty"`      // only if suspended
 	SuspensionReason string `json:"suspensionReason,omitempty"` // shown to admins only
+	QuarantinedAt    string `json:"quarantinedAt,omitempty"`    // only if in quarantine
+	QuarantineReason string `json:"quarantineReason,omitempty"` // shown to admins only
 	DeletesAt        string `json:"deletesAt,omitempty"`        // only if scheduled for deletion
 	DeletedAt        string `json:"deletedAt,omitempty"`        // only if deleted
 }
@@ -70,7 +72,7 @@ type keyView struct {
 func ViewUsage(u *event.UsageAnswer, email string) usageView {
 	out := usageView{
 		Success: endpoint.Succeeded(),
-		Account: viewDeletion(viewSuspended(ViewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
+		Account: viewUser(u, email),
 		Period:  periodView{Start: endpoint.FormatTime(u.PeriodStartMs), End: endpoint.FormatTime(u.PeriodEndMs)},
 		Usage:   make(map[string]keyUsageView, plan.KeyCount),
 		Credits: creditsView{Balance: endpoint.Credits(u.BalanceMicros), SpentThisPeriod: endpoint.Credits(u.SpentMicros)},
@@ -90,6 +92,15 @@ func ViewUsage(u *event.UsageAnswer, email string) usageView {
 
 func ViewAccount(id event.AccountID, email string, tier plan.Tier) AccountView {
 	return AccountView{ID: id.String(), Email: email, Tier: tier.String()}
+}
+
+// viewUser is the account of a usage.
+func viewUser(u *event.UsageAnswer, email string) AccountView {
+	a := viewSuspended(ViewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs)
+	if u.QuarantinedMs != 0 {
+		a.QuarantinedAt = endpoint.FormatTime(u.QuarantinedMs)
+	}
+	return viewDeletion(a, u.DeletesMs, u.ErasedMs)
 }
 
 // viewSuspended sets when the account was suspended, unless that is 0.

@@ -46,7 +46,7 @@ func viewProfile(u *event.UsageAnswer, email string) profileView {
 	return profileView{
 		Success: endpoint.Succeeded(),
 		Account: profileAccount{
-			AccountView: viewDeletion(viewSuspended(ViewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
+			AccountView: viewUser(u, email),
 			CreatedAt:   endpoint.FormatTime(u.CreatedMs),
 		},
 		Key: viewKey(u),

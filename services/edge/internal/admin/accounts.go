@@ -116,7 +116,7 @@ func (s *Admin) showAccount(c *endpoint.Call) error {
 		return err
 	}
 	view := accounts.ViewUsage(u, email)
-	view.Account.SuspensionReason = u.SuspensionReason
+	view.Account.SuspensionReason, view.Account.QuarantineReason = u.SuspensionReason, u.QuarantineReason
 	return s.JSON(c.Ctx, fiber.StatusOK, view)
 }
 

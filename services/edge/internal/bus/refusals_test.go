@@ -132,7 +132,7 @@ func TestARememberedRefusalIsForNewRequestsOnly(t *testing.T) {
 // TestARefusalThatComesBeforeTheIdempotencyKeyIsForRepetitionsToo: docs/api.md has the order.
 func TestARefusalThatComesBeforeTheIdempotencyKeyIsForRepetitionsToo(t *testing.T) {
 	for d, want := range map[event.Decision]bool{
-		event.Decision_INVALID_KEY: true, event.Decision_ACCOUNT_SUSPENDED: true, event.Decision_KEY_SCOPE: true,
+		event.Decision_INVALID_KEY: true, event.Decision_ACCOUNT_SUSPENDED: true, event.Decision_ACCOUNT_QUARANTINED: true, event.Decision_KEY_SCOPE: true,
 		event.Decision_TOO_MANY_FAILURES: true, event.Decision_KEY_QUOTA_EXHAUSTED: false, event.Decision_SPENDING_CAP_REACHED: false,
 		event.Decision_QUOTA_EXHAUSTED: false, event.Decision_PLAN_UPGRADE_REQUIRED: false,
 	} {

@@ -115,7 +115,7 @@ func isOfOneID(d event.Decision) bool {
 // repetitions too.
 func beforeIdempotency(d event.Decision) bool {
 	switch d {
-	case event.Decision_INVALID_KEY, event.Decision_ACCOUNT_SUSPENDED, event.Decision_KEY_SCOPE, event.Decision_TOO_MANY_FAILURES:
+	case event.Decision_INVALID_KEY, event.Decision_ACCOUNT_SUSPENDED, event.Decision_ACCOUNT_QUARANTINED, event.Decision_KEY_SCOPE, event.Decision_TOO_MANY_FAILURES:
 		return true
 	}
 	return false

@@ -179,6 +179,8 @@ func (m *Metered) refused(v *bus.Verdict) error {
 		return m.s.badKey(m.c.Ctx)
 	case event.Decision_ACCOUNT_SUSPENDED:
 		return accountSuspended()
+	case event.Decision_ACCOUNT_QUARANTINED:
+		return accountQuarantined()
 	case event.Decision_KEY_SCOPE:
 		return keyScope(key)
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:

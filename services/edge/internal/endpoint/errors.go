@@ -38,6 +38,10 @@ func accountSuspended() error {
 	return fault.New(fault.AccountSuspended, "The account is suspended or about to be deleted: its API keys are refused. Signing in takes a deletion back.")
 }
 
+func accountQuarantined() error {
+	return fault.New(fault.AccountQuarantined, "A counter of the account is wrong on our side. Metered calls wait for an administrator; bills and documents are untouched.")
+}
+
 // keyScope is the error for a key without the scope for the quota key, or with any scopes if that is unmetered.
 func keyScope(key plan.QuotaKey) error {
 	if key == Unmetered {

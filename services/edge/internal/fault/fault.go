@@ -29,6 +29,7 @@ const (
 	ConfirmationRequired Kind = "confirmation_required"
 	KeyScope             Kind = "key_scope"
 	AccountSuspended     Kind = "account_suspended"
+	AccountQuarantined   Kind = "account_quarantined"
 	NotFound             Kind = "not_found"
 	MethodNotAllowed     Kind = "method_not_allowed"
 	IdempotencyInFlight  Kind = "idempotency_in_flight"
@@ -64,7 +65,7 @@ func (k Kind) Status() int {
 		return 400
 	case APIKeyRequired, InvalidAPIKey, ManageTokenRequired, AdminTokenRequired, SessionRequired, InvalidCredentials:
 		return 401
-	case InvalidManageToken, NotOwner, WrongPassword, CrossOrigin, ConfirmationRequired, KeyScope, AccountSuspended:
+	case InvalidManageToken, NotOwner, WrongPassword, CrossOrigin, ConfirmationRequired, KeyScope, AccountSuspended, AccountQuarantined:
 		return 403
 	case NotFound:
 		return 404

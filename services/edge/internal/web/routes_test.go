@@ -174,6 +174,7 @@ func derivedKinds(r endpoint.Row, op *openapi3.Operation) []fault.Kind {
 	add(takes("header", "Range"), fault.RangeNotSatisfiable)
 	add(r.Body != endpoint.NoBody, fault.TooLarge, fault.UnsupportedMediaType)
 	add(r.Rules.Has(endpoint.Idempotent) && metered, fault.IdempotencyInFlight)
+	add(metered || listed, fault.AccountQuarantined)
 	add(metered, fault.AccountSuspended, fault.KeyScope) // also of the key that a session's call is counted for
 	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired, fault.KeyQuotaExhausted, fault.SpendingCapReached)
 	add(metered && who(endpoint.KeyOrKeyless), fault.AnonymousLimit)
