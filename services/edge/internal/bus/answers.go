@@ -49,7 +49,7 @@ func (b *Bus) receive(ctx context.Context) {
 	}
 }
 
-func (b *Bus) announced(data []byte) error {
+func (b *Bus) handleAnnouncement(data []byte) error {
 	var a event.Announcement
 	if err := event.Decode(data, &a); err != nil {
 		return err
@@ -60,40 +60,40 @@ func (b *Bus) announced(data []byte) error {
 	return nil
 }
 
-func (b *Bus) verdicts(u *usageLane, data []byte) error {
+func (b *Bus) handleVerdicts(u *usageLane, data []byte) error {
 	var batch event.VerdictBatch
 	if err := event.DecodeVerdicts(data, &batch); err != nil {
 		return err
 	}
 	now := b.Now()
-	return u.answered(batch.Number, len(batch.Verdicts), nil, func(i int, asked *usage, v *Verdict) {
+	return u.resolve(batch.Number, len(batch.Verdicts), nil, func(i int, asked *usage, v *Verdict) {
 		v.Verdict, v.TimeMs = batch.Verdicts[i], batch.TimeMs
-		v.at = place{batch.Sequence, uint32(i)}
+		v.at = journalOffset{batch.Sequence, uint32(i)}
 		if !v.Admitted() {
 			b.refusals.remember(&asked.Admission, v, now)
 		}
 	})
 }
 
-func (b *Bus) commandOutcomes(l *commandLane, data []byte) error {
+func (b *Bus) handleCommandOutcomes(l *commandLane, data []byte) error {
 	var batch event.CommandOutcomeBatch
 	if err := event.Decode(data, &batch); err != nil {
 		return err
 	}
-	return l.answered(batch.Number, len(batch.Outcomes), nil, func(i int, _ **event.Command, o **event.CommandOutcome) {
+	return l.resolve(batch.Number, len(batch.Outcomes), nil, func(i int, _ **event.Command, o **event.CommandOutcome) {
 		*o = batch.Outcomes[i]
 	})
 }
 
 // outcomes handles the answer to some of a batch's writes.
-func (b *Bus) outcomes(d *documents, data []byte) error {
+func (b *Bus) handleOutcomes(d *documents, data []byte) error {
 	var batch event.OutcomeBatch
 	if err := event.DecodeOutcomes(data, &batch); err != nil {
 		return err
 	}
 	d.known.Store(max(d.known.Load(), batch.Sequence)) // only this goroutine stores
-	place := func(i int) int { return int(batch.Outcomes[i].Index) }
-	return d.writes.answered(batch.Number, len(batch.Outcomes), place, func(i int, _ **event.Request, o **event.Outcome) {
+	offset := func(i int) int { return int(batch.Outcomes[i].Index) }
+	return d.writes.resolve(batch.Number, len(batch.Outcomes), offset, func(i int, _ **event.Request, o **event.Outcome) {
 		*o = batch.Outcomes[i]
 	})
 }

@@ -21,18 +21,18 @@ import (
 const (
 	// auditTimeout bounds an audit whose context has no deadline.
 	auditTimeout = time.Hour
-	// auditAsk bounds the wait for one answer. The audit continues meanwhile, and another question joins it.
+	// auditAttempt bounds the wait for one answer. The audit continues meanwhile, and another question joins it.
 	// Between two questions the bus checks that the instance still folds the partition.
-	auditAsk = 10 * time.Second
-	// auditPause is the wait before a replica is asked again. One that refuses auditTries times fails the audit.
-	auditPause = 250 * time.Millisecond
-	auditTries = 20
+	auditAttempt = 10 * time.Second
+	// auditPause is the wait before a replica is asked again. One that refuses maxAuditRefusals times fails the audit.
+	auditPause       = 250 * time.Millisecond
+	maxAuditRefusals = 20
 
-	// rollFirst is how long the first roll call waits for answers; each further one waits twice as long.
-	// rollWait bounds all of them. It is longer than it takes to notice that an instance is gone, and to
+	// initialRollCall is how long the first roll call waits for answers; each further one waits twice as long.
+	// rollCallTimeout bounds all of them. It is longer than it takes to notice that an instance is gone, and to
 	// take its partitions over.
-	rollFirst = 300 * time.Millisecond
-	rollWait  = 15 * time.Second
+	initialRollCall = 300 * time.Millisecond
+	rollCallTimeout = 15 * time.Second
 )
 
 var (
@@ -61,20 +61,20 @@ func (b *Bus) Partitions() int { return b.cfg.Partitions }
 // Progress counts messages over all replicas of a partition.
 type Progress struct{ Done, Total uint64 }
 
-// asking is the way to ask replicas about an audit.
-type asking uint8
+// auditMode is what replicas are asked about an audit.
+type auditMode uint8
 
 const (
-	beginAudit  asking = iota // start it and report progress
-	followAudit               // start it and poll until it ends
-	lookAtAudit               // only report progress
+	beginAudit  auditMode = iota // start it and report progress
+	followAudit                  // start it and poll until it ends
+	lookAtAudit                  // only report progress
 )
 
 // auditQuestion is the question of one audit.
 type auditQuestion struct {
 	id    event.RequestID
 	heads Heads
-	how   asking
+	mode  auditMode
 	over  bool // asked again, of other replicas
 }
 
@@ -82,18 +82,18 @@ type auditQuestion struct {
 // partition matches if all its replicas match and replicas at the same sequence have the same state. The audit continues
 // after ctx ends; ReadAudit shows its result.
 func (b *Bus) Audit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, how: followAudit})
+	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, mode: followAudit})
 }
 
 // BeginAudit starts an audit without waiting for its end.
 func (b *Bus) BeginAudit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, how: beginAudit})
+	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, mode: beginAudit})
 }
 
 // ReadAudit reports an audit started by any edge. A partition that lost all replicas of the audit starts it again, with these
 // heads. The error is fault.NotFound if no instance knows the audit.
 func (b *Bus) ReadAudit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, how: lookAtAudit})
+	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, mode: lookAtAudit})
 }
 
 func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
@@ -119,12 +119,12 @@ func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
 		return nil, err
 	}
 	lost := func(p int) bool { return len(parts[p].answers) == 0 && parts[p].pending == 0 }
-	if q.how == lookAtAudit {
+	if q.mode == lookAtAudit {
 		switch n := countIf(len(parts), lost); {
 		case n == len(parts):
 			return nil, fault.New(fault.NotFound, "No such audit. Billing forgets audits when it is restarted.")
 		case n > 0:
-			if err := ask(auditQuestion{id: q.id, heads: q.heads, how: beginAudit, over: true}, lost); err != nil {
+			if err := ask(auditQuestion{id: q.id, heads: q.heads, mode: beginAudit, over: true}, lost); err != nil {
 				return nil, err
 			}
 		}
@@ -188,9 +188,9 @@ func (p *auditPart) add(a *event.QueryAnswer) {
 // rollCall asks each billing instance which partitions it folds. It returns once all live instances have answered and each
 // partition has a replica.
 func (b *Bus) rollCall(ctx context.Context) (found replicas, err error) {
-	ctx, cancel := context.WithTimeout(ctx, rollWait)
+	ctx, cancel := context.WithTimeout(ctx, rollCallTimeout)
 	defer cancel()
-	err = b.repeat(ctx, wait.Backoff{Initial: rollFirst, Max: rollWait}, func(ctx context.Context) (bool, error) {
+	err = b.repeat(ctx, wait.Backoff{Initial: initialRollCall, Max: rollCallTimeout}, func(ctx context.Context) (bool, error) {
 		answers, err := rpc.Gather(ctx, b.nc, event.InstancesSubject, nil)
 		if err == nil {
 			found, err = b.replicasOf(answers)
@@ -275,19 +275,19 @@ func (b *Bus) auditPartition(ctx context.Context, partition int, names []string,
 // the latest progress if ctx ends first.
 func (b *Bus) auditReplica(ctx context.Context, partition int, name string, q auditQuestion) (*event.QueryAnswer, error) {
 	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{
-		Audit: &event.AuditQuery{Id: q.id[:], Look: q.how == lookAtAudit, Again: q.over, Head: q.heads[uint32(partition)]},
+		Audit: &event.AuditQuery{Id: q.id[:], Look: q.mode == lookAtAudit, Again: q.over, Head: q.heads[uint32(partition)]},
 	}})
 	if err != nil {
 		return nil, err
 	}
 	var pending *event.QueryAnswer
 	for refusals := 0; ; {
-		attempt, cancel := context.WithTimeout(ctx, auditAsk)
+		attempt, cancel := context.WithTimeout(ctx, auditAttempt)
 		data, err := rpc.CallOnce(attempt, b.nc, event.ReplicaSubject(partition, name), query)
 		cancel()
 		if err == nil {
 			answer, err := decodeAudit(data)
-			if err != nil || answer.Status != event.QueryStatus_QUERY_PENDING || q.how != followAudit {
+			if err != nil || answer.Status != event.QueryStatus_QUERY_PENDING || q.mode != followAudit {
 				return answer, err
 			}
 			pending = answer
@@ -301,7 +301,7 @@ func (b *Bus) auditReplica(ctx context.Context, partition int, name string, q au
 		if refused := (*rpc.Error)(nil); errors.As(err, &refused) {
 			refusals++
 		}
-		if refusals == auditTries || !wait.For(ctx, auditPause) {
+		if refusals == maxAuditRefusals || !wait.For(ctx, auditPause) {
 			return nil, fmt.Errorf("audit of partition %d by %s: %w", partition, name, err)
 		}
 		known, err := b.rollCall(ctx)

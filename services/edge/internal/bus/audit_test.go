@@ -159,7 +159,7 @@ func TestAuditMatchesOnlyWhereAllReplicasDo(t *testing.T) {
 	w := newBareWorld(t, 4)
 	i1, i2 := w.auditor(t, "i-1", 0, 1, 2, 3), w.auditor(t, "i-2", 0, 1, 2, 3)
 	// Partition 0: i-2 differs from its own replay.
-	// Partition 1: each matches its own replay, but at the same place they differ from each other.
+	// Partition 1: each matches its own replay, but at the same sequence they differ from each other.
 	i2.hash[0] = 1
 	i2.hash[1], i2.replay[1] = 1, 1
 	// Partition 2: they differ, but at different places. Partition 3: they agree.
@@ -253,7 +253,7 @@ func TestAuditOfAPartitionThatNobodyFoldsIsUnavailable(t *testing.T) {
 	w := newBareWorld(t, 2)
 	w.auditor(t, "i-1", 0)
 	b := w.bus(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*rollFirst)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*initialRollCall)
 	defer cancel()
 	if _, err := b.Audit(ctx, event.NewRequestID(), nil); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("audit: %v, want unavailable", err)
@@ -274,7 +274,7 @@ func TestAnAuditIsFollowedByItsID(t *testing.T) {
 	if a, err = second.ReadAudit(t.Context(), id, nil); err != nil || a.Ended || a.Done == 0 || a.Again {
 		t.Fatalf("under way: %+v, %v", a, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*rollFirst)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*initialRollCall)
 	defer cancel()
 	if a, err = second.Audit(ctx, id, nil); err != nil || a.Ended {
 		t.Fatalf("followed for a while: %+v, %v", a, err)

@@ -46,17 +46,17 @@ type Config struct {
 	Offset     time.Duration // QUIRE_CLOCK_OFFSET; every batch carries it
 
 	// A journal that has lost its leader takes 4 to 9 s to elect another.
-	AdmitTimeout  time.Duration // for a verdict, a void, a command; 10 s
-	WriteTimeout  time.Duration // for the outcome of a write; 10 s
-	ReadTimeout   time.Duration // for one answer to a read or list; 3 s
-	AwayTimeout   time.Duration // for a read or list during a takeover of its partition; 8 s
-	QueryTimeout  time.Duration // for a query, an explain and a user request; 10 s
-	DrainTimeout  time.Duration // for pending work after Run's context ends; 10 s
-	ResendAfter   time.Duration // until an unanswered batch is published again; 1 s
-	Linger        time.Duration // for another item that a read's settlement can share a batch with; 20 ms
-	RefusalTTL    time.Duration // lifetime of a cached final refusal, at most 1 s; 1 s
-	RefusalsFirst int           // refusals of a kind before one is cached; 8
-	MaxWaiting    int           // requests, and settlements, queued per journal; 32,768 each
+	AdmitTimeout     time.Duration // for a verdict, a void, a command; 10 s
+	WriteTimeout     time.Duration // for the outcome of a write; 10 s
+	ReadTimeout      time.Duration // for one answer to a read or list; 3 s
+	AwayTimeout      time.Duration // for a read or list during a takeover of its partition; 8 s
+	QueryTimeout     time.Duration // for a query, an explain and a user request; 10 s
+	DrainTimeout     time.Duration // for pending work after Run's context ends; 10 s
+	ResendAfter      time.Duration // until an unanswered batch is published again; 1 s
+	Linger           time.Duration // for another item that a read's settlement can share a batch with; 20 ms
+	RefusalTTL       time.Duration // lifetime of a cached final refusal, at most 1 s; 1 s
+	RefusalThreshold int           // refusals of a kind before one is cached; 8
+	MaxWaiting       int           // requests, and settlements, queued per journal; 32,768 each
 
 	Shared inprocess.Shared // with services of the same process
 
@@ -77,7 +77,7 @@ func (c *Config) setDefaults() error {
 	c.ResendAfter = cmp.Or(c.ResendAfter, time.Second)
 	c.Linger = cmp.Or(c.Linger, 20*time.Millisecond)
 	c.RefusalTTL = min(cmp.Or(c.RefusalTTL, maxRefusalTTL), maxRefusalTTL)
-	c.RefusalsFirst = cmp.Or(c.RefusalsFirst, 8)
+	c.RefusalThreshold = cmp.Or(c.RefusalThreshold, 8)
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, 32768)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -106,8 +106,8 @@ type Bus struct {
 
 	answers chan *nats.Msg
 	// handlers by subject. All run on the goroutine of receive.
-	handlers map[string]func(data []byte) error
-	hear     atomic.Pointer[func(*event.SourceCounts)] // see HearSources
+	handlers  map[string]func(data []byte) error
+	onSources atomic.Pointer[func(*event.SourceCounts)] // see OnSources
 }
 
 // documents sends writes and reads to one partition of a document service.
@@ -138,7 +138,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		ready:     make(chan struct{}),
 		metrics:   newMetrics(cfg.Metrics),
 		documents: map[event.Domain][]*documents{},
-		refusals:  newRefusals(cfg.RefusalTTL, cfg.RefusalsFirst),
+		refusals:  newRefusals(cfg.RefusalTTL, cfg.RefusalThreshold),
 		askers:    askers{asking: map[asker]int{}},
 		signals:   sync.Pool{New: func() any { return make(chan struct{}, 1) }},
 		answers:   make(chan *nats.Msg, answerQueue),
@@ -146,8 +146,8 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 
 		explaining: make([]atomic.Pointer[string], cfg.Partitions),
 	}
-	b.handlers[event.AnnounceSubject] = b.announced
-	b.handlers[event.SourcesSubject] = b.heardSources
+	b.handlers[event.AnnounceSubject] = b.handleAnnouncement
+	b.handlers[event.SourcesSubject] = b.handleSources
 	for p := range cfg.Partitions {
 		if err := b.addPartition(p); err != nil {
 			return nil, errors.Join(err, b.closeReaders())
@@ -166,8 +166,8 @@ func (b *Bus) addPartition(p int) error {
 		return err
 	}
 	b.usage, b.commands, b.lanes = append(b.usage, usage), append(b.commands, commands), append(b.lanes, usage, commands)
-	b.handlers[event.VerdictSubject(b.source(p))] = func(data []byte) error { return b.verdicts(usage, data) }
-	b.handlers[event.CommandOutcomeSubject(b.source(p))] = func(data []byte) error { return b.commandOutcomes(commands, data) }
+	b.handlers[event.VerdictSubject(b.source(p))] = func(data []byte) error { return b.handleVerdicts(usage, data) }
+	b.handlers[event.CommandOutcomeSubject(b.source(p))] = func(data []byte) error { return b.handleCommandOutcomes(commands, data) }
 	for _, domain := range event.Documents() {
 		d := &documents{}
 		if d.writes, err = b.newWriteLane(domain, p); err != nil {
@@ -177,35 +177,35 @@ func (b *Bus) addPartition(p int) error {
 			return err
 		}
 		b.documents[domain], b.lanes = append(b.documents[domain], d), append(b.lanes, d.writes)
-		b.handlers[domain.OutcomeSubject(b.source(p))] = func(data []byte) error { return b.outcomes(d, data) }
+		b.handlers[domain.OutcomeSubject(b.source(p))] = func(data []byte) error { return b.handleOutcomes(d, data) }
 	}
 	return nil
 }
 
-// HearSources calls handle with the counts of other edges from now on, on the goroutine that reads all answers.
-func (b *Bus) HearSources(handle func(*event.SourceCounts)) { b.hear.Store(&handle) }
+// OnSources calls handle with the counts of other edges from now on, on the goroutine that reads all answers.
+func (b *Bus) OnSources(handle func(*event.SourceCounts)) { b.onSources.Store(&handle) }
 
-func (b *Bus) heardSources(data []byte) error {
+func (b *Bus) handleSources(data []byte) error {
 	var counts event.SourceCounts
 	if err := event.Decode(data, &counts); err != nil {
 		return err
 	}
-	if handle := b.hear.Load(); handle != nil && counts.Edge != b.name {
+	if handle := b.onSources.Load(); handle != nil && counts.Edge != b.name {
 		(*handle)(&counts)
 	}
 	return nil
 }
 
-// TellSources publishes how many calls of these sources this edge has answered. It does not wait, and delivery is not
+// PublishSources publishes how many calls of these sources this edge has answered. It does not wait, and delivery is not
 // guaranteed.
-func (b *Bus) TellSources(counts *event.SourceCounts) error {
+func (b *Bus) PublishSources(counts *event.SourceCounts) error {
 	counts.Edge = b.name
 	data, err := event.Encode(counts)
 	if err == nil {
 		err = b.nc.Publish(event.SourcesSubject, data)
 	}
 	if err != nil {
-		return fmt.Errorf("tell other edges: %w", err)
+		return fmt.Errorf("publish counts to other edges: %w", err)
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (b *Bus) Run(ctx context.Context) error {
 func (b *Bus) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.DrainTimeout)
 	defer cancel()
-	waiting := func() bool { return slices.ContainsFunc(b.lanes, runner.waiting) }
+	waiting := func() bool { return slices.ContainsFunc(b.lanes, runner.isWaiting) }
 	for waiting() && !b.nc.IsClosed() {
 		if !wait.For(ctx, sweepEvery) {
 			break
@@ -311,5 +311,5 @@ func (b *Bus) repeat(ctx context.Context, each wait.Backoff, attempt func(ctx co
 type runner interface {
 	run(ctx context.Context) error
 	sweep(now time.Duration, reconnected bool)
-	waiting() bool
+	isWaiting() bool
 }

@@ -60,8 +60,8 @@ func callFault(err error, changes bool) *fault.Error {
 	return outcomeUnknown(err)
 }
 
-// ended returns the fault for a caller whose ctx has ended. sent says that the request may have been published.
-func ended(ctx context.Context, sent bool) *fault.Error {
+// contextFault returns the fault for a caller whose ctx has ended. sent says that the request may have been published.
+func contextFault(ctx context.Context, sent bool) *fault.Error {
 	cause := errExpired
 	if err := context.Cause(ctx); err != nil {
 		cause = err

@@ -105,7 +105,7 @@ func (b *Bus) explainAt(ctx context.Context, partition int, account uint64, q *e
 		case event.QueryStatus_QUERY_PENDING, event.QueryStatus_QUERY_BUSY:
 			instance.Store(&progress.Instance)
 		case event.QueryStatus_QUERY_LIMITED:
-			return nil, limited("Too many explanations in the last minute. Try again later.", int(progress.GetRetryAfterSeconds()))
+			return nil, rateLimited("Too many explanations in the last minute. Try again later.", int(progress.GetRetryAfterSeconds()))
 		default:
 			return nil, unavailable(errAnswer)
 		}
@@ -113,13 +113,13 @@ func (b *Bus) explainAt(ctx context.Context, partition int, account uint64, q *e
 			continue
 		}
 		if last.Status == event.QueryStatus_QUERY_BUSY {
-			return nil, limited("Another explanation is under way. One is made at a time.", 1)
+			return nil, rateLimited("Another explanation is under way. One is made at a time.", 1)
 		}
 		return &Explanation{Done: progress.GetDone(), Total: max(progress.GetTotal(), 1)}, nil
 	}
 }
 
-func limited(message string, retryAfter int) error {
+func rateLimited(message string, retryAfter int) error {
 	e := fault.New(fault.RateLimited, "%s", message)
 	e.RetryAfter = max(retryAfter, 1)
 	return e

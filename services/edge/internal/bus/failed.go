@@ -8,8 +8,8 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// failed ends a batch that the appender gave up on. It runs on the appender's goroutine.
-func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
+// onFailure ends a batch that the appender gave up on. It runs on the appender's goroutine.
+func (l *lane[T, A]) onFailure(items []*item[T, A], number uint64, cause error) {
 	l.mu.Lock()
 	f, confirmed := l.flights[number], number > 0 && l.confirmed == number
 	if !confirmed {
@@ -17,7 +17,7 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	}
 	l.mu.Unlock()
 	if confirmed {
-		l.acked(items, number, 0) // the answer arrived just as the appender gave up
+		l.onStored(items, number, 0) // the answer arrived just as the appender gave up
 		return
 	}
 	unknown := errors.Is(cause, journal.ErrUnknown)
@@ -31,7 +31,7 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 		l.end(it, err)
 	}
 	if f != nil {
-		l.dropped(f, unknown)
+		l.drop(f, unknown)
 	}
 	l.bus.cfg.Logger.Warn("batch failed", slog.String("subject", l.subject), slog.Uint64("number", number),
 		slog.Int("items", len(items)), slog.Int("settlements", len(settlements)), slog.Any("error", cause))

@@ -49,7 +49,7 @@ func follow(t testing.TB, nc *nats.Conn, stream string, f fold) {
 	})
 }
 
-// fakeBilling imitates the part of billing's fold that the bus sees. It keeps a mark for each source, repeats the last
+// fakeBilling imitates the part of billing's fold that the bus sees. It keeps a watermark for each source, repeats the last
 // answer to one, and limits accounts.
 type fakeBilling struct {
 	mu       sync.Mutex
@@ -62,7 +62,7 @@ type fakeBilling struct {
 	lose     int  // answers that are still to be lost
 	silent   bool // all answers are lost
 	sources  map[string]*fakeSource
-	places   map[string]event.RequestID // of admissions
+	offsets  map[string]event.RequestID // of admissions
 
 	messages   int
 	admissions int // decided; a repeated batch does not count
@@ -73,16 +73,16 @@ type fakeBilling struct {
 }
 
 type fakeSource struct {
-	mark, commandMark uint64
-	last, lastCommand answer
+	watermark, commandWatermark uint64
+	last, lastCommand           answer
 }
 
 func newFakeBilling(t testing.TB, nc *nats.Conn, partitions int) *fakeBilling {
 	f := &fakeBilling{
 		limits: map[event.AccountID]int64{}, used: map[event.AccountID]int64{},
 		versions: map[event.AccountID]uint32{}, sources: map[string]*fakeSource{}, final: true,
-		places: map[string]event.RequestID{},
-		served: map[event.RequestID]int{}, voided: map[event.RequestID]int{},
+		offsets: map[string]event.RequestID{},
+		served:  map[event.RequestID]int{}, voided: map[event.RequestID]int{},
 	}
 	for p := range partitions {
 		follow(t, nc, event.Billing.Stream(p), func(m journal.Message) []answer { return f.fold(t, p, m) })
@@ -124,13 +124,13 @@ func (f *fakeBilling) usage(t testing.TB, m journal.Message) []answer {
 		return nil
 	}
 	s := f.source(batch.Source)
-	if batch.Number == s.mark {
+	if batch.Number == s.watermark {
 		return []answer{s.last}
 	}
-	if batch.Number != s.mark+1 {
-		t.Errorf("batch %d of %s after %d", batch.Number, batch.Source, s.mark)
+	if batch.Number != s.watermark+1 {
+		t.Errorf("batch %d of %s after %d", batch.Number, batch.Source, s.watermark)
 	}
-	s.mark = batch.Number
+	s.watermark = batch.Number
 	stamp := batch.StampMs
 	if stamp == 0 && len(batch.Admissions) > 0 {
 		stamp = event.RequestID(batch.Admissions[0].RequestId).UnixMilli() + batch.SinceMs
@@ -143,12 +143,12 @@ func (f *fakeBilling) usage(t testing.TB, m journal.Message) []answer {
 		TimeMs: stamp, Rules: 1,
 	}
 	for _, of := range batch.Served {
-		places := of.Places
-		if len(places) == 0 {
-			places = []uint32{0}
+		offsets := of.Places
+		if len(offsets) == 0 {
+			offsets = []uint32{0}
 		}
-		for _, i := range places {
-			id, known := f.places[fmt.Sprint(m.Subject, of.Sequence, i)]
+		for _, i := range offsets {
+			id, known := f.offsets[fmt.Sprint(m.Subject, of.Sequence, i)]
 			if !known {
 				t.Errorf("served at %d of message %d, where there is no admission", i, of.Sequence)
 			}
@@ -156,7 +156,7 @@ func (f *fakeBilling) usage(t testing.TB, m journal.Message) []answer {
 		}
 	}
 	for i, a := range batch.Admissions {
-		f.places[fmt.Sprint(m.Subject, m.Sequence, i)] = event.RequestID(a.RequestId)
+		f.offsets[fmt.Sprint(m.Subject, m.Sequence, i)] = event.RequestID(a.RequestId)
 		f.admissions++
 		verdicts.Verdicts = append(verdicts.Verdicts, f.decide(a))
 	}
@@ -216,10 +216,10 @@ func (f *fakeBilling) account(t testing.TB, m journal.Message) []answer {
 		return nil
 	}
 	s := f.source(batch.Source)
-	if batch.Number == s.commandMark {
+	if batch.Number == s.commandWatermark {
 		return []answer{s.lastCommand}
 	}
-	s.commandMark = batch.Number
+	s.commandWatermark = batch.Number
 	outcomes := &event.CommandOutcomeBatch{Source: batch.Source, Number: batch.Number, Sequence: m.Sequence}
 	announcement := &event.Announcement{}
 	for _, c := range batch.Commands {
@@ -382,7 +382,7 @@ func (w *world) bus(t testing.TB, change func(*Config)) *running {
 
 func (w *world) idle(t testing.TB, change func(*Config)) *Bus {
 	t.Helper()
-	cfg := Config{Partitions: w.partitions, RefusalsFirst: 1}
+	cfg := Config{Partitions: w.partitions, RefusalThreshold: 1}
 	if change != nil {
 		change(&cfg)
 	}

@@ -17,8 +17,9 @@ type flight[T, A any] struct {
 	resolved chan struct{} // closed when the flight is removed
 }
 
-// acked runs on the appender's goroutine. The next batch does not leave until it returns.
-func (l *lane[T, A]) acked(items []*item[T, A], number, _ uint64) {
+// onStored ends the settlements of a stored batch. It runs on the appender's goroutine, and the next batch does not leave until
+// it returns.
+func (l *lane[T, A]) onStored(items []*item[T, A], number, _ uint64) {
 	l.bus.metrics.batches.WithLabelValues(l.kind).Inc()
 	for _, it := range items {
 		if it.settlement {
@@ -40,17 +41,17 @@ func (l *lane[T, A]) acked(items []*item[T, A], number, _ uint64) {
 	}
 }
 
-// answered handles count answers to a batch. Answer i belongs to the item at offset place(i), or at i if place is nil; set
+// resolve handles count answers to a batch. Answer i belongs to the item at offset(i), or at i if offset is nil; set
 // copies it to the item. A batch no longer in flight was answered before, by another replica or after an earlier sending.
 // Answers that do not fit the batch return errAnswer.
-func (l *lane[T, A]) answered(number uint64, count int, place func(i int) int, set func(i int, value *T, answer *A)) error {
+func (l *lane[T, A]) resolve(number uint64, count int, offset func(i int) int, set func(i int, value *T, answer *A)) error {
 	l.mu.Lock()
 	f := l.flights[number]
 	if f == nil {
 		l.mu.Unlock()
 		return nil
 	}
-	taken, err := f.take(count, place)
+	taken, err := f.take(count, offset)
 	if f.open == 0 && err == nil {
 		delete(l.flights, number)
 	} else {
@@ -72,16 +73,16 @@ func (l *lane[T, A]) answered(number uint64, count int, place func(i int) int, s
 }
 
 // take removes answered items from the flight and returns them; nil for an item answered before.
-func (f *flight[T, A]) take(count int, place func(i int) int) (taken []*item[T, A], err error) {
-	if place == nil {
+func (f *flight[T, A]) take(count int, offset func(i int) int) (taken []*item[T, A], err error) {
+	if offset == nil {
 		if count != len(f.items) {
 			return nil, fmt.Errorf("%d answers to the %d items of batch %d: %w", count, len(f.items), f.number, errAnswer)
 		}
-		place = func(i int) int { return i }
+		offset = func(i int) int { return i }
 	}
 	taken = make([]*item[T, A], 0, count)
 	for i := range count {
-		at := place(i)
+		at := offset(i)
 		if at < 0 || at >= len(f.items) {
 			return taken, fmt.Errorf("answer to item %d of the %d of batch %d: %w", at, len(f.items), f.number, errAnswer)
 		}
@@ -108,9 +109,9 @@ func (l *lane[T, A]) deliver(it *item[T, A], set func(value *T, answer *A)) {
 	}
 }
 
-// dropped ends a flight without further answers. stored means that the journal may contain the batch: all unanswered items
+// drop ends a flight without further answers. stored means that the journal may contain the batch: all unanswered items
 // are then orphans.
-func (l *lane[T, A]) dropped(f *flight[T, A], stored bool) {
+func (l *lane[T, A]) drop(f *flight[T, A], stored bool) {
 	close(f.resolved)
 	if !stored || l.orphan == nil {
 		return

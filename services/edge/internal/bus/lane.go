@@ -32,7 +32,7 @@ type item[T, A any] struct {
 }
 
 // lane publishes items to one subject of a journal and takes their answers. Items leave in batches, one batch at
-// a time. An answer finds its item by the batch's number and the place in the batch.
+// a time. An answer finds its item by the batch's number and its offset in the batch.
 type lane[T, A any] struct {
 	laneConfig[T, A]
 	appender *journal.Appender[*item[T, A]]
@@ -86,8 +86,8 @@ func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 		DrainWait: cfg.bus.cfg.DrainTimeout,
 		Encode:    l.depart,
 		Size:      func(it *item[T, A]) int { return cfg.size(it.value) },
-		Acked:     l.acked,
-		Failed:    l.failed,
+		Acked:     l.onStored,
+		Failed:    l.onFailure,
 		Files:     cfg.bus.cfg.Shared.Files,
 		Logger:    cfg.bus.cfg.Logger,
 	})
@@ -103,8 +103,8 @@ func (l *lane[T, A]) run(ctx context.Context) error {
 	return err
 }
 
-// waiting tells whether an item waits for its answer.
-func (l *lane[T, A]) waiting() bool { return l.open.Load() > 0 }
+// isWaiting tells whether an item waits for its answer.
+func (l *lane[T, A]) isWaiting() bool { return l.open.Load() > 0 }
 
 // do queues an item and waits for its answer.
 func (l *lane[T, A]) do(ctx context.Context, it *item[T, A]) (A, error) {
@@ -153,9 +153,9 @@ func (l *lane[T, A]) wait(ctx context.Context, it *item[T, A]) error {
 // abandon gives up on an item because ctx has ended.
 func (l *lane[T, A]) abandon(ctx context.Context, it *item[T, A]) {
 	if it.state.CompareAndSwap(queued, over) {
-		l.finish(it, ended(ctx, false))
+		l.finish(it, contextFault(ctx, false))
 	} else if it.state.CompareAndSwap(sent, over) {
-		l.finish(it, ended(ctx, true))
+		l.finish(it, contextFault(ctx, true))
 	}
 }
 

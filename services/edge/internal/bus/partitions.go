@@ -12,8 +12,8 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// partitionsAsk bounds one question for the number of partitions, and is the interval of warnings that no instance answers.
-const partitionsAsk = 5 * time.Second
+// partitionsTimeout bounds one question for the number of partitions, and is the interval of warnings that no instance answers.
+const partitionsTimeout = 5 * time.Second
 
 // errPartitions: with a different number of partitions than the journals, the edge would ask the wrong ones.
 var errPartitions = errors.New("another number of partitions than the journals have")
@@ -22,10 +22,10 @@ var errPartitions = errors.New("another number of partitions than the journals h
 // itself. It waits until an instance answers, or ctx ends. If the number differs from Config.Partitions the
 // error is errPartitions. It returns the id of the installation, empty from older versions of billing.
 func (b *Bus) CheckPartitions(ctx context.Context) (installation string, err error) {
-	err = b.repeat(ctx, wait.Backoff{Initial: partitionsAsk, Max: partitionsAsk}, func(ctx context.Context) (bool, error) {
+	err = b.repeat(ctx, wait.Backoff{Initial: partitionsTimeout, Max: partitionsTimeout}, func(ctx context.Context) (bool, error) {
 		data, err := rpc.Call(ctx, b.nc, event.InstancesSubject, nil)
 		if err != nil {
-			b.cfg.Logger.Warn("no billing instance has told the number of partitions yet", "cause", err)
+			b.cfg.Logger.Warn("no billing instance has answered with the number of partitions yet", "cause", err)
 			return false, err
 		}
 		answer, err := b.instance(data)

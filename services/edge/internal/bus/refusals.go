@@ -21,13 +21,13 @@ const (
 // journal. Occasional requests bypass the cache: another edge may have confirmed a change of the account before its
 // announcement arrives here, and the client's next request must see the change.
 type refusals struct {
-	ttl      time.Duration
-	first    int // refusals of a kind before one is cached
-	accounts *otter.Cache[event.AccountID, refused]
+	ttl       time.Duration
+	threshold int // refusals of a kind before one is cached
+	accounts  *otter.Cache[event.AccountID, accountRefusals]
 }
 
-// refused holds the refusals of one account. It is replaced, never changed.
-type refused struct {
+// accountRefusals holds the refusals of one account. It is replaced, never changed.
+type accountRefusals struct {
 	final []refusal
 	// oldKey is the refusal of the default key with the highest current version. Versions only grow, so older keys stay
 	// refused.
@@ -51,12 +51,12 @@ func (r *refusal) answers(a *Admission) bool {
 	return (r.id == "" || r.id == string(a.IdempotencyID)) && r.key == a.Key && r.anonymous == a.Anonymous && r.number == a.KeyNumber && r.version == a.KeyVersion && r.fingerprint == a.KeyFingerprint
 }
 
-func newRefusals(ttl time.Duration, first int) *refusals {
-	return &refusals{ttl: ttl, first: first, accounts: otter.Must(&otter.Options[event.AccountID, refused]{MaximumSize: refusalAccounts})}
+func newRefusals(ttl time.Duration, threshold int) *refusals {
+	return &refusals{ttl: ttl, threshold: threshold, accounts: otter.Must(&otter.Options[event.AccountID, accountRefusals]{MaximumSize: refusalAccounts})}
 }
 
 // find returns the refusal that billing would repeat for a, or nil. now is the edge's time: in another month the
-// quota is a new one. A request that a repeats may have been served before the refusal: see PendingVerdict.cached.
+// quota is a new one. A request that a repeats may have been served before the refusal: see PendingVerdict.checkCached.
 func (r *refusals) find(a *Admission, now time.Time) *Verdict {
 	known, ok := r.accounts.GetIfPresent(a.Account)
 	if !ok {
@@ -66,7 +66,7 @@ func (r *refusals) find(a *Admission, now time.Time) *Verdict {
 		return v
 	}
 	for i := range known.final {
-		if f := &known.final[i]; f.answers(a) && f.count >= r.first && time.Now().Before(f.until) && sameMonth(now, f.verdict.TimeMs) {
+		if f := &known.final[i]; f.answers(a) && f.count >= r.threshold && time.Now().Before(f.until) && sameMonth(now, f.verdict.TimeMs) {
 			return f.verdict
 		}
 	}
@@ -101,7 +101,7 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	}
 	kept := *v // v is a field of its request, which must not stay in memory, and neither may the other verdicts of its batch
 	kept.Verdict = v.Verdict.Clone()
-	r.accounts.Compute(a.Account, func(known refused, _ bool) (refused, otter.ComputeOp) {
+	r.accounts.Compute(a.Account, func(known accountRefusals, _ bool) (accountRefusals, otter.ComputeOp) {
 		switch {
 		case !old:
 			known.final = known.with(refusal{
@@ -116,7 +116,7 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 }
 
 // with returns the final refusals, without expired ones, plus f, the refusal of a. A full list drops f.
-func (k *refused) with(f refusal, a *Admission) []refusal {
+func (k *accountRefusals) with(f refusal, a *Admission) []refusal {
 	live := slices.DeleteFunc(slices.Clone(k.final), func(old refusal) bool {
 		over := !time.Now().Before(old.until)
 		if !over && old.id == f.id && old.answers(a) {
@@ -133,11 +133,11 @@ func (k *refused) with(f refusal, a *Admission) []refusal {
 
 // forget drops refusals that a change of the account may have lifted. Old keys stay refused.
 func (r *refusals) forget(account event.AccountID) {
-	r.accounts.ComputeIfPresent(account, func(known refused) (refused, otter.ComputeOp) {
+	r.accounts.ComputeIfPresent(account, func(known accountRefusals) (accountRefusals, otter.ComputeOp) {
 		if known.oldKey == nil {
 			return known, otter.InvalidateOp
 		}
-		return refused{oldKey: known.oldKey}, otter.WriteOp
+		return accountRefusals{oldKey: known.oldKey}, otter.WriteOp
 	})
 }
 

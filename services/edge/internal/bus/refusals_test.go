@@ -89,7 +89,9 @@ func TestARememberedRefusalIsForNewRequestsOnly(t *testing.T) {
 		}
 		return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Hold{Hold: hold}}, nil
 	})
-	b := w.bus(t, func(c *Config) { c.RefusalsFirst, c.QueryTimeout, c.ReadTimeout = 1, time.Second, 100*time.Millisecond })
+	b := w.bus(t, func(c *Config) {
+		c.RefusalThreshold, c.QueryTimeout, c.ReadTimeout = 1, time.Second, 100*time.Millisecond
+	})
 	a := admission(9)
 	a.IdempotencyID = fresh
 	refuse := func() {
@@ -199,7 +201,7 @@ func TestRefusalIsRememberedOnlyIfTheClientGoesOnTrying(t *testing.T) {
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)
 	f.with(func() { f.limits[9] = 0 })
-	b := w.bus(t, func(c *Config) { c.RefusalsFirst, c.RefusalTTL = first, time.Second })
+	b := w.bus(t, func(c *Config) { c.RefusalThreshold, c.RefusalTTL = first, time.Second })
 	for n := range first {
 		if _, asked := decided(t, b, f, admission(9)); !asked {
 			t.Fatalf("refusal %d: billing was not asked", n+1)

@@ -42,12 +42,12 @@ func (b *Bus) sweep(ctx context.Context) {
 }
 
 func (l *lane[T, A]) sweep(now time.Duration, reconnected bool) {
-	for _, it := range l.expired(now) {
+	for _, it := range l.takeExpired(now) {
 		l.abandon(context.Background(), it)
 	}
-	unanswered, abandoned := l.overdue(now, reconnected)
+	unanswered, abandoned := l.takeOverdue(now, reconnected)
 	for _, f := range abandoned {
-		l.dropped(f, true)
+		l.drop(f, true)
 	}
 	if unanswered != nil {
 		l.resend(unanswered)
@@ -62,8 +62,8 @@ func (l *lane[T, A]) resend(f *flight[T, A]) {
 	}
 }
 
-// expired removes timed-out items from the front of the queue.
-func (l *lane[T, A]) expired(now time.Duration) (late []*item[T, A]) {
+// takeExpired removes timed-out items from the front of the queue.
+func (l *lane[T, A]) takeExpired(now time.Duration) (late []*item[T, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
@@ -81,9 +81,9 @@ func (l *lane[T, A]) expired(now time.Duration) (late []*item[T, A]) {
 	return late
 }
 
-// overdue scans the stored batches. It returns the one to resend and removes batches that nobody waits for. A fold keeps
+// takeOverdue scans the stored batches. It returns the one to resend and removes batches that nobody waits for. A fold keeps
 // only the answers to a source's last batch, so resending an older one is useless.
-func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *flight[T, A], abandoned []*flight[T, A]) {
+func (l *lane[T, A]) takeOverdue(now time.Duration, reconnected bool) (unanswered *flight[T, A], abandoned []*flight[T, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for number, f := range l.flights {
@@ -93,7 +93,7 @@ func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *f
 		if reconnected {
 			f.asked = math.MinInt64 / 2 // resend at once, since its answer may have been lost with the connection
 		}
-		if f.abandoned() {
+		if f.isAbandoned() {
 			delete(l.flights, number)
 			abandoned = append(abandoned, f)
 		} else if number == l.newest && now-f.asked >= l.bus.cfg.ResendAfter {
@@ -104,7 +104,7 @@ func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *f
 	return unanswered, abandoned
 }
 
-// abandoned reports whether all unanswered items were abandoned.
-func (f *flight[T, A]) abandoned() bool {
+// isAbandoned reports whether all unanswered items were abandoned.
+func (f *flight[T, A]) isAbandoned() bool {
 	return !slices.ContainsFunc(f.items, func(it *item[T, A]) bool { return it != nil && it.state.Load() != over })
 }

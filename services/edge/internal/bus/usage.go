@@ -29,14 +29,14 @@ func (a *Admission) isRepeatable() bool { return a.ReadHash != 0 }
 // Verdict is billing's decision on an admission. It may be shared and must not be changed.
 type Verdict struct {
 	*event.Verdict
-	TimeMs int64 // fold time of the decision, Unix milliseconds
-	at     place // of the admission in its journal; zero if billing does not settle by offset
+	TimeMs int64         // fold time of the decision, Unix milliseconds
+	at     journalOffset // of the admission in its journal; zero if billing does not settle by offset
 }
 
-// place is the position of an admission in its journal.
-type place struct {
+// journalOffset is the position of an admission in its journal.
+type journalOffset struct {
 	sequence uint64 // of the message
-	index    uint32 // its offset among the admissions
+	offset   uint32 // among the admissions of the message
 }
 
 // Admitted reports whether the request may run.
@@ -47,7 +47,7 @@ type usage struct {
 	Admission
 	result event.Result // unspecified: an admission
 	failed bool
-	at     place // of a settlement of Served; zero: not known
+	at     journalOffset // of a settlement of Served; zero: not known
 }
 
 func (u *usage) isAdmission() bool { return u.result == event.Result_RESULT_UNSPECIFIED }
@@ -64,7 +64,7 @@ type usageLane struct {
 const (
 	admissionBytes  = 88
 	settlementBytes = 48
-	placeBytes      = 24
+	offsetBytes     = 24
 )
 
 func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
@@ -83,7 +83,7 @@ func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
 			case v.isAdmission():
 				return admissionBytes
 			case v.at.sequence != 0:
-				return placeBytes
+				return offsetBytes
 			}
 			return settlementBytes
 		},
@@ -114,7 +114,7 @@ func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]b
 	for _, it := range items {
 		v := &it.value
 		if v.at.sequence != 0 {
-			batch.Served = withPlace(batch.Served, v.at)
+			batch.Served = withOffset(batch.Served, v.at)
 			continue
 		}
 		if v.isAdmission() {
@@ -141,20 +141,20 @@ func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]b
 	return event.Encode(&batch)
 }
 
-// withPlace adds a place. Reads that settle together are in few messages.
-func withPlace(served []*event.Served, at place) []*event.Served {
+// withOffset adds the offset of a served admission. Reads that settle together are in few messages.
+func withOffset(served []*event.Served, at journalOffset) []*event.Served {
 	for i := len(served) - 1; i >= 0; i-- {
 		if s := served[i]; s.Sequence == at.sequence {
 			if len(s.Places) == 0 {
 				s.Places = append(s.Places, 0)
 			}
-			s.Places = append(s.Places, at.index)
+			s.Places = append(s.Places, at.offset)
 			return served
 		}
 	}
 	s := &event.Served{Sequence: at.sequence}
-	if at.index != 0 {
-		s.Places = append(s.Places, at.index)
+	if at.offset != 0 {
+		s.Places = append(s.Places, at.offset)
 	}
 	return append(served, s)
 }
@@ -173,7 +173,7 @@ type PendingVerdict struct {
 func (p *PendingVerdict) admission() *Admission { return &p.item.value.Admission }
 
 // StartAdmit asks for an admission. It never blocks. Wait, which must be called for each StartAdmit, returns the verdict. A
-// cached refusal is available at once, except for an admission with an idempotency id: see PendingVerdict.cached.
+// cached refusal is available at once, except for an admission with an idempotency id: see PendingVerdict.checkCached.
 func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 	p := &PendingVerdict{lane: b.usageOf(a.Account)}
 	p.item.value.Admission = a
@@ -194,7 +194,7 @@ func (p *PendingVerdict) Refused() bool { return p.refusal != nil }
 // that is not known.
 func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if p.refusal != nil {
-		if v, err := p.cached(ctx); v != nil || err != nil {
+		if v, err := p.checkCached(ctx); v != nil || err != nil {
 			return v, err
 		}
 		p.lane.start(&p.item)
@@ -208,10 +208,10 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	return p.pursue(ctx)
 }
 
-// cached returns the cached refusal. It applies to new requests only: a repetition of a request in flight, or served, gets
+// checkCached returns the cached refusal. It applies to new requests only: a repetition of a request in flight, or served, gets
 // billing's own verdict. A query asks for it, since admissions of every call of a refused client would fill the journal.
-// cached returns nil if billing has to decide.
-func (p *PendingVerdict) cached(ctx context.Context) (v *Verdict, err error) {
+// checkCached returns nil if billing has to decide.
+func (p *PendingVerdict) checkCached(ctx context.Context) (v *Verdict, err error) {
 	v = p.refusal
 	b, a := p.lane.bus, p.admission()
 	if len(a.IdempotencyID) > 0 && !beforeIdempotency(v.Decision) {
@@ -366,6 +366,6 @@ func (b *Bus) Void(ctx context.Context, a Admission, failed bool) error {
 	case <-it.done:
 		return it.err
 	case <-ctx.Done():
-		return ended(ctx, true)
+		return contextFault(ctx, true)
 	}
 }

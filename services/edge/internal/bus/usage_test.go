@@ -80,7 +80,7 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 }
 
 // TestServedReadsRideWithTheNextAdmission: a client that sends one request after the other has one batch for each, in which the
-// read before is settled by the place of its admission.
+// read before is settled by the offset of its admission.
 func TestServedReadsRideWithTheNextAdmission(t *testing.T) {
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)
@@ -129,8 +129,8 @@ func TestALastReadIsSettledWithoutAnother(t *testing.T) {
 // TestPlacesOfManyMessages: the places of one message stand together, whatever their order is.
 func TestPlacesOfManyMessages(t *testing.T) {
 	var served []*event.Served
-	for _, at := range []place{{7, 0}, {8, 3}, {7, 2}, {9, 0}, {8, 0}, {7, 1}} {
-		served = withPlace(served, at)
+	for _, at := range []journalOffset{{7, 0}, {8, 3}, {7, 2}, {9, 0}, {8, 0}, {7, 1}} {
+		served = withOffset(served, at)
 	}
 	var got []string
 	for _, s := range served {

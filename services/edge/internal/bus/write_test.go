@@ -166,7 +166,7 @@ func TestWaitersOfWritesAreAnsweredBeforeRunReturns(t *testing.T) {
 		failed <- err
 	}()
 	l := b.documents[event.Paste][0].writes
-	eventually.True(t, "the write waits", l.waiting)
+	eventually.True(t, "the write waits", l.isWaiting)
 	if err := b.stop(); err != nil {
 		t.Fatalf("run: %v", err)
 	}

@@ -152,7 +152,7 @@ func (s *Base) NotifyEdges(ctx context.Context) {
 		if len(counts.Sources)+len(counts.Keyless)+len(counts.Changes)+len(counts.Unmetered) == 0 { // sites are only counted together with sources
 			continue
 		}
-		if err := s.bus.TellSources(counts); err != nil {
+		if err := s.bus.PublishSources(counts); err != nil {
 			s.log.Warn("the other edges could not be notified", slog.Any("error", err))
 		}
 	}

@@ -135,7 +135,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.cfg.AdminOnly {
 		return s.http.Serve(ctx, ln) // no views or creations to limit: the bus sends other edges' counts to the API's server
 	}
-	s.bus.HearSources(s.MergeCounts)
+	s.bus.OnSources(s.MergeCounts)
 	notifying, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer background.Wait()
