@@ -24,7 +24,7 @@ const (
 type answerer struct {
 	*scope
 	lease  *lease
-	recent map[string]*message // last message of each source, to answer repeats; owned by the folding goroutine
+	recent map[string]*message // last message of each source, to answer repeats; owned by the applier
 
 	mu    sync.Mutex
 	held  []heldAnswer // oldest first

@@ -7,9 +7,9 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// stored makes the entry of a document loaded completely from the read model. Content that does not match the SHA-256 stored
+// loadedEntry makes the entry of a document loaded completely from the read model. Content that does not match the SHA-256 stored
 // beside it is never shown: readers get an error for now.
-func (s *scope) stored(id string, doc *event.Document) *entry {
+func (s *scope) loadedEntry(id string, doc *event.Document) *entry {
 	e := newEntry(doc)
 	e.damaged = damaged(doc.GetContent())
 	if e.damaged {

@@ -220,8 +220,8 @@ func (l *lease) untilBarred(ctx context.Context) {
 	_ = l.moved.Until(ctx, l.isBarred) // the only error is ctx's
 }
 
-// opened sets the state that the partition begins with. The age of its lease is unknown.
-func (l *lease) opened(last *event.DomainLease) {
+// restore sets the state that the partition begins with. The age of its lease is unknown.
+func (l *lease) restore(last *event.DomainLease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = last
@@ -230,8 +230,8 @@ func (l *lease) opened(last *event.DomainLease) {
 	}
 }
 
-// entered handles a folded lease. granted and last are the fold's result.
-func (l *lease) entered(e *event.ReadLease, granted bool, last *event.DomainLease) {
+// apply handles a folded lease. granted and last are the fold's result.
+func (l *lease) apply(e *event.ReadLease, granted bool, last *event.DomainLease) {
 	if l.alone {
 		return
 	}

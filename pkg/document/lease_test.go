@@ -59,7 +59,7 @@ func (s *simulation) start(i int, instance string, from *simulated) {
 	if from != nil {       // at another replica's checkpoint
 		r.state, r.at, r.version = fold.NewState(from.state.Snapshot()), from.at, from.version
 	}
-	r.opened(r.state.Lease())
+	r.restore(r.state.Lease())
 	s.replicas[i] = r
 }
 
@@ -74,7 +74,7 @@ func (s *simulation) fold(r *simulated) {
 	switch {
 	case b.Lease != nil:
 		granted := r.state.Grant(b.Lease)
-		r.entered(b.Lease, granted, r.state.Lease())
+		r.apply(b.Lease, granted, r.state.Lease())
 	case !s.plain[r.at]:
 		r.version++
 	}

@@ -56,7 +56,7 @@ func (l *lister) answer(ctx context.Context, request *event.ListRequest) (*event
 	if err := l.position.Until(ctx, sequence); err != nil {
 		return nil, fmt.Errorf("wait for message %d: %w", sequence, err)
 	}
-	if err := l.projection.wait(ctx, l.projection.decided()); err != nil {
+	if err := l.projection.wait(ctx, l.projection.lastDecision()); err != nil {
 		return nil, fmt.Errorf("wait for the projection: %w", err)
 	}
 	answer, newest, err := l.scan(ctx, request)

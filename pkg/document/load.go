@@ -29,7 +29,7 @@ func (k known) take(item string, e *entry) {
 //
 // A create's document is looked up in memory only. Its id is 71 random bits drawn for this create, so it is not taken, and a
 // query would make every create wait for the read model.
-func (f *folding) load(ctx context.Context, sequence uint64, batch *event.RequestBatch) (known, error) {
+func (f *applier) load(ctx context.Context, sequence uint64, batch *event.RequestBatch) (known, error) {
 	k := known{documents: make(map[string]*event.Document, len(batch.Requests)), damaged: map[string]*event.Content{}, outcomes: map[event.IdempotencyID]*event.Outcome{}}
 	var full, heads, kept []string
 	marks := map[string]uint64{}
@@ -82,7 +82,7 @@ type missing struct {
 }
 
 // loadMissing fills k with the states before the message. It fails with errAhead if the read model may hold later ones.
-func (f *folding) loadMissing(ctx context.Context, k known, m missing) error {
+func (f *applier) loadMissing(ctx context.Context, k known, m missing) error {
 	if err := f.model.waitCurrent(ctx); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (f *folding) loadMissing(ctx context.Context, k known, m missing) error {
 	err := load(f.names.documents, m.full, views.Full, func(d views.Doc) error {
 		doc, err := readDocument(d)
 		if err == nil {
-			e := f.stored(d.ID, doc)
+			e := f.loadedEntry(d.ID, doc)
 			k.take(d.ID, e)
 			f.memory.fill(d.ID, e, m.marks[d.ID])
 		}

@@ -54,8 +54,8 @@ func newCache(maxBytes int) (*otter.Cache[cacheKey, *entry], error) {
 const memoryShards = 64
 
 // memory holds the documents that a partition knows without the read model: an overlay of those decided and not yet projected,
-// and a cache of others. The folding writes the overlay; any goroutine may read. A reader holds a lock only for one map lookup,
-// so that the folding and the readers don't delay each other.
+// and a cache of others. The applier writes the overlay; any goroutine may read. A reader holds a lock only for one map lookup,
+// so that the applier and the readers don't delay each other.
 type memory struct {
 	run    uint64
 	cache  *otter.Cache[cacheKey, *entry]
@@ -108,8 +108,8 @@ func (m *memory) publish(id string, e *entry) {
 	s.mu.Unlock()
 }
 
-// projected moves an entry now held by the read model from the overlay to the cache, unless the document has changed again.
-func (m *memory) projected(id string, e *entry) {
+// moveToCache moves an entry now held by the read model from the overlay to the cache, unless the document has changed again.
+func (m *memory) moveToCache(id string, e *entry) {
 	s := m.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (m *memory) publishOutcome(id event.IdempotencyID, o *event.Outcome) {
 	m.outcomesMu.Unlock()
 }
 
-func (m *memory) outcomeProjected(id event.IdempotencyID, o *event.Outcome) {
+func (m *memory) dropOutcome(id event.IdempotencyID, o *event.Outcome) {
 	m.outcomesMu.Lock()
 	if m.outcomes[id] == o {
 		delete(m.outcomes, id)

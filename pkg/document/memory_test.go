@@ -38,7 +38,7 @@ func TestStaleLoadIsNotCached(t *testing.T) {
 			m := newTestMemory(t)
 			_, mark := m.get("a") // nothing is known: the reader loads version 1
 			m.publish("a", c.newer)
-			m.projected("a", c.newer)
+			m.moveToCache("a", c.newer)
 			m.fill("a", at(1), mark)
 			if got := versionOf(m, "a"); got != c.want {
 				t.Errorf("version %d is read, want %d", got, c.want)
@@ -58,11 +58,11 @@ func TestOverlayHidesTheCacheUntilProjected(t *testing.T) {
 	first, second := at(1), at(2)
 	m.publish("a", first)
 	m.publish("a", second)
-	m.projected("a", first)
+	m.moveToCache("a", first)
 	if got := versionOf(m, "a"); got != 2 {
 		t.Errorf("version %d is read while version 2 waits", got)
 	}
-	m.projected("a", second)
+	m.moveToCache("a", second)
 	if got := versionOf(m, "a"); got != 2 {
 		t.Errorf("version %d is read after version 2 is projected", got)
 	}
@@ -74,7 +74,7 @@ func TestOverlayHidesTheCacheUntilProjected(t *testing.T) {
 	if e, _ := m.get("a"); e != gone {
 		t.Error("a deleted document is not known to be")
 	}
-	m.projected("a", gone)
+	m.moveToCache("a", gone)
 	if e, _ := m.get("a"); e != nil {
 		t.Errorf("a deleted document is read: %v", e.doc)
 	}

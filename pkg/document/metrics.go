@@ -57,4 +57,4 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 	}
 }
 
-func (m *metrics) decided(status event.OutcomeStatus) { m.outcomes[status].Inc() }
+func (m *metrics) countOutcome(status event.OutcomeStatus) { m.outcomes[status].Inc() }

@@ -46,7 +46,7 @@ func (s *scope) fail(err error) {
 // newRetry paces retries of a failing call.
 func newRetry() wait.Backoff { return wait.Backoff{Initial: initialPause, Max: maxPause} }
 
-// partition is one run of a partition from its checkpoint until it must restart. It starts and stops the parts: the folding,
+// partition is one run of a partition from its checkpoint until it must restart. It starts and stops the parts: the applier,
 // which decides; the projection, which writes the decisions into the read model; and the reader, lister and sweeper, which use
 // both.
 type partition struct {
@@ -54,7 +54,7 @@ type partition struct {
 	replicas   *replica.Set
 	journal    *journal.Journal
 	model      *readModel
-	folding    *folding
+	applier    *applier
 	projection *projection
 	reader     *reader
 	lister     *lister
@@ -85,12 +85,12 @@ func (e *Engine) newPartition(number int) (*partition, error) {
 	sweeps := s.sweeps(p.journal)
 	p.blobs = sweep.NewBlobs(sweeps)
 	p.projection = newProjection(s, p.model, memory, p.blobs)
-	p.folding = newFolding(s, p.model, memory, p.projection, lease)
-	p.reader = newReader(s, p.model, memory, &p.folding.position, lease)
-	p.lister = &lister{scope: s, model: p.model, position: &p.folding.position, projection: p.projection, lease: lease}
+	p.applier = newApplier(s, p.model, memory, p.projection, lease)
+	p.reader = newReader(s, p.model, memory, &p.applier.position, lease)
+	p.lister = &lister{scope: s, model: p.model, position: &p.applier.position, projection: p.projection, lease: lease}
 	blobNames := &blobNames{scope: s, model: p.model, memory: memory}
 	p.sweeper, err = sweep.New(sweeps, sweep.State{
-		Folded: p.folding.position.Until, Projected: p.model.projected.Load, ProjectedMS: p.projection.time,
+		Folded: p.applier.position.Until, Projected: p.model.projected.Load, ProjectedMS: p.projection.time,
 		AwaitProjected: p.projection.waitTime, NamedBlobs: blobNames.of, List: p.lister.answer,
 	}, p.blobs)
 	return p, err
@@ -102,7 +102,7 @@ func (p *partition) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer p.replicas.Register(p.number, replica.Folding{Position: p.folding.position.Get, End: p.journal.LastSequence})()
+	defer p.replicas.Register(p.number, replica.Folding{Position: p.applier.position.Get, End: p.journal.LastSequence})()
 	// The lease outlives the group, so that it can be released after the last answer.
 	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx))
 	var leases sync.WaitGroup
@@ -110,7 +110,7 @@ func (p *partition) run(ctx context.Context) error {
 	defer leases.Wait()
 	defer stopLeasing()
 	defer p.lease.release()
-	// When ctx ends, accepted reads are answered first. They wait for the folding and the projection, which therefore end after
+	// When ctx ends, accepted reads are answered first. They wait for the applier and the projection, which therefore end after
 	// them. After an error all end at once.
 	stopping := ctx
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -119,7 +119,7 @@ func (p *partition) run(ctx context.Context) error {
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
 	defer context.AfterFunc(stopping, stopServing)()
-	p.folding.settler.start = func(run func(context.Context) error) { group.Go(func() error { return run(ctx) }) }
+	p.applier.settler.start = func(run func(context.Context) error) { group.Go(func() error { return run(ctx) }) }
 	group.Go(func() error {
 		select {
 		case err := <-p.failed:
@@ -128,7 +128,7 @@ func (p *partition) run(ctx context.Context) error {
 			return nil
 		}
 	})
-	for _, part := range []func(context.Context) error{p.sweeper.Append, p.folding.answerer.run, p.projection.run, p.blobs.Run} {
+	for _, part := range []func(context.Context) error{p.sweeper.Append, p.applier.answerer.run, p.projection.run, p.blobs.Run} {
 		group.Go(func() error { return part(ctx) })
 	}
 	caughtUp := make(chan struct{})
@@ -142,7 +142,7 @@ func (p *partition) run(ctx context.Context) error {
 		return p.serve(serving, ctx)
 	})
 	group.Go(func() error {
-		return p.journal.Follow(ctx, checkpoint, p.folding.handle, journal.FollowOptions{CaughtUp: func() { close(caughtUp) }})
+		return p.journal.Follow(ctx, checkpoint, p.applier.handle, journal.FollowOptions{CaughtUp: func() { close(caughtUp) }})
 	})
 	return group.Wait()
 }
@@ -170,12 +170,12 @@ func (p *partition) open(ctx context.Context) (checkpoint uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	p.folding.state = fold.NewState(state)
-	p.lease.opened(p.folding.state.Lease())
-	p.folding.position.Set(checkpoint)
+	p.applier.state = fold.NewState(state)
+	p.lease.restore(p.applier.state.Lease())
+	p.applier.position.Set(checkpoint)
 	p.model.projected.Store(checkpoint)
 	p.model.committing.Store(checkpoint)
-	p.projection.timeMS = p.folding.state.TimeMS()
+	p.projection.timeMS = p.applier.state.TimeMS()
 	return checkpoint, nil
 }
 
@@ -187,7 +187,7 @@ const (
 	drainWait = time.Second
 )
 
-// serve answers reads and lists, and sweeps, until ctx ends, except while another replica may do so. It begins once the folding
+// serve answers reads and lists, and sweeps, until ctx ends, except while another replica may do so. It begins once the applier
 // has caught up. Reads accepted before ctx ends are answered within answering.
 func (p *partition) serve(ctx, answering context.Context) error {
 	for ctx.Err() == nil {
@@ -206,7 +206,7 @@ func (p *partition) serve(ctx, answering context.Context) error {
 func (p *partition) await(ctx context.Context) bool {
 	defer p.replicas.Offer(ctx, p.number)()
 	p.degraded(errBarred)
-	p.log.Info("caught up, another replica still answers the reads", "sequence", p.folding.position.Get())
+	p.log.Info("caught up, another replica still answers the reads", "sequence", p.applier.position.Get())
 	return p.lease.untilFree(ctx)
 }
 
@@ -242,7 +242,7 @@ func (p *partition) serveFree(ctx, answering context.Context) error {
 	defer p.serving.Store(nil)
 	announced := p.deps.Clock()
 	defer p.replicas.Announce(ctx, p.number)()
-	p.log.Info("serving", "sequence", p.folding.position.Get())
+	p.log.Info("serving", "sequence", p.applier.position.Get())
 	p.sweeper.Run(ctx, announced)
 	return nil
 }

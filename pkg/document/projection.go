@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// projection commits the folded messages to the read model, in order and behind the folding. Its queue is bounded: the folding
+// projection commits the folded messages to the read model, in order and behind the applier. Its queue is bounded: the applier
 // waits if the read model does not keep up.
 type projection struct {
 	*scope
@@ -69,8 +69,8 @@ func (p *projection) push(m *message) {
 // that is only read does not write to the read model.
 const quietMessages = 256
 
-// decided is the sequence of the last folded message that decides anything.
-func (p *projection) decided() uint64 {
+// lastDecision is the sequence of the last folded message that decides anything.
+func (p *projection) lastDecision() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
@@ -191,10 +191,10 @@ func (p *projection) release(batch []*message, c *changes) {
 	p.drop(batch)
 	for _, m := range batch {
 		for _, w := range m.writes {
-			p.memory.projected(w.id, w.entry)
+			p.memory.moveToCache(w.id, w.entry)
 		}
 		for _, k := range m.outcomes {
-			p.memory.outcomeProjected(k.id, k.outcome)
+			p.memory.dropOutcome(k.id, k.outcome)
 		}
 	}
 	now := p.deps.Clock()

@@ -386,7 +386,7 @@ func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*e
 		if err != nil {
 			return err
 		}
-		e := r.stored(d.ID, doc)
+		e := r.loadedEntry(d.ID, doc)
 		documents[d.ID] = e
 		if d.Seq <= r.position.Get() {
 			r.memory.fill(d.ID, e, marks[d.ID])
@@ -416,7 +416,7 @@ func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[s
 	err := r.loadCurrent(ctx, job, r.names.versions, slices.Compact(ids), views.Full, func(d views.Doc) error {
 		doc, err := readDocument(d)
 		if err == nil {
-			versions[d.ID] = r.stored(d.ID, doc)
+			versions[d.ID] = r.loadedEntry(d.ID, doc)
 		}
 		return err
 	})

@@ -36,13 +36,13 @@ const (
 	indexAccount = "account"
 )
 
-// expiring is where the documents that expire are found by their expiry.
-func (n names) expiring() sweep.ByTime {
+// byExpiry is the index of the documents that expire.
+func (n names) byExpiry() sweep.ByTime {
 	return sweep.ByTime{Collection: n.documents, Index: views.Index{Name: "expiry", Keys: []string{keyPartition, keyExpires}}}
 }
 
-// decided is where outcomes are found by when they were decided.
-func (n names) decided() sweep.ByTime {
+// byDecision is the index of outcomes by the time of their decision.
+func (n names) byDecision() sweep.ByTime {
 	return sweep.ByTime{Collection: n.outcomes, Index: views.Index{Name: "decided", Keys: []string{keyPartition, keyDecided}}}
 }
 
@@ -52,10 +52,10 @@ func Collections(d event.Domain) []views.Collection {
 	return []views.Collection{
 		{Name: n.documents, Indexes: []views.Index{
 			{Name: indexAccount, Keys: []string{keyPartition, keyAccount, keyCreated}},
-			n.expiring().Index,
+			n.byExpiry().Index,
 		}},
 		{Name: n.versions},
-		{Name: n.outcomes, Indexes: []views.Index{n.decided().Index}},
+		{Name: n.outcomes, Indexes: []views.Index{n.byDecision().Index}},
 		{Name: n.states},
 		installation.Collection(),
 	}

@@ -43,7 +43,7 @@ type settler struct {
 	*scope
 	answerer   *answerer
 	projection *projection
-	start      func(func(context.Context) error)       // runs a function beside the folding
+	start      func(func(context.Context) error)       // runs a function beside the applier
 	appenders  map[int]*journal.Appender[*settlements] // by partition of billing
 }
 

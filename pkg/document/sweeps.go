@@ -14,7 +14,7 @@ import (
 func (s *scope) sweeps(j *journal.Journal) *sweep.Config {
 	b := s.cfg.Bounds
 	return &sweep.Config{
-		Domain: s.cfg.Policy.Domain, Partition: s.number, Expiring: s.names.expiring(), Outcomes: s.names.decided(),
+		Domain: s.cfg.Policy.Domain, Partition: s.number, Expiring: s.names.byExpiry(), Outcomes: s.names.byDecision(),
 		Offset: s.cfg.Offset, Bounds: b.Sweep, CallWait: b.ViewWait, EraseWait: b.ReadWait,
 		NC: s.deps.NC, Files: s.deps.Shared.Files, Journal: j, Views: s.deps.Views, Blobs: s.deps.Blobs, Clock: s.deps.Clock, Logger: s.log,
 		Failures: s.metrics.failures, Swept: s.metrics.swept,

@@ -11,8 +11,8 @@ import (
 // A list of versions is a read, so that it follows all messages that its edge has seen. Version numbers have no gaps, so a page
 // is a lookup of ids and needs no index.
 
-// listed returns the version numbers requested by a read, newest first. more reports whether lower ones remain.
-func listed(current *event.Document, read *event.Read) (numbers []uint64, more bool) {
+// versionNumbers returns the version numbers requested by a read, newest first. more reports whether lower ones remain.
+func versionNumbers(current *event.Document, read *event.Read) (numbers []uint64, more bool) {
 	first, next := max(current.FirstVersionKept, 1), current.Version
 	if read.BelowVersion != 0 && read.BelowVersion <= next {
 		next = read.BelowVersion - 1
@@ -39,7 +39,7 @@ func (r *reader) loadListed(ctx context.Context, job *readJob, documents map[str
 		if read.ListVersions == 0 || current == nil || mayList(current.doc, read, job.batch.NowMs) != event.OutcomeStatus_OK {
 			continue
 		}
-		numbers, _ := listed(current.doc, read)
+		numbers, _ := versionNumbers(current.doc, read)
 		for _, n := range numbers {
 			id := versionID(read.Item, n)
 			if n == current.doc.Version || wanted[id] {
@@ -66,7 +66,7 @@ func (a *answers) versions(index uint32, current *event.Document, heads map[stri
 		a.next(index, 0).Status = refusal
 		return
 	}
-	numbers, more := listed(current, read)
+	numbers, more := versionNumbers(current, read)
 	found := make([]*event.Document, 0, len(numbers))
 	bytes := 0
 	for _, n := range numbers {

@@ -138,7 +138,7 @@ func (p *Process) await(ctx context.Context, name string, open func(context.Cont
 		if ctx.Err() != nil {
 			return errors.Join(ctx.Err(), err) // the attempt was cut off, however the driver words it
 		}
-		if !unanswered(err) {
+		if !isUnanswered(err) {
 			return err
 		}
 		check.Fail(err.Error())
@@ -149,7 +149,7 @@ func (p *Process) await(ctx context.Context, name string, open func(context.Cont
 	}
 }
 
-func unanswered(err error) bool {
+func isUnanswered(err error) bool {
 	return errors.Is(err, views.ErrUnavailable) || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 

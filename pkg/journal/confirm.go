@@ -127,7 +127,7 @@ func (c *Confirmer) append(ctx context.Context, data []byte) (uint64, error) {
 		if err = ack.err; err == nil {
 			return ack.sequence, nil
 		}
-	case unreached(err):
+	case isUnreached(err):
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	<-attempt.Done()

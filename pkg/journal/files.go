@@ -89,7 +89,7 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 			if err := f.handle(ctx, Message(m)); err != nil {
 				return err
 			}
-			if err := f.handled(); err != nil {
+			if err := f.advance(); err != nil {
 				return err
 			}
 		}
@@ -98,7 +98,7 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 		case <-ctx.Done():
 			return ctx.Err()
 		case s := <-status:
-			return j.renewed(s)
+			return j.statusError(s)
 		case <-look.C:
 			asking, cancel := context.WithTimeout(ctx, f.timeout.Next())
 			state, err := j.State(asking) // which learns the end

@@ -174,7 +174,7 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 			f.goal = f.last
 		}
 		if f.next > f.goal {
-			f.reached()
+			f.reportCaughtUp()
 		}
 	}
 	// The files still hold deleted messages. Our streams allow deletion only by purges.
@@ -186,8 +186,8 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	return f.consume(ctx, status)
 }
 
-// reached reports that the goal has been handled. It is called once.
-func (f *follower) reached() {
+// reportCaughtUp reports that the goal has been handled. It is called once.
+func (f *follower) reportCaughtUp() {
 	if f.progress != nil {
 		f.progress(f.next-f.start, f.goal+1-f.start)
 	}
@@ -197,12 +197,12 @@ func (f *follower) reached() {
 	}
 }
 
-// handled moves the position past a message.
-func (f *follower) handled() error {
+// advance moves the position past a message.
+func (f *follower) advance() error {
 	f.next++
 	switch done := f.next - f.start; {
 	case f.next == f.goal+1:
-		f.reached()
+		f.reportCaughtUp()
 	case f.next <= f.goal && done%progressEvery == 0 && f.progress != nil:
 		f.progress(done, f.goal+1-f.start)
 	}
@@ -282,7 +282,7 @@ func (f *follower) consume(ctx context.Context, status <-chan nats.Status) (err 
 	case <-ctx.Done():
 		return ctx.Err()
 	case s := <-status:
-		return j.renewed(s) // messages sent during the disconnect are lost
+		return j.statusError(s) // messages sent during the disconnect are lost
 	}
 }
 
@@ -301,7 +301,7 @@ func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64
 	if err != nil {
 		return err
 	}
-	return f.handled()
+	return f.advance()
 }
 
 // makeConsumer creates a consumer that begins with the next message.
@@ -334,8 +334,8 @@ func hostname() string {
 	return name
 }
 
-// renewed is the error that ends a follower after a reconnect or a permanent close.
-func (j *Journal) renewed(s nats.Status) error {
+// statusError is the error that ends a follower after a reconnect or a permanent close.
+func (j *Journal) statusError(s nats.Status) error {
 	if s == nats.CLOSED {
 		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
 	}

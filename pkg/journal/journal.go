@@ -132,7 +132,7 @@ func (j *Journal) State(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	if answer.Error != nil {
-		return State{}, j.refused("read state of", answer.Error)
+		return State{}, j.apiFailure("read state of", answer.Error)
 	}
 	answer.State.Replicas = max(answer.Config.Replicas, 1)
 	if answer.State.Replicas > 1 && answer.Cluster.Leader == "" {
@@ -161,7 +161,7 @@ func (j *Journal) Made(ctx context.Context) (metadata map[string]string, created
 		return nil, time.Time{}, err
 	}
 	if answer.Error != nil {
-		return nil, time.Time{}, j.refused("read metadata of", answer.Error)
+		return nil, time.Time{}, j.apiFailure("read metadata of", answer.Error)
 	}
 	return answer.Config.Metadata, answer.Created, nil
 }
@@ -203,7 +203,7 @@ func (j *Journal) Purge(ctx context.Context, upTo uint64) error {
 		return err
 	}
 	if answer.Error != nil {
-		return j.refused("purge", answer.Error)
+		return j.apiFailure("purge", answer.Error)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (j *Journal) LastOf(ctx context.Context, subject string) (Message, error) {
 	defer cancel()
 	m, err := j.nc.RequestWithContext(ctx, apiPrefix+"DIRECT.GET."+j.stream+"."+subject, nil)
 	if err != nil {
-		if unreached(err) {
+		if isUnreached(err) {
 			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, err)
@@ -272,13 +272,13 @@ func (j *Journal) get(ctx context.Context, request map[string]any) (Message, err
 		return Message{}, err
 	}
 	if answer.Error != nil {
-		return Message{}, j.refused("read message of", answer.Error)
+		return Message{}, j.apiFailure("read message of", answer.Error)
 	}
 	m := answer.Message
 	return Message{Sequence: m.Seq, Time: m.Time.UTC(), Subject: m.Subject, Data: m.Data}, nil
 }
 
-func (j *Journal) refused(what string, e *apiError) error {
+func (j *Journal) apiFailure(what string, e *apiError) error {
 	switch e.ErrCode {
 	case codeStreamNotFound:
 		return fmt.Errorf("%s %s: %w", what, j.stream, ErrNoStream)
@@ -304,7 +304,7 @@ func (j *Journal) ask(ctx context.Context, api string, request, answer any) erro
 	defer cancel()
 	m, err := j.nc.RequestWithContext(ctx, apiPrefix+api, body)
 	if err != nil {
-		if unreached(err) {
+		if isUnreached(err) {
 			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 		return fmt.Errorf("ask %s: %w", api, err)
@@ -315,8 +315,8 @@ func (j *Journal) ask(ctx context.Context, api string, request, answer any) erro
 	return nil
 }
 
-// unreached reports whether no server responded.
-func unreached(err error) bool {
+// isUnreached reports whether no server responded.
+func isUnreached(err error) bool {
 	for _, known := range []error{
 		nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
 	} {

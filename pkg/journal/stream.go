@@ -154,7 +154,7 @@ func notReady(err error) bool {
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return false
 	}
-	return unreached(err)
+	return isUnreached(err)
 }
 
 func ensure(ctx context.Context, js jetstream.JetStream, s Stream, partitions int) error {

@@ -99,7 +99,7 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	}
 	for _, name := range opts.Expected {
 		if !slices.ContainsFunc(plans, func(p *plan) bool { return p.name == name }) {
-			return nil, damaged(filepath.Join(folder, "jetstream"), 0, "the journal %s is missing", name)
+			return nil, damageError(filepath.Join(folder, "jetstream"), 0, "the journal %s is missing", name)
 		}
 	}
 	c.report.plans = plans
@@ -128,7 +128,7 @@ func streamFolders(folder string) ([]string, error) {
 	return dirs, nil
 }
 
-func damaged(file string, offset int64, format string, args ...any) error {
+func damageError(file string, offset int64, format string, args ...any) error {
 	return fmt.Errorf("%w: %s at byte %d: %s. Nothing was changed; restore the data folder from a backup: "+
 		"the journal server would start on these files, and silently drop the part that it can't read",
 		ErrDamaged, file, offset, fmt.Sprintf(format, args...))
@@ -179,16 +179,16 @@ func checkMeta(dir, name string) error {
 	file := filepath.Join(dir, "meta.inf")
 	meta, err := os.ReadFile(file)
 	if err != nil {
-		return damaged(file, 0, "the description of journal %s can't be read: %v", name, err)
+		return damageError(file, 0, "the description of journal %s can't be read: %v", name, err)
 	}
 	want, err := os.ReadFile(filepath.Join(dir, "meta.sum"))
 	switch {
 	case err != nil:
-		return damaged(file, 0, "the checksum of the description can't be read: %v", err)
+		return damageError(file, 0, "the checksum of the description can't be read: %v", err)
 	case hex.EncodeToString(checksum(nameHash(name), meta)) != string(want):
-		return damaged(file, 0, "the description of journal %s does not match its checksum", name)
+		return damageError(file, 0, "the description of journal %s does not match its checksum", name)
 	case !json.Valid(meta):
-		return damaged(file, 0, "the description of journal %s is no JSON", name)
+		return damageError(file, 0, "the description of journal %s is no JSON", name)
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func (c *checker) stream(p *plan) (Stream, error) {
 		return s, err
 	}
 	if leave > 0 && !c.opts.Clean {
-		if renewed, ok := known.extended(p.blocks, spans); ok {
+		if renewed, ok := known.extend(p.blocks, spans); ok {
 			c.report.indexes = append(c.report.indexes, newIndex{p.indexFile(), renewed.encode(p.name)})
 		} else { // the server will read all
 			if err := c.blocks(p, spans, 0, leave, known); err != nil {
@@ -281,7 +281,7 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 			continue
 		}
 		if c.gapless(p.name) && s.Last > 0 && !unread && sp.first != s.Last+1 {
-			return damaged(p.blocks[i].Path, 0, "journal %s goes from sequence %d to %d", p.name, s.Last, sp.first)
+			return damageError(p.blocks[i].Path, 0, "journal %s goes from sequence %d to %d", p.name, s.Last, sp.first)
 		}
 		if s.First == 0 && !skipped {
 			s.First = sp.first
@@ -292,11 +292,11 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 	// The number of the first block is meaningless: after a kill before the first message, the server begins another block at
 	// its next start.
 	if forever && s.First > 1 {
-		return damaged(p.dir, 0, "journal %s does not begin with its first message", p.name)
+		return damageError(p.dir, 0, "journal %s does not begin with its first message", p.name)
 	}
 	// A fully purged journal may have no record left that names the last sequence.
 	if top < indexed && (forever || top > 0) {
-		return damaged(p.dir, 0, "journal %s ends at sequence %d, but had %d", p.name, s.Last, indexed)
+		return damageError(p.dir, 0, "journal %s ends at sequence %d, but had %d", p.name, s.Last, indexed)
 	}
 	return nil
 }

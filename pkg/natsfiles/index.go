@@ -161,10 +161,10 @@ func (x index) endOf(b blockFile) []byte {
 	return nil
 }
 
-// extended returns the index that the server would write if it stopped now. The stream must have no gaps, and only appends
+// extend returns the index that the server would write if it stopped now. The stream must have no gaps, and only appends
 // since the index was written. spans holds the blocks that were read, from the index's last one on. It returns false if
 // anything else has happened, a deletion for example.
-func (x index) extended(blocks []blockFile, spans []span) (index, bool) {
+func (x index) extend(blocks []blockFile, spans []span) (index, bool) {
 	grown := len(x.blocks) - 1
 	if !spans[grown].indexed || x.blocks[grown].last != x.last {
 		return index{}, false

@@ -15,7 +15,7 @@
 //
 // The layout is <folder>/jetstream/<account>/streams/<stream>/{meta.inf,meta.sum,msgs/<n>.blk,msgs/index.db}, where folder is
 // the server's StoreDir, without encryption and compression (server/filestore.go). NATS does not promise it to stay the same
-// between versions: see Tried.
+// between versions: see Supports.
 package natsfiles
 
 import (
@@ -24,9 +24,9 @@ import (
 	"slices"
 )
 
-// Tried reports whether this package was tested with the files of that nats-server version, including restarts, kills and
+// Supports reports whether this package was tested with the files of that nats-server version, including restarts, kills and
 // damage in services/standalone. The files of other versions are left to the server.
-func Tried(version string) bool {
+func Supports(version string) bool {
 	return slices.Contains([]string{"2.15.2"}, version)
 }
 

@@ -50,7 +50,7 @@ func (c *checker) block(stream string, b blockFile, last bool, known []byte) (sp
 		}
 		if !ok {
 			if why := c.notTorn(h, rest, last); why != "" {
-				return sp, damaged(b.Path, offset, "%s", why)
+				return sp, damageError(b.Path, offset, "%s", why)
 			}
 			sp.torn = &Tail{File: b.Path, Offset: offset, Bytes: int64(len(rest))}
 			return sp, nil
@@ -58,13 +58,13 @@ func (c *checker) block(stream string, b blockFile, last bool, known []byte) (sp
 		sp.top = max(sp.top, r.Sequence)
 		switch {
 		case forever && (r.Tombstone || r.Erased):
-			return sp, damaged(b.Path, offset, "message %d of journal %s was deleted", r.Sequence, stream)
+			return sp, damageError(b.Path, offset, "message %d of journal %s was deleted", r.Sequence, stream)
 		case r.Tombstone || r.Sequence == 0:
 		case sp.first == 0:
 			sp.first, sp.firstTime = r.Sequence, r.Time
 			sp.last, sp.lastTime = r.Sequence, r.Time
 		case c.gapless(stream) && r.Sequence != sp.last+1:
-			return sp, damaged(b.Path, offset, "journal %s goes from sequence %d to %d", stream, sp.last, r.Sequence)
+			return sp, damageError(b.Path, offset, "journal %s goes from sequence %d to %d", stream, sp.last, r.Sequence)
 		case r.Sequence > sp.last:
 			sp.last, sp.lastTime = r.Sequence, r.Time
 		}

@@ -93,7 +93,7 @@ func (c *checker) checkLeft(l left) error {
 			return nil
 		}
 		after, statErr := os.Stat(l.Path)
-		if tries == rereads || statErr == nil && unchanged(before, after) {
+		if tries == rereads || statErr == nil && sameFile(before, after) {
 			return err
 		}
 	}
@@ -120,6 +120,6 @@ func inUse(file, format string, args ...any) error {
 		ErrDamaged, file, fmt.Sprintf(format, args...))
 }
 
-func unchanged(before, after fs.FileInfo) bool {
+func sameFile(before, after fs.FileInfo) bool {
 	return os.SameFile(before, after) && before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
 }

@@ -43,21 +43,21 @@ func Mask(groups []string, attr slog.Attr) slog.Attr {
 	}
 	switch attr.Value.Kind() {
 	case slog.KindString:
-		return redacted(attr, attr.Value.String())
+		return redactAttr(attr, attr.Value.String())
 	case slog.KindAny:
 		switch value := attr.Value.Any().(type) {
 		case error:
-			return redacted(attr, value.Error())
+			return redactAttr(attr, value.Error())
 		case fmt.Stringer: // *url.URL among others
 			if text := value.String(); strings.Contains(text, "://") {
-				return redacted(attr, text)
+				return redactAttr(attr, text)
 			}
 		}
 	}
 	return attr
 }
 
-func redacted(attr slog.Attr, text string) slog.Attr {
+func redactAttr(attr slog.Attr, text string) slog.Attr {
 	if strings.Contains(text, "://") {
 		return slog.String(attr.Key, config.Redact(text))
 	}

@@ -38,7 +38,7 @@ func (p *process) startJournal(ctx context.Context) error {
 		return nil
 	}
 	version := cmp.Or(p.deps.NATSVersion, natsserver.Version)
-	plain := !natsfiles.Tried(version)
+	plain := !natsfiles.Supports(version)
 	if plain {
 		p.deps.Logger.Warn("unknown file format of this NATS version: files are not checked, and followed by consumers", "version", version)
 	}

@@ -22,12 +22,12 @@ import (
 )
 
 // TestTheEmbeddedServerIsOneWhoseFilesAreKnown: to upgrade NATS, run the tests of natsfiles and of this package with the new
-// version, and then add it to natsfiles.Tried.
+// version, and then add it to natsfiles.Supports.
 func TestTheEmbeddedServerIsOneWhoseFilesAreKnown(t *testing.T) {
-	if !natsfiles.Tried(natsserver.Version) {
+	if !natsfiles.Supports(natsserver.Version) {
 		t.Errorf("natsfiles was not tried with nats-server %s", natsserver.Version)
 	}
-	if natsfiles.Tried("2.99.0") {
+	if natsfiles.Supports("2.99.0") {
 		t.Error("natsfiles was tried with a version that does not exist")
 	}
 }

@@ -60,7 +60,7 @@ func (b *bench) measureRates(ctx context.Context) error {
 	}
 	for _, connections := range b.connections {
 		for _, kind := range kinds() {
-			if !r.concerned(kind, connections) {
+			if !r.needsTurns(kind, connections) {
 				continue
 			}
 			if err := r.compare(ctx, kind, connections); err != nil {
@@ -77,8 +77,8 @@ func (b *bench) measureRates(ctx context.Context) error {
 	return nil
 }
 
-// concerned reports whether a chosen row needs turns of this kind.
-func (r *rated) concerned(kind string, connections int) bool {
+// needsTurns reports whether a chosen row needs turns of this kind.
+func (r *rated) needsTurns(kind string, connections int) bool {
 	ids := []string{fmt.Sprintf("%s-%d", kind, connections), fmt.Sprintf("paid-%s-%d", kind, connections)}
 	if kind == "get" {
 		ids = append(ids, fmt.Sprintf("journal-%d", connections))

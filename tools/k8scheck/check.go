@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
@@ -41,8 +42,6 @@ type Options struct {
 	Secrets map[string][]string
 	// Settings that each service reads, by the service's name.
 	Settings map[string]map[string]bool
-	// Metrics that the services export.
-	Metrics map[string]bool
 	// Anchors of the headings of docs/operations.md.
 	Anchors map[string]bool
 	// CRDs by group and kind.
@@ -190,18 +189,9 @@ func (c *checker) selected(o fmt.Stringer, selector *metav1.LabelSelector) []*wo
 	}
 	var found []*workload
 	for _, w := range c.work {
-		if matcher.Matches(labelSet(w.template.Labels)) {
+		if matcher.Matches(labels.Set(w.template.Labels)) {
 			found = append(found, w)
 		}
 	}
 	return found
-}
-
-type labelSet map[string]string
-
-func (l labelSet) Has(label string) bool   { _, ok := l[label]; return ok }
-func (l labelSet) Get(label string) string { return l[label] }
-func (l labelSet) Lookup(label string) (string, bool) {
-	value, ok := l[label]
-	return value, ok
 }

@@ -89,15 +89,11 @@ func options(t *testing.T, overlay string) k8scheck.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, err := k8scheck.Metrics(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	anchors, err := k8scheck.Anchors(root + "/docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := k8scheck.Options{CRDs: crds, Settings: settings, Metrics: metrics, Anchors: anchors}
+	o := k8scheck.Options{CRDs: crds, Settings: settings, Anchors: anchors}
 	if overlay != "dev" {
 		o.Secrets = outside()
 	}

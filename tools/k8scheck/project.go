@@ -34,24 +34,6 @@ func Settings(root string) (map[string]map[string]bool, error) {
 	return settings, nil
 }
 
-var listedMetric = regexp.MustCompile("(?m)^\\| `(quire_\\w+)`")
-
-// Metrics returns the names of the metrics that services export.
-func Metrics(root string) (map[string]bool, error) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
-	if err != nil {
-		return nil, err
-	}
-	metrics := map[string]bool{}
-	for _, match := range listedMetric.FindAllStringSubmatch(string(page), -1) {
-		metrics[match[1]] = true
-	}
-	if len(metrics) == 0 {
-		return nil, errors.New("docs/metrics.md lists no metrics")
-	}
-	return metrics, nil
-}
-
 // Anchors returns the headings of a page in the form that links use.
 func Anchors(path string) (map[string]bool, error) {
 	text, err := os.ReadFile(path)

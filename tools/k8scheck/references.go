@@ -1,7 +1,7 @@
 package k8scheck
 
 import (
-	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 )
@@ -67,7 +68,7 @@ func (c *checker) services() {
 	}
 }
 
-func (c *checker) backend(i interface{ String() string }, backend *networkingv1.IngressServiceBackend) {
+func (c *checker) backend(i fmt.Stringer, backend *networkingv1.IngressServiceBackend) {
 	for _, s := range typed[*corev1.Service](c) {
 		if s.Name != backend.Name {
 			continue
@@ -112,7 +113,7 @@ func (c *checker) autoscalers() {
 	}
 }
 
-func (c *checker) scales(o interface{ String() string }, kind, name string, scalers map[string]int) {
+func (c *checker) scales(o fmt.Stringer, kind, name string, scalers map[string]int) {
 	if c.find(kind, name) == nil {
 		c.fault(o, "scales %s %q, which does not exist", kind, name)
 	}
@@ -146,7 +147,7 @@ func (c *checker) networks() {
 }
 
 // policyPeers returns the workloads of peers in this namespace.
-func (c *checker) policyPeers(p interface{ String() string }, peers []networkingv1.NetworkPolicyPeer) []*workload {
+func (c *checker) policyPeers(p fmt.Stringer, peers []networkingv1.NetworkPolicyPeer) []*workload {
 	if len(peers) == 0 {
 		c.fault(p, "a rule names no peers, which allows all")
 	}
@@ -164,7 +165,7 @@ func (c *checker) policyPeers(p interface{ String() string }, peers []networking
 	return all
 }
 
-func (c *checker) policyPorts(p interface{ String() string }, pods []*workload, ports []networkingv1.NetworkPolicyPort) {
+func (c *checker) policyPorts(p fmt.Stringer, pods []*workload, ports []networkingv1.NetworkPolicyPort) {
 	if len(ports) == 0 {
 		c.fault(p, "a rule names no ports, which allows all")
 	}
@@ -184,11 +185,8 @@ func value(port *intstr.IntOrString) string {
 	return port.String()
 }
 
-// ownMetric finds the metrics of this project in an expression.
-var ownMetric = regexp.MustCompile(`\bquire_[a-z0-9_]+`)
-
-// monitoring checks that ServiceMonitors find services, and that alerts and dashboards name metrics, jobs and pages that
-// exist.
+// monitoring checks that ServiceMonitors find services, and that alerts and dashboards name jobs and pages that exist. The
+// module promql checks their expressions.
 func (c *checker) monitoring() {
 	dashboards := 0
 	for _, o := range c.objects {
@@ -199,10 +197,6 @@ func (c *checker) monitoring() {
 			c.serviceMonitor(o)
 		case "PrometheusRule":
 			c.rules(o)
-		case "ScaledObject":
-			for _, name := range ownMetric.FindAllString(string(o.YAML), -1) {
-				c.metric(o, name)
-			}
 		}
 	}
 	for _, o := range c.objects {
@@ -219,12 +213,6 @@ func (c *checker) dashboards(o *Object) int {
 		return 0
 	}
 	for file, text := range settings.Data {
-		if !json.Valid([]byte(text)) {
-			c.fault(o, "%s is not JSON", file)
-		}
-		for _, name := range ownMetric.FindAllString(text, -1) {
-			c.metric(o, name)
-		}
 		c.jobs(o, file, strings.ReplaceAll(text, `\"`, `"`))
 	}
 	return len(settings.Data)
@@ -263,7 +251,7 @@ func (c *checker) serviceMonitor(o *Object) {
 	}
 	watched := map[string]bool{}
 	for _, s := range typed[*corev1.Service](c) {
-		if !selector.Matches(labelSet(s.T.Labels)) {
+		if !selector.Matches(labels.Set(s.T.Labels)) {
 			continue
 		}
 		for _, endpoint := range monitor.Spec.Endpoints {
@@ -301,9 +289,6 @@ func (c *checker) rules(o *Object) {
 	}
 	for _, group := range rule.Spec.Groups {
 		for _, r := range group.Rules {
-			for _, name := range ownMetric.FindAllString(r.Expr, -1) {
-				c.metric(o, name)
-			}
 			c.jobs(o, r.Alert, r.Expr)
 			if !slices.Contains([]string{"page", "ticket"}, r.Labels["severity"]) {
 				c.fault(o, "%s has the severity %q, not page or ticket", r.Alert, r.Labels["severity"])
@@ -314,14 +299,4 @@ func (c *checker) rules(o *Object) {
 			}
 		}
 	}
-}
-
-// metric checks that a service exports the metric, or the histogram to which the series belongs.
-func (c *checker) metric(o *Object, name string) {
-	for _, suffix := range []string{"", "_bucket", "_count", "_sum"} {
-		if base, ok := strings.CutSuffix(name, suffix); ok && c.options.Metrics[base] {
-			return
-		}
-	}
-	c.fault(o, "no service exports the metric %s", name)
 }

@@ -17,7 +17,7 @@ func BenchmarkDecide(b *testing.B) {
 		action any
 	}{
 		"create": {nil, fold.Create(made, &event.Update{})},
-		"update": {stored(nil), &event.Update{Content: content}},
+		"update": {storageOf(nil), &event.Update{Content: content}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			r := request(owner, c.action)

@@ -170,11 +170,11 @@ func create(p Policy, state *event.Document, r *event.Request, c *event.Create, 
 	if p.OutcomeDocument {
 		o.Document = Head(d)
 	}
-	return Change{Put: d, Storage: stored(p, d, 1, at.NowMS)}
+	return Change{Put: d, Storage: storageOf(p, d, 1, at.NowMS)}
 }
 
-// stored is the change of storage by times the size of d: 1 adds it, -1 frees it.
-func stored(p Policy, d *event.Document, times, atMS int64) Storage {
+// storageOf is the change of storage by times the size of d: 1 adds it, -1 frees it.
+func storageOf(p Policy, d *event.Document, times, atMS int64) Storage {
 	size := int64(d.GetContent().GetSizeBytes())
 	if !p.CountsStorage || d.Owner == 0 || size == 0 {
 		return Storage{}
@@ -271,7 +271,7 @@ func remove(p Policy, state *event.Document, r *event.Request, d *event.Delete, 
 func gone(p Policy, d *event.Document, atMS int64) Change {
 	return Change{
 		Delete: true, FirstVersion: max(d.FirstVersionKept, 1), LastVersion: max(d.Version, 1) - 1,
-		Blob: d.GetContent().GetBlob(), Storage: stored(p, d, -1, atMS),
+		Blob: d.GetContent().GetBlob(), Storage: storageOf(p, d, -1, atMS),
 	}
 }
 

@@ -31,7 +31,7 @@ func settlements(r *event.Request, o *event.Outcome, c fold.Change, sequence uin
 var at = fold.Position{Sequence: 9, Index: 3, NowMS: nowMS}
 
 // stored is a stored document, changed by f.
-func stored(f func(*event.Document)) *event.Document {
+func storageOf(f func(*event.Document)) *event.Document {
 	d := &event.Document{
 		Id: theItem, Owner: owner, Title: "title", Language: "go", Visibility: uint32(event.Unlisted), Tags: []string{"a"},
 		Version: 3, FirstVersionKept: 1, CreatedMs: 100, UpdatedMs: 200,
@@ -81,26 +81,26 @@ func TestWhoMayChangeADocument(t *testing.T) {
 		match   []uint64
 		want    event.OutcomeStatus
 	}{
-		"the owner":                             {fold.Pastes(), stored(nil), owner, "", nil, ok},
-		"the owner of a private one":            {fold.Pastes(), stored(private), owner, "", nil, ok},
-		"another on what they may read":         {fold.Pastes(), stored(nil), other, "", nil, notOwner},
-		"another on a private one":              {fold.Pastes(), stored(private), other, "", nil, missing},
+		"the owner":                             {fold.Pastes(), storageOf(nil), owner, "", nil, ok},
+		"the owner of a private one":            {fold.Pastes(), storageOf(private), owner, "", nil, ok},
+		"another on what they may read":         {fold.Pastes(), storageOf(nil), other, "", nil, notOwner},
+		"another on a private one":              {fold.Pastes(), storageOf(private), other, "", nil, missing},
 		"anyone on a missing one":               {fold.Pastes(), nil, other, "", nil, missing},
-		"the owner of an expired one":           {fold.Pastes(), stored(expired), owner, "", nil, missing},
-		"the owner with the version":            {fold.Pastes(), stored(nil), owner, "", []uint64{1, 3}, ok},
-		"the owner with another version":        {fold.Pastes(), stored(nil), owner, "", []uint64{2}, version},
-		"another with another version":          {fold.Pastes(), stored(nil), other, "", []uint64{2}, notOwner},
-		"the token's holder":                    {fold.QuickPastes(), stored(keyless), 0, "token", nil, ok},
-		"the token's holder with other version": {fold.QuickPastes(), stored(keyless), 0, "token", []uint64{4}, version},
-		"a wrong token":                         {fold.QuickPastes(), stored(keyless), 0, "tokeN", nil, token},
-		"no token":                              {fold.QuickPastes(), stored(keyless), 0, "", nil, token},
-		"a token on an account's":               {fold.QuickPastes(), stored(nil), 0, "token", nil, token},
-		"a token on an account's private one":   {fold.QuickPastes(), stored(private), 0, "token", nil, missing},
+		"the owner of an expired one":           {fold.Pastes(), storageOf(expired), owner, "", nil, missing},
+		"the owner with the version":            {fold.Pastes(), storageOf(nil), owner, "", []uint64{1, 3}, ok},
+		"the owner with another version":        {fold.Pastes(), storageOf(nil), owner, "", []uint64{2}, version},
+		"another with another version":          {fold.Pastes(), storageOf(nil), other, "", []uint64{2}, notOwner},
+		"the token's holder":                    {fold.QuickPastes(), storageOf(keyless), 0, "token", nil, ok},
+		"the token's holder with other version": {fold.QuickPastes(), storageOf(keyless), 0, "token", []uint64{4}, version},
+		"a wrong token":                         {fold.QuickPastes(), storageOf(keyless), 0, "tokeN", nil, token},
+		"no token":                              {fold.QuickPastes(), storageOf(keyless), 0, "", nil, token},
+		"a token on an account's":               {fold.QuickPastes(), storageOf(nil), 0, "token", nil, token},
+		"a token on an account's private one":   {fold.QuickPastes(), storageOf(private), 0, "token", nil, missing},
 		"a token on a missing one":              {fold.QuickPastes(), nil, 0, "token", nil, missing},
-		"a token on an expired one":             {fold.QuickPastes(), stored(func(d *event.Document) { keyless(d); expired(d) }), 0, "token", nil, missing},
-		"a key on nobody's, token or not":       {fold.QuickPastes(), stored(keyless), owner, "token", nil, notOwner},
-		"a token where there are none":          {fold.Pastes(), stored(keyless), 0, "token", nil, token},
-		"no token on one without":               {fold.QuickPastes(), stored(func(d *event.Document) { d.Owner = 0 }), 0, "", nil, token},
+		"a token on an expired one":             {fold.QuickPastes(), storageOf(func(d *event.Document) { keyless(d); expired(d) }), 0, "token", nil, missing},
+		"a key on nobody's, token or not":       {fold.QuickPastes(), storageOf(keyless), owner, "token", nil, notOwner},
+		"a token where there are none":          {fold.Pastes(), storageOf(keyless), 0, "token", nil, token},
+		"no token on one without":               {fold.QuickPastes(), storageOf(func(d *event.Document) { d.Owner = 0 }), 0, "", nil, token},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, action := range []any{
@@ -125,24 +125,24 @@ func TestWhoMayRead(t *testing.T) {
 		reader fold.Reader
 		want   bool
 	}{
-		"anyone, unlisted":            {stored(nil), fold.Reader{}, true},
-		"another, public":             {stored(func(d *event.Document) { d.Visibility = uint32(event.Public) }), fold.Reader{Account: other}, true},
-		"another, private":            {stored(private), fold.Reader{Account: other}, false},
-		"keyless, private":            {stored(private), fold.Reader{}, false},
-		"keyless, nobody's private":   {stored(func(d *event.Document) { keyless(d); private(d) }), fold.Reader{}, false},
-		"owner, private":              {stored(private), fold.Reader{Account: owner}, true},
-		"of no visibility":            {stored(func(d *event.Document) { d.Visibility = 0 }), fold.Reader{Account: other}, false},
+		"anyone, unlisted":            {storageOf(nil), fold.Reader{}, true},
+		"another, public":             {storageOf(func(d *event.Document) { d.Visibility = uint32(event.Public) }), fold.Reader{Account: other}, true},
+		"another, private":            {storageOf(private), fold.Reader{Account: other}, false},
+		"keyless, private":            {storageOf(private), fold.Reader{}, false},
+		"keyless, nobody's private":   {storageOf(func(d *event.Document) { keyless(d); private(d) }), fold.Reader{}, false},
+		"owner, private":              {storageOf(private), fold.Reader{Account: owner}, true},
+		"of no visibility":            {storageOf(func(d *event.Document) { d.Visibility = 0 }), fold.Reader{Account: other}, false},
 		"a missing one":               {nil, fold.Reader{Account: owner}, false},
-		"owner, at the expiry":        {stored(expired), fold.Reader{Account: owner, NowMS: nowMS}, false},
-		"owner, before the expiry":    {stored(expired), fold.Reader{Account: owner, NowMS: nowMS - 1}, true},
-		"owner, earlier version":      {stored(nil), fold.Reader{Account: owner, Version: 2}, true},
-		"another, earlier version":    {stored(nil), fold.Reader{Account: other, Version: 2}, false},
-		"another, the current by n":   {stored(nil), fold.Reader{Account: other, Version: 3}, true},
-		"by a link, private":          {stored(private), fold.Reader{ByLink: true}, true},
-		"by a link, expired":          {stored(expired), fold.Reader{ByLink: true, NowMS: nowMS}, false},
-		"by a link, earlier version":  {stored(nil), fold.Reader{ByLink: true, Version: 2}, false},
+		"owner, at the expiry":        {storageOf(expired), fold.Reader{Account: owner, NowMS: nowMS}, false},
+		"owner, before the expiry":    {storageOf(expired), fold.Reader{Account: owner, NowMS: nowMS - 1}, true},
+		"owner, earlier version":      {storageOf(nil), fold.Reader{Account: owner, Version: 2}, true},
+		"another, earlier version":    {storageOf(nil), fold.Reader{Account: other, Version: 2}, false},
+		"another, the current by n":   {storageOf(nil), fold.Reader{Account: other, Version: 3}, true},
+		"by a link, private":          {storageOf(private), fold.Reader{ByLink: true}, true},
+		"by a link, expired":          {storageOf(expired), fold.Reader{ByLink: true, NowMS: nowMS}, false},
+		"by a link, earlier version":  {storageOf(nil), fold.Reader{ByLink: true, Version: 2}, false},
 		"by a link, a missing one":    {nil, fold.Reader{ByLink: true}, false},
-		"owner, version not yet made": {stored(nil), fold.Reader{Account: owner, Version: 4}, false},
+		"owner, version not yet made": {storageOf(nil), fold.Reader{Account: owner, Version: 4}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := fold.MayRead(c.doc, c.reader); got != c.want {
@@ -160,8 +160,8 @@ func TestCreate(t *testing.T) {
 	}{
 		"never":    {&event.Create{Document: given}, 0},
 		"after":    {&event.Create{Document: given, ExpiresInMs: 60_000}, nowMS + 60_000},
-		"at":       {&event.Create{Document: stored(func(d *event.Document) { d.ExpiresMs = 2_000_000 })}, 2_000_000},
-		"in above": {&event.Create{Document: stored(func(d *event.Document) { d.ExpiresMs = 5 }), ExpiresInMs: 1}, nowMS + 1},
+		"at":       {&event.Create{Document: storageOf(func(d *event.Document) { d.ExpiresMs = 2_000_000 })}, 2_000_000},
+		"in above": {&event.Create{Document: storageOf(func(d *event.Document) { d.ExpiresMs = 5 }), ExpiresInMs: 1}, nowMS + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change, o := decide(fold.Pastes(), nil, nil, request(owner, c.create), at)
@@ -180,13 +180,13 @@ func TestCreate(t *testing.T) {
 	if given.Version != 99 || given.Id != "" {
 		t.Error("the request was changed")
 	}
-	if _, o := decide(fold.Pastes(), stored(nil), nil, request(owner, &event.Create{Document: given}), at); o.Status != event.OutcomeStatus_ID_TAKEN {
+	if _, o := decide(fold.Pastes(), storageOf(nil), nil, request(owner, &event.Create{Document: given}), at); o.Status != event.OutcomeStatus_ID_TAKEN {
 		t.Errorf("on a taken id: %v", o.Status)
 	}
 }
 
 func TestUpdateIsAMergeAndKeepsTheEarlierVersion(t *testing.T) {
-	before := stored(func(d *event.Document) { d.ExpiresMs, d.PasswordHash = 5_000_000, []byte("hash") })
+	before := storageOf(func(d *event.Document) { d.ExpiresMs, d.PasswordHash = 5_000_000, []byte("hash") })
 	same := proto.Clone(before).(*event.Document)
 	for name, c := range map[string]struct {
 		update *event.Update
@@ -247,7 +247,7 @@ func TestAKeylessPasteEndsInTimeWhateverItsUpdatesSay(t *testing.T) {
 		"and one that never would end": {0, &event.Update{Title: new("x")}, most, latest},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := stored(func(d *event.Document) { keyless(d); d.ExpiresMs = c.before })
+			before := storageOf(func(d *event.Document) { keyless(d); d.ExpiresMs = c.before })
 			c.update.ManageTokenHash, c.update.MaxLifetimeMs = []byte("token"), c.max
 			change, o := decide(fold.QuickPastes(), before, nil, request(0, c.update), at)
 			if o.Status != event.OutcomeStatus_OK || change.Put.ExpiresMs != c.expires || o.ExpiresMs != c.expires {
@@ -267,7 +267,7 @@ func TestDeadlineHasPassed(t *testing.T) {
 		0: event.OutcomeStatus_OK, nowMS: event.OutcomeStatus_OK, nowMS - 1: event.OutcomeStatus_DEADLINE_EXCEEDED,
 	} {
 		r.DeadlineMs = deadline
-		change, o := decide(fold.Pastes(), stored(nil), nil, r, late)
+		change, o := decide(fold.Pastes(), storageOf(nil), nil, r, late)
 		if o.Status != want || change.Delete != (want == event.OutcomeStatus_OK) || fold.Keeps(r, o) != (want == event.OutcomeStatus_OK) {
 			t.Errorf("deadline %d: %v, deleted %v, kept %v", deadline, o.Status, change.Delete, fold.Keeps(r, o))
 		}
@@ -275,7 +275,7 @@ func TestDeadlineHasPassed(t *testing.T) {
 	r.DeadlineMs = nowMS + 10
 	ahead := late
 	ahead.NowMS = nowMS + 10*24*60*60*1000
-	if _, o := decide(fold.Pastes(), stored(nil), nil, r, ahead); o.Status != event.OutcomeStatus_OK {
+	if _, o := decide(fold.Pastes(), storageOf(nil), nil, r, ahead); o.Status != event.OutcomeStatus_OK {
 		t.Errorf("in time by the journal's clock, while the fold's time is ahead: %v", o.Status)
 	}
 	r.DeadlineMs = nowMS - 1
@@ -285,7 +285,7 @@ func TestDeadlineHasPassed(t *testing.T) {
 }
 
 func TestKeptOutcomeAnswersItsRequestAlone(t *testing.T) {
-	r := request(owner, &event.Create{Document: stored(nil)})
+	r := request(owner, &event.Create{Document: storageOf(nil)})
 	r.IdempotencyId = []byte("0123456789abcdef")
 	r.Charge = &event.Charge{Account: owner, QuotaKey: 1, Remaining: 4}
 	_, first := decide(fold.Pastes(), nil, nil, r, at)
@@ -305,7 +305,7 @@ func TestKeptOutcomeAnswersItsRequestAlone(t *testing.T) {
 	if fold.Keeps(r, again) || first.Replayed {
 		t.Error("the replay is kept, or the first outcome was changed")
 	}
-	other := request(owner, &event.Create{Document: stored(nil)})
+	other := request(owner, &event.Create{Document: storageOf(nil)})
 	other.IdempotencyId, other.BodyHash = r.IdempotencyId, 6
 	if change, o := decide(fold.Pastes(), nil, first, other, later); o.Status != event.OutcomeStatus_IDEMPOTENCY_MISMATCH || change.Put != nil || fold.Keeps(other, o) {
 		t.Errorf("another body: %v", o)
@@ -332,16 +332,16 @@ func TestBurn(t *testing.T) {
 		want    event.OutcomeStatus
 		gone    bool
 	}{
-		"by another":              {stored(burning), other, 3, event.OutcomeStatus_OK, true},
-		"by nobody":               {stored(burning), 0, 3, event.OutcomeStatus_OK, true},
-		"by nobody, nobody's":     {stored(func(d *event.Document) { keyless(d); burning(d) }), 0, 3, event.OutcomeStatus_OK, true},
-		"by its owner":            {stored(burning), owner, 3, event.OutcomeStatus_OK, false},
-		"of another version":      {stored(burning), other, 2, event.OutcomeStatus_VERSION_MISMATCH, false},
-		"of what does not burn":   {stored(nil), other, 3, event.OutcomeStatus_OK, false},
+		"by another":              {storageOf(burning), other, 3, event.OutcomeStatus_OK, true},
+		"by nobody":               {storageOf(burning), 0, 3, event.OutcomeStatus_OK, true},
+		"by nobody, nobody's":     {storageOf(func(d *event.Document) { keyless(d); burning(d) }), 0, 3, event.OutcomeStatus_OK, true},
+		"by its owner":            {storageOf(burning), owner, 3, event.OutcomeStatus_OK, false},
+		"of another version":      {storageOf(burning), other, 2, event.OutcomeStatus_VERSION_MISMATCH, false},
+		"of what does not burn":   {storageOf(nil), other, 3, event.OutcomeStatus_OK, false},
 		"of what is burned":       {nil, other, 3, event.OutcomeStatus_NOT_FOUND, false},
-		"of what is expired":      {stored(func(d *event.Document) { burning(d); expired(d) }), other, 3, event.OutcomeStatus_NOT_FOUND, false},
-		"of what became private":  {stored(func(d *event.Document) { burning(d); private(d) }), other, 3, event.OutcomeStatus_NOT_FOUND, false},
-		"of what became older, 0": {stored(burning), other, 0, event.OutcomeStatus_VERSION_MISMATCH, false},
+		"of what is expired":      {storageOf(func(d *event.Document) { burning(d); expired(d) }), other, 3, event.OutcomeStatus_NOT_FOUND, false},
+		"of what became private":  {storageOf(func(d *event.Document) { burning(d); private(d) }), other, 3, event.OutcomeStatus_NOT_FOUND, false},
+		"of what became older, 0": {storageOf(burning), other, 0, event.OutcomeStatus_VERSION_MISMATCH, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change, o := decide(fold.QuickPastes(), c.state, nil, request(c.account, &event.Burn{Version: c.version}), at)
@@ -357,7 +357,7 @@ func TestBurn(t *testing.T) {
 
 func TestExpireRemovesOnlyWhatIsOver(t *testing.T) {
 	for expires, gone := range map[int64]bool{0: false, nowMS - 1: true, nowMS: true, nowMS + 1: false} {
-		d := stored(func(d *event.Document) { d.ExpiresMs, d.Content = expires, &event.Content{Blob: "k", SizeBytes: 10} })
+		d := storageOf(func(d *event.Document) { d.ExpiresMs, d.Content = expires, &event.Content{Blob: "k", SizeBytes: 10} })
 		change, _ := decide(fold.Files(), d, nil, request(0, &event.Expire{}), at)
 		if change.Delete != gone {
 			t.Errorf("expires at %d: deleted %v", expires, change.Delete)
@@ -373,7 +373,7 @@ func TestExpireRemovesOnlyWhatIsOver(t *testing.T) {
 
 func TestSettlements(t *testing.T) {
 	charge := &event.Charge{Account: owner, QuotaKey: 5, Remaining: 1}
-	file := stored(func(d *event.Document) { d.Content = &event.Content{Blob: "k", SizeBytes: 10} })
+	file := storageOf(func(d *event.Document) { d.Content = &event.Content{Blob: "k", SizeBytes: 10} })
 	for name, c := range map[string]struct {
 		policy fold.Policy
 		state  *event.Document
@@ -391,18 +391,18 @@ func TestSettlements(t *testing.T) {
 		"a refused delete": {fold.Files(), file, &event.Delete{}, &event.Charge{Account: other, QuotaKey: 5}, other, []*event.Settlement{
 			{RequestId: []byte("0123456789abcdef"), Result: event.Result_VOID, Failed: true, Account: other, QuotaKey: 5, Sequence: 9},
 		}},
-		"an expiry": {fold.Files(), stored(func(d *event.Document) { d.Content, d.ExpiresMs = file.Content, 70 }), &event.Expire{}, nil, 0, []*event.Settlement{
+		"an expiry": {fold.Files(), storageOf(func(d *event.Document) { d.Content, d.ExpiresMs = file.Content, 70 }), &event.Expire{}, nil, 0, []*event.Settlement{
 			{Account: owner, Sequence: 9, StorageDelta: -10, StorageAtMs: 70},
 		}},
-		"a burn, paid by another": {fold.Files(), stored(func(d *event.Document) { d.Content = file.Content; burning(d) }), &event.Burn{Version: 3}, &event.Charge{Account: other, QuotaKey: 6}, other, []*event.Settlement{
+		"a burn, paid by another": {fold.Files(), storageOf(func(d *event.Document) { d.Content = file.Content; burning(d) }), &event.Burn{Version: 3}, &event.Charge{Account: other, QuotaKey: 6}, other, []*event.Settlement{
 			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: other, QuotaKey: 6, Sequence: 9},
 			{Account: owner, Sequence: 9, StorageDelta: -10, StorageAtMs: nowMS},
 		}},
 		"a served create of text":    {fold.Pastes(), nil, &event.Create{Document: file}, charge, owner, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9}}},
-		"a delete by token":          {fold.QuickPastes(), stored(keyless), &event.Delete{ManageTokenHash: []byte("token")}, nil, 0, nil},
-		"an anonymous create":        {fold.QuickPastes(), nil, &event.Create{Document: stored(keyless)}, &event.Charge{Account: 77, QuotaKey: 8, Anonymous: true}, 0, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: 77, QuotaKey: 8, Anonymous: true, Sequence: 9}}},
+		"a delete by token":          {fold.QuickPastes(), storageOf(keyless), &event.Delete{ManageTokenHash: []byte("token")}, nil, 0, nil},
+		"an anonymous create":        {fold.QuickPastes(), nil, &event.Create{Document: storageOf(keyless)}, &event.Charge{Account: 77, QuotaKey: 8, Anonymous: true}, 0, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: 77, QuotaKey: 8, Anonymous: true, Sequence: 9}}},
 		"an update, there are none":  {fold.Files(), file, &event.Update{}, charge, owner, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_VOID, Failed: true, Account: owner, QuotaKey: 5, Sequence: 9}}},
-		"an expiry of nobody's file": {fold.Files(), stored(func(d *event.Document) { keyless(d); d.ExpiresMs = 70 }), &event.Expire{}, nil, 0, nil},
+		"an expiry of nobody's file": {fold.Files(), storageOf(func(d *event.Document) { keyless(d); d.ExpiresMs = 70 }), &event.Expire{}, nil, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(c.by, c.action)
@@ -426,7 +426,7 @@ func TestLateRequestIsGivenBackWithoutBlame(t *testing.T) {
 	r.DeadlineMs, r.Charge = nowMS-1, &event.Charge{Account: owner, QuotaKey: 4}
 	late := at
 	late.StoredMS = nowMS
-	change, o := decide(fold.Pastes(), stored(nil), nil, r, late)
+	change, o := decide(fold.Pastes(), storageOf(nil), nil, r, late)
 	got := settlements(r, o, change, 9)
 	if len(got) != 1 || got[0].Result != event.Result_VOID || got[0].Failed {
 		t.Errorf("settled %v", got)
@@ -434,7 +434,7 @@ func TestLateRequestIsGivenBackWithoutBlame(t *testing.T) {
 }
 
 func TestOutcomeOfAnUploadShowsTheFile(t *testing.T) {
-	d := stored(func(d *event.Document) { d.ContentType = "text/plain" })
+	d := storageOf(func(d *event.Document) { d.ContentType = "text/plain" })
 	_, o := decide(fold.Files(), nil, nil, request(owner, &event.Create{Document: d}), at)
 	if o.Document.GetContentType() != "text/plain" || o.Document.GetContent().GetSizeBytes() != 4 || len(o.Document.Content.Inline) != 0 {
 		t.Errorf("shows %v", o.Document)
@@ -445,8 +445,8 @@ func TestOutcomeOfAnUploadShowsTheFile(t *testing.T) {
 }
 
 func TestEarlierVersionHasTheDocumentsPasswordAndExpiry(t *testing.T) {
-	current := stored(func(d *event.Document) { d.PasswordHash, d.ExpiresMs, d.Title = []byte("new"), 9, "new" })
-	got := fold.Earlier(current, stored(nil))
+	current := storageOf(func(d *event.Document) { d.PasswordHash, d.ExpiresMs, d.Title = []byte("new"), 9, "new" })
+	got := fold.Earlier(current, storageOf(nil))
 	if string(got.PasswordHash) != "new" || got.ExpiresMs != 9 || got.Title != "title" {
 		t.Errorf("reads %v", got)
 	}
@@ -455,7 +455,7 @@ func TestEarlierVersionHasTheDocumentsPasswordAndExpiry(t *testing.T) {
 // TestDeletionOfADocumentWithoutAVersionNamesNoVersions: a range that wrapped round would never end.
 func TestDeletionOfADocumentWithoutAVersionNamesNoVersions(t *testing.T) {
 	for version, last := range map[uint64]uint64{0: 0, 1: 0, 2: 1} {
-		d := stored(func(d *event.Document) { d.Version = version })
+		d := storageOf(func(d *event.Document) { d.Version = version })
 		change, _ := decide(fold.Pastes(), d, nil, request(owner, &event.Delete{}), at)
 		if !change.Delete || change.FirstVersion != 1 || change.LastVersion != last {
 			t.Errorf("at version %d: %+v, want the versions 1 to %d", version, change, last)
@@ -488,7 +488,7 @@ func TestCopiesAreWhole(t *testing.T) {
 
 // TestACreateTakesOneAllocation: the document and its content.
 func TestACreateTakesOneAllocation(t *testing.T) {
-	r := request(owner, &event.Create{Document: stored(nil)})
+	r := request(owner, &event.Create{Document: storageOf(nil)})
 	o := &event.Outcome{}
 	each := testing.AllocsPerRun(100, func() {
 		o.Reset()
@@ -506,7 +506,7 @@ func TestADocumentHoldsNothingElseOfItsBatch(t *testing.T) {
 	const creates = 3
 	batch := &event.RequestBatch{}
 	for range creates {
-		made := stored(func(d *event.Document) { d.Content.Inline = make([]byte, 1024) })
+		made := storageOf(func(d *event.Document) { d.Content.Inline = make([]byte, 1024) })
 		batch.Requests = append(batch.Requests, request(owner, &event.Create{Document: made}))
 	}
 	data, err := event.Encode(batch)
@@ -554,7 +554,7 @@ func TestDraftIsMergedWhole(t *testing.T) {
 	fillFields(draft.ProtoReflect())
 	draft.IfMatch, draft.ManageTokenHash, draft.ExpiresInMs, draft.MaxLifetimeMs = nil, nil, nil, 0 // conditions; a time is only the fold's to make
 	made, _ := decide(fold.Pastes(), nil, nil, request(owner, fold.Create(&event.Document{Owner: owner}, draft)), at)
-	updated, _ := decide(fold.Pastes(), stored(nil), nil, request(owner, draft), at)
+	updated, _ := decide(fold.Pastes(), storageOf(nil), nil, request(owner, draft), at)
 	for name, d := range map[string]*event.Document{"created": made.Put, "updated": updated.Put} {
 		draft.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, want protoreflect.Value) bool {
 			of := d.ProtoReflect().Descriptor().Fields().ByName(f.Name())

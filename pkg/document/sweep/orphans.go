@@ -108,7 +108,7 @@ func (o *orphans) pages(
 ) error {
 	var page []blob.Info
 	full := func() error {
-		named, err := o.named(ctx, prefix, page)
+		named, err := o.namedKeys(ctx, prefix, page)
 		if err == nil {
 			err = each(ctx, page, named)
 		}
@@ -177,8 +177,8 @@ func (o *orphans) move(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// named returns the keys, without the prefix of live, that the documents of a page's items and their earlier versions name.
-func (o *orphans) named(ctx context.Context, prefix string, page []blob.Info) (map[string]bool, error) {
+// namedKeys returns the keys, without the prefix of live, that the documents of a page's items and their earlier versions name.
+func (o *orphans) namedKeys(ctx context.Context, prefix string, page []blob.Info) (map[string]bool, error) {
 	items := make([]string, 0, len(page))
 	for _, i := range page {
 		item, _, _ := strings.Cut(strings.TrimPrefix(i.Key, prefix), "/")

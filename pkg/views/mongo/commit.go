@@ -83,7 +83,7 @@ func (s *Store) move(ctx context.Context, b views.Batch, next checkpointDocument
 			return err
 		}
 		// The previous batch may not be written yet.
-		at, err := s.settled(ctx, b.Stream)
+		at, err := s.settledCheckpoint(ctx, b.Stream)
 		if err != nil {
 			return err
 		}
@@ -123,9 +123,9 @@ func (s *Store) checkpoint(ctx context.Context, stream string) (found checkpoint
 	return found, err
 }
 
-// settled returns the checkpoint of a stream, after writing any batch that the
+// settledCheckpoint returns the checkpoint of a stream, after writing any batch that the
 // checkpoint still carries.
-func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
+func (s *Store) settledCheckpoint(ctx context.Context, stream string) (int64, error) {
 	found, err := s.checkpoint(ctx, stream)
 	if err != nil || found.Applied {
 		return found.Seq, err
@@ -180,7 +180,7 @@ func (s *Store) complete(ctx context.Context, at checkpointDocument) error {
 // Checkpoint implements views.Store.
 func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	what := "checkpoint of " + stream
-	at, err := s.settled(ctx, stream)
+	at, err := s.settledCheckpoint(ctx, stream)
 	if err != nil {
 		return 0, failure(ctx, what, err)
 	}

@@ -85,11 +85,11 @@ func (x *ids) stage(hash, number int64) bool {
 	return true
 }
 
-// committed keeps the staged rows.
-func (x *ids) committed() { x.staged = x.staged[:0] }
+// commit keeps the staged rows.
+func (x *ids) commit() { x.staged = x.staged[:0] }
 
-// rolledBack drops the staged rows.
-func (x *ids) rolledBack() {
+// rollBack drops the staged rows.
+func (x *ids) rollBack() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, hash := range x.staged {
@@ -135,8 +135,8 @@ func (x *ids) step() []entry {
 	return x.moving[x.moved:min(x.moved+max(2*x.added, 256), len(x.moving))]
 }
 
-// stepped records a committed step.
-func (x *ids) stepped(rows int) {
+// finishStep records a committed step.
+func (x *ids) finishStep(rows int) {
 	x.moved += rows
 	x.added = 0
 	if x.moved == len(x.moving) {
@@ -173,7 +173,7 @@ func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(strin
 	if err != nil {
 		return err
 	}
-	x.committed()
+	x.commit()
 	x.added = 0
 	if err := t.index(c, twice); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(strin
 		if err != nil {
 			return err
 		}
-		x.stepped(moved)
+		x.finishStep(moved)
 	}
 	return nil
 }

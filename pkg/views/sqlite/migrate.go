@@ -136,7 +136,7 @@ func migrate(ctx context.Context, c *conn, schema views.Schema, freshIDs int, ha
 				keys = append(keys, key)
 			}
 		}
-		retired := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(declared, key) })
+		undeclared := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(declared, key) })
 		if _, ok := existing[tableName(collection.Name)]; ok && len(keys) > len(old) {
 			if err := rebuild(c, collection.Name, old, keys); err != nil {
 				return nil, err
@@ -146,7 +146,7 @@ func migrate(ctx context.Context, c *conn, schema views.Schema, freshIDs int, ha
 			}
 		}
 		wanted = append(wanted, objects(collection, keys)...)
-		tables[collection.Name] = newTable(collection, declared, retired)
+		tables[collection.Name] = newTable(collection, declared, undeclared)
 	}
 	if err := create(c, existing, wanted); err != nil {
 		return nil, err

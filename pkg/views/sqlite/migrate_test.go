@@ -82,15 +82,15 @@ func TestDeclarationsChangeOverAnExistingFile(t *testing.T) {
 	}
 	shut(s)
 
-	t.Log("a key retired, and written over meanwhile")
+	t.Log("a key dropped, and written over meanwhile")
 	s = with(collection(byA))
 	expect(s, "items", "by_a", "x", "y")
 	if _, err := s.List(t.Context(), "items", views.Query{Index: "by_b", Limit: 1}); !errors.Is(err, views.ErrInvalid) {
-		t.Fatalf("list of a retired index: %v", err)
+		t.Fatalf("list of a dropped index: %v", err)
 	}
 	for _, d := range mustLoad(t, s, 2, "x", "y") {
 		if _, ok := d.Keys.Find("b"); ok {
-			t.Fatalf("%s still shows a retired key", d.ID)
+			t.Fatalf("%s still shows a dropped key", d.ID)
 		}
 	}
 	write(s, "y", 2, views.Keys{{Name: "a", Value: two}})

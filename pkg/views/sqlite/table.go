@@ -59,8 +59,8 @@ func goneIndex(collection string) string { return "gone." + collection }
 func indexName(collection, index string) string { return "ix." + collection + "." + index }
 
 // newTable builds the statements. Writing a document clears the columns of
-// retired keys, which no index declares any more.
-func newTable(collection views.Collection, keys, retired []string) *table {
+// undeclared keys, which no index declares any more.
+func newTable(collection views.Collection, keys, undeclared []string) *table {
 	t := &table{collection: collection.Name, name: quote(tableName(collection.Name)), keys: keys, indexes: map[string]string{}}
 	for _, index := range collection.Indexes {
 		t.indexes[index.Name] = quote(indexName(collection.Name, index.Name))
@@ -81,7 +81,7 @@ func newTable(collection views.Collection, keys, retired []string) *table {
 		set = append(set, fmt.Sprintf("%s = ?%d", name, i+4))
 		emptied = append(emptied, name+" = NULL")
 	}
-	for _, key := range retired {
+	for _, key := range undeclared {
 		set = append(set, quote(keyColumn(key))+" = NULL")
 		emptied = append(emptied, quote(keyColumn(key))+" = NULL")
 	}
@@ -146,7 +146,7 @@ func (t *table) addDoc(c *conn, at entry, d views.Doc) error {
 	if _, err := t.run(c, t.add, at, d); err != nil {
 		return err
 	}
-	return t.added(c, at)
+	return t.addID(c, at)
 }
 
 // run runs add, put or insert, and returns the number of rows changed.
@@ -178,8 +178,8 @@ func (t *table) run(c *conn, text string, at entry, d views.Doc) (int64, error) 
 	return c.finish(s)
 }
 
-// added records a row that was added.
-func (t *table) added(c *conn, at entry) error {
+// addID adds the id of a new row to the index.
+func (t *table) addID(c *conn, at entry) error {
 	if t.ids.stage(at.hash, at.number) {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (t *table) deleteDoc(c *conn, d views.Delete, gone int64) error {
 	if _, err := c.exec(text, at.number, d.ID, int64(d.Seq), gone); err != nil || found {
 		return err
 	}
-	return t.added(c, at)
+	return t.addID(c, at)
 }
 
 // sweep removes at most limit rows of documents deleted before a time. It returns the rows, which the caller passes to

@@ -167,7 +167,7 @@ func (w *writerLoop) transact(group []writeJob) (results []error, err error) {
 		return nil, err
 	}
 	for _, t := range w.store.tables {
-		t.ids.committed()
+		t.ids.commit()
 	}
 	return results, nil
 }
@@ -188,7 +188,7 @@ func (w *writerLoop) begin() error {
 func (w *writerLoop) rollback() {
 	_, _ = w.conn.exec("ROLLBACK")
 	for _, t := range w.store.tables {
-		t.ids.rolledBack()
+		t.ids.rollBack()
 	}
 }
 
@@ -243,7 +243,7 @@ func (w *writerLoop) move() {
 			w.rollback()
 			return
 		}
-		t.ids.stepped(moved)
+		t.ids.finishStep(moved)
 	}
 }
 

@@ -11,8 +11,8 @@ func services() []string {
 	return []string{"quire", "edge", "billing", "lite", bystanders, "nats", "mongo", "minio", "wrk"}
 }
 
-// called is the name of a service in the report.
-func called(service string) string {
+// displayName is the name of a service in the report.
+func displayName(service string) string {
 	switch service {
 	case "quire":
 		return "the one process"
@@ -62,7 +62,7 @@ func table(all []*measurement) report.Table {
 	l.addCosts("create", "creation", creates)
 	l.add("creations: read model done after, s", func(m *measurement) float64 { return m.Creates.DrainSeconds / float64(len(m.Creates.Turns)) })
 	for _, service := range services() {
-		l.add("memory, MB: "+called(service), func(m *measurement) float64 { return float64(m.ResidentBytes[service]) / (1 << 20) })
+		l.add("memory, MB: "+displayName(service), func(m *measurement) float64 { return float64(m.ResidentBytes[service]) / (1 << 20) })
 	}
 	l.add("CPU without requests, ms a second", func(m *measurement) (sum float64) {
 		for _, cores := range m.IdleCores {
@@ -110,7 +110,7 @@ func (l *lines) addWork(title string, of func(*measurement) *figures) {
 // the server in its place.
 func (l *lines) addCosts(id, one string, of func(*measurement) *figures) {
 	for _, service := range services() {
-		l.add("CPU µs a "+one+": "+called(service), func(m *measurement) float64 { return of(m).CPUMicrosEach[service] })
+		l.add("CPU µs a "+one+": "+displayName(service), func(m *measurement) float64 { return of(m).CPUMicrosEach[service] })
 	}
 	l.add("CPU µs a "+one+": all but wrk", func(m *measurement) float64 { return of(m).CPUMicrosTotal })
 	l.addFor("cpu-"+id, "CPU µs a "+one+": all but wrk and FerretDB", func(m *measurement) float64 {

@@ -52,7 +52,7 @@ func (b *burning) step(ctx context.Context, w *client, n int) {
 	if err != nil {
 		panic(err) // strings can always be encoded
 	}
-	c := b.creation(b.owner.key, e.number, w.home)
+	c := b.createCall(b.owner.key, e.number, w.home)
 	c.body = body
 	a := b.l.send(ctx, c)
 	b.owner.meter("pasteLite.create", a)
@@ -82,7 +82,7 @@ func (b *burning) keep(e *ember) bool {
 
 // readAsOwner reads it with its owner's key, which burns nothing.
 func (b *burning) readAsOwner(ctx context.Context, e *ember, home int) {
-	a := b.l.send(ctx, b.reading(b.owner.key, e.id, home))
+	a := b.l.send(ctx, b.readCall(b.owner.key, e.id, home))
 	b.owner.meter("pasteLite.get", a)
 	if o := a.outcome(); o == refusedOutcome || o == ackedOutcome && string(b.read(a)) != string(b.content(e.number)) {
 		b.l.strange.note("lost", "%s, which its owner alone has read: %s", e.id, a)
@@ -94,10 +94,10 @@ func (b *burning) burn(ctx context.Context, e *ember, home int, f *findings) {
 	var answers [3]*answer
 	var group sync.WaitGroup
 	for n := range 2 {
-		group.Go(func() { answers[n] = b.l.send(ctx, b.reading(b.reader.key, e.id, home+n)) })
+		group.Go(func() { answers[n] = b.l.send(ctx, b.readCall(b.reader.key, e.id, home+n)) })
 	}
 	group.Wait()
-	answers[2] = b.l.send(ctx, b.reading(b.reader.key, e.id, home+1))
+	answers[2] = b.l.send(ctx, b.readCall(b.reader.key, e.id, home+1))
 	acked, unsure := 0, false
 	for n, a := range answers {
 		b.reader.meter("pasteLite.get", a)

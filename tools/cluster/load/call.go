@@ -218,9 +218,9 @@ func (l *Load) exchange(req *http.Request, a *answer) error {
 	return nil
 }
 
-// repeated retries a call until its answer is a 2xx or a refusal, through another base each time unless the call is for one
+// retry retries a call until its answer is a 2xx or a refusal, through another base each time unless the call is for one
 // only. The call must be safe to repeat. each, unless nil, gets every answer.
-func (l *Load) repeated(ctx context.Context, c call, each func(*answer)) (*answer, error) {
+func (l *Load) retry(ctx context.Context, c call, each func(*answer)) (*answer, error) {
 	for {
 		a := l.send(ctx, c)
 		if each != nil {
@@ -239,9 +239,9 @@ func (l *Load) repeated(ctx context.Context, c call, each func(*answer)) (*answe
 	}
 }
 
-// sure is repeated for a call that must succeed with a 2xx.
+// sure is retry for a call that must succeed with a 2xx.
 func (l *Load) sure(ctx context.Context, c call) (*answer, error) {
-	a, err := l.repeated(ctx, c, nil)
+	a, err := l.retry(ctx, c, nil)
 	if err == nil && !a.acked() {
 		err = fmt.Errorf("load: %s", a)
 	}

@@ -30,8 +30,8 @@ func domains() (lite, paste, file *domain) {
 	return lite, paste, file
 }
 
-// creation is the call that creates a document with the content of a number.
-func (d *domain) creation(key string, number int64, home int) call {
+// createCall is the call that creates a document with the content of a number.
+func (d *domain) createCall(key string, number int64, home int) call {
 	c := call{kind: d.kind, method: http.MethodPost, path: d.path + d.makes, key: key, home: home}
 	if d.kind == File {
 		c.path += fmt.Sprintf("?name=%d.bin", number)
@@ -50,8 +50,8 @@ func (d *domain) textBody(number int64) []byte {
 	return body
 }
 
-// reading is the call that reads a document's content.
-func (d *domain) reading(key, id string, home int) call {
+// readCall is the call that reads a document's content.
+func (d *domain) readCall(key, id string, home int) call {
 	c := call{kind: Read, method: http.MethodGet, path: d.path + "get/" + id, key: key, home: home}
 	if d.kind == File {
 		c.path += "?download=1"
@@ -59,12 +59,12 @@ func (d *domain) reading(key, id string, home int) call {
 	return c
 }
 
-// deletion is the call that deletes a document.
-func (d *domain) deletion(key, id string, home int) call {
+// deleteCall is the call that deletes a document.
+func (d *domain) deleteCall(key, id string, home int) call {
 	return call{kind: d.kind, method: http.MethodDelete, path: d.path + "delete/" + id, key: key, home: home}
 }
 
-// read returns the content in the answer to a reading.
+// read returns the content in the answer to a read.
 func (d *domain) read(a *answer) []byte {
 	if d.kind == File {
 		return a.body
@@ -85,7 +85,7 @@ type shop struct {
 // create creates a document, and remembers it if it was acknowledged.
 func (s *shop) create(ctx context.Context, w *client) {
 	number := s.l.next()
-	a := s.l.send(ctx, s.creation(s.owner.key, number, w.home))
+	a := s.l.send(ctx, s.createCall(s.owner.key, number, w.home))
 	s.owner.meter(s.quota+s.makes, a)
 	if s.kind == File {
 		s.owner.stored.upload(len(s.content(number)), a.effect())
@@ -96,12 +96,12 @@ func (s *shop) create(ctx context.Context, w *client) {
 	case a.acked():
 		s.shelf.put(w.random, a.id(), number)
 	case a.outcome() == refusedOutcome:
-		s.refused(ctx, a)
+		s.noteRefusal(ctx, a)
 	}
 }
 
-// refused notes an unexpected refusal. Too many failures are expected, since clients read what others have just deleted.
-func (s *shop) refused(ctx context.Context, a *answer) {
+// noteRefusal notes an unexpected refusal. Too many failures are expected, since clients read what others have just deleted.
+func (s *shop) noteRefusal(ctx context.Context, a *answer) {
 	if a.overFailed() {
 		wait.For(ctx, failPause)
 		return
@@ -118,7 +118,7 @@ func (s *shop) get(ctx context.Context, w *client) {
 
 // fetch reads a document. seen is a copy of the item from before the call.
 func (s *shop) fetch(ctx context.Context, live *item, seen item, home int) {
-	a := s.l.send(ctx, s.reading(s.owner.key, seen.id, home))
+	a := s.l.send(ctx, s.readCall(s.owner.key, seen.id, home))
 	s.owner.meter(s.quota+"get", a)
 	if o := a.outcome(); o != ackedOutcome && o != refusedOutcome {
 		return
@@ -159,7 +159,7 @@ func (s *shop) update(ctx context.Context, w *client) {
 		s.shelf.changed(i, i.number, 0)
 	}
 	if a.outcome() == refusedOutcome {
-		s.refused(ctx, a)
+		s.noteRefusal(ctx, a)
 	}
 }
 
@@ -169,13 +169,13 @@ func (s *shop) remove(ctx context.Context, w *client) {
 	if i == nil {
 		return
 	}
-	a := s.l.send(ctx, s.deletion(s.owner.key, i.id, w.home))
+	a := s.l.send(ctx, s.deleteCall(s.owner.key, i.id, w.home))
 	s.owner.meter(s.quota+"delete", a)
 	if s.kind == File {
 		s.owner.stored.deletion(len(s.content(i.number)), a.effect())
 	}
 	if a.outcome() == refusedOutcome {
-		s.refused(ctx, a)
+		s.noteRefusal(ctx, a)
 	}
 	switch a.effect() {
 	case ackedOutcome:

@@ -44,9 +44,9 @@ func (op *operation) quotaKey() string {
 }
 
 func (op *operation) call(home int) call {
-	c := op.shop.creation(op.shop.owner.key, op.number, home)
+	c := op.shop.createCall(op.shop.owner.key, op.number, home)
 	if op.victim != nil {
-		c = op.shop.deletion(op.shop.owner.key, op.victim.id, home)
+		c = op.shop.deleteCall(op.shop.owner.key, op.victim.id, home)
 	}
 	c.idempotency = op.key
 	return c

@@ -61,13 +61,13 @@ func (l *Load) newSource(random *rand.Rand) string {
 func (k *keyless) step(ctx context.Context, w *client, n int) {
 	g, clearedBefore := k.begin(w)
 	number := k.l.next()
-	c := k.pool.creation("", number, w.home+n)
+	c := k.pool.createCall("", number, w.home+n)
 	c.source = g.address
 	var a *answer
 	if n%2 == 0 {
 		c.idempotency = k.l.newKey()
 		var err error
-		if a, err = k.l.repeated(ctx, c, nil); err != nil {
+		if a, err = k.l.retry(ctx, c, nil); err != nil {
 			return // it may have happened
 		}
 	} else {

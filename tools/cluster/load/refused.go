@@ -56,7 +56,7 @@ func (r *refused) exhaust(ctx context.Context) error {
 	for used := range int64(exhaustTries) {
 		c := r.update()
 		c.idempotency = r.l.newKey()
-		a, err := r.l.repeated(ctx, c, nil)
+		a, err := r.l.retry(ctx, c, nil)
 		switch {
 		case err != nil:
 			return err

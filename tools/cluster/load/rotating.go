@@ -123,7 +123,7 @@ func (r *rotating) stepRotate(ctx context.Context, w *client, n int) {
 // write creates a quick paste under an Idempotency-Key with the current key.
 func (r *rotating) write(ctx context.Context, w *client, n int) {
 	lite, _, _ := domains()
-	c := lite.creation(r.key(), r.l.next(), w.home+n)
+	c := lite.createCall(r.key(), r.l.next(), w.home+n)
 	c.idempotency = r.l.newKey()
 	a := r.l.send(ctx, c)
 	r.account.meter("pasteLite.create", a)
@@ -166,7 +166,7 @@ func (r *rotating) unresolved() bool {
 	return r.open != "" || r.current == ""
 }
 
-// tryOld tries the given number of latest retired keys through every base: a read, a repeated write, and some endpoint.
+// tryOld tries the given number of latest replaced keys through every base: a read, a repeated write, and some endpoint.
 func (r *rotating) tryOld(ctx context.Context, random *rand.Rand, count int, f *findings) {
 	r.mu.Lock()
 	keys := slices.Clone(r.retired[max(0, len(r.retired)-count):])

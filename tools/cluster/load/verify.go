@@ -28,11 +28,11 @@ const (
 	settleTick = 200 * time.Millisecond
 )
 
-// patiently is repeated, for at most patience.
+// patiently is retry for at most patience.
 func (l *Load) patiently(ctx context.Context, c call, each func(*answer)) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return l.repeated(ctx, c, each)
+	return l.retry(ctx, c, each)
 }
 
 // patient is sure, for at most patience.
@@ -177,7 +177,7 @@ func (l *Load) checkShop(ctx context.Context, s *shop, random *rand.Rand, f *fin
 }
 
 func (l *Load) read(ctx context.Context, s *shop, id string, base int) (*answer, error) {
-	c := s.reading(l.reader.key, id, base)
+	c := s.readCall(l.reader.key, id, base)
 	c.only = true
 	return l.patiently(ctx, c, func(a *answer) { l.reader.meter(s.quota+"get", a) })
 }
@@ -205,7 +205,7 @@ func (l *Load) checkItem(ctx context.Context, s *shop, i *item, base int, f *fin
 
 // checkGone reads a deleted document once. It does not repeat the call, since too many failures are refused.
 func (l *Load) checkGone(ctx context.Context, s *shop, id string, base int, f *findings) {
-	c := s.reading(l.reader.key, id, base)
+	c := s.readCall(l.reader.key, id, base)
 	c.only = true
 	a := l.send(ctx, c)
 	l.reader.meter(s.quota+"get", a)

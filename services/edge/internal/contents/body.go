@@ -49,7 +49,7 @@ func (s *Store) OpenBody(c *endpoint.Call, content *event.Content, offset, lengt
 	}
 	filed, ok := r.(blob.Filed)
 	if !ok {
-		return checked(r, content, offset, length), nil
+		return verifyHash(r, content, offset, length), nil
 	}
 	body, err := s.whole.body(s.ctx, filed, content, info)
 	if err != nil {

@@ -95,11 +95,11 @@ func (s *Store) Open(ctx context.Context, content *event.Content, offset, length
 	if err != nil {
 		return nil, endpoint.Unavailable(fmt.Errorf("open content: %w", err))
 	}
-	return checked(r, content, offset, length), nil
+	return verifyHash(r, content, offset, length), nil
 }
 
-// checked verifies the hash of a blob that is read as a whole. A part has no hash.
-func checked(r io.ReadCloser, content *event.Content, offset, length int64) io.ReadCloser {
+// verifyHash verifies the hash of a blob that is read as a whole. A part has no hash.
+func verifyHash(r io.ReadCloser, content *event.Content, offset, length int64) io.ReadCloser {
 	if size := int64(content.SizeBytes); offset == 0 && (length < 0 || length == size) {
 		return &checkedReader{ReadCloser: r, hash: sha256.New(), left: size, want: content.Sha256}
 	}

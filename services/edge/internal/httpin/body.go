@@ -58,12 +58,12 @@ func (b *Body) Limit(bytes int64, tooLarge func() error) error {
 	return nil
 }
 
-// passed is the error of a body over its limit.
-func (b *Body) passed() error {
+// tooLargeError is the error of a body over its limit.
+func (b *Body) tooLargeError() error {
 	if b.tooLarge != nil {
 		return b.tooLarge()
 	}
-	return b.limit.passed()
+	return b.limit.tooLarge()
 }
 
 // openBody sets the body of the running request.
@@ -94,13 +94,13 @@ type bodyClock struct {
 func (c *bodyClock) begin(grace time.Duration) time.Time {
 	now := time.Now()
 	c.since.Store(max(int64(now.Sub(c.opened)), 1))
-	return now.Add(c.allowed(grace, minBodyRate) - time.Duration(c.waited.Load()))
+	return now.Add(c.allowance(grace, minBodyRate) - time.Duration(c.waited.Load()))
 }
 
 func (c *bodyClock) end() { c.waited.Add(int64(time.Since(c.opened)) - c.since.Swap(0)) }
 
-// allowed is the total waiting time granted for the bytes so far.
-func (c *bodyClock) allowed(grace time.Duration, rate time.Duration) time.Duration {
+// allowance is the total waiting time granted for the bytes so far.
+func (c *bodyClock) allowance(grace time.Duration, rate time.Duration) time.Duration {
 	return grace + time.Duration(c.read.Load())*time.Second/rate
 }
 
@@ -110,7 +110,7 @@ func (c *bodyClock) slow() bool {
 	if since := c.since.Load(); since != 0 {
 		waited += int64(time.Since(c.opened)) - since
 	}
-	return time.Duration(waited) > c.allowed(pressedGrace, pressedRate)
+	return time.Duration(waited) > c.allowance(pressedGrace, pressedRate)
 }
 
 // cut ends the running Read and all later ones. The budget calls it with its lock held, before the body is settled.
@@ -248,12 +248,12 @@ func CheckBody(c *fiber.Ctx, limit Limit) error {
 	}
 	b.limit, b.tooLarge = limit, nil
 	if b.length > limit.Bytes {
-		return limit.passed()
+		return limit.tooLarge()
 	}
 	return nil
 }
 
-func (l Limit) passed() error {
+func (l Limit) tooLarge() error {
 	return httperr.TooLarge(l.Bytes, "The request body must be at most %s (%d bytes).", l.Name, l.Bytes)
 }
 
@@ -282,7 +282,7 @@ func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
 	out, err := s.readUpTo(c, b.ahead, limit)
 	b.ahead = nil
 	if err == nil && int64(len(out)) > limit.Bytes {
-		err = limit.passed()
+		err = limit.tooLarge()
 	}
 	if err != nil {
 		return nil, err

@@ -126,23 +126,23 @@ func (b *budget) wait(ctx context.Context, c *claim) error {
 		case err := <-c.done:
 			return err
 		case <-tick.C:
-			b.locked(b.press)
+			b.withLock(b.press)
 		case <-last.C:
-			b.locked(func() { b.end(c, errBusy) })
+			b.withLock(func() { b.end(c, errBusy) })
 		case <-ctx.Done():
-			b.locked(func() { b.end(c, ctx.Err()) })
+			b.withLock(func() { b.end(c, ctx.Err()) })
 		}
 	}
 }
 
-func (b *budget) locked(f func()) {
+func (b *budget) withLock(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f()
 }
 
 // complete marks the body of a share as arrived or no longer read, so that it is not cut.
-func (b *budget) complete(s *share) { b.locked(func() { s.body = nil }) }
+func (b *budget) complete(s *share) { b.withLock(func() { s.body = nil }) }
 
 // release returns a share to the budget.
 func (b *budget) release(s *share) {

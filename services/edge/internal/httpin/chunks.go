@@ -77,7 +77,7 @@ func (b *Body) nextChunk() error {
 		return httperr.Malformed("The chunks are more extensions than content.")
 	}
 	if limit := b.limit.Bytes; limit > 0 && size > limit-c.content {
-		return b.passed()
+		return b.tooLargeError()
 	}
 	c.content += size
 	c.left = size

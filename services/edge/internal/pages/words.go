@@ -20,14 +20,14 @@ func Duration(d time.Duration) string {
 	hours, minutes := minutes/60, minutes%60
 	switch {
 	case hours == 0:
-		return counted(minutes, "minute")
+		return countOf(minutes, "minute")
 	case minutes == 0:
-		return counted(hours, "hour")
+		return countOf(hours, "hour")
 	}
-	return counted(hours, "hour") + " " + counted(minutes, "minute")
+	return countOf(hours, "hour") + " " + countOf(minutes, "minute")
 }
 
-func counted(n int, unit string) string {
+func countOf(n int, unit string) string {
 	if n == 1 {
 		return "1 " + unit
 	}

@@ -177,10 +177,10 @@ func (r *request) typescriptClient(call clientCall) string {
 	out.WriteString("import { Quire } from \"quire-client\";\n\n")
 	for _, part := range r.path {
 		if part.name != "" {
-			fmt.Fprintf(&out, "const %s = %s;\n", camel(part.name, "Id"), quoted(part.text))
+			fmt.Fprintf(&out, "const %s = %s;\n", camel(part.name, "Id"), quote(part.text))
 		}
 	}
-	base := "baseUrl: " + quoted(r.base)
+	base := "baseUrl: " + quote(r.base)
 	switch {
 	case call.opens:
 		call.typescript += ", { " + base + " })"

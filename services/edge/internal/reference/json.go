@@ -12,7 +12,7 @@ func appendJSON(out *strings.Builder, n node, indent, prefix string) {
 	switch n.Kind {
 	case yaml.MappingNode:
 		appendList(out, "{", "}", len(n.Content)/2, indent, prefix, func(i int, deeper string) {
-			out.WriteString(quoted(n.Content[2*i].Value) + ": ")
+			out.WriteString(quote(n.Content[2*i].Value) + ": ")
 			appendJSON(out, node{resolve(n.Content[2*i+1]), n.root}, indent, deeper)
 		})
 	case yaml.SequenceNode:
@@ -29,7 +29,7 @@ func appendJSON(out *strings.Builder, n node, indent, prefix string) {
 		case "!!bool", "!!int", "!!float":
 			out.WriteString(n.Value)
 		default: // an unquoted time is a string too
-			out.WriteString(quoted(n.Value))
+			out.WriteString(quote(n.Value))
 		}
 	}
 }
@@ -70,7 +70,7 @@ func appendList(out *strings.Builder, first, last string, count int, indent, pre
 	out.WriteString(last)
 }
 
-func quoted(s string) string {
+func quote(s string) string {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

@@ -14,7 +14,7 @@ func (s *Site) Texts() map[string]string {
 // absolute turns the relative links of a text into absolute ones.
 func (s *Site) absolute(text string) string {
 	return regexp.MustCompile(`\]\(([^)\s]+)\)`).ReplaceAllStringFunc(text, func(link string) string {
-		target := moved(link[2 : len(link)-1])
+		target := guideLink(link[2 : len(link)-1])
 		if strings.HasPrefix(target, "/") {
 			target = s.base + target
 		}

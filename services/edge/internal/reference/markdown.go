@@ -138,13 +138,13 @@ type linkMover struct{}
 func (linkMover) Transform(doc *ast.Document, _ text.Reader, _ parser.Context) {
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // as in plainText
 		if link, ok := n.(*ast.Link); ok && entering {
-			link.Destination = []byte(moved(string(link.Destination)))
+			link.Destination = []byte(guideLink(string(link.Destination)))
 		}
 		return ast.WalkContinue, nil
 	})
 }
 
-func moved(link string) string {
+func guideLink(link string) string {
 	if strings.Contains(link, ":") || strings.HasPrefix(link, "/") || strings.HasPrefix(link, "#") {
 		return link
 	}

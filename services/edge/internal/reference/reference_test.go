@@ -366,7 +366,7 @@ func TestTheGuidesHaveThePublishedPrices(t *testing.T) {
 			continue
 		}
 		for i, tier := range []plan.Tier{plan.Free, plan.Pro, plan.Max} {
-			if want := grouped(strconv.FormatInt(book.Terms[tier][key].Limit, 10)); row[i] != want {
+			if want := groupDigits(strconv.FormatInt(book.Terms[tier][key].Limit, 10)); row[i] != want {
 				t.Errorf("%s on %s: %s, the price book has %s", key, tier, row[i], want)
 			}
 		}

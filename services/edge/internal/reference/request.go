@@ -135,7 +135,7 @@ func pathOf(op *Operation) []pathPart {
 // variable names a parameter of the path after what it identifies: PASTE_ID for /api/dev/pastes/get/{ref}.
 func variable(before, name string) string {
 	if name != "id" && name != "ref" {
-		return screaming(name)
+		return screamingCase(name)
 	}
 	segments := strings.Split(strings.Trim(before, "/"), "/")
 	for len(segments) > 1 {
@@ -145,14 +145,14 @@ func variable(before, name string) string {
 		case "paste-lite":
 			return "PASTE_ID"
 		default:
-			return screaming(strings.TrimSuffix(last, "s")) + "_ID"
+			return screamingCase(strings.TrimSuffix(last, "s")) + "_ID"
 		}
 	}
 	return "ID"
 }
 
-// screaming is a name in upper snake case: REQUEST_ID for requestId.
-func screaming(name string) string {
+// screamingCase is a name in upper snake case: REQUEST_ID for requestId.
+func screamingCase(name string) string {
 	var out strings.Builder
 	for _, r := range name {
 		switch {

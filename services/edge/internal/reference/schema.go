@@ -221,7 +221,7 @@ func limitsOf(n node) []string {
 }
 
 func between(least, most, unit string) string {
-	least, most = grouped(least), grouped(most)
+	least, most = groupDigits(least), groupDigits(most)
 	of := func(n string) string {
 		switch {
 		case unit == "":
@@ -244,8 +244,8 @@ func between(least, most, unit string) string {
 	return fmt.Sprintf("%s to %s", least, of(most))
 }
 
-// grouped puts commas between the thousands of a whole number; other texts stay unchanged.
-func grouped(digits string) string {
+// groupDigits puts commas between the thousands of a whole number; other texts stay unchanged.
+func groupDigits(digits string) string {
 	sign := ""
 	if strings.HasPrefix(digits, "-") {
 		sign, digits = "-", digits[1:]

@@ -257,20 +257,20 @@ func (r *request) typescript() string {
 			continue
 		}
 		plainAddress = false
-		fmt.Fprintf(&out, "const %s = %s;\n", camel(p.name, "Id"), quoted(p.text))
+		fmt.Fprintf(&out, "const %s = %s;\n", camel(p.name, "Id"), quote(p.text))
 		address += "${" + camel(p.name, "Id") + "}"
 	}
 	address = r.base + address + r.query
 	if plainAddress {
-		address = quoted(address)
+		address = quote(address)
 	} else {
 		address = "`" + address + "`"
 	}
 	if r.body.multipart {
 		out.WriteString("const form = new FormData();\n")
-		fmt.Fprintf(&out, "form.set(%s, new File([%s], %s));\n", quoted(r.body.file), quoted(r.body.text), quoted(r.body.fileName))
+		fmt.Fprintf(&out, "form.set(%s, new File([%s], %s));\n", quote(r.body.file), quote(r.body.text), quote(r.body.fileName))
 		for _, f := range r.body.fields {
-			fmt.Fprintf(&out, "form.set(%s, %s);\n", quoted(f[0]), quoted(f[1]))
+			fmt.Fprintf(&out, "form.set(%s, %s);\n", quote(f[0]), quote(f[1]))
 		}
 	}
 	options := r.fetchOptions()
@@ -291,21 +291,21 @@ func (r *request) typescript() string {
 func (r *request) fetchOptions() string {
 	var out strings.Builder
 	if r.method != http.MethodGet {
-		fmt.Fprintf(&out, "  method: %s,\n", quoted(r.method))
+		fmt.Fprintf(&out, "  method: %s,\n", quote(r.method))
 	}
 	var headers []string
 	for _, h := range r.headers {
-		value := quoted(h.prefix)
+		value := quote(h.prefix)
 		switch {
 		case h.secret != "" && h.prefix != "":
 			value = "`" + h.prefix + "${process.env." + h.secret + "}`"
 		case h.secret != "":
 			value = "process.env." + h.secret + "!"
 		}
-		headers = append(headers, quoted(h.name)+": "+value)
+		headers = append(headers, quote(h.name)+": "+value)
 	}
 	if r.body.kind != "" && !r.body.multipart {
-		headers = append(headers, quoted("Content-Type")+": "+quoted(r.body.kind))
+		headers = append(headers, quote("Content-Type")+": "+quote(r.body.kind))
 	}
 	switch len(headers) {
 	case 0:
@@ -320,7 +320,7 @@ func (r *request) fetchOptions() string {
 	case r.body.kind == "application/json":
 		out.WriteString("  body: JSON.stringify(" + strings.ReplaceAll(r.body.text, "\n", "\n  ") + "),\n")
 	case r.body.kind != "":
-		out.WriteString("  body: " + quoted(r.body.text) + ",\n")
+		out.WriteString("  body: " + quote(r.body.text) + ",\n")
 	}
 	return out.String()
 }

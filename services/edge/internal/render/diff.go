@@ -50,7 +50,7 @@ func (r *Renderer) Diff(ctx context.Context, before, after, language string, spl
 }
 
 func (w *worker) diff(j *job) *Diff {
-	d := newDiffing(w, j.Text, j.After, j.Language)
+	d := newDiffer(w, j.Text, j.After, j.Language)
 	if j.Kind == jobSplit {
 		d.split()
 	} else {
@@ -64,8 +64,8 @@ func Diffable(text string) bool {
 	return len(text) <= DiffBytes && utf8.ValidString(text) && countLines(text) <= MaxLines
 }
 
-// diffing is the state of a diff in progress.
-type diffing struct {
+// differ is the state of a diff in progress.
+type differ struct {
 	w             *worker
 	same          bool
 	before, after side
@@ -106,8 +106,8 @@ type span struct {
 	named      bool // one character, shown with its code point
 }
 
-func newDiffing(w *worker, before, after, language string) *diffing {
-	d := &diffing{w: w, same: before == after}
+func newDiffer(w *worker, before, after, language string) *differ {
+	d := &differ{w: w, same: before == after}
 	d.hidden.compareTexts(before, after)
 	if strings.HasPrefix(before, bom) && strings.HasPrefix(after, bom) {
 		before, after = withoutBOM(before), withoutBOM(after)
@@ -194,7 +194,7 @@ func foldedLine(s *side, line int) string {
 }
 
 // realign appends the parts of a change. It pairs lines that look the same but differ.
-func (d *diffing) realign(c lcs.Diff, exact *alignment, before, after []rune) {
+func (d *differ) realign(c lcs.Diff, exact *alignment, before, after []rune) {
 	inside := align(before[c.Start:c.End], after[c.ReplStart:c.ReplEnd], d.w.check)
 	a, b := c.Start, c.ReplStart
 	alike := func(n int) {
@@ -213,7 +213,7 @@ func (d *diffing) realign(c lcs.Diff, exact *alignment, before, after []rune) {
 }
 
 // changed appends a pair of lines, joining the preceding pairs if any.
-func (d *diffing) changed(pair lcs.Diff) {
+func (d *differ) changed(pair lcs.Diff) {
 	if n := len(d.changes); n > 0 {
 		last := &d.changes[n-1]
 		if last.End == pair.Start && last.ReplEnd == pair.ReplStart && last.End-last.Start == last.ReplEnd-last.ReplStart {

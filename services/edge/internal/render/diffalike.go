@@ -13,9 +13,9 @@ func foldLine(line string) string {
 	return norm.NFKD.String(strings.TrimRightFunc(line, func(r rune) bool { return unicode.IsSpace(r) || r == 0x2800 }))
 }
 
-// overlooked tells whether a change within a line is easy to miss: white space, invisible characters, another normal form of
+// isEasyToMiss reports whether a change within a line is easy to miss: white space, invisible characters, another normal form of
 // the same characters, or look-alike characters.
-func overlooked(before, after string) bool {
+func isEasyToMiss(before, after string) bool {
 	if isSpace(before) && isSpace(after) {
 		return true
 	}

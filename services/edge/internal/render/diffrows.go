@@ -8,7 +8,7 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-func (d *diffing) result() *Diff {
+func (d *differ) result() *Diff {
 	out := &Diff{Same: d.same, Notes: d.hidden.notes(), Coarse: d.coarse, Cut: d.cut}
 	for _, c := range d.changes {
 		out.Removed += c.End - c.Start
@@ -22,7 +22,7 @@ func (d *diffing) result() *Diff {
 
 // rows calls row for each line to show, in order: same lines, removed ones and added ones. -1 is no line. Same lines that
 // are far from every change are folded into one call of fold.
-func (d *diffing) rows(same func(before, after int), change func(lcs.Diff), fold func(lines int)) {
+func (d *differ) rows(same func(before, after int), change func(lcs.Diff), fold func(lines int)) {
 	before, after := 0, 0
 	for i, c := range d.changes {
 		gap := c.Start - before
@@ -60,13 +60,13 @@ func (d *diffing) rows(same func(before, after int), change func(lcs.Diff), fold
 }
 
 // full tells whether the page is full, and records that it is.
-func (d *diffing) full() bool {
+func (d *differ) full() bool {
 	d.w.check()
 	d.cut = d.cut || len(d.html) > maxHTMLBytes
 	return d.cut
 }
 
-func (d *diffing) unified() {
+func (d *differ) unified() {
 	d.rows(
 		func(before, after int) { d.row("", before, after, " ", &d.after, after) },
 		func(c lcs.Diff) {
@@ -81,7 +81,7 @@ func (d *diffing) unified() {
 	)
 }
 
-func (d *diffing) row(class string, before, after int, sign string, s *side, line int) {
+func (d *differ) row(class string, before, after int, sign string, s *side, line int) {
 	d.html = append(d.html, "<tr"...)
 	if class != "" {
 		d.html = append(append(append(d.html, ` class="`...), class...), '"')
@@ -101,7 +101,7 @@ func (d *diffing) row(class string, before, after int, sign string, s *side, lin
 // noNewline is the notice of diff and git below a last line without newline.
 const noNewline = `\ No newline at end of file`
 
-func (d *diffing) split() {
+func (d *differ) split() {
 	d.rows(
 		func(before, after int) { d.splitRow(before, after, false) },
 		func(c lcs.Diff) {
@@ -124,7 +124,7 @@ func (d *diffing) split() {
 }
 
 // splitRow appends a row. -1 means no line.
-func (d *diffing) splitRow(before, after int, changed bool) {
+func (d *differ) splitRow(before, after int, changed bool) {
 	d.html = append(d.html, "<tr>"...)
 	d.splitCell(&d.before, before, "gone", changed)
 	d.splitCell(&d.after, after, "new", changed)
@@ -139,7 +139,7 @@ func (d *diffing) splitRow(before, after int, changed bool) {
 	d.html = append(d.html, "</tr>\n"...)
 }
 
-func (d *diffing) splitCell(s *side, line int, class string, changed bool) {
+func (d *differ) splitCell(s *side, line int, class string, changed bool) {
 	d.number(line)
 	d.textCell(line >= 0, class, changed)
 	if line >= 0 {
@@ -149,7 +149,7 @@ func (d *diffing) splitCell(s *side, line int, class string, changed bool) {
 }
 
 // endCell says that the line above has no newline.
-func (d *diffing) endCell(missing bool, class string, changed bool) {
+func (d *differ) endCell(missing bool, class string, changed bool) {
 	d.number(-1)
 	d.textCell(missing, class, changed)
 	if missing {
@@ -159,7 +159,7 @@ func (d *diffing) endCell(missing bool, class string, changed bool) {
 }
 
 // textCell opens a cell of one side, which may have no line in this row.
-func (d *diffing) textCell(some bool, class string, changed bool) {
+func (d *differ) textCell(some bool, class string, changed bool) {
 	d.html = append(d.html, `<td class="text`...)
 	switch {
 	case !some:
@@ -171,7 +171,7 @@ func (d *diffing) textCell(some bool, class string, changed bool) {
 }
 
 // number appends a cell with the line number as an attribute, so that selections don't include it.
-func (d *diffing) number(line int) {
+func (d *differ) number(line int) {
 	d.html = append(d.html, `<td class="n"`...)
 	if line >= 0 {
 		d.html = append(strconv.AppendInt(append(d.html, ` data-n="`...), int64(line+1), 10), '"')
@@ -179,7 +179,7 @@ func (d *diffing) number(line int) {
 	d.html = append(d.html, "></td>"...)
 }
 
-func (d *diffing) line(s *side, line int) {
+func (d *differ) line(s *side, line int) {
 	for _, p := range markPieces(s.lines[line], s.marked[line]) {
 		if d.full() {
 			return
@@ -200,7 +200,7 @@ func (d *diffing) line(s *side, line int) {
 	}
 }
 
-func (d *diffing) fold(lines, columns int) {
+func (d *differ) fold(lines, columns int) {
 	d.html = append(strconv.AppendInt(append(d.html, `<tr class="fold"><td colspan="`...), int64(columns), 10), `">`...)
 	d.html = append(strconv.AppendInt(d.html, int64(lines), 10), " lines are the same</td></tr>\n"...)
 }

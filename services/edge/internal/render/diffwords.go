@@ -9,7 +9,7 @@ import (
 )
 
 // comparePairs marks the differences between replaced lines.
-func (d *diffing) comparePairs(c lcs.Diff) {
+func (d *differ) comparePairs(c lcs.Diff) {
 	for i := range min(c.End-c.Start, c.ReplEnd-c.ReplStart) {
 		d.w.check()
 		before, after := d.before.text[c.Start+i], d.after.text[c.ReplStart+i]
@@ -46,7 +46,7 @@ type partChange struct {
 func newPartChange(lineBefore, lineAfter string, before, after span) partChange {
 	textBefore, textAfter := lineBefore[before.start:before.end], lineAfter[after.start:after.end]
 	coreBefore, coreAfter := changedCore(textBefore, textAfter)
-	if !overlooked(textBefore[coreBefore.start:coreBefore.end], textAfter[coreAfter.start:coreAfter.end]) {
+	if !isEasyToMiss(textBefore[coreBefore.start:coreBefore.end], textAfter[coreAfter.start:coreAfter.end]) {
 		return partChange{before: before, after: after}
 	}
 	return partChange{

@@ -25,7 +25,7 @@ func newLexerSet(check func()) *lexerSet {
 	set := &lexerSet{registry: chroma.NewLexerRegistry()}
 	for _, lexer := range lexers.GlobalLexerRegistry.Lexers {
 		if original := regexLexer(lexer); original != nil {
-			set.registry.Register(guarded(*lexer.Config(), original, check))
+			set.registry.Register(guardLexer(*lexer.Config(), original, check))
 		}
 	}
 	return set
@@ -64,8 +64,8 @@ func siblingOf(name string) string {
 	return name
 }
 
-// guarded copies a lexer and calls check at each match of its rules.
-func guarded(config chroma.Config, original *chroma.RegexLexer, check func()) chroma.Lexer {
+// guardLexer copies a lexer and calls check at each match of its rules.
+func guardLexer(config chroma.Config, original *chroma.RegexLexer, check func()) chroma.Lexer {
 	config.Filenames = slices.Clip(config.Filenames) // chroma appends to it
 	return chroma.MustNewLexer(&config, func() chroma.Rules {
 		rules := original.MustRules().Clone()

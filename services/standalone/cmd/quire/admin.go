@@ -57,7 +57,7 @@ func (c *command) createAccount(ctx context.Context, wanted admin.NewAccount) er
 	if err != nil {
 		return err
 	}
-	api, err := c.running(cfg)
+	api, err := c.findRunning(cfg)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (c *command) audit(ctx context.Context, file string) error {
 	err = c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
-		progress, stop := c.waiting("auditing")
+		progress, stop := c.showProgress("auditing")
 		defer stop()
 		var err error
 		result, err = api.Audit(ctx, progress, heads...)
@@ -122,7 +122,7 @@ func (c *command) explain(ctx context.Context, requestID string) error {
 	err := c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
-		progress, stop := c.waiting("explaining")
+		progress, stop := c.showProgress("explaining")
 		defer stop()
 		var err error
 		answer, err = api.Explain(ctx, requestID, progress)
@@ -142,8 +142,8 @@ func (c *command) explain(ctx context.Context, requestID string) error {
 // errNotRunning means that no server is reachable.
 var errNotRunning = errors.New("no quire is running")
 
-// running finds the running quire by the data folder, else by QUIRE_PUBLIC_URL or QUIRE_LISTEN.
-func (c *command) running(cfg host.Settings) (admin.Client, error) {
+// findRunning finds the running quire by the data folder, else by QUIRE_PUBLIC_URL or QUIRE_LISTEN.
+func (c *command) findRunning(cfg host.Settings) (admin.Client, error) {
 	base, token, err := standalone.FindRunning(cfg)
 	if err != nil {
 		return admin.Client{}, err
@@ -188,7 +188,7 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, admi
 	if err != nil {
 		return err
 	}
-	api, err := c.running(cfg)
+	api, err := c.findRunning(cfg)
 	switch {
 	case err == nil:
 		err = use(ctx, api)
@@ -218,9 +218,9 @@ func isRefused(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// waiting prints, after a second and then each second, that an operation is still running, until stop is called. progress adds
+// showProgress prints, after a second and then each second, that an operation is still running, until stop is called. progress adds
 // its progress.
-func (c *command) waiting(what string) (progress func(done, total uint64), stop func()) {
+func (c *command) showProgress(what string) (progress func(done, total uint64), stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var printing sync.WaitGroup
 	var share atomic.Pointer[string]

@@ -314,11 +314,11 @@ func (f *Folder) readVersion() (bool, error) {
 		return false, f.checkUnmade()
 	}
 	if err != nil {
-		return false, f.damaged("VERSION can't be read: %v", err)
+		return false, f.damageError("VERSION can't be read: %v", err)
 	}
 	v, err := decodeVersion(data)
 	if err != nil {
-		return false, f.damaged("VERSION: %v", err)
+		return false, f.damageError("VERSION: %v", err)
 	}
 	if v.format > Format {
 		return false, fmt.Errorf("%w: %s has format %d, and this quire reads formats up to %d: "+
@@ -345,7 +345,7 @@ func (f *Folder) checkUnmade() error {
 				return fmt.Errorf("read data folder: %w", err)
 			}
 			if len(inside) > 0 {
-				return f.damaged("VERSION is missing, and %s is not empty", name)
+				return f.damageError("VERSION is missing, and %s is not empty", name)
 			}
 		default:
 			return fmt.Errorf("%s is not a data folder of quire: it contains %s; set another QUIRE_DATA", f.Path, name)
@@ -381,22 +381,22 @@ func (f *Folder) check(opts Options) error {
 	for _, part := range parts() {
 		info, err := os.Stat(filepath.Join(f.Path, part))
 		if err != nil || !info.IsDir() {
-			return f.damaged("its folder %s is missing", part)
+			return f.damageError("its folder %s is missing", part)
 		}
 	}
 	f.Secret = []byte(opts.Secret)
 	if opts.Secret == "" {
 		data, err := os.ReadFile(filepath.Join(f.Path, secretFile))
 		if errors.Is(err, fs.ErrNotExist) {
-			return f.damaged("its file secret is missing: put it back, or set QUIRE_SECRET to its content; " +
+			return f.damageError("its file secret is missing: put it back, or set QUIRE_SECRET to its content; " +
 				"with another secret no API key would be valid")
 		}
 		if err != nil {
-			return f.damaged("its file secret can't be read: %v", err)
+			return f.damageError("its file secret can't be read: %v", err)
 		}
 		f.Secret = []byte(strings.TrimSpace(string(data)))
 		if fingerprint(f.Secret) != f.version.secret {
-			return f.damaged("its file secret was changed: put the old content back")
+			return f.damageError("its file secret was changed: put the old content back")
 		}
 	}
 	if fingerprint(f.Secret) == f.version.secret {
@@ -426,18 +426,18 @@ func (f *Folder) loadAdminToken(opts Options) error {
 	data, err := os.ReadFile(f.AdminTokenFile())
 	if err == nil {
 		if f.AdminToken = strings.TrimSpace(string(data)); f.AdminToken == "" {
-			return f.damaged("its file %s is empty: delete it to get a new token", adminFile)
+			return f.damageError("its file %s is empty: delete it to get a new token", adminFile)
 		}
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return f.damaged("its file %s can't be read: %v", adminFile, err)
+		return f.damageError("its file %s can't be read: %v", adminFile, err)
 	}
 	f.AdminToken = "qa_" + token()
 	return durable.Write(f.AdminTokenFile(), []byte(f.AdminToken+"\n"))
 }
 
-func (f *Folder) damaged(format string, args ...any) error {
+func (f *Folder) damageError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s. Nothing was changed; restore the folder from a backup", ErrDamaged, f.Path, fmt.Sprintf(format, args...))
 }
 

@@ -44,7 +44,7 @@ type Options struct {
 	Logger *slog.Logger
 	// BeforeStart, if not nil, is called before each start. Its error prevents the start.
 	BeforeStart func(context.Context) error
-	// Plain means that only the server reads or writes its files, since their format is unknown: see natsfiles.Tried.
+	// Plain means that only the server reads or writes its files, since their format is unknown: see natsfiles.Supports.
 	Plain bool
 }
 
@@ -127,7 +127,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := w.lasting(s.Health()); err != nil {
+		if err := w.filter(s.Health()); err != nil {
 			s.opts.Logger.Error("journal server can't write and is restarted", "cause", err)
 			s.recover(ctx)
 		}
@@ -141,8 +141,8 @@ const lastingChecks = 4
 // between takes it for lost.
 type watcher struct{ failed int }
 
-// lasting returns the error of a check if the previous ones failed too.
-func (w *watcher) lasting(err error) error {
+// filter returns the error of a check if the previous ones failed too.
+func (w *watcher) filter(err error) error {
 	if err == nil {
 		w.failed = 0
 		return nil
@@ -234,7 +234,7 @@ func health(ns *server.Server) error {
 	if !ns.JetStreamEnabled() {
 		return errors.New("JetStream is disabled")
 	}
-	return repeated(func() (recorder, error) {
+	return retryCheck(func() (recorder, error) {
 		var answer recorder
 		request, err := http.NewRequest(http.MethodGet, "/healthz", nil)
 		if err == nil {
@@ -247,9 +247,9 @@ func health(ns *server.Server) error {
 // healthTries is how often an apparently unstarted server is checked again.
 const healthTries = 20
 
-// repeated repeats a health check that fails by chance: it gives the server, which has already started, a millisecond to say
+// retryCheck repeats a health check that fails by chance: it gives the server, which has already started, a millisecond to say
 // so, which may not suffice on busy processors.
-func repeated(check func() (recorder, error)) error {
+func retryCheck(check func() (recorder, error)) error {
 	for tries := 1; ; tries++ {
 		answer, err := check()
 		if err != nil || answer.status == 0 || answer.status == http.StatusOK {

@@ -248,7 +248,7 @@ func TestAHealthCheckThatRanOutOfTimeIsDoneAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			checks := 0
-			err := repeated(func() (recorder, error) {
+			err := retryCheck(func() (recorder, error) {
 				if checks++; checks <= test.failures {
 					return recorder{status: 503, body: []byte(test.text)}, nil
 				}
@@ -275,7 +275,7 @@ func TestAStreamThatIsBeingMadeIsNotTakenForLost(t *testing.T) {
 	begun := filepath.Join(streams[0], "begun")
 	checks := func(times int) (failed error) {
 		for range times {
-			failed = w.lasting(s.Health())
+			failed = w.filter(s.Health())
 		}
 		return failed
 	}

@@ -95,8 +95,8 @@ type figures struct {
 
 func newFigures() figures { return figures{latency: newHistogram(), late: newHistogram()} }
 
-// answered counts an answer that came in that second.
-func (f *figures) answered(latency time.Duration, second int) {
+// countAnswer counts an answer that came in that second.
+func (f *figures) countAnswer(latency time.Duration, second int) {
 	record(f.latency, latency)
 	for len(f.answers) <= second {
 		f.answers = append(f.answers, 0)

@@ -156,9 +156,9 @@ func TestAnswersAreReadAsTheyCome(t *testing.T) {
 
 func TestASecondWithoutAnswersIsSilent(t *testing.T) {
 	seen := newFigures()
-	seen.answered(time.Millisecond, 0)
-	seen.answered(2*time.Millisecond, 2)
-	seen.answered(time.Millisecond, 5)
+	seen.countAnswer(time.Millisecond, 0)
+	seen.countAnswer(2*time.Millisecond, 2)
+	seen.countAnswer(time.Millisecond, 5)
 	got := seen.outcome(4)
 	if got.Silent != 2 || !slices.Equal(got.PerSecond, []int{1, 0, 1, 0, 0, 1}) {
 		t.Errorf("%d silent seconds of %v", got.Silent, got.PerSecond) // what comes after the plan is no part of it

@@ -202,12 +202,12 @@ func (l *openLoop) sendDue() {
 		record(l.figures.late, now-due)
 		if c.file == nil {
 			if err := l.connect(c); err != nil {
-				l.failed(c, err)
+				l.fail(c, err)
 				continue
 			}
 		}
 		if n, err := unix.Write(c.fd, l.request); err != nil || n < len(l.request) {
-			l.failed(c, fmt.Errorf("sent %d of %d bytes: %w", n, len(l.request), err))
+			l.fail(c, fmt.Errorf("sent %d of %d bytes: %w", n, len(l.request), err))
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (l *openLoop) receive(c *connection) {
 	}
 	if err != nil {
 		if c.busy {
-			l.failed(c, err)
+			l.fail(c, err)
 		} else {
 			l.disconnect(c)
 		}
@@ -250,15 +250,15 @@ func (l *openLoop) receive(c *connection) {
 	status, body, whole, err := l.parse(c.answer)
 	switch {
 	case err != nil:
-		l.failed(c, err)
+		l.fail(c, err)
 	case !whole:
 	case status/100 != 2:
 		l.figures.fail(fmt.Errorf("status %d: %.200s", status, body))
-		l.ended(c)
+		l.finish(c)
 	default:
 		now := time.Since(l.started)
-		l.figures.answered(now-c.due, int(now/time.Second))
-		l.ended(c)
+		l.figures.countAnswer(now-c.due, int(now/time.Second))
+		l.finish(c)
 	}
 }
 
@@ -280,8 +280,8 @@ func (l *openLoop) parse(data []byte) (status int, body []byte, whole bool, err 
 	return l.header.StatusCode(), body, len(body) >= length, nil
 }
 
-// ended marks a connection idle after its request.
-func (l *openLoop) ended(c *connection) {
+// finish marks a connection idle after its request.
+func (l *openLoop) finish(c *connection) {
 	c.busy = false
 	l.idle = append(l.idle, c)
 	if l.header.ConnectionClose() {
@@ -289,8 +289,8 @@ func (l *openLoop) ended(c *connection) {
 	}
 }
 
-// failed ends a request that gets no answer, and its connection.
-func (l *openLoop) failed(c *connection, err error) {
+// fail ends a request that gets no answer, and its connection.
+func (l *openLoop) fail(c *connection, err error) {
 	l.figures.fail(err)
 	l.disconnect(c)
 	c.busy = false
@@ -301,7 +301,7 @@ func (l *openLoop) failed(c *connection, err error) {
 func (l *openLoop) giveUp(before time.Duration) {
 	for _, c := range l.all {
 		if c.busy && c.sent < before {
-			l.failed(c, os.ErrDeadlineExceeded)
+			l.fail(c, os.ErrDeadlineExceeded)
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// folding folds the journal of a partition. Its decisions are shown to readers at once, answered, settled with billing and
+// applier folds the journal of a partition. Its decisions are shown to readers at once, answered, settled with billing and
 // projected. All fields but position belong to the goroutine that follows the journal.
-type folding struct {
+type applier struct {
 	*scope
 	subject    string // of the messages to fold
 	model      *readModel
@@ -24,8 +24,8 @@ type folding struct {
 	state      *fold.State
 }
 
-func newFolding(s *scope, model *readModel, memory *memory, projection *projection, lease *lease) *folding {
-	f := &folding{scope: s, subject: s.cfg.Policy.Domain.RequestSubject(s.number), model: model, memory: memory, projection: projection, lease: lease}
+func newApplier(s *scope, model *readModel, memory *memory, projection *projection, lease *lease) *applier {
+	f := &applier{scope: s, subject: s.cfg.Policy.Domain.RequestSubject(s.number), model: model, memory: memory, projection: projection, lease: lease}
 	f.answerer = newAnswerer(s, lease)
 	f.settler = &settler{scope: s, answerer: f.answerer, projection: projection, appenders: map[int]*journal.Appender[*settlements]{}}
 	return f
@@ -33,7 +33,7 @@ func newFolding(s *scope, model *readModel, memory *memory, projection *projecti
 
 // handle folds one message: it shows the decisions to readers, sends the answers that are already safe, and leaves the rest to
 // the settler and the projection. After an error the partition begins again.
-func (f *folding) handle(ctx context.Context, m journal.Message) error {
+func (f *applier) handle(ctx context.Context, m journal.Message) error {
 	if err := f.projection.waitRoom(ctx); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 	folded := &message{sequence: m.Sequence, source: batch.Source, number: batch.Number, quiet: batch.Source == "" && len(batch.Requests) == 0}
 	if batch.Lease != nil {
 		granted := f.state.Grant(batch.Lease)
-		f.lease.entered(batch.Lease, granted, f.state.Lease())
+		f.lease.apply(batch.Lease, granted, f.state.Lease())
 	}
 	if repeat {
 		f.queue(folded, nil)
@@ -87,7 +87,7 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 
 // queue passes the message to the projection. It precedes the answers: a list that follows an answer waits for the projection of
 // what is queued.
-func (f *folding) queue(m *message, groups []settlements) {
+func (f *applier) queue(m *message, groups []settlements) {
 	m.state = f.state.Snapshot()
 	m.unsettled.Store(int32(len(groups)))
 	for i := range groups {
@@ -105,7 +105,7 @@ type decision struct {
 }
 
 // decide folds the requests of a batch in order and fills m. It returns the settlements by partition of billing.
-func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, stored int64) []settlements {
+func (f *applier) decide(m *message, k known, batch *event.RequestBatch, now, stored int64) []settlements {
 	var groups []settlements
 	decisions := make([]decision, len(batch.Requests))
 	m.answers = make([]*event.Outcome, 0, len(batch.Requests))
@@ -150,7 +150,7 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 			t.StoredMs = stored - batch.OffsetMs
 			groups = addSettlement(groups, event.AccountPartition(event.AccountID(t.Account), f.cfg.PartitionCount), t, len(batch.Requests))
 		}
-		f.metrics.decided(outcome.Status)
+		f.metrics.countOutcome(outcome.Status)
 	}
 	for _, w := range m.writes {
 		m.bytes += w.entry.bytes
