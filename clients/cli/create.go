@@ -219,7 +219,7 @@ func (c *creation) make(ctx context.Context, p client.NewPaste) error {
 		k = kindQuick
 	}
 	made, err := k.texts(c.client).Create(ctx, p)
-	if noPlan := new(client.PlanUpgradeRequired); errors.As(err, &noPlan) && k == kindPaste && !c.chosen {
+	if noPlan := new(client.PlanUpgradeRequiredError); errors.As(err, &noPlan) && k == kindPaste && !c.chosen {
 		// The refusal has cost nothing.
 		if len(p.Content) > largestQuick {
 			return fmt.Errorf("it has %s, and a quick paste at most %s: %w", size(len(p.Content)), size(largestQuick), err)
