@@ -234,7 +234,7 @@ func accountOperations() map[string]goCall {
 		"changeEmail": func(ctx context.Context, _ *testing.T, f *fixture) error {
 			return errorOf(f.s.Account.ChangeEmail(ctx, f.person.password, "changed-"+f.person.email))
 		},
-		"makeExport": func(ctx context.Context, _ *testing.T, f *fixture) error {
+		"createExport": func(ctx context.Context, _ *testing.T, f *fixture) error {
 			return errorOf(f.s.Account.CreateExport(ctx))
 		},
 		"getExport": func(ctx context.Context, t *testing.T, f *fixture) error {
