@@ -293,9 +293,9 @@ func TestTheFieldsOfJSONAreStable(t *testing.T) {
 		}
 	}
 	made := u.object("", "create", "a.txt")
-	check(made, []string{"kind", "id", "url", "rawUrl", "version", "createdAt", "expiresAt"}, charge)
+	check(made, []string{"file", "kind", "id", "url", "rawUrl", "version", "createdAt", "expiresAt"}, charge)
 	page := made["url"].(string)
-	check(u.object("x", "create", "--dry-run"), []string{"kind", "size", "quotaKey", "remaining", "chargeSource"})
+	check(u.object("x", "create", "--dry-run"), []string{"file", "kind", "size", "quotaKey", "remaining", "chargeSource"})
 	check(u.object("", "get", page), text, []string{"content"}, charge)
 	check(u.object("", "versions", page), []string{"version", "title", "language", "size", "createdAt"})
 	check(u.object("", "ls"), text)
