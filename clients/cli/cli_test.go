@@ -268,13 +268,13 @@ func TestAKeyIsSentToItsOwnServiceOnly(t *testing.T) {
 		environ []string
 		want    account
 	}{
-		{"", nil, account{"https://a.example", "qk_a", "default"}},
-		{"https://A.example/", nil, account{"https://A.example/", "qk_a", "default"}},
-		{"https://b.example", nil, account{"https://b.example", "", ""}},
-		{"", []string{"QUIRE_URL=https://b.example"}, account{"https://b.example", "", ""}},
-		{"", []string{"QUIRE_URL=http://a.example"}, account{"http://a.example", "", ""}},
-		{"", []string{"QUIRE_API_KEY=qk_b"}, account{"https://a.example", "qk_b", ""}},
-		{"", []string{"QUIRE_URL=https://b.example", "QUIRE_API_KEY=qk_b"}, account{"https://b.example", "qk_b", ""}},
+		{"", nil, account{url: "https://a.example", key: "qk_a", profile: "default"}},
+		{"https://A.example/", nil, account{url: "https://A.example/", key: "qk_a", profile: "default"}},
+		{"https://b.example", nil, account{url: "https://b.example"}},
+		{"", []string{"QUIRE_URL=https://b.example"}, account{url: "https://b.example"}},
+		{"", []string{"QUIRE_URL=http://a.example"}, account{url: "http://a.example"}},
+		{"", []string{"QUIRE_API_KEY=qk_b"}, account{url: "https://a.example", key: "qk_b"}},
+		{"", []string{"QUIRE_URL=https://b.example", "QUIRE_API_KEY=qk_b"}, account{url: "https://b.example", key: "qk_b"}},
 	} {
 		a := appFor(t, append(environ, test.environ...))
 		a.url = test.flag

@@ -164,15 +164,16 @@ func printFailure(term *terminal.Terminal, err error, status int) {
 		text = strings.Replace(text, strings.TrimPrefix(failed.Error(), "quire: "), failed.Reason, 1)
 	}
 	fmt.Fprintf(&b, "%s %s\n", term.Paint(term.Err, terminal.Red, "quire:"), terminal.Visible(text, true))
-	for _, hint := range hints(failed, status) {
+	for _, hint := range hints(err, status) {
 		fmt.Fprintf(&b, "  %s\n", terminal.Visible(hint, false))
 	}
 	fmt.Fprint(term.Err, b.String())
 }
 
 // hints say what the user can do.
-func hints(failed *client.APIError, status int) []string {
-	if failed == nil {
+func hints(err error, status int) []string {
+	var failed *client.APIError
+	if !errors.As(err, &failed) {
 		if status == ExitUnknown {
 			return []string{"It may have been done."}
 		}
@@ -182,9 +183,10 @@ func hints(failed *client.APIError, status int) []string {
 	if failed.Suggestion != "" {
 		out = append(out, failed.Suggestion)
 	}
+	var key *keyError
 	switch {
-	case failed.Code == "api_key_required", failed.Code == "invalid_api_key":
-		out = append(out, "Log in with quire paste login, or set QUIRE_API_KEY.")
+	case errors.As(err, &key):
+		out = append(out, key.hint())
 	case failed.Code == "manage_token_required":
 		out = append(out, "Log in with quire paste login, or give the management token of its creation with QUIRE_MANAGE_TOKEN.")
 	case failed.Code == "wrong_password":
