@@ -247,6 +247,7 @@ generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the ge
 	@sh pkg/event/generate.sh
 	@$(GO) test ./pkg/host -run TestThePageOfSettings -update
 	@$(GO) test ./services/standalone/scenario -run TestEveryMetricIsListed -update
+	@$(GO) test ./services/edge/internal/render -run TestTheCommandLineKnowsTheLanguages -update
 
 .PHONY: notices
 notices: ## write THIRD_PARTY_NOTICES again, after a change of modules

@@ -85,7 +85,7 @@ Without a key you can create quick pastes.`,
 	paste.AddCommand(
 		a.create(), a.get(), a.edit(), a.list(), a.remove(), a.versions(),
 		a.upload(), a.download(), a.open(),
-		a.usage(), a.explain(),
+		a.usage(), a.explain(), a.languages(),
 		a.login(), a.logout(), a.profiles(),
 	)
 	_ = paste.RegisterFlagCompletionFunc("profile", a.completeProfile) // the flag is there

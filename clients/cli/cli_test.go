@@ -107,6 +107,8 @@ func TestMistakesAreOneLineAndStatus2(t *testing.T) {
 		{"expected a range", []string{"paste", "create", "--lines", "0-4", text}},
 		{"expected a period", []string{"paste", "create", "--expires", "soon", text}},
 		{"public, unlisted or private", []string{"paste", "create", "--visibility", "secret", text}},
+		{"--lang pyhton: unknown language; did you mean python?; quire paste languages", []string{"paste", "create", "--lang", "pyhton", text}},
+		{"--lang Klingon: unknown language; quire paste languages", []string{"paste", "edit", "--lang", "Klingon", "Zk3vPq81mXaT"}},
 		{"Set QUIRE_PASSWORD", []string{"paste", "create", "--password", text}},
 		{"Use --yes", []string{"paste", "rm", "Zk3vPq81mXaT"}},
 		{"is a folder", []string{"paste", "upload", folder}},
@@ -323,6 +325,7 @@ func TestManualPagesAndCompletions(t *testing.T) {
 	for want, args := range map[string][]string{
 		"upload":  {"paste", "up"},
 		"private": {"paste", "create", "--visibility", "p"},
+		"groovy":  {"paste", "create", "--lang", "gr"},
 		"quick":   {"paste", "ls", "--kind", ""},
 		"create":  {"help", "paste", ""},
 	} {

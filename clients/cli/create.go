@@ -168,7 +168,7 @@ func (c *creation) check(files []string) error {
 	if _, _, err := until(c.expires); err != nil {
 		return err
 	}
-	return checkVisibility(c.visibility)
+	return errors.Join(checkLanguage(c.language), checkVisibility(c.visibility))
 }
 
 // draft reads a file into a paste.
