@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quire.dev/cli/internal/profile"
+	"quire.dev/cli/internal/terminal"
 	"quire.dev/client"
 )
 
@@ -82,6 +83,23 @@ func orDefault(address string) string {
 		return client.DefaultBaseURL
 	}
 	return address
+}
+
+// ProfileFlag adds --profile to a command beside `paste`. The function it returns finds the service and the API key as the commands
+// below `paste` do: from the given ones, else from QUIRE_URL and QUIRE_API_KEY, else from the profile. It reads the profile only
+// if the key or the URL is missing. The key may be empty.
+func ProfileFlag(cmd *cobra.Command, streams Streams) func(address, key string) (string, string, error) {
+	a := &app{term: terminal.New(streams.In, streams.Out, streams.Err, streams.Environ)}
+	cmd.Flags().StringVar(&a.profile, "profile", "", `profile of "quire paste login" to use instead of the current one`)
+	_ = cmd.RegisterFlagCompletionFunc("profile", a.completeProfile) // the flag is there
+	return func(address, key string) (string, string, error) {
+		a.url = address
+		if key != "" {
+			a.term = terminal.New(streams.In, streams.Out, streams.Err, append(slices.Clone(streams.Environ), "QUIRE_API_KEY="+key))
+		}
+		as, err := a.account()
+		return as.url, as.key, err
+	}
 }
 
 // sameService tells whether two URLs are of one service.
