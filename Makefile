@@ -54,6 +54,20 @@ client: ## build the client's own program: quire paste, without the server
 	@$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/client/quire ./clients/cli/cmd/quire
 	@ls -lh bin/client/quire
 
+PREFIX ?= /usr/local
+INSTALLED := $(DESTDIR)$(PREFIX)
+
+.PHONY: install
+install: $(BINARY)-build ## install quire, its completions and manual pages (PREFIX=/usr/local, DESTDIR for packages)
+	@install -d "$(INSTALLED)/bin" "$(INSTALLED)/share/man/man1" "$(INSTALLED)/share/bash-completion/completions" \
+	  "$(INSTALLED)/share/zsh/site-functions" "$(INSTALLED)/share/fish/vendor_completions.d"
+	@install -m 755 $(BINARY) "$(INSTALLED)/bin/quire"
+	@$(BINARY) man "$(INSTALLED)/share/man/man1" >/dev/null
+	@$(BINARY) completion bash >"$(INSTALLED)/share/bash-completion/completions/quire"
+	@$(BINARY) completion zsh >"$(INSTALLED)/share/zsh/site-functions/_quire"
+	@$(BINARY) completion fish >"$(INSTALLED)/share/fish/vendor_completions.d/quire.fish"
+	@echo "installed $(INSTALLED)/bin/quire, its completions and manual pages"
+
 .PHONY: services-build
 services-build:
 	@for main in $(wildcard services/*/cmd/*); do \
@@ -127,6 +141,7 @@ e2e-cluster: e2e/node_modules clients/ts/dist cluster-programs ## try the consol
 
 .PHONY: test-docs
 test-docs: e2e/node_modules clients/ts/dist $(BINARY)-build ## check the documents: lint, generated clients, real curl, every snippet
+	@.ci/install_test
 	@e2e/describe.sh
 	$(call need,curl,curl)
 	$(GO) test -count=1 -timeout 5m -run TestCurl ./services/standalone/scenario -args -curl
@@ -247,6 +262,7 @@ generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the ge
 	@sh pkg/event/generate.sh
 	@$(GO) test ./pkg/host -run TestThePageOfSettings -update
 	@$(GO) test ./services/standalone/scenario -run TestEveryMetricIsListed -update
+	@$(GO) test ./services/edge/internal/render -run TestTheCommandLineKnowsTheLanguages -update
 
 .PHONY: notices
 notices: ## write THIRD_PARTY_NOTICES again, after a change of modules

@@ -83,9 +83,9 @@ Without a key you can create quick pastes.`,
 	flags.BoolVar(&a.json, "json", false, "print JSON, one object per line, also for errors")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print only results and errors")
 	paste.AddCommand(
-		a.create(), a.get(), a.edit(), a.list(), a.remove(), a.versions(),
+		a.create(), a.view(), a.get(), a.edit(), a.list(), a.remove(), a.versions(),
 		a.upload(), a.download(), a.open(),
-		a.usage(), a.explain(),
+		a.usage(), a.explain(), a.languages(),
 		a.login(), a.logout(), a.profiles(),
 	)
 	_ = paste.RegisterFlagCompletionFunc("profile", a.completeProfile) // the flag is there

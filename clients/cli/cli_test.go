@@ -107,6 +107,8 @@ func TestMistakesAreOneLineAndStatus2(t *testing.T) {
 		{"expected a range", []string{"paste", "create", "--lines", "0-4", text}},
 		{"expected a period", []string{"paste", "create", "--expires", "soon", text}},
 		{"public, unlisted or private", []string{"paste", "create", "--visibility", "secret", text}},
+		{"--lang pyhton: unknown language; did you mean python?; quire paste languages", []string{"paste", "create", "--lang", "pyhton", text}},
+		{"--lang Klingon: unknown language; quire paste languages", []string{"paste", "edit", "--lang", "Klingon", "Zk3vPq81mXaT"}},
 		{"Set QUIRE_PASSWORD", []string{"paste", "create", "--password", text}},
 		{"Use --yes", []string{"paste", "rm", "Zk3vPq81mXaT"}},
 		{"is a folder", []string{"paste", "upload", folder}},
@@ -268,13 +270,13 @@ func TestAKeyIsSentToItsOwnServiceOnly(t *testing.T) {
 		environ []string
 		want    account
 	}{
-		{"", nil, account{"https://a.example", "qk_a", "default"}},
-		{"https://A.example/", nil, account{"https://A.example/", "qk_a", "default"}},
-		{"https://b.example", nil, account{"https://b.example", "", ""}},
-		{"", []string{"QUIRE_URL=https://b.example"}, account{"https://b.example", "", ""}},
-		{"", []string{"QUIRE_URL=http://a.example"}, account{"http://a.example", "", ""}},
-		{"", []string{"QUIRE_API_KEY=qk_b"}, account{"https://a.example", "qk_b", ""}},
-		{"", []string{"QUIRE_URL=https://b.example", "QUIRE_API_KEY=qk_b"}, account{"https://b.example", "qk_b", ""}},
+		{"", nil, account{url: "https://a.example", key: "qk_a", profile: "default"}},
+		{"https://A.example/", nil, account{url: "https://A.example/", key: "qk_a", profile: "default"}},
+		{"https://b.example", nil, account{url: "https://b.example"}},
+		{"", []string{"QUIRE_URL=https://b.example"}, account{url: "https://b.example"}},
+		{"", []string{"QUIRE_URL=http://a.example"}, account{url: "http://a.example"}},
+		{"", []string{"QUIRE_API_KEY=qk_b"}, account{url: "https://a.example", key: "qk_b"}},
+		{"", []string{"QUIRE_URL=https://b.example", "QUIRE_API_KEY=qk_b"}, account{url: "https://b.example", key: "qk_b"}},
 	} {
 		a := appFor(t, append(environ, test.environ...))
 		a.url = test.flag
@@ -323,6 +325,7 @@ func TestManualPagesAndCompletions(t *testing.T) {
 	for want, args := range map[string][]string{
 		"upload":  {"paste", "up"},
 		"private": {"paste", "create", "--visibility", "p"},
+		"groovy":  {"paste", "create", "--lang", "gr"},
 		"quick":   {"paste", "ls", "--kind", ""},
 		"create":  {"help", "paste", ""},
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quire.dev/cli/internal/profile"
+	"quire.dev/cli/internal/terminal"
 	"quire.dev/client"
 )
 
@@ -20,6 +21,7 @@ import (
 type account struct {
 	url, key string
 	profile  string // that the key is of; empty: of none
+	typed    bool   // the key was typed for a log-in
 }
 
 // account finds the service and the key: flags override variables, which override the profile. A profile's key is only for its
@@ -83,6 +85,23 @@ func orDefault(address string) string {
 	return address
 }
 
+// ProfileFlag adds --profile to a command beside `paste`. The function it returns finds the service and the API key as the commands
+// below `paste` do: from the given ones, else from QUIRE_URL and QUIRE_API_KEY, else from the profile. It reads the profile only
+// if the key or the URL is missing. The key may be empty.
+func ProfileFlag(cmd *cobra.Command, streams Streams) func(address, key string) (string, string, error) {
+	a := &app{term: terminal.New(streams.In, streams.Out, streams.Err, streams.Environ)}
+	cmd.Flags().StringVar(&a.profile, "profile", "", `profile of "quire paste login" to use instead of the current one`)
+	_ = cmd.RegisterFlagCompletionFunc("profile", a.completeProfile) // the flag is there
+	return func(address, key string) (string, string, error) {
+		a.url = address
+		if key != "" {
+			a.term = terminal.New(streams.In, streams.Out, streams.Err, append(slices.Clone(streams.Environ), "QUIRE_API_KEY="+key))
+		}
+		as, err := a.account()
+		return as.url, as.key, err
+	}
+}
+
 // sameService tells whether two URLs are of one service.
 func sameService(a, b string) bool {
 	clean := func(s string) string {
@@ -114,12 +133,43 @@ func (a *app) clientOf(as account) (*client.Client, error) {
 	return c, nil
 }
 
-// reached adds the URL to a connection error.
+// reached adds the URL to a connection error, and the origin of the API key to the refusal of it.
 func reached(as account, err error) error {
-	if err == nil || Status(context.Background(), err) != ExitUnavailable || errors.As(err, new(*client.APIError)) {
-		return err
+	if err == nil {
+		return nil
 	}
-	return &unreachedError{as.url, err}
+	var failed *client.APIError
+	switch {
+	case errors.As(err, &failed):
+		if failed.Code == "api_key_required" || failed.Code == "invalid_api_key" {
+			return &keyError{err, as}
+		}
+	case Status(context.Background(), err) == ExitUnavailable:
+		return &unreachedError{as.url, err}
+	}
+	return err
+}
+
+// keyError is the refusal of a call without an API key, or with a wrong one.
+type keyError struct {
+	error
+	as account
+}
+
+// Unwrap is the refusal.
+func (e *keyError) Unwrap() error { return e.error }
+
+// hint says what to do about the key that was sent. Two sources of keys are easily confused: a variable hides the profile.
+func (e *keyError) hint() string {
+	switch {
+	case e.as.key == "":
+		return "Log in with quire paste login, or set QUIRE_API_KEY."
+	case e.as.typed:
+		return "Copy the key again, or create one in the console of " + e.as.url + "."
+	case e.as.profile == "":
+		return "The key is from QUIRE_API_KEY. Correct it, or unset it to use the profile of quire paste login."
+	}
+	return fmt.Sprintf("The key is from the profile %q. Log in again with quire paste login --profile %s.", e.as.profile, e.as.profile)
 }
 
 // unreachedError: no server answers at a URL.

@@ -34,6 +34,8 @@ type creation struct {
 	copy, qr, browse bool
 	dryRun           bool
 	client           *client.Client
+	file             string // that is being created, as the user named it; - is standard input
+	several          bool   // there are other files
 	as               account
 }
 
@@ -46,8 +48,12 @@ func (a *app) create() *cobra.Command {
 
 With an API key it creates a paste of up to 4 MB, counted as pastes.create. Without a key, or if the plan has no pastes, it
 creates a quick paste of up to 256 KB, counted as pasteLite.create. --quick always creates a quick paste, --quick=false never.
---dry-run shows what would be created and how it would be billed.`,
+--dry-run shows what would be created and how it would be billed.
+
+Several files are all read before the first paste is created. If the service refuses one, the others are still created, each failure
+is reported with its file, and the exit status is the one of the first failure.`,
 		Example: `  quire paste create main.go
+  quire paste create *.go
   quire paste create --lines 10-20 main.go
   dmesg | quire paste create --title dmesg --expires 1d --copy
   quire paste create --visibility private --burn --password secret.txt`,
@@ -84,25 +90,69 @@ func (c *creation) run(ctx context.Context, files []string) error {
 			return err
 		}
 	}
-	// All files are read before the first paste is made: a name that is mistyped leaves nothing half done.
+	// All files are read before the first paste is created: a mistyped name leaves nothing half done.
 	pastes := make([]client.NewPaste, len(files))
+	var failed failures
 	for i, file := range files {
-		if pastes[i], err = c.draft(ctx, file); err != nil {
+		switch pastes[i], err = c.draft(ctx, file); {
+		case err != nil && (len(files) == 1 || ctx.Err() != nil):
 			return err
+		case err != nil:
+			failed = append(failed, &fileError{file, err})
 		}
 		pastes[i].Password = password
 	}
-	for _, p := range pastes {
-		if c.dryRun {
-			err = c.foresee(ctx, p)
-		} else {
-			err = c.make(ctx, p)
+	if len(failed) > 0 {
+		return failed
+	}
+	return c.each(ctx, files, pastes)
+}
+
+// each creates or foresees the pastes one after another. A file that is refused does not stop the others. Without a valid key or a
+// service that answers, the rest is not tried.
+func (c *creation) each(ctx context.Context, files []string, pastes []client.NewPaste) error {
+	var addresses []string
+	var failed failures
+	for i, file := range files {
+		c.file, c.several = file, len(files) > 1
+		address, err := c.one(ctx, pastes[i])
+		if address != "" {
+			addresses = append(addresses, address)
 		}
-		if err != nil {
-			return reached(c.as, err)
+		if err == nil {
+			continue
+		}
+		err = reached(c.as, err)
+		status := Status(ctx, err)
+		if !c.several || status == ExitInterrupted {
+			return err
+		}
+		failed = append(failed, &fileError{file, fmt.Errorf("%s: %w", file, err)})
+		if status == ExitKey || status == ExitUnavailable || status == ExitUnknown {
+			for _, rest := range files[i+1:] {
+				failed = append(failed, &fileError{rest, fmt.Errorf("%s: not tried", rest)})
+			}
+			break
 		}
 	}
-	return nil
+	c.present(addresses...)
+	return failed.err()
+}
+
+// one creates or foresees a paste. The address is empty if none was created.
+func (c *creation) one(ctx context.Context, p client.NewPaste) (address string, err error) {
+	if c.dryRun {
+		return "", c.foresee(ctx, p)
+	}
+	return c.make(ctx, p)
+}
+
+// about begins a line about the current file if there are several.
+func (c *creation) about(text string) string {
+	if !c.several {
+		return text
+	}
+	return terminal.Visible(c.file, false) + ": " + text
 }
 
 // check validates the flags.
@@ -118,7 +168,7 @@ func (c *creation) check(files []string) error {
 	if _, _, err := until(c.expires); err != nil {
 		return err
 	}
-	return checkVisibility(c.visibility)
+	return errors.Join(checkLanguage(c.language), checkVisibility(c.visibility))
 }
 
 // draft reads a file into a paste.
@@ -212,29 +262,30 @@ func checkContent(name, content string) error {
 	return nil
 }
 
-// make creates the paste and prints it.
-func (c *creation) make(ctx context.Context, p client.NewPaste) error {
+// make creates the paste, prints it, and returns its address.
+func (c *creation) make(ctx context.Context, p client.NewPaste) (string, error) {
 	k := kindPaste
 	if c.quick || !c.chosen && c.as.key == "" {
 		k = kindQuick
 	}
 	made, err := k.texts(c.client).Create(ctx, p)
-	if noPlan := new(client.PlanUpgradeRequired); errors.As(err, &noPlan) && k == kindPaste && !c.chosen {
+	if noPlan := new(client.PlanUpgradeRequiredError); errors.As(err, &noPlan) && k == kindPaste && !c.chosen {
 		// The refusal has cost nothing.
 		if len(p.Content) > largestQuick {
-			return fmt.Errorf("it has %s, and a quick paste at most %s: %w", size(len(p.Content)), size(largestQuick), err)
+			return "", fmt.Errorf("it has %s, and a quick paste at most %s: %w", size(len(p.Content)), size(largestQuick), err)
 		}
 		k = kindQuick
 		made, err = k.texts(c.client).Create(ctx, p)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	return c.show(k, p, made)
+	return made.URL, c.show(k, p, made)
 }
 
 // createdJSON is what create prints with --json.
 type createdJSON struct {
+	File        string     `json:"file"` // as given; - is standard input
 	Kind        kind       `json:"kind"`
 	ID          string     `json:"id"`
 	URL         string     `json:"url"`
@@ -250,7 +301,7 @@ func (c *creation) show(k kind, p client.NewPaste, made *client.CreatedPaste) er
 	var err error
 	if c.json {
 		err = c.printJSON(createdJSON{
-			Kind: k, ID: made.ID, URL: made.URL, RawURL: made.RawURL, Version: made.Version, CreatedAt: made.CreatedAt,
+			File: c.file, Kind: k, ID: made.ID, URL: made.URL, RawURL: made.RawURL, Version: made.Version, CreatedAt: made.CreatedAt,
 			ExpiresAt: orNull(made.ExpiresAt), ManageToken: made.ManageToken, chargeJSON: chargeOf(made.Meta),
 		})
 	} else {
@@ -259,31 +310,33 @@ func (c *creation) show(k kind, p client.NewPaste, made *client.CreatedPaste) er
 	if err != nil {
 		return err
 	}
-	c.note("%s", sentences(fmt.Sprintf("Created a %s of %s.", k.name(), size(len(p.Content))), expiry(made.ExpiresAt), charge(made.Meta)))
+	created := fmt.Sprintf("Created a %s of %s.", k.name(), size(len(p.Content)))
+	c.note("%s", c.about(sentences(created, expiry(made.ExpiresAt), charge(made.Meta))))
 	if made.ManageToken != "" && !c.json {
 		// Nothing else can change or delete it, so that --quiet does not hide it.
-		fmt.Fprintf(c.term.Err, "Management token, shown only once: %s\n", made.ManageToken)
+		fmt.Fprintf(c.term.Err, "%s\n", c.about("Management token, shown only once: "+made.ManageToken))
 	}
-	c.present(made.URL)
 	return nil
 }
 
-// present copies, shows or opens a URL according to the flags. Failures are reported but don't change the exit status, since the
-// paste exists, and a second attempt would be charged again.
-func (c *creation) present(address string) {
+// present copies, shows or opens URLs according to the flags. Failures are reported but don't change the exit status, since the
+// pastes exist, and a second attempt would be charged again.
+func (c *creation) present(addresses ...string) {
 	var errs []error
-	if c.qr {
-		code, err := terminal.QR(address)
-		if err == nil {
-			_, err = io.WriteString(c.term.Err, code)
+	for _, address := range addresses {
+		if c.qr {
+			code, err := terminal.QR(address)
+			if err == nil {
+				_, err = io.WriteString(c.term.Err, code)
+			}
+			errs = append(errs, err)
 		}
-		errs = append(errs, err)
+		if c.browse {
+			errs = append(errs, c.openBrowser(address))
+		}
 	}
-	if c.copy {
-		errs = append(errs, c.term.Copy(address))
-	}
-	if c.browse {
-		errs = append(errs, c.openBrowser(address))
+	if c.copy && len(addresses) > 0 {
+		errs = append(errs, c.term.Copy(strings.Join(addresses, "\n")))
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -294,6 +347,7 @@ func (c *creation) present(address string) {
 
 // foreseenJSON is what create prints with --json --dry-run.
 type foreseenJSON struct {
+	File         string `json:"file"`
 	Kind         kind   `json:"kind"`
 	Size         int    `json:"size"`
 	QuotaKey     string `json:"quotaKey"`
@@ -303,7 +357,7 @@ type foreseenJSON struct {
 
 // foresee shows what would be created and how it would be billed, free of charge.
 func (c *creation) foresee(ctx context.Context, p client.NewPaste) error {
-	out := foreseenJSON{Kind: kindPaste, Size: len(p.Content), ChargeSource: string(client.ChargedToQuota)}
+	out := foreseenJSON{File: c.file, Kind: kindPaste, Size: len(p.Content), ChargeSource: string(client.ChargedToQuota)}
 	if c.quick || !c.chosen && c.as.key == "" {
 		out.Kind = kindQuick
 	}
@@ -337,7 +391,7 @@ func (c *creation) foresee(ctx context.Context, p client.NewPaste) error {
 	if c.json {
 		return c.printJSON(out)
 	}
-	return c.print(fmt.Sprintf("It would be a %s of %s, counted as %s. %s", out.Kind.name(), size(out.Size), out.QuotaKey, text))
+	return c.print(c.about(fmt.Sprintf("It would be a %s of %s, counted as %s. %s", out.Kind.name(), size(out.Size), out.QuotaKey, text)))
 }
 
 func quotaKeys() map[kind]string {

@@ -45,6 +45,29 @@ func (e UsageError) Unwrap() error { return e.error }
 // Usage makes a UsageError.
 func Usage(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
+// fileError is the failure of one file of several. The error names the file, where its reader needs it.
+type fileError struct {
+	file string
+	error
+}
+
+// Unwrap is the failure.
+func (e *fileError) Unwrap() error { return e.error }
+
+// failures are the failures of several files. Each is reported, and the first one decides the exit status.
+type failures []error
+
+// Error has a line for each.
+func (f failures) Error() string { return errors.Join(f...).Error() }
+
+// err is nil without a failure.
+func (f failures) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f
+}
+
 // Report prints the error of a command that ran, and gives the exit status.
 func Report(ctx context.Context, streams Streams, ran *cobra.Command, err error) int {
 	if err == nil || errors.Is(err, pflag.ErrHelp) {
@@ -56,10 +79,14 @@ func Report(ctx context.Context, streams Streams, ran *cobra.Command, err error)
 		asJSON, _ = ran.Flags().GetBool("json") // false where the command does not have it
 	}
 	term := terminal.New(streams.In, streams.Out, streams.Err, streams.Environ)
-	if asJSON {
-		printFailureJSON(streams.Err, err, status)
-	} else {
-		printFailure(term, err, status)
+	each := failures{err}
+	errors.As(err, &each)
+	for _, err := range each {
+		if asJSON {
+			printFailureJSON(streams.Err, err, Status(ctx, err))
+		} else {
+			printFailure(term, err, Status(ctx, err))
+		}
 	}
 	return status
 }
@@ -76,6 +103,9 @@ func IsPaste(cmd *cobra.Command) bool {
 
 // Status is the exit status of an error.
 func Status(ctx context.Context, err error) int {
+	if several := failures(nil); errors.As(err, &several) {
+		return Status(ctx, several[0])
+	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil || errors.Is(err, terminal.ErrInterrupted) {
 		return ExitInterrupted
 	}
@@ -130,20 +160,20 @@ func printFailure(term *terminal.Terminal, err error, status int) {
 	var failed *client.APIError
 	text := strings.TrimPrefix(err.Error(), "quire: ")
 	if errors.As(err, &failed) {
+		text = strings.Replace(text, failed.Error(), failed.Reason, 1) // of an error around the failure
 		text = strings.Replace(text, strings.TrimPrefix(failed.Error(), "quire: "), failed.Reason, 1)
-		// An error around the failure may have the whole of it.
-		text = strings.Replace(text, failed.Error(), failed.Reason, 1)
 	}
 	fmt.Fprintf(&b, "%s %s\n", term.Paint(term.Err, terminal.Red, "quire:"), terminal.Visible(text, true))
-	for _, hint := range hints(failed, status) {
+	for _, hint := range hints(err, status) {
 		fmt.Fprintf(&b, "  %s\n", terminal.Visible(hint, false))
 	}
 	fmt.Fprint(term.Err, b.String())
 }
 
 // hints say what the user can do.
-func hints(failed *client.APIError, status int) []string {
-	if failed == nil {
+func hints(err error, status int) []string {
+	var failed *client.APIError
+	if !errors.As(err, &failed) {
 		if status == ExitUnknown {
 			return []string{"It may have been done."}
 		}
@@ -153,9 +183,10 @@ func hints(failed *client.APIError, status int) []string {
 	if failed.Suggestion != "" {
 		out = append(out, failed.Suggestion)
 	}
+	var key *keyError
 	switch {
-	case failed.Code == "api_key_required", failed.Code == "invalid_api_key":
-		out = append(out, "Log in with quire paste login, or set QUIRE_API_KEY.")
+	case errors.As(err, &key):
+		out = append(out, key.hint())
 	case failed.Code == "manage_token_required":
 		out = append(out, "Log in with quire paste login, or give the management token of its creation with QUIRE_MANAGE_TOKEN.")
 	case failed.Code == "wrong_password":
@@ -192,6 +223,7 @@ type failureJSON struct {
 	UpgradeURL        string     `json:"upgradeUrl,omitempty"`
 	Docs              string     `json:"docs,omitempty"`
 	RequestID         string     `json:"requestId,omitempty"`
+	File              string     `json:"file,omitempty"` // of several
 }
 
 func printFailureJSON(to *os.File, err error, status int) {
@@ -206,6 +238,9 @@ func printFailureJSON(to *os.File, err error, status int) {
 		if failed.Limit > 0 {
 			out.Limit = &failed.Limit
 		}
+	}
+	if of := (*fileError)(nil); errors.As(err, &of) {
+		out.File = of.file
 	}
 	_ = json.NewEncoder(to).Encode(map[string]failureJSON{"error": out}) // there is nobody to tell
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -34,12 +33,13 @@ const (
 func (f *fields) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.title, flagTitle, "t", "", "title; by default the file's name")
-	flags.StringVarP(&f.language, flagLanguage, "l", "", "language for highlighting, such as go; by default from the file's name")
+	flags.StringVarP(&f.language, flagLanguage, "l", "", "language for highlighting, such as go; by default from the file's name; see quire paste languages")
 	flags.StringVarP(&f.expires, flagExpires, "e", "", `expiry: 10m, 1h, 7d, 2w, 1y, "never", or a time such as 2026-12-31T18:00:00Z`)
 	flags.StringVarP(&f.visibility, flagVisibility, "v", "", "public, unlisted or private")
 	flags.BoolVar(&f.burn, flagBurn, false, "delete after the first read by someone else")
 	flags.BoolVar(&f.password, flagPassword, false, "protect it with a password, prompted for or from QUIRE_PASSWORD")
 	flags.StringSliceVar(&f.tags, flagTag, nil, "tag; repeat it, or separate several with commas")
+	_ = cmd.RegisterFlagCompletionFunc(flagLanguage, completeLanguage) // the flag is there
 	completeValues(cmd, flagVisibility, "public", "unlisted", "private")
 	completeValues(cmd, flagExpires, "10m", "1h", "1d", "7d", "2w", "1y", "never")
 }
@@ -99,48 +99,6 @@ func (a *app) newPassword(ctx context.Context) (string, error) {
 		return "", Usage("the passwords differ")
 	}
 	return password, nil
-}
-
-// languageOf is the language of a file's name, by the names that the service's highlighter knows. An extension that is not in
-// the list is a language itself, as the service takes extensions too.
-func languageOf(name string) string {
-	name = strings.ToLower(filepath.Base(name))
-	if language, ok := wholeNames()[name]; ok {
-		return language
-	}
-	extension := strings.TrimPrefix(filepath.Ext(name), ".")
-	if language, ok := extensions()[extension]; ok {
-		return language
-	}
-	const longest = 50 // of a language
-	if extension == "" || len(extension) > longest || strings.Trim(extension, "abcdefghijklmnopqrstuvwxyz0123456789+#_-") != "" {
-		return ""
-	}
-	return extension
-}
-
-func wholeNames() map[string]string {
-	return map[string]string{
-		"dockerfile": "docker", "containerfile": "docker", "makefile": "make", "gnumakefile": "make", "cmakelists.txt": "cmake",
-		"jenkinsfile": "groovy", "rakefile": "ruby", "gemfile": "ruby", "vagrantfile": "ruby", "nginx.conf": "nginx",
-		".bashrc": "bash", ".zshrc": "bash", ".profile": "bash", ".vimrc": "vim", ".gitconfig": "ini", "go.mod": "go.mod",
-	}
-}
-
-func extensions() map[string]string {
-	return map[string]string{
-		"txt": "plaintext", "text": "plaintext", "log": "plaintext",
-		"bash": "bash", "sh": "bash", "zsh": "bash", "ps1": "powershell", "bat": "batch", "fish": "fish",
-		"c": "c", "h": "c", "cc": "cpp", "cpp": "cpp", "cxx": "cpp", "hpp": "cpp", "cs": "csharp", "go": "go", "rs": "rust",
-		"java": "java", "kt": "kotlin", "kts": "kotlin", "scala": "scala", "swift": "swift", "m": "objectivec", "dart": "dart", "zig": "zig",
-		"js": "javascript", "mjs": "javascript", "cjs": "javascript", "jsx": "react", "ts": "typescript", "mts": "typescript", "tsx": "typescript",
-		"py": "python", "rb": "ruby", "pl": "perl", "php": "php", "lua": "lua", "r": "r", "jl": "julia",
-		"ex": "elixir", "exs": "elixir", "erl": "erlang", "hs": "haskell", "ml": "ocaml", "clj": "clojure", "lisp": "common-lisp", "el": "emacs-lisp",
-		"html": "html", "htm": "html", "css": "css", "scss": "scss", "xml": "xml", "svg": "xml", "vue": "vue",
-		"md": "markdown", "markdown": "markdown", "rst": "rst", "tex": "tex", "diff": "diff", "patch": "diff",
-		"json": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml", "ini": "ini", "csv": "csv", "tsv": "tsv",
-		"sql": "sql", "proto": "protobuf", "graphql": "graphql", "tf": "terraform", "hcl": "hcl", "nix": "nix", "vim": "vim",
-	}
 }
 
 // readable is the error of a file that can't be read, as one of the command's input.

@@ -89,7 +89,7 @@ func (a *app) profileName() string {
 
 // askAccount asks for the address and the key.
 func (a *app) askAccount(ctx context.Context) (account, error) {
-	as := account{url: a.url}
+	as := account{url: a.url, typed: true}
 	if as.url == "" {
 		as.url = a.term.Env("QUIRE_URL")
 	}

@@ -32,7 +32,7 @@ func (k kind) name() string {
 func (k kind) path() string { return map[kind]string{kindPaste: "p", kindQuick: "q", kindFile: "f"}[k] }
 
 // texts are the operations of the kind.
-func (k kind) texts(c *client.Client) *client.Texts {
+func (k kind) texts(c *client.Client) *client.Pastes {
 	if k == kindQuick {
 		return c.QuickPastes
 	}

@@ -283,14 +283,14 @@ type CapChange struct {
 	Period CapPeriod `json:"period,omitempty"` // empty is a month
 }
 
-// SpendingCapSet is the account's current spending cap.
-type SpendingCapSet struct {
+// UpdatedSpendingCap is the account's current spending cap.
+type UpdatedSpendingCap struct {
 	Meta
 	SpendingCap *SpendingCap `json:"spendingCap"` // nil if not set
 }
 
 // SetSpendingCap sets the account's spending cap; nil removes it. It requires a session.
-func (a *Account) SetSpendingCap(ctx context.Context, limit *CapChange, options ...CallOption) (*SpendingCapSet, error) {
+func (a *Account) SetSpendingCap(ctx context.Context, limit *CapChange, options ...CallOption) (*UpdatedSpendingCap, error) {
 	r := once(http.MethodPut, "/api/users/user/spending-cap", options)
 	var body any = limit
 	if limit == nil {
@@ -299,5 +299,5 @@ func (a *Account) SetSpendingCap(ctx context.Context, limit *CapChange, options 
 	if err := r.json(body); err != nil {
 		return nil, err
 	}
-	return fetch[SpendingCapSet](ctx, a.c, r)
+	return fetch[UpdatedSpendingCap](ctx, a.c, r)
 }

@@ -19,8 +19,8 @@ const DefaultBaseURL = "http://127.0.0.1:8080"
 
 // Client calls one service with one API key. It is safe for concurrent use.
 type Client struct {
-	Pastes      *Texts   // up to 4 MiB, with an account
-	QuickPastes *Texts   // up to 256 KiB, with an account or without
+	Pastes      *Pastes  // up to 4 MiB, with an account
+	QuickPastes *Pastes  // up to 256 KiB, with an account or without
 	Files       *Files   // up to 50 MB, with an account
 	Account     *Account // of the API key or session
 	Keys        *Keys    // the account's API keys, with a session
@@ -54,8 +54,8 @@ func New(key string, options ...Option) (*Client, error) {
 	own := *c.http
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.http = &own
-	c.Pastes = &Texts{c: c, path: "/api/dev/pastes"}
-	c.QuickPastes = &Texts{c: c, path: "/api/dev/paste-lite"}
+	c.Pastes = &Pastes{c: c, path: "/api/dev/pastes"}
+	c.QuickPastes = &Pastes{c: c, path: "/api/dev/paste-lite"}
 	c.Files = &Files{c: c}
 	c.Account = &Account{c: c}
 	c.Keys = &Keys{c: c}
@@ -137,7 +137,7 @@ func WithPassword(password string) CallOption {
 	return func(r *request) { r.header.Set("X-Paste-Password", password) }
 }
 
-// IfVersion makes the call fail with a *VersionMismatch unless the document has this version.
+// IfVersion makes the call fail with a *VersionMismatchError unless the document has this version.
 func IfVersion(version int64) CallOption {
 	return func(r *request) { r.header.Set("If-Match", etag(version)) }
 }

@@ -9,7 +9,7 @@
 // charges it, once. See WithRetries.
 //
 // Every result has a Meta: the request id, the remaining quota, and the cost. Errors of the service are *APIError, and
-// common ones have their own types, such as *QuotaExhausted: use errors.As.
+// common ones have their own types, such as *QuotaExhaustedError: use errors.As.
 //
 // A Client is safe for concurrent use. All times are in UTC, all sizes in bytes, and money is in Credits.
 package client

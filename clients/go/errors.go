@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// APIError is an error response of the service. Branch on Code, or use errors.As with a type such as *QuotaExhausted. Codes
-// may be added: handle unknown ones by Status. Failed calls cost nothing.
+// APIError is an error response of the service. Branch on Code, or use errors.As with a type such as *QuotaExhaustedError.
+// Codes may be added: handle unknown ones by Status. Failed calls cost nothing.
 type APIError struct {
 	Status     int           // of HTTP, such as 404
 	Code       string        // why, for programs, such as "not_found"
@@ -48,74 +48,74 @@ func (e *APIError) Error() string {
 
 // Typed errors. errors.As also finds each of them as an *APIError.
 type (
-	// QuotaExhausted: the monthly quota is exhausted, and credits can't pay. Without an API key it is the limit of quick pastes
-	// in 24 hours. It resets at ResetAt.
-	QuotaExhausted struct{ *APIError }
-	// PlanUpgradeRequired: the plan does not include the quota key. Waiting does not help.
-	PlanUpgradeRequired struct{ *APIError }
-	// SpendingCapReached: the spending cap of the account or key is reached until ResetAt, which is zero for a total cap.
-	SpendingCapReached struct{ *APIError }
-	// KeyQuotaExhausted: the key's own monthly limit is reached. It resets at ResetAt.
-	KeyQuotaExhausted struct{ *APIError }
-	// RateLimited: too many calls, or too many failures, in a short time. Retry after RetryAfter.
-	RateLimited struct{ *APIError }
-	// Unauthorized: the API key, session or token is missing, wrong, or no longer valid.
-	Unauthorized struct{ *APIError }
-	// Forbidden: the caller is not allowed to do that.
-	Forbidden struct{ *APIError }
-	// NotFound: no such document, or the caller has no access.
-	NotFound struct{ *APIError }
-	// Conflict: the call conflicts with existing state, such as an account with that email, or a call in flight under the
-	// same Idempotency-Key.
-	Conflict struct{ *APIError }
-	// VersionMismatch: the document does not have the version of IfVersion.
-	VersionMismatch struct{ *APIError }
-	// Invalid: the request is invalid; Field names the field, if it is one.
-	Invalid struct{ *APIError }
-	// Unavailable: the service could not answer, and nothing was done.
-	Unavailable struct{ *APIError }
-	// OutcomeUnknown: the service could not confirm the call in time. It may have been carried out.
-	OutcomeUnknown struct{ *APIError }
+	// QuotaExhaustedError: the monthly quota is exhausted, and credits can't pay. Without an API key it is the limit of quick
+	// pastes in 24 hours. It resets at ResetAt.
+	QuotaExhaustedError struct{ *APIError }
+	// PlanUpgradeRequiredError: the plan does not include the quota key. Waiting does not help.
+	PlanUpgradeRequiredError struct{ *APIError }
+	// SpendingCapReachedError: the spending cap of the account or key is reached until ResetAt, which is zero for a total cap.
+	SpendingCapReachedError struct{ *APIError }
+	// KeyQuotaExhaustedError: the key's own monthly limit is reached. It resets at ResetAt.
+	KeyQuotaExhaustedError struct{ *APIError }
+	// RateLimitedError: too many calls, or too many failures, in a short time. Retry after RetryAfter.
+	RateLimitedError struct{ *APIError }
+	// UnauthorizedError: the API key, session or token is missing, wrong, or no longer valid.
+	UnauthorizedError struct{ *APIError }
+	// ForbiddenError: the caller is not allowed to do that.
+	ForbiddenError struct{ *APIError }
+	// NotFoundError: no such document, or the caller has no access.
+	NotFoundError struct{ *APIError }
+	// ConflictError: the call conflicts with existing state, such as an account with that email, or a call in flight under
+	// the same Idempotency-Key.
+	ConflictError struct{ *APIError }
+	// VersionMismatchError: the document does not have the version of IfVersion.
+	VersionMismatchError struct{ *APIError }
+	// InvalidError: the request is invalid; Field names the field, if it is one.
+	InvalidError struct{ *APIError }
+	// UnavailableError: the service could not answer, and nothing was done.
+	UnavailableError struct{ *APIError }
+	// OutcomeUnknownError: the service could not confirm the call in time. It may have been carried out.
+	OutcomeUnknownError struct{ *APIError }
 )
 
 // Unwrap is the *APIError.
-func (e *QuotaExhausted) Unwrap() error { return e.APIError }
+func (e *QuotaExhaustedError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *PlanUpgradeRequired) Unwrap() error { return e.APIError }
+func (e *PlanUpgradeRequiredError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *SpendingCapReached) Unwrap() error { return e.APIError }
+func (e *SpendingCapReachedError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *KeyQuotaExhausted) Unwrap() error { return e.APIError }
+func (e *KeyQuotaExhaustedError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *RateLimited) Unwrap() error { return e.APIError }
+func (e *RateLimitedError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *Unauthorized) Unwrap() error { return e.APIError }
+func (e *UnauthorizedError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *Forbidden) Unwrap() error { return e.APIError }
+func (e *ForbiddenError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *NotFound) Unwrap() error { return e.APIError }
+func (e *NotFoundError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *Conflict) Unwrap() error { return e.APIError }
+func (e *ConflictError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *VersionMismatch) Unwrap() error { return e.APIError }
+func (e *VersionMismatchError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *Invalid) Unwrap() error { return e.APIError }
+func (e *InvalidError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *Unavailable) Unwrap() error { return e.APIError }
+func (e *UnavailableError) Unwrap() error { return e.APIError }
 
 // Unwrap is the *APIError.
-func (e *OutcomeUnknown) Unwrap() error { return e.APIError }
+func (e *OutcomeUnknownError) Unwrap() error { return e.APIError }
 
 // ErrNotModified: the document still has the version of IfNotVersion. The call cost nothing.
 var ErrNotModified = errors.New("quire: not modified")
@@ -165,33 +165,33 @@ func failure(r *http.Response) error {
 func typed(e *APIError) error {
 	switch e.Code {
 	case "quota_exhausted", "anonymous_limit":
-		return &QuotaExhausted{e}
+		return &QuotaExhaustedError{e}
 	case "plan_upgrade_required":
-		return &PlanUpgradeRequired{e}
+		return &PlanUpgradeRequiredError{e}
 	case "spending_cap_reached":
-		return &SpendingCapReached{e}
+		return &SpendingCapReachedError{e}
 	case "key_quota_exhausted":
-		return &KeyQuotaExhausted{e}
+		return &KeyQuotaExhaustedError{e}
 	}
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
-		return &Invalid{e}
+		return &InvalidError{e}
 	case http.StatusUnauthorized:
-		return &Unauthorized{e}
+		return &UnauthorizedError{e}
 	case http.StatusForbidden:
-		return &Forbidden{e}
+		return &ForbiddenError{e}
 	case http.StatusNotFound:
-		return &NotFound{e}
+		return &NotFoundError{e}
 	case http.StatusConflict:
-		return &Conflict{e}
+		return &ConflictError{e}
 	case http.StatusPreconditionFailed:
-		return &VersionMismatch{e}
+		return &VersionMismatchError{e}
 	case http.StatusTooManyRequests:
-		return &RateLimited{e}
+		return &RateLimitedError{e}
 	case http.StatusServiceUnavailable, http.StatusBadGateway:
-		return &Unavailable{e}
+		return &UnavailableError{e}
 	case http.StatusGatewayTimeout:
-		return &OutcomeUnknown{e}
+		return &OutcomeUnknownError{e}
 	}
 	return e
 }

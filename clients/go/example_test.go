@@ -47,7 +47,7 @@ func Example() {
 	// Output: notes has 6 bytes, and was paid by quota
 }
 
-func ExampleTexts_Update() {
+func ExamplePastes_Update() {
 	ctx := context.Background()
 	c, err := client.New(os.Getenv("QUIRE_API_KEY"), client.WithBaseURL(os.Getenv("QUIRE_URL")))
 	if err != nil {
@@ -66,14 +66,14 @@ func ExampleTexts_Update() {
 	fmt.Println("version", updated.Version)
 
 	_, err = c.Pastes.Update(ctx, made.ID, change, client.IfVersion(made.Version))
-	var mismatch *client.VersionMismatch
+	var mismatch *client.VersionMismatchError
 	fmt.Println("somebody else was faster:", errors.As(err, &mismatch))
 	// Output:
 	// version 2
 	// somebody else was faster: true
 }
 
-func ExampleTexts_List() {
+func ExamplePastes_List() {
 	ctx := context.Background()
 	c, err := client.New(os.Getenv("QUIRE_API_KEY"), client.WithBaseURL(os.Getenv("QUIRE_URL")))
 	if err != nil {
@@ -116,7 +116,7 @@ func ExampleFiles_Download() {
 	// Output: 100%, 1048576 bytes of zeros
 }
 
-func ExampleQuotaExhausted() {
+func ExampleQuotaExhaustedError() {
 	ctx := context.Background()
 	c, err := client.New("", client.WithBaseURL(os.Getenv("QUIRE_URL"))) // without an API key: quick pastes only
 	if err != nil {
@@ -124,16 +124,16 @@ func ExampleQuotaExhausted() {
 	}
 	for range 100 {
 		_, err := c.QuickPastes.Create(ctx, client.NewPaste{Content: "hello"})
-		var quota *client.QuotaExhausted
+		var quota *client.QuotaExhaustedError
 		if errors.As(err, &quota) {
-			fmt.Printf("%d are made; there are more later: %t\n", quota.Limit, quota.ResetAt.After(time.Now()))
+			fmt.Printf("limit of %d reached; more later: %t\n", quota.Limit, quota.ResetAt.After(time.Now()))
 			return
 		}
 		if err != nil {
 			log.Fatal(err)
 		}
 	}
-	// Output: 10 are made; there are more later: true
+	// Output: limit of 10 reached; more later: true
 }
 
 func ExampleAccount_Explain() {

@@ -13,7 +13,7 @@ const (
 	ExportWaiting ExportStatus = "waiting"
 	ExportRunning ExportStatus = "running"
 	ExportReady   ExportStatus = "ready"
-	ExportFailed  ExportStatus = "failed" // MakeExport starts another one
+	ExportFailed  ExportStatus = "failed" // CreateExport starts another one
 )
 
 // Export is an archive of everything that an account owns.
@@ -28,20 +28,20 @@ type Export struct {
 	URL       string       `json:"url"`       // valid for an hour without a session; empty until it is ready
 }
 
-// ExportAnswer is the account's last export.
-type ExportAnswer struct {
+// ExportResult is the account's last export.
+type ExportResult struct {
 	Meta
 	Export Export `json:"export"`
 }
 
 const exportPath = "/api/users/user/export"
 
-// MakeExport starts an export of everything the account owns, or returns the one in progress. It requires a session.
-func (a *Account) MakeExport(ctx context.Context, options ...CallOption) (*ExportAnswer, error) {
-	return fetch[ExportAnswer](ctx, a.c, once(http.MethodPost, exportPath, options))
+// CreateExport starts an export of everything the account owns, or returns the one in progress. It requires a session.
+func (a *Account) CreateExport(ctx context.Context, options ...CallOption) (*ExportResult, error) {
+	return fetch[ExportResult](ctx, a.c, once(http.MethodPost, exportPath, options))
 }
 
-// Export returns the state of the last export. The error is a *NotFound without one. It requires a session.
-func (a *Account) Export(ctx context.Context, options ...CallOption) (*ExportAnswer, error) {
-	return fetch[ExportAnswer](ctx, a.c, newRequest(http.MethodGet, exportPath, options))
+// Export returns the state of the last export. The error is a *NotFoundError without one. It requires a session.
+func (a *Account) Export(ctx context.Context, options ...CallOption) (*ExportResult, error) {
+	return fetch[ExportResult](ctx, a.c, newRequest(http.MethodGet, exportPath, options))
 }

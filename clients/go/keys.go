@@ -66,15 +66,15 @@ type KeyChange struct {
 	SpendingCap Change[CapChange]        `json:"spendingCap,omitzero"`
 }
 
-// MadeKey is a newly created API key.
-type MadeKey struct {
+// CreatedKey is a newly created API key.
+type CreatedKey struct {
 	Meta
 	APIKey string `json:"apiKey"` // shown only here
 	Key    Key    `json:"key"`
 }
 
-// ChangedKey is the current API key.
-type ChangedKey struct {
+// UpdatedKey is the current API key.
+type UpdatedKey struct {
 	Meta
 	Key Key `json:"key"`
 }
@@ -97,26 +97,26 @@ type RegeneratedKey struct {
 func keyPath(id string) string { return "/api/users/user/keys/" + url.PathEscape(id) }
 
 // Create creates an API key in addition to the default one. An account has at most 20 active ones.
-func (k *Keys) Create(ctx context.Context, key NewKey, options ...CallOption) (*MadeKey, error) {
+func (k *Keys) Create(ctx context.Context, key NewKey, options ...CallOption) (*CreatedKey, error) {
 	r := once(http.MethodPost, "/api/users/user/keys", options)
 	if err := r.json(key); err != nil {
 		return nil, err
 	}
-	return fetch[MadeKey](ctx, k.c, r)
+	return fetch[CreatedKey](ctx, k.c, r)
 }
 
 // Update edits an API key. The change has to set or reset at least one field.
-func (k *Keys) Update(ctx context.Context, id string, change KeyChange, options ...CallOption) (*ChangedKey, error) {
+func (k *Keys) Update(ctx context.Context, id string, change KeyChange, options ...CallOption) (*UpdatedKey, error) {
 	r := once(http.MethodPut, keyPath(id), options)
 	if err := r.json(change); err != nil {
 		return nil, err
 	}
-	return fetch[ChangedKey](ctx, k.c, r)
+	return fetch[UpdatedKey](ctx, k.c, r)
 }
 
 // Revoke revokes an API key. Once it has returned, calls with the key are refused.
-func (k *Keys) Revoke(ctx context.Context, id string, options ...CallOption) (*ChangedKey, error) {
-	return fetch[ChangedKey](ctx, k.c, once(http.MethodDelete, keyPath(id), options))
+func (k *Keys) Revoke(ctx context.Context, id string, options ...CallOption) (*UpdatedKey, error) {
+	return fetch[UpdatedKey](ctx, k.c, once(http.MethodDelete, keyPath(id), options))
 }
 
 // Rotate replaces an API key with a new one. Both are valid during overlap, 0 to 7 days, in whole seconds.

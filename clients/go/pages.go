@@ -27,7 +27,7 @@ type ListFilter struct {
 	Cursor        string     // continues an earlier list
 }
 
-const largestPage = 100
+const maxPageSize = 100
 
 func (f ListFilter) set(q url.Values, cursor string) {
 	setPage(q, f.PageSize, cursor, f.Cursor)
@@ -45,7 +45,7 @@ func setPage(q url.Values, size int, cursor, first string) {
 	}
 	setText(q, "cursor", cursor)
 	if size == 0 {
-		size = largestPage
+		size = maxPageSize
 	}
 	q.Set("limit", strconv.Itoa(size))
 }

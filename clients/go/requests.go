@@ -91,8 +91,8 @@ type JournalPosition struct {
 	Index    int64  `json:"index"` // offset in the message
 }
 
-// leastPoll is the minimum polling interval of an explanation.
-const leastPoll = time.Second
+// minPoll is the minimum polling interval of an explanation.
+const minPoll = time.Second
 
 // Explain returns how a metered call was billed. requestID is a Meta.RequestID or APIError.RequestID. It polls for a slow
 // explanation until ctx ends.
@@ -109,7 +109,7 @@ func (a *Account) Explain(ctx context.Context, requestID string, options ...Call
 			found.Request.Meta = found.Meta
 			return found.Request, nil
 		}
-		if err := a.c.wait(ctx, max(leastPoll, found.retryAfter)); err != nil {
+		if err := a.c.wait(ctx, max(minPoll, found.retryAfter)); err != nil {
 			return nil, err
 		}
 	}

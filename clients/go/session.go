@@ -33,7 +33,7 @@ func Register(ctx context.Context, email, password string, options ...Option) (*
 	return open(ctx, "/api/users/register", email, password, options)
 }
 
-// LogIn opens a session. The error is an *Unauthorized if the email or password is wrong.
+// LogIn opens a session. The error is an *UnauthorizedError if the email or password is wrong.
 func LogIn(ctx context.Context, email, password string, options ...Option) (*Session, error) {
 	return open(ctx, "/api/users/login", email, password, options)
 }

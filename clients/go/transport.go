@@ -18,10 +18,10 @@ import (
 const (
 	headerIdempotencyKey = "Idempotency-Key"
 
-	firstPause = 200 * time.Millisecond
-	mostPause  = 10 * time.Second
-	// longestWait is the longest Retry-After that a call waits for. A longer one is up to the caller.
-	longestWait = time.Minute
+	initialPause = 200 * time.Millisecond
+	maxPause     = 10 * time.Second
+	// maxWait is the longest Retry-After that a call waits for. A longer one is up to the caller.
+	maxWait = time.Minute
 	// answerBytes is the maximum size of a JSON response: a paste of 4 MiB with every byte escaped.
 	answerBytes = 6*(4<<20) + 1<<20
 )
@@ -101,7 +101,7 @@ func (e *brokenError) Unwrap() error { return e.cause }
 // send sends r until it succeeds, fails permanently, or runs out of retries. read handles and closes the response of a
 // success.
 func (c *Client) send(ctx context.Context, r *request, read func(*http.Response) error) error {
-	pause := firstPause
+	pause := initialPause
 	for attempt := 0; ; attempt++ {
 		response, err := c.attempt(ctx, r) //nolint:bodyclose // read closes it
 		if err == nil {
@@ -116,8 +116,8 @@ func (c *Client) send(ctx context.Context, r *request, read func(*http.Response)
 		}
 		// Jitter, so that clients that failed together don't retry together.
 		wait = max(wait, pause/2+rand.N(pause/2))
-		pause = min(2*pause, mostPause)
-		if until, bounded := ctx.Deadline(); wait > longestWait || bounded && time.Until(until) < wait {
+		pause = min(2*pause, maxPause)
+		if until, bounded := ctx.Deadline(); wait > maxWait || bounded && time.Until(until) < wait {
 			return err
 		}
 		if c.wait(ctx, wait) != nil {

@@ -117,12 +117,12 @@ func TestNoOtherFailureIsRepeated(t *testing.T) {
 func TestRepetitionsAreBounded(t *testing.T) {
 	s := newService(t, failWith(503, "unavailable"))
 	_, err := s.client(t).Pastes.Get(t.Context(), "abc")
-	var unavailable *Unavailable
+	var unavailable *UnavailableError
 	if !errors.As(err, &unavailable) || len(s.keys) != 1+DefaultRetries {
 		t.Errorf("%v after %d calls", err, len(s.keys))
 	}
 	for i, d := range s.waited {
-		if most := firstPause << i; d < most/2 || d > most {
+		if most := initialPause << i; d < most/2 || d > most {
 			t.Errorf("pause %d is %v, not %v to %v", i, d, most/2, most)
 		}
 	}
@@ -141,7 +141,7 @@ func TestRetryAfterCounts(t *testing.T) {
 	s = newService(t, failWith(503, "unavailable", "Retry-After", "7"), created)
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
-	var unavailable *Unavailable
+	var unavailable *UnavailableError
 	if _, err := s.client(t).Pastes.Create(ctx, NewPaste{Content: "x"}); !errors.As(err, &unavailable) || unavailable.RetryAfter != 7*time.Second || len(s.keys) != 1 {
 		t.Errorf("%v after %d calls", err, len(s.keys))
 	}
@@ -163,7 +163,7 @@ func TestErrorsTellWhatTheServiceTells(t *testing.T) {
 	s := newService(t, answerWith(429, `{"success":false,"reason":"Monthly limit.","code":"quota_exhausted","requestId":"r2","docs":"https://d",
 		"quotaKey":"pastes.create","limit":500,"resetAt":"2026-12-01T00:00:00Z","upgradeUrl":"https://u","field":"f","suggestion":"s","new":[1]}`, "Retry-After", "60"))
 	_, err := s.client(t).Pastes.Create(t.Context(), NewPaste{Content: "x"})
-	var quota *QuotaExhausted
+	var quota *QuotaExhaustedError
 	var api *APIError
 	if !errors.As(err, &quota) || !errors.As(err, &api) {
 		t.Fatalf("%T %v", err, err)

@@ -53,21 +53,21 @@ type WebhookList struct {
 	Webhooks []*Webhook `json:"webhooks"` // in order of creation
 }
 
-// MadeWebhook is a newly created webhook.
-type MadeWebhook struct {
+// CreatedWebhook is a newly created webhook.
+type CreatedWebhook struct {
 	Meta
 	Webhook Webhook `json:"webhook"`
 	Secret  string  `json:"secret"` // for VerifyWebhook; shown only here
 }
 
-// WebhookAnswer is the current webhook.
-type WebhookAnswer struct {
+// WebhookResult is the current webhook.
+type WebhookResult struct {
 	Meta
 	Webhook Webhook `json:"webhook"`
 }
 
-// NewSecret is a new secret of a webhook.
-type NewSecret struct {
+// RotatedSecret is a new secret of a webhook.
+type RotatedSecret struct {
 	Meta
 	Secret                  string    `json:"secret"`                  // shown only here
 	PreviousSecretExpiresAt time.Time `json:"previousSecretExpiresAt"` // until when the previous secret stays valid
@@ -113,26 +113,26 @@ func (w *Webhooks) List(ctx context.Context, options ...CallOption) (*WebhookLis
 }
 
 // Create creates a webhook.
-func (w *Webhooks) Create(ctx context.Context, webhook NewWebhook, options ...CallOption) (*MadeWebhook, error) {
+func (w *Webhooks) Create(ctx context.Context, webhook NewWebhook, options ...CallOption) (*CreatedWebhook, error) {
 	r := once(http.MethodPost, webhooksPath, options)
 	if err := r.json(webhook); err != nil {
 		return nil, err
 	}
-	return fetch[MadeWebhook](ctx, w.c, r)
+	return fetch[CreatedWebhook](ctx, w.c, r)
 }
 
 // Get reads a webhook.
-func (w *Webhooks) Get(ctx context.Context, id string, options ...CallOption) (*WebhookAnswer, error) {
-	return fetch[WebhookAnswer](ctx, w.c, newRequest(http.MethodGet, webhookPath(id), options))
+func (w *Webhooks) Get(ctx context.Context, id string, options ...CallOption) (*WebhookResult, error) {
+	return fetch[WebhookResult](ctx, w.c, newRequest(http.MethodGet, webhookPath(id), options))
 }
 
 // Update edits a webhook. The change has to set or reset at least one field.
-func (w *Webhooks) Update(ctx context.Context, id string, change WebhookChange, options ...CallOption) (*WebhookAnswer, error) {
+func (w *Webhooks) Update(ctx context.Context, id string, change WebhookChange, options ...CallOption) (*WebhookResult, error) {
 	r := once(http.MethodPut, webhookPath(id), options)
 	if err := r.json(change); err != nil {
 		return nil, err
 	}
-	return fetch[WebhookAnswer](ctx, w.c, r)
+	return fetch[WebhookResult](ctx, w.c, r)
 }
 
 // Delete deletes a webhook.
@@ -141,8 +141,8 @@ func (w *Webhooks) Delete(ctx context.Context, id string, options ...CallOption)
 }
 
 // RotateSecret replaces a webhook's secret. The old secret stays valid for a while.
-func (w *Webhooks) RotateSecret(ctx context.Context, id string, options ...CallOption) (*NewSecret, error) {
-	return fetch[NewSecret](ctx, w.c, once(http.MethodPost, webhookPath(id)+"/rotate-secret", options))
+func (w *Webhooks) RotateSecret(ctx context.Context, id string, options ...CallOption) (*RotatedSecret, error) {
+	return fetch[RotatedSecret](ctx, w.c, once(http.MethodPost, webhookPath(id)+"/rotate-secret", options))
 }
 
 // Test sends a webhook a test event.

@@ -55,6 +55,28 @@ func TestListenForwardsWhatAWebhookIsTold(t *testing.T) {
 		t.Errorf("it ends with %v: %s", err, errs.String())
 	}
 
+	// The profile of a log-in gives the URL and the key.
+	home := t.TempDir()
+	login := exec.Command(binary(t), "paste", "login", "--no-keyring", "--profile", "work", "--url", c.base)
+	login.Env, login.Stdin = environment("HOME="+home, "XDG_CONFIG_HOME="), strings.NewReader(w.key)
+	if out, err := login.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	var said lockedBuffer
+	again := exec.Command(binary(t), "listen", "--profile", "work", "--forward-to", forwarded.URL+"/profile")
+	again.Env, again.Stderr = environment("HOME="+home, "XDG_CONFIG_HOME="), &said
+	if err := again.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Process.Kill() }) // it has ended by then
+	eventually.True(t, "it listens with the profile", func() bool { return strings.Contains(said.String(), "Events go to "+forwarded.URL+"/profile") })
+	if err := again.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Wait(); err != nil {
+		t.Errorf("it ends with %v: %s", err, said.String())
+	}
+
 	made := w.must(t, "POST", "/api/users/user/keys", map[string]any{"name": "narrow", "scopes": []string{"pastes.get"}}, http.StatusCreated)
 	for _, wrong := range []struct {
 		args []string
@@ -64,6 +86,7 @@ func TestListenForwardsWhatAWebhookIsTold(t *testing.T) {
 		{[]string{"listen", "--key", w.key}, 2, "--forward-to"},
 		{[]string{"listen", "--key", w.key, "--forward-to", "localhost:3000"}, 2, "--forward-to"},
 		{[]string{"listen", "--forward-to", forwarded.URL}, 2, "QUIRE_API_KEY"},
+		{[]string{"listen", "--profile", "nobody", "--forward-to", forwarded.URL}, 2, `no profile "nobody"`},
 		{[]string{"listen", "--key", w.key, "--forward-to", forwarded.URL, "--secret", "whsec_?"}, 2, "--secret"},
 		{[]string{"listen", "--key", "qk_wrong", "--forward-to", forwarded.URL, "--url", c.base}, 1, "Invalid API key"},
 		{[]string{"listen", "--key", made["apiKey"].(string), "--forward-to", forwarded.URL, "--url", c.base}, 1, "403"},

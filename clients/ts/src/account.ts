@@ -1,9 +1,9 @@
 import type { List } from './list.js'
-import { listOf, segment } from './texts.js'
+import { listOf, segment } from './pastes.js'
 import { sleep, type CallOptions, type IdempotentOptions, type Result, type Transport } from './transport.js'
 import type {
   AccountEvents, DaysQuery, DeletedAccount, EventsQuery, Explanation, ExportState, LedgerEntry, LedgerFilter, Profile, RecentRequest,
-  RequestFilter, SessionHead, SetSpendingCap, SpendingCapChange, Statement, Usage, UsageDays,
+  RequestFilter, SessionHead, SpendingCapChange, Statement, UpdatedSpendingCap, Usage, UsageDays,
 } from './types.js'
 
 const path = '/api/users/user'
@@ -69,12 +69,12 @@ export class Account {
   }
 
   /** Sets the spending cap; `amount: null` removes it. Requires a session. */
-  setSpendingCap(cap: SpendingCapChange, options?: IdempotentOptions): Promise<Result<SetSpendingCap>> {
+  setSpendingCap(cap: SpendingCapChange, options?: IdempotentOptions): Promise<Result<UpdatedSpendingCap>> {
     return this.#transport.json({ method: 'PUT', path: `${path}/spending-cap`, json: cap, idempotent: true, options })
   }
 
   /** Requests an archive of everything the account owns, or returns the one in progress. Requires a session. */
-  makeExport(options?: IdempotentOptions): Promise<Result<{ export: ExportState }>> {
+  createExport(options?: IdempotentOptions): Promise<Result<{ export: ExportState }>> {
     return this.#transport.json({ method: 'POST', path: `${path}/export`, idempotent: true, options })
   }
 

@@ -1,7 +1,7 @@
 import { Account } from './account.js'
 import { Files } from './files.js'
 import { Keys } from './keys.js'
-import { Texts } from './texts.js'
+import { Pastes } from './pastes.js'
 import { Transport, type CallOptions, type Result } from './transport.js'
 import type { Profile } from './types.js'
 import { Webhooks } from './webhooks.js'
@@ -58,9 +58,9 @@ const defaultRetries = 4
  */
 export class Quire {
   /** Up to 4 MiB, with an account of the tiers Pro and Max. */
-  readonly pastes: Texts
+  readonly pastes: Pastes
   /** Up to 256 KiB, with an account or without. */
-  readonly quickPastes: Texts
+  readonly quickPastes: Pastes
   /** Up to 50 MB, with an account of the tiers Pro and Max. */
   readonly files: Files
   /** Usage, bills, sessions and settings of the account. */
@@ -81,8 +81,8 @@ export class Quire {
       timeoutMs: checkCount('timeoutMs', options.timeoutMs ?? defaultTimeoutMs),
       retries: checkCount('retries', options.retries ?? defaultRetries),
     })
-    this.pastes = new Texts(transport, '/api/dev/pastes')
-    this.quickPastes = new Texts(transport, '/api/dev/paste-lite')
+    this.pastes = new Pastes(transport, '/api/dev/pastes')
+    this.quickPastes = new Pastes(transport, '/api/dev/paste-lite')
     this.files = new Files(transport)
     this.account = new Account(transport)
     this.keys = new Keys(transport)

@@ -1,7 +1,7 @@
 import { ChecksumError, ConnectionError, QuireError } from './errors.js'
 import type { List } from './list.js'
 import { Sha256 } from './sha256.js'
-import { listOf, segment } from './texts.js'
+import { listOf, segment } from './pastes.js'
 import {
   chunksOf, metaOf, newIdempotencyKey, type Attempt, type Call, type CallOptions, type IdempotentOptions, type Meta, type Result, type Sendable,
   type Transport,

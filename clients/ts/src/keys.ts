@@ -1,6 +1,6 @@
-import { segment } from './texts.js'
+import { segment } from './pastes.js'
 import type { CallOptions, IdempotentOptions, Meta, Result, Transport } from './transport.js'
-import type { Key, KeyChange, MadeKey, NewKey, RegeneratedKey, RotatedKey } from './types.js'
+import type { Key, KeyChange, CreatedKey, NewKey, RegeneratedKey, RotatedKey } from './types.js'
 
 const path = '/api/users/user/keys'
 
@@ -19,7 +19,7 @@ export class Keys {
   }
 
   /** Creates a key. `apiKey` is shown only here. */
-  create(key: NewKey, options?: IdempotentOptions): Promise<Result<MadeKey>> {
+  create(key: NewKey, options?: IdempotentOptions): Promise<Result<CreatedKey>> {
     return this.#transport.json({ method: 'POST', path, json: key, idempotent: true, options })
   }
 

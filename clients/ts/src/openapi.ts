@@ -772,7 +772,7 @@ export interface paths {
          *     statements. It is created in the background: `GET` on the same path shows the progress. If one is in progress,
          *     the answer is that export. An account may start 5 a day.
          */
-        post: operations["makeExport"];
+        post: operations["createExport"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2595,7 +2595,7 @@ export interface components {
             spendingCap: components["schemas"]["SpendingCap"];
         };
         /** @description A created key. */
-        MadeKey: {
+        CreatedKey: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             /** @description The key, shown only here. */
@@ -3253,7 +3253,7 @@ export interface components {
             };
         };
         /** @description The new key. */
-        MadeKeyAnswer: {
+        CreatedKeyAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Cache-Control": components["headers"]["CacheControlHeader"];
@@ -3261,7 +3261,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["MadeKey"];
+                "application/json": components["schemas"]["CreatedKey"];
             };
         };
         /** @description The new key, and when the old one expires. */
@@ -6763,7 +6763,7 @@ export interface operations {
         };
         requestBody: components["requestBodies"]["NewKeyInput"];
         responses: {
-            201: components["responses"]["MadeKeyAnswer"];
+            201: components["responses"]["CreatedKeyAnswer"];
             400: components["responses"]["BadRequestAnswer"];
             401: components["responses"]["SessionRequiredAnswer"];
             403: components["responses"]["CrossOriginAnswer"];
@@ -6980,7 +6980,7 @@ export interface operations {
             504: components["responses"]["OutcomeUnknownAnswer"];
         };
     };
-    makeExport: {
+    createExport: {
         parameters: {
             query?: never;
             header?: {

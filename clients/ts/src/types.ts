@@ -43,14 +43,14 @@ export type SpendingCapChange = Schemas['SpendingCapChange']
 export type SessionHead = Schemas['SessionOfAccount']
 export type ExportState = Schemas['ExportState']['export']
 export type DeletedAccount = Answer<'deleteAccount'>
-export type SetSpendingCap = Answer<'setSpendingCap'>
+export type UpdatedSpendingCap = Answer<'setSpendingCap'>
 
 /** The rules of a new API key. Only `name` is required. */
 export type NewKey = WithTimes<Schemas['NewKeyRules']>
 /** An edit of an API key. An absent field stays unchanged, `null` removes the rule. */
 export type KeyChange = WithTimes<Schemas['KeyRules']>
 export type Key = Schemas['KeyOfAccount']
-export type MadeKey = Answer<'createApiKey'>
+export type CreatedKey = Answer<'createApiKey'>
 export type RotatedKey = Answer<'regenerateKeyWithOverlap'>
 export type RegeneratedKey = Answer<'regenerateApiKey'>
 
@@ -58,7 +58,7 @@ export type NewWebhook = Schemas['WebhookDraft']
 /** An edit of a webhook. An absent field stays unchanged. */
 export type WebhookChange = Schemas['WebhookChange']
 export type Webhook = Schemas['Webhook']
-export type MadeWebhook = Answer<'createWebhook'>
+export type CreatedWebhook = Answer<'createWebhook'>
 export type RotatedSecret = Answer<'rotateWebhookSecret'>
 export type StartedDelivery = Answer<'testWebhook'>
 export type Delivery = Schemas['Delivery']

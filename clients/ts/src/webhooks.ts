@@ -1,7 +1,7 @@
 import type { List } from './list.js'
-import { listOf, segment } from './texts.js'
+import { listOf, segment } from './pastes.js'
 import type { Call, CallOptions, IdempotentOptions, Meta, Result, Transport } from './transport.js'
-import type { Delivery, MadeWebhook, NewWebhook, RotatedSecret, StartedDelivery, Webhook, WebhookChange } from './types.js'
+import type { Delivery, CreatedWebhook, NewWebhook, RotatedSecret, StartedDelivery, Webhook, WebhookChange } from './types.js'
 
 const path = '/api/users/user/webhooks'
 
@@ -20,7 +20,7 @@ export class Webhooks {
   }
 
   /** Creates a webhook. `secret` is shown only here. */
-  create(webhook: NewWebhook, options?: IdempotentOptions): Promise<Result<MadeWebhook>> {
+  create(webhook: NewWebhook, options?: IdempotentOptions): Promise<Result<CreatedWebhook>> {
     return this.#transport.json({ method: 'POST', path, json: webhook, idempotent: true, options })
   }
 

@@ -293,9 +293,9 @@ func TestTheFieldsOfJSONAreStable(t *testing.T) {
 		}
 	}
 	made := u.object("", "create", "a.txt")
-	check(made, []string{"kind", "id", "url", "rawUrl", "version", "createdAt", "expiresAt"}, charge)
+	check(made, []string{"file", "kind", "id", "url", "rawUrl", "version", "createdAt", "expiresAt"}, charge)
 	page := made["url"].(string)
-	check(u.object("x", "create", "--dry-run"), []string{"kind", "size", "quotaKey", "remaining", "chargeSource"})
+	check(u.object("x", "create", "--dry-run"), []string{"file", "kind", "size", "quotaKey", "remaining", "chargeSource"})
 	check(u.object("", "get", page), text, []string{"content"}, charge)
 	check(u.object("", "versions", page), []string{"version", "title", "language", "size", "createdAt"})
 	check(u.object("", "ls"), text)
@@ -351,6 +351,38 @@ func TestALogInIsKeptForItsUserAlone(t *testing.T) {
 		t.Errorf("after the log-out: %+v", got)
 	}
 	u.ok("", "usage", "--profile", "work")
+}
+
+// TestAWrongKeyIsToldApartFromAMissingOne: the error says where the key came from, so that the right one is replaced.
+func TestAWrongKeyIsToldApartFromAMissingOne(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "pro")
+	u.ok(u.key, "login", "--profile", "work", "--no-keyring")
+	without := func(environ []string) []string {
+		return slices.DeleteFunc(slices.Clone(environ), func(v string) bool { return strings.HasPrefix(v, "QUIRE_API_KEY=") })
+	}
+	stored, nobody := *u, *newUser(t, "")
+	stored.environ = without(u.environ)
+	profiles := filepath.Join(u.home, ".config", "quire", "profiles.json")
+	data, err := os.ReadFile(profiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.file(".config/quire/profiles.json", strings.Replace(string(data), u.key, "qk_wrong", 1))
+	for _, test := range []struct {
+		from          result
+		says, without string
+	}{
+		{nobody.run("", "usage"), "Log in with quire paste login, or set QUIRE_API_KEY.", "The key is from"},
+		{nobody.with("QUIRE_API_KEY=").run("", "usage"), "Log in with quire paste login, or set QUIRE_API_KEY.", "The key is from"},
+		{u.with("QUIRE_API_KEY=qk_wrong").run("", "usage"), "The key is from QUIRE_API_KEY. Correct it, or unset it", "Log in again"},
+		{stored.run("", "usage"), `The key is from the profile "work". Log in again with quire paste login --profile work.`, "QUIRE_API_KEY"},
+		{nobody.run("qk_wrong\n", "login"), "Copy the key again, or create one in the console of " + shared.quire.URL(), "QUIRE_API_KEY"},
+	} {
+		if got := test.from; got.status != 3 || got.out != "" || !strings.Contains(got.err, test.says) || strings.Contains(got.err, test.without) {
+			t.Errorf("%+v, want %q", got, test.says)
+		}
+	}
 }
 
 // TestWhatFailsBehindACreationIsToldAlone: with another exit status a script would create the paste again.

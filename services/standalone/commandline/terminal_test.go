@@ -455,6 +455,40 @@ func TestStrangersTextDoesNotCommandTheTerminal(t *testing.T) {
 	}
 }
 
+func TestAPasteIsViewedInThePager(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "pro")
+	const evil = "one\x1b[2J\n\ttwo\n"
+	page := strings.TrimSpace(u.ok(evil, "create", "--title", "notes", "--lang", "go"))
+	if got := u.run("", "view", page); got != (result{evil, "", 0}) {
+		t.Errorf("through a pipe: %+v", got)
+	}
+	pager := u.file("pager", "#!/bin/sh\nprintf 'paged '\nexec cat\n")
+	for _, test := range []struct {
+		environ []string
+		args    []string
+		want    string
+	}{
+		{[]string{"PAGER=" + pager}, nil, `^paged \x1b\[1mnotes\x1b\[0m\r\n`},
+		{[]string{"PAGER=" + pager}, []string{"--no-pager"}, `^\x1b\[1mnotes\x1b\[0m\r\n`},
+		{[]string{"PAGER=" + pager, "NO_COLOR=1"}, nil, `^paged notes\r\npaste, go, 13 B, version 1, .*\r\n\r\n1 one\^\[\[2J\r\n2 \s+two\r\n$`},
+		{[]string{"PAGER=no-such-pager", "NO_COLOR=1"}, nil, `(?m)^notes\r\n`},
+	} {
+		got := u.with(test.environ...).terminal(100, append([]string{"view", page}, test.args...)...).end()
+		if got.status != 0 || strings.Contains(got.out, "\x1b[2J") {
+			t.Errorf("%v: %+v", test.environ, got)
+		}
+		matches(t, got.out, test.want)
+	}
+	if got := u.with("PAGER=false").terminal(100, "view", page).end(); got.status != 1 || !strings.Contains(got.out, "PAGER names another") {
+		t.Errorf("a pager that fails: %+v", got)
+	}
+	check := u.object("", "view", page)
+	if check["content"] != evil || check["title"] != "notes" {
+		t.Errorf("%v", check)
+	}
+}
+
 func TestTheEditorChangesAPaste(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "pro")

@@ -127,11 +127,11 @@ func contentOperations() map[string]goCall {
 	ops := make(map[string]goCall)
 	for _, k := range []struct {
 		name string
-		of   func(*client.Client) *client.Texts
+		of   func(*client.Client) *client.Pastes
 		make func(account, testing.TB, object) string
 	}{
-		{"Paste", func(c *client.Client) *client.Texts { return c.Pastes }, account.paste},
-		{"QuickPaste", func(c *client.Client) *client.Texts { return c.QuickPastes }, account.quick},
+		{"Paste", func(c *client.Client) *client.Pastes { return c.Pastes }, account.paste},
+		{"QuickPaste", func(c *client.Client) *client.Pastes { return c.QuickPastes }, account.quick},
 	} {
 		ops["create"+k.name] = func(ctx context.Context, _ *testing.T, f *fixture) error {
 			return errorOf(k.of(f.c).Create(ctx, client.NewPaste{Content: "x", Title: "t", Tags: []string{"go"}, ExpiresIn: client.LifetimeOf(time.Hour)}))
@@ -234,7 +234,9 @@ func accountOperations() map[string]goCall {
 		"changeEmail": func(ctx context.Context, _ *testing.T, f *fixture) error {
 			return errorOf(f.s.Account.ChangeEmail(ctx, f.person.password, "changed-"+f.person.email))
 		},
-		"makeExport": func(ctx context.Context, _ *testing.T, f *fixture) error { return errorOf(f.s.Account.MakeExport(ctx)) },
+		"createExport": func(ctx context.Context, _ *testing.T, f *fixture) error {
+			return errorOf(f.s.Account.CreateExport(ctx))
+		},
 		"getExport": func(ctx context.Context, t *testing.T, f *fixture) error {
 			f.person.do(t, "POST", "/api/users/user/export", nil).ok(t, http.StatusAccepted)
 			return errorOf(f.s.Account.Export(ctx))

@@ -78,7 +78,7 @@ func accountCalls() map[string]clientCall {
 		"listEvents":         {result: "events", golang: `Events(ctx, client.EventsQuery{})`, typescript: `events()`},
 		"getProfile":         {result: "profile", golang: `Profile(ctx)`, typescript: `profile()`},
 		"closeSession":       {result: "done", golang: `LogOut(ctx)`, typescript: `logOut()`},
-		"makeExport":         {result: "made", golang: `MakeExport(ctx)`, typescript: `makeExport()`},
+		"createExport":       {result: "made", golang: `CreateExport(ctx)`, typescript: `createExport()`},
 		"getExport":          {result: "archive", golang: `Export(ctx)`, typescript: `export()`},
 		"deleteAccount":      {result: "deletion", golang: `Delete(ctx, "correct horse battery staple")`, typescript: `delete("correct horse battery staple")`},
 		"setSpendingCap": {

@@ -26,10 +26,9 @@ import (
 )
 
 const (
-	listenAddress = "http://127.0.0.1:8080" // of make run
-	listenWait    = 30 * time.Second        // how long a call waits for an event
-	listenTimeout = 45 * time.Second        // of a call, including retries
-	forwardTime   = 10 * time.Second        // for a response, as for a webhook
+	listenWait    = 30 * time.Second // how long a call waits for an event
+	listenTimeout = 45 * time.Second // of a call, including retries
+	forwardTime   = 10 * time.Second // for a response, as for a webhook
 )
 
 // listener forwards an account's events to an address, signed like webhooks, so that a service on a laptop receives the same.
@@ -48,7 +47,10 @@ func (c *command) listen() *cobra.Command {
 		Use: "listen --forward-to <url>", Short: "Forward an account's events to an address, as a webhook", Args: cli.None,
 		Long: `Forward an account's events to an address, as a webhook, and print them.
 
-A service on your own machine receives what it would receive as a webhook. The account needs a webhook subscribed to the events.`,
+A service on your own machine receives what it would receive as a webhook. The account needs a webhook subscribed to the events.
+
+The API key and the URL of the service come from the flags, from QUIRE_API_KEY and QUIRE_URL, or else from the profile of
+"quire paste login".`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			service, err := client.New(key, client.WithBaseURL(base), client.WithUserAgent("quire-listen"))
 			if err != nil {
@@ -62,12 +64,16 @@ A service on your own machine receives what it would receive as a webhook. The a
 		},
 	}
 	listen.Flags().StringVar(&to, "forward-to", "", "address that events are posted to")
-	listen.Flags().StringVar(&key, "key", "", "API key of the account, without scopes; QUIRE_API_KEY is the default")
-	listen.Flags().StringVar(&base, "url", "", "address of the service; QUIRE_URL is the default, else "+listenAddress)
+	listen.Flags().StringVar(&key, "key", "", "API key of the account, without scopes; QUIRE_API_KEY is the default, else the profile's")
+	listen.Flags().StringVar(&base, "url", "", "address of the service; QUIRE_URL is the default, else the profile's, else "+client.DefaultBaseURL)
 	listen.Flags().StringVar(&secret, "secret", "", "secret that signs; QUIRE_WEBHOOK_SECRET is the default, else one is drawn")
+	account := cli.ProfileFlag(listen, c.streams())
 	listen.PreRunE = func(*cobra.Command, []string) error {
-		key, secret = cmp.Or(key, c.variable("QUIRE_API_KEY")), cmp.Or(secret, c.variable("QUIRE_WEBHOOK_SECRET"))
-		base = cmp.Or(base, c.variable("QUIRE_URL"), listenAddress)
+		secret = cmp.Or(secret, c.variable("QUIRE_WEBHOOK_SECRET"))
+		var err error
+		if base, key, err = account(base, key); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
 		for _, flag := range [][2]string{{"--forward-to", to}, {"--url", base}} {
 			u, err := url.Parse(flag[1])
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -75,7 +81,7 @@ A service on your own machine receives what it would receive as a webhook. The a
 			}
 		}
 		if key == "" {
-			return cli.Usage("listen: --key or QUIRE_API_KEY has to be an API key without scopes")
+			return cli.Usage("listen: no API key for %s: run quire paste login, or set --key or QUIRE_API_KEY to a key without scopes", base)
 		}
 		return nil
 	}

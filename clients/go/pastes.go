@@ -151,42 +151,42 @@ type PasteVersion struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// Texts are the operations of pastes, or of quick pastes.
-type Texts struct {
+// Pastes are the operations of pastes, or of quick pastes.
+type Pastes struct {
 	c    *Client
 	path string
 }
 
-func (t *Texts) item(operation, id string) string {
-	return t.path + "/" + operation + "/" + url.PathEscape(id)
+func (p *Pastes) item(operation, id string) string {
+	return p.path + "/" + operation + "/" + url.PathEscape(id)
 }
 
 // Create creates a paste.
-func (t *Texts) Create(ctx context.Context, p NewPaste, options ...CallOption) (*CreatedPaste, error) {
-	r := once(http.MethodPost, t.path+"/create", options)
-	if err := r.json(p); err != nil {
+func (p *Pastes) Create(ctx context.Context, paste NewPaste, options ...CallOption) (*CreatedPaste, error) {
+	r := once(http.MethodPost, p.path+"/create", options)
+	if err := r.json(paste); err != nil {
 		return nil, err
 	}
-	return fetch[CreatedPaste](ctx, t.c, r)
+	return fetch[CreatedPaste](ctx, p.c, r)
 }
 
 // Get reads a paste. With IfNotVersion the error can be ErrNotModified.
-func (t *Texts) Get(ctx context.Context, id string, options ...CallOption) (*Paste, error) {
-	return t.get(ctx, once(http.MethodGet, t.item("get", id), options))
+func (p *Pastes) Get(ctx context.Context, id string, options ...CallOption) (*Paste, error) {
+	return p.get(ctx, once(http.MethodGet, p.item("get", id), options))
 }
 
 // GetVersion reads a version, from 1. Only the owner may read versions.
-func (t *Texts) GetVersion(ctx context.Context, id string, version int64, options ...CallOption) (*Paste, error) {
-	r := once(http.MethodGet, t.item("get", id), options)
+func (p *Pastes) GetVersion(ctx context.Context, id string, version int64, options ...CallOption) (*Paste, error) {
+	r := once(http.MethodGet, p.item("get", id), options)
 	r.query.Set("version", strconv.FormatInt(version, 10))
-	return t.get(ctx, r)
+	return p.get(ctx, r)
 }
 
-func (t *Texts) get(ctx context.Context, r *request) (*Paste, error) {
+func (p *Pastes) get(ctx context.Context, r *request) (*Paste, error) {
 	found, err := fetch[struct {
 		Meta
 		Paste Paste `json:"paste"`
-	}](ctx, t.c, r)
+	}](ctx, p.c, r)
 	if err != nil {
 		return nil, err
 	}
@@ -195,17 +195,17 @@ func (t *Texts) get(ctx context.Context, r *request) (*Paste, error) {
 }
 
 // Update edits a paste. The change has to set or reset at least one field.
-func (t *Texts) Update(ctx context.Context, id string, change PasteChange, options ...CallOption) (*UpdatedPaste, error) {
-	r := once(http.MethodPut, t.item("update", id), options)
+func (p *Pastes) Update(ctx context.Context, id string, change PasteChange, options ...CallOption) (*UpdatedPaste, error) {
+	r := once(http.MethodPut, p.item("update", id), options)
 	if err := r.json(change); err != nil {
 		return nil, err
 	}
-	return fetch[UpdatedPaste](ctx, t.c, r)
+	return fetch[UpdatedPaste](ctx, p.c, r)
 }
 
 // Delete deletes a paste with all its versions.
-func (t *Texts) Delete(ctx context.Context, id string, options ...CallOption) (*Deleted, error) {
-	return fetch[Deleted](ctx, t.c, once(http.MethodDelete, t.item("delete", id), options))
+func (p *Pastes) Delete(ctx context.Context, id string, options ...CallOption) (*Deleted, error) {
+	return fetch[Deleted](ctx, p.c, once(http.MethodDelete, p.item("delete", id), options))
 }
 
 type pastePage struct {
@@ -214,12 +214,12 @@ type pastePage struct {
 }
 
 // List iterates over the account's pastes, page by page, until the last one or the first error.
-func (t *Texts) List(ctx context.Context, filter ListFilter, options ...CallOption) iter.Seq2[*PasteHead, error] {
-	return pages(ctx, t.c, func(cursor string) *request {
-		r := newRequest(http.MethodGet, t.path+"/list", options)
+func (p *Pastes) List(ctx context.Context, filter ListFilter, options ...CallOption) iter.Seq2[*PasteHead, error] {
+	return pages(ctx, p.c, func(cursor string) *request {
+		r := newRequest(http.MethodGet, p.path+"/list", options)
 		filter.set(r.query, cursor)
 		return r
-	}, func(p pastePage) []*PasteHead { return p.Pastes })
+	}, func(found pastePage) []*PasteHead { return found.Pastes })
 }
 
 type versionPage struct {
@@ -228,10 +228,10 @@ type versionPage struct {
 }
 
 // Versions iterates over a paste's versions, newest first.
-func (t *Texts) Versions(ctx context.Context, id string, options ...CallOption) iter.Seq2[*PasteVersion, error] {
-	return pages(ctx, t.c, func(cursor string) *request {
-		r := newRequest(http.MethodGet, t.item("versions", id), options)
+func (p *Pastes) Versions(ctx context.Context, id string, options ...CallOption) iter.Seq2[*PasteVersion, error] {
+	return pages(ctx, p.c, func(cursor string) *request {
+		r := newRequest(http.MethodGet, p.item("versions", id), options)
 		ListFilter{}.set(r.query, cursor)
 		return r
-	}, func(p versionPage) []*PasteVersion { return p.Versions })
+	}, func(found versionPage) []*PasteVersion { return found.Versions })
 }

@@ -21,7 +21,7 @@ export interface ChangeOptions extends IdempotentOptions {
 }
 
 /** Pastes, or quick pastes. */
-export class Texts {
+export class Pastes {
   readonly #transport: Transport
   readonly #path: string
 
