@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+
+	"quire.dev/pkg/eventually"
 )
 
 // paying is an account whose creations, uploads and downloads are paid from credits, and a file of it.
@@ -98,6 +100,7 @@ func TestManyFirstLooksShowTheirCalls(t *testing.T) {
 	}
 	look()
 	finish := a.uploadSlowly(t)
+	eventually.True(t, "the upload is admitted", func() bool { return number(t, a.usage(t), "usage", "files.upload", "used") == 101 })
 	look()
 	if entries := ledger(t, a, 50); len(entries) != 1+120 {
 		t.Errorf("%d entries", len(entries))
