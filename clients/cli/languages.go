@@ -19,6 +19,8 @@ import (
 var languageList string
 
 // languages are the lists of names, and the most usual name by each of them.
+//
+//nolint:gochecknoglobals // a constant that has to be parsed
 var languages = sync.OnceValues(func() (lists [][]string, usual map[string]string) {
 	usual = make(map[string]string)
 	for line := range strings.Lines(languageList) {
