@@ -192,20 +192,12 @@ func (p *Partition) pending(t *task, again bool) *event.QueryAnswer {
 func (p *Partition) awaitSettled(ctx context.Context, key explainKey) (last uint64) {
 	ctx, cancel := context.WithTimeout(ctx, justNow)
 	defer cancel()
-	for {
-		next := p.position.Next()
-		p.mu.Lock()
+	p.awaitFold(ctx, func() bool {
 		since, open := p.fold.OpenSince(event.AccountID(key.asker), key.request)
 		last = p.fold.Sequence()
-		p.mu.Unlock()
-		if !open || p.now().UnixMilli()-since > justNow.Milliseconds() || ctx.Err() != nil {
-			return last
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-		}
-	}
+		return !open || p.now().UnixMilli()-since > justNow.Milliseconds()
+	})
+	return last
 }
 
 // explainTo explains the asker's own request, or any one for an operator. It keeps only the request's principal in memory,

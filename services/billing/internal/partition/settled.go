@@ -3,10 +3,8 @@ package partition
 import (
 	"context"
 	"sync"
-	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/wait"
 )
 
 // An account's own look at its ledger, usage or requests waits for its calls that are being settled, some 25 ms after their
@@ -15,7 +13,6 @@ import (
 const (
 	maxLooks        = 64 // looks of the partition that wait at a time, each on a query worker of its own
 	maxAccountLooks = 16 // of one account
-	settlePause     = 5 * time.Millisecond
 )
 
 // looks counts the waiting looks.
@@ -49,7 +46,14 @@ func (l *looks) leave(id event.AccountID) {
 // awaitCalls waits until the account's calls up to a message are settled, and returns the sequence by which they are; false if
 // that takes too long, or too many looks wait.
 func (p *Partition) awaitCalls(ctx context.Context, id event.AccountID, upTo uint64) (settled uint64, ok bool) {
-	if settled, ok = p.settledCalls(id, upTo); ok {
+	done := func() bool {
+		settled = p.fold.Sequence()
+		return !p.fold.Unsettled(id, upTo, p.now().Add(-justNow).UnixMilli())
+	}
+	p.mu.Lock()
+	ok = done()
+	p.mu.Unlock()
+	if ok {
 		return settled, true
 	}
 	if !p.looks.enter(id) {
@@ -58,16 +62,23 @@ func (p *Partition) awaitCalls(ctx context.Context, id event.AccountID, upTo uin
 	defer p.looks.leave(id)
 	ctx, cancel := context.WithTimeout(ctx, moment)
 	defer cancel()
-	for wait.For(ctx, settlePause) {
-		if settled, ok = p.settledCalls(id, upTo); ok {
-			return settled, true
-		}
-	}
-	return 0, false
+	return settled, p.awaitFold(ctx, done)
 }
 
-func (p *Partition) settledCalls(id event.AccountID, upTo uint64) (sequence uint64, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.fold.Sequence(), !p.fold.Unsettled(id, upTo, p.now().Add(-justNow).UnixMilli())
+// awaitFold waits until done, which is called after messages while mu is held; false if ctx ends first.
+func (p *Partition) awaitFold(ctx context.Context, done func() bool) bool {
+	for {
+		next := p.position.Next()
+		p.mu.Lock()
+		ok := done()
+		p.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
