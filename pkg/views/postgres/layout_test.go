@@ -235,9 +235,10 @@ func TestAUserHasItsSchemaAlone(t *testing.T) {
 	s := open(t, neighbour)
 	needSuperuser(t, s)
 	role := config.Schema + "_user"
-	exec(t, s, fmt.Sprintf("CREATE ROLE %[1]s LOGIN PASSWORD 'mine'; CREATE SCHEMA %[2]s AUTHORIZATION %[1]s", quote(role), quote(config.Schema)))
+	exec(t, s, fmt.Sprintf("CREATE ROLE %[1]s LOGIN PASSWORD 'mine'; CREATE SCHEMA %[2]s AUTHORIZATION %[1]s; GRANT CONNECT ON DATABASE %[3]s TO %[1]s",
+		quote(role), quote(config.Schema), quote(s.pool.Config().ConnConfig.Database)))
 	t.Cleanup(func() {
-		_, err := s.pool.Exec(context.WithoutCancel(t.Context()), fmt.Sprintf("DROP SCHEMA %s CASCADE; DROP ROLE %s", quote(config.Schema), quote(role)))
+		_, err := s.pool.Exec(context.WithoutCancel(t.Context()), fmt.Sprintf("DROP OWNED BY %[1]s CASCADE; DROP ROLE %[1]s", quote(role)))
 		if err != nil {
 			t.Error(err)
 		}
