@@ -204,11 +204,11 @@ chaos: ## kill and restart quire under load, many times (ROUNDS=25)
 .PHONY: chaos-cluster
 # It runs in its own network namespace, so that it needs no rights and leaves the machine's network alone. Each run draws
 # the seed of its clients' choices and prints it; CHAOSFLAGS='-chaos.seed N' runs them again.
-chaos-cluster: cluster-programs ## have each part of a cluster fail under load (FAULTS='kill|cut' for some, 17 minutes)
+chaos-cluster: cluster-programs ## have each part of a cluster fail under load (STORE=postgres|mongo, FAULTS='kill|cut' for some, 20 minutes)
 	$(call need,ip,iproute2)
 	@$(GO) test -c -o bin/chaos.test ./tools/cluster/chaos
 	cd tools/cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
-	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.only '$(FAULTS)' $(CHAOSFLAGS)
+	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.store $(STORE) -chaos.only '$(FAULTS)' $(CHAOSFLAGS)
 
 .PHONY: bench
 # The programs of a cluster are needed for its rows only.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Servers of read models, for Options.Store.
@@ -260,18 +261,132 @@ func (c *Cluster) replicationURL(primary *Process) string {
 	return fmt.Sprintf("postgres://%s:%s@%s/postgres?sslmode=disable", postgresAdmin, c.state.Secrets["postgres"], primary.host.address(clientPort))
 }
 
-// Promote makes a standby the primary. The old primary must not run.
-func (c *Cluster) Promote(ctx context.Context, p *Process) error {
-	_, err := c.SQL(ctx, p, "", "SELECT CASE WHEN pg_promote() THEN 1 ELSE 1 / 0 END")
-	return err
-}
-
 // Primary is the server of PostgreSQL that takes writes. It is nil if none does.
 func (c *Cluster) Primary(ctx context.Context) *Process {
 	for _, p := range c.Processes(PostgreSQL) {
-		if out, err := c.SQL(ctx, p, "", "SELECT pg_is_in_recovery()"); err == nil && out == "f" {
+		if out, err := c.SQL(ctx, p, "postgres", "SELECT pg_is_in_recovery()"); err == nil && out == "f" {
 			return p
 		}
 	}
 	return nil
+}
+
+func (c *Cluster) primary(ctx context.Context) (*Process, error) {
+	if p := c.Primary(ctx); p != nil {
+		return p, nil
+	}
+	return nil, errors.New("no server of PostgreSQL takes writes")
+}
+
+// other is the server beside p.
+func (c *Cluster) other(p *Process) *Process {
+	servers := c.Processes(PostgreSQL)
+	return servers[(slices.Index(servers, p)+1)%len(servers)]
+}
+
+// Failover kills the primary and promotes the standby, without a standby of its own. between is called in that state. Then the
+// old primary becomes the standby.
+func (c *Cluster) Failover(ctx context.Context, between func() error) error {
+	old, err := c.primary(ctx)
+	if err != nil {
+		return err
+	}
+	promoted := c.other(old)
+	if err := old.Kill(); err != nil {
+		return err
+	}
+	if _, err := c.SQL(ctx, promoted, "", "SELECT 1 / pg_promote()::int"); err != nil {
+		return err
+	}
+	return errors.Join(between(), c.Follow(ctx, old, promoted))
+}
+
+// Dump writes a dump of all services' schemas, as of one moment.
+func (c *Cluster) Dump(ctx context.Context, path string) error {
+	return c.postgresClient(ctx, "pg_dump", "-Fc", "-f", path, postgresDatabase)
+}
+
+// RestoreDump replaces the database by a dump. No service may run.
+func (c *Cluster) RestoreDump(ctx context.Context, path string) error {
+	primary, err := c.primary(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := c.SQL(ctx, primary, "postgres", "DROP DATABASE "+postgresDatabase+" WITH (FORCE)"); err != nil {
+		return err
+	}
+	return c.postgresClient(ctx, "pg_restore", "--create", "--exit-on-error", "-d", "postgres", path)
+}
+
+// postgresClient runs a client program as the administrator of the primary.
+func (c *Cluster) postgresClient(ctx context.Context, name string, args ...string) error {
+	program, err := postgresProgram(name)
+	if err != nil {
+		return err
+	}
+	primary, err := c.primary(ctx)
+	if err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, program, args...)
+	command.Env = c.postgresEnvironment(primary, postgresDatabase)
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
+	return nil
+}
+
+// BaseBackup copies the primary's files to a new folder. With the archive of the log, they can become the state of any later moment.
+func (c *Cluster) BaseBackup(ctx context.Context, folder string) error {
+	primary, err := c.primary(ctx)
+	if err != nil {
+		return err
+	}
+	return c.postgresCommand(ctx, "pg_basebackup", "-D", folder, "-c", "fast", "-d", c.replicationURL(primary))
+}
+
+// RestoreTo makes the primary what it was at a moment after the base backup, in PostgreSQL's form, and the other server its standby
+// again. No service may run.
+func (c *Cluster) RestoreTo(ctx context.Context, backup, moment string) error {
+	primary, err := c.primary(ctx)
+	if err != nil {
+		return err
+	}
+	standby := c.other(primary)
+	if err := standby.Kill(); err != nil {
+		return err
+	}
+	if err := primary.Stop(ctx); err != nil { // which archives the rest of the log
+		return err
+	}
+	folder := c.postgresFolder(primary.name)
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	if err := os.CopyFS(folder, os.DirFS(backup)); err != nil {
+		return err
+	}
+	if err := c.configurePostgres(primary); err != nil {
+		return err
+	}
+	recovery := fmt.Sprintf("restore_command = 'cp \"%s/%%f\" \"%%p\"'\nrecovery_target_time = '%s'\nrecovery_target_action = 'promote'\n", c.archive(), moment)
+	for name, text := range map[string]string{"postgresql.auto.conf": recovery, "recovery.signal": ""} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(folder, 0o700); err != nil {
+		return err
+	}
+	if err := primary.Start(ctx); err != nil {
+		return err
+	}
+	for c.Primary(ctx) != primary {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the end of the recovery: %w\n%s", ctx.Err(), primary.Tail())
+		case <-time.After(readyTick):
+		}
+	}
+	return c.Follow(ctx, standby, primary)
 }
