@@ -109,7 +109,7 @@ func (t *table) list(index views.Index, q views.Query) (text string, args []any)
 	if q.Desc {
 		direction, compare = " DESC", "<"
 	}
-	parameter := func(value []byte) string {
+	parameter := func(value any) string {
 		args = append(args, value)
 		return "$" + strconv.Itoa(len(args))
 	}
@@ -132,7 +132,7 @@ func (t *table) list(index views.Index, q views.Query) (text string, args []any)
 		after = append(after, parameter([]byte(q.AfterID)))
 		where += " AND (" + strings.Join(position, ", ") + ") " + compare + " (" + strings.Join(after, ", ") + ")"
 	}
-	text = "SELECT id, seq, keys, head FROM " + t.name + " WHERE " + where + " ORDER BY " + strings.Join(order, ", ") + " LIMIT " + strconv.Itoa(q.Limit)
+	text = "SELECT id, seq, keys, head FROM " + t.name + " WHERE " + where + " ORDER BY " + strings.Join(order, ", ") + " LIMIT " + parameter(int64(q.Limit))
 	return text, args
 }
 
