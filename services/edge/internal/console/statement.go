@@ -23,7 +23,7 @@ type Statement struct {
 
 // Statement shows a statement.
 func (c *Console) Statement(ctx *fiber.Ctx, s *Statement) error {
-	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), section: BillingPath, holder: s.Holder, data: s})
+	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), section: BillingPath, data: s})
 }
 
 // Month is the month of the statement.
