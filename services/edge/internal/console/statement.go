@@ -50,7 +50,7 @@ func (s *Statement) TablePath() string {
 
 // Statement shows a statement.
 func (c *Console) Statement(ctx *fiber.Ctx, s *Statement) error {
-	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), section: BillingPath, holder: s.Holder, data: s, script: "print.js"})
+	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), section: BillingPath, data: s, script: "print.js"})
 }
 
 // Month is the month of the statement.

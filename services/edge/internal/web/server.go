@@ -92,6 +92,9 @@ func New(cfg Config, deps Deps) *Server {
 		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: cfg.AdminTokens,
 		UnmeteredRate: cfg.UnmeteredRate, In: cfg.In,
 	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics})
+	if !cfg.AdminOnly {
+		shown.ShowVisitors(base.Visitor)
+	}
 	s := &Server{
 		Base: base, cfg: cfg, bus: deps.Bus, ops: deps.Ops,
 		http: base.HTTP(), ctx: base.HTTP().Context(),
@@ -118,6 +121,7 @@ func New(cfg Config, deps Deps) *Server {
 	s.handlers = handlers.New(base, handlers.Deps{
 		Bus: deps.Bus, Console: consolePages, Accounts: s.accounts, Developer: s.developer, Exports: s.exports, Readers: s.readers, UpgradeURL: cfg.UpgradeURL, Operator: cfg.Operator,
 	})
+	s.readers.ShowOwn(s.handlers.OwnPart)
 	s.adminPages = handlers.NewAdmins(base, handlers.AdminDeps{
 		Bus: deps.Bus, Secret: deps.Secret, Console: consolePages, Pages: shown, Accounts: s.accounts, Admin: s.admin,
 		Tokens: cfg.AdminTokens, Alone: cfg.AdminOnly,
