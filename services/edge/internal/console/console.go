@@ -96,8 +96,9 @@ func New(p *pages.Pages) *Console {
 		}
 		return to, nil
 	}
-	functions["credits"], functions["number"], functions["title"] = credits, number[int64], title
+	functions["credits"], functions["money"], functions["number"], functions["title"] = credits, money, number[int64], title
 	functions["number64"] = number[uint64]
+	functions["links"] = func(name string, links []pages.Link) linkList { return linkList{name, links} }
 	functions["named"], functions["visibility"], functions["sum"] = named, visibility, sum
 	return &Console{pages: p, templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))}
 }
@@ -122,6 +123,12 @@ type page struct {
 	fetches         bool   // script makes requests
 	styles          []string
 	data            any
+}
+
+// linkList is a named list of links, one of which is current.
+type linkList struct {
+	Name  string
+	Links []pages.Link
 }
 
 // frame is the data of the template around every page.
@@ -300,6 +307,11 @@ func credits(micros uint64) string {
 		whole = whole[:i] + "," + whole[i:]
 	}
 	return whole + "." + rest
+}
+
+// money is an amount rounded for people. Its tooltip has all digits.
+func money(micros uint64) template.HTML {
+	return template.HTML(`<span title="` + credits(micros) + ` credits">` + pages.Credits(micros) + "</span>") //nolint:gosec // of a number
 }
 
 // limit formats a limit of requests.

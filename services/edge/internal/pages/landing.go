@@ -169,8 +169,9 @@ func priceText(micros uint64) string {
 }
 
 // numberText is a number with commas between thousands.
-func numberText(n int64) string {
-	text := strconv.FormatInt(n, 10)
+func numberText(n int64) string { return withCommas(strconv.FormatInt(n, 10)) }
+
+func withCommas(text string) string {
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}

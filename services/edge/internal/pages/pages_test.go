@@ -233,3 +233,14 @@ func TestVersionsThatWereNotComparedArePages(t *testing.T) {
 		}
 	}
 }
+
+func TestCreditsAreRoundedForPeople(t *testing.T) {
+	for micros, want := range map[uint64]string{
+		0: "0", 1: "0.000001", 500: "0.0005", 1234: "0.0012", 9_949: "0.0099", 9_951: "0.01", 70_000: "0.07", 75_300: "0.075", 99_499: "0.099", 99_500: "0.1",
+		100_000: "0.10", 125_000: "0.13", 500_000: "0.50", 994_999: "0.99", 995_000: "1", 12_500_000: "12.50", 1_234_567_890_000: "1,234,567.89", 1 << 60: "1,152,921,504,606.85",
+	} {
+		if got := Credits(micros); got != want {
+			t.Errorf("%d: %s, want %s", micros, got, want)
+		}
+	}
+}
