@@ -141,7 +141,14 @@ type frame struct {
 
 // sections are the parts of the console, in the order of the navigation.
 func sections(current string) []pages.Link {
-	out := []pages.Link{{Name: "Overview", Path: Path}, {Name: "API keys", Path: KeysPath}, {Name: "Content", Path: PastesPath}, {Name: "Requests", Path: RequestsPath}, {Name: "Billing", Path: BillingPath}, {Name: "Account", Path: AccountPath}}
+	out := []pages.Link{
+		{Name: "Overview", Path: Path, Keys: "g o"},
+		{Name: "API keys", Path: KeysPath, Keys: "g k"},
+		{Name: "Content", Path: PastesPath, Keys: "g c"},
+		{Name: "Requests", Path: RequestsPath, Keys: "g r"},
+		{Name: "Billing", Path: BillingPath, Keys: "g b"},
+		{Name: "Account", Path: AccountPath, Keys: "g a"},
+	}
 	for i := range out {
 		out[i].Current = out[i].Path == current
 	}

@@ -31,6 +31,7 @@ type Pages struct {
 	templates *template.Template
 	sheets    map[string]sheet
 	assets    *assets
+	head      headScript
 
 	openapi, pagesOpenAPI *Kept
 }
@@ -42,6 +43,9 @@ func New() *Pages {
 	var err error
 	if p.assets, err = loadAssets(); err == nil {
 		p.sheets, err = loadSheets()
+	}
+	if err == nil {
+		p.head, err = loadHead()
 	}
 	if err != nil {
 		panic(err) // the files are embedded
@@ -64,7 +68,7 @@ type Page struct {
 	Index        bool     // search engines may index the page
 	Social       *Social  // for link previews on other sites; nil for none
 	Styles       []string // sheets in the folder styles beside "base", without extension: "code"
-	Scripts      []string // deferred scripts in the folder assets: "paste.js"
+	Scripts      []string // deferred scripts in the folder assets beside "site.js": "paste.js"
 	Embeds       []string // CSP sources of frames and images on other origins; 'self' for own frames
 	Fetches      bool     // its scripts make requests to this server
 	Wide         bool     // for code and tables
@@ -81,15 +85,19 @@ type Social struct {
 	URL                string // absolute
 }
 
+// scripts are all deferred scripts of the page.
+func (page *Page) scripts() []string { return append([]string{"site.js"}, page.Scripts...) }
+
 // Link is a link in a navigation.
 type Link struct {
 	Name, Path string
-	Current    bool // the link of this page
+	Current    bool   // the link of this page
+	Keys       string // its keyboard shortcut: "n", or "g d" for one key after the other; empty for none
 }
 
 // links are the links in the header.
 func links(section string) []Link {
-	out := []Link{{Name: "New paste", Path: "/"}, {Name: "Docs", Path: "/docs"}, {Name: "Console", Path: "/console"}}
+	out := []Link{{Name: "New paste", Path: "/", Keys: "n"}, {Name: "Docs", Path: "/docs", Keys: "g d"}, {Name: "Console", Path: "/console", Keys: "g o"}}
 	for i := range out {
 		out[i].Current = out[i].Path == section
 	}
@@ -99,9 +107,11 @@ func links(section string) []Link {
 // layout is the data of the shared layout.
 type layout struct {
 	*Page
-	Sheets []template.CSS
-	Nonce  string
-	Links  []Link
+	Sheets  []template.CSS
+	Head    template.JS
+	Scripts []string
+	Nonce   string
+	Links   []Link
 }
 
 // minCompressBytes is the size from which pages are compressed. Smaller ones fit the first packets anyway.
@@ -117,7 +127,7 @@ func (p *Pages) execute(page *Page, nonce string) ([]byte, []sheet, error) {
 		}
 		sheets = append(sheets, s)
 	}
-	around := layout{Page: page, Nonce: nonce, Links: links(page.Section)}
+	around := layout{Page: page, Head: p.head.text, Scripts: page.scripts(), Nonce: nonce, Links: links(page.Section)}
 	for _, s := range sheets {
 		around.Sheets = append(around.Sheets, s.text)
 	}
@@ -140,7 +150,7 @@ func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
 	if err != nil {
 		return err
 	}
-	protectPage(c, page.policy(sheets, nonce))
+	protectPage(c, page.policy(sheets, p.head.source, "'nonce-"+nonce+"'"))
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
 	c.Vary(fiber.HeaderAcceptEncoding)
