@@ -292,7 +292,7 @@ func TestTheConsoleChartsUsageByDay(t *testing.T) {
 	}
 	days := v.send(t, "GET", "/api/users/user/usage", request{header: map[string]string{}}).ok(t, http.StatusOK)["days"].([]any)
 	month := text(t, days[0].(object), "day")[:len("2026-11")]
-	v.open(t, "/console").shows(t, http.StatusOK, "6 requests in the last 30 days.", "List quick pastes <b>6</b>", "<th scope=\"col\">Over quota</th>")
+	v.open(t, "/console").shows(t, http.StatusOK, "6 requests in the last 30 days.", "List quick pastes <b>6</b>", "<th class=\"n\" scope=\"col\">Over quota</th>")
 	for _, query := range []string{"range=7&by=key", "range=90&by=key&of=requests", "by=key&range=" + month + "&utm_source=x"} {
 		v.open(t, "/console?"+query).shows(t, http.StatusOK, "6 requests in ", "&lt;b&gt;ci <b>1</b>", "deploy (k2) <b>2</b>", "deploy (k3) <b>3</b>", "/console/usage?").hides(t, "<b>ci")
 	}

@@ -437,6 +437,7 @@ func TestHealthIsSaidInWords(t *testing.T) {
 		{*fullHealth(Admin{}), []string{"No instance serves 1024 partitions: billing 0, billing 1, ", "billing 19 and 1004 more.", "leaves them out"}, []string{"billing 20,"}},
 	} {
 		body, _ := shown(t, func(ctx *fiber.Ctx) error { return c.HealthTable(ctx, &test.health) })
+		body = strings.ReplaceAll(body, ` class="n"`, "")
 		for _, text := range test.says {
 			if !strings.Contains(body, text) {
 				t.Errorf("without %q: %.2000s", text, body)

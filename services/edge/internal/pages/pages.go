@@ -51,7 +51,7 @@ func New() *Pages {
 		panic(err) // the files are embedded
 	}
 	functions := Functions()
-	functions["visible"], functions["hex"], functions["asset"] = render.Visible, hex.EncodeToString, p.assets.address
+	functions["visible"], functions["hex"], functions["asset"], functions["qr"] = render.Visible, hex.EncodeToString, p.assets.address, qrCode
 	p.templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
 	return p
 }

@@ -31,7 +31,7 @@ func (s *Readers) showFile(c *endpoint.Call) error {
 		return err
 	}
 	path := "/f/" + doc.Id
-	shown := &pages.File{Document: doc, Raw: s.ContentURL(path + "/raw")}
+	shown := &pages.File{Document: doc, URL: s.URL(path), Raw: s.ContentURL(path + "/raw")}
 	size := doc.GetContent().GetSizeBytes()
 	begin, err := s.beginning(doc)
 	if err != nil {
