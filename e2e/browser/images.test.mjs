@@ -11,7 +11,7 @@ const folder = join(root, 'docs/images')
 const largestBytes = 200_000
 
 const dayMs = 86_400_000
-const days = process.env.IMAGES ? 25 : 0 // from today on, on which the account of the pictures is busy
+const days = process.env.IMAGES ? 16 : 0 // from today on, on which the account of the pictures is busy
 
 const site = await suite({ QUIRE_PUBLIC_URL: 'http://127.0.0.1:8080' })
 const owner = await site.api().user('pro', 'ada@example.com')

@@ -86,3 +86,21 @@ site.testLooks('keyboard shortcuts are listed, used, and switched off', async ({
   await help.getByLabel('Use single-key shortcuts').check()
   await page.keyboard.press('Escape')
 })
+
+site.testLooks('each line reads in the direction of its first letter, and the link has a QR code', { script: false }, async ({ page, open, signedIn }) => {
+  const { api } = await signedIn()
+  const { id } = await api.paste({ title: 'שלום', content: 'one\nשלום עולם\nمرحبا\n', visibility: 'public' })
+  await open(`/p/${id}`)
+  const sides = await page.locator('.line > span').evaluateAll((all) => all.map((line) => {
+    const range = document.createRange()
+    range.selectNodeContents(line)
+    const [text, box] = [range.getClientRects()[0], line.getBoundingClientRect()]
+    return text.left - box.left < box.right - text.right ? 'left' : 'right'
+  }))
+  assert.deepEqual(sides, ['left', 'right', 'right'])
+  const code = page.getByRole('img', { name: 'QR code of the link' })
+  assert.equal(await code.isVisible(), false)
+  await page.getByText('QR code').click()
+  const box = await code.boundingBox()
+  assert.ok(box.width >= 150 && box.x >= 0 && box.x + box.width <= page.viewportSize().width, JSON.stringify(box))
+})
