@@ -168,7 +168,7 @@ site.test('a form of an account other than the session’s has no effect', async
   await page.getByLabel('Type the name of the key', { exact: true }).fill('Default key')
   await page.getByRole('button', { name: 'Revoke key' }).click()
   await page.getByText('You have signed in to another account since this page was opened. Nothing was done.').waitFor()
-  await page.getByText(other.email).waitFor()
+  await page.getByText(other.email).first().waitFor()
   for (const key of [apiKey, other.apiKey]) assert.ok((await new Api(site.url, key).call('GET', '/api/users/user')).account.id)
 })
 
