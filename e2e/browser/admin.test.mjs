@@ -65,6 +65,7 @@ site.test('an admin signs in, helps and suspends an account, and audits', { sche
   await page.getByRole('heading', { name: 'Health' }).waitFor()
   await page.getByRole('link', { name: 'Log', exact: true }).click()
   await page.getByRole('row').filter({ hasText: 'audit.start' }).filter({ hasText: 'ann' }).waitFor()
+  await page.locator('.who summary').click()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByLabel('Admin token').waitFor()
   assert.deepEqual(await context.cookies(), [])

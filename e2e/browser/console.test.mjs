@@ -23,18 +23,18 @@ async function signUp(page, email = `${crypto.randomUUID()}@example.com`) {
 for (const [script, scheme, screen] of [[true, 'dark', 'desktop'], [false, 'light', 'phone']]) {
   site.test(`an account from its beginning to its first paste, ${script ? 'with' : 'without'} scripts`, { script, scheme, screen }, async ({ page, open, context }) => {
     await open('/')
-    await page.getByRole('link', { name: 'Sign up' }).click()
+    await page.getByRole('banner').getByRole('link', { name: 'Sign up' }).click()
     const { email, key } = await signUp(page)
     assert.match(key, /^qk_\w+$/)
     await page.getByText('Uses 1 of the 100 quick pastes').waitFor()
     await page.getByText('You are on the Free plan').waitFor()
     await page.getByRole('button', { name: 'Create quick paste' }).click()
-    const address = await page.locator('#address').innerText()
+    const address = await page.getByLabel('Link').inputValue()
     const answer = await new Api(site.url, key).call('GET', `/api/dev/paste-lite/get/${address.split('/').pop()}`)
     assert.equal(answer.paste.content, 'Hello from my new account.\n')
-    await page.getByRole('link', { name: 'See your usage' }).click()
+    await page.getByText(email).first().click()
+    await page.getByRole('banner').getByRole('link', { name: 'Console' }).last().click()
     await page.getByRole('heading', { name: 'Overview' }).waitFor()
-    await page.getByText(email).waitFor()
     assert.ok(!(await page.content()).includes(key), 'the key is shown more than once')
     const row = page.getByRole('row').filter({ hasText: 'pasteLite.create' })
     assert.deepEqual((await row.getByRole('cell').allTextContents()).slice(0, 3), ['1', '100', '99'])
@@ -42,6 +42,7 @@ for (const [script, scheme, screen] of [[true, 'dark', 'desktop'], [false, 'ligh
     const [cookie] = await context.cookies()
     assert.ok(cookie.httpOnly)
     assert.equal(cookie.sameSite, 'Lax')
+    await page.getByText(email).first().click()
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByRole('link', { name: 'Sign in' }).first().waitFor()
     assert.ok(!(await page.content()).includes(email))
@@ -105,7 +106,7 @@ site.test('the overview moves while requests come in, and shifts nothing', async
   await page.getByRole('row').filter({ hasText: 'pastes.get' }).getByRole('cell', { name: '3,000' }).waitFor()
   await api.paste({ content: 'one more' })
   await cells.nth(0).filter({ hasText: /^5$/ }).waitFor()
-  assert.deepEqual(await page.locator('details').evaluateAll((all) => all.map(({ open }) => open)), [true, true], 'what the reader has opened is closed again')
+  assert.deepEqual(await page.getByRole('main').locator('details').evaluateAll((all) => all.map(({ open }) => open)), [true, true], 'what the reader has opened is closed again')
 })
 
 site.testLooks('the chart shows its values to a pointer, to a keyboard, and in its table', async ({ page, open, signedIn }) => {
@@ -225,13 +226,13 @@ site.test('a form that is older than its session does nothing, says so, and lead
 site.test('a form of an account other than the session’s has no effect', async ({ page, open, signedIn, expectErrorPage }) => {
   const { email, apiKey } = await signedIn()
   await open('/console/keys/default')
-  await page.getByText(email).waitFor()
+  await page.getByText(email).first().waitFor()
   const other = await signedIn() // in another tab
   expectErrorPage('/console/keys/default/revoke')
   await page.getByLabel('Type the name of the key', { exact: true }).fill('Default key')
   await page.getByRole('button', { name: 'Revoke key' }).click()
   await page.getByText('You have signed in to another account since this page was opened. Nothing was done.').waitFor()
-  await page.getByText(other.email).waitFor()
+  await page.getByText(other.email).first().waitFor()
   for (const key of [apiKey, other.apiKey]) assert.ok((await new Api(site.url, key).call('GET', '/api/users/user')).account.id)
 })
 

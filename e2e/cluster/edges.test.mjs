@@ -20,7 +20,7 @@ site.test('who signs in at one edge goes on at the other, and is signed out at b
   await at(other).quickPaste({ content: 'x' })
   await used.filter({ hasText: /^1$/ }).waitFor()
   await open(`${other}/console`)
-  await page.getByText(email).waitFor()
+  await page.getByText(email).first().waitFor()
   await at(one).quickPaste({ content: 'x' })
   await used.filter({ hasText: /^2$/ }).waitFor()
 
@@ -39,6 +39,7 @@ site.test('who signs in at one edge goes on at the other, and is signed out at b
   await page.getByText('Key revoked').waitFor()
   for (const url of [one, other]) assert.equal((await new Api(url, key).send('GET', '/api/users/user')).status, 401)
 
+  await page.locator('.who summary').click()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.waitForURL(`${one}/`)
   for (const url of [other, one]) {
@@ -58,6 +59,7 @@ site.test("an admin's session is good at both edges", async ({ page, open, conte
   await page.getByRole('button', { name: 'Set plan' }).click()
   await page.getByText('Plan changed').waitFor()
   for (const url of [one, other]) assert.equal((await new Api(url, user.apiKey).call('GET', '/api/users/user/dev-usage')).account.tier, 'pro')
+  await page.locator('.who summary').click()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByLabel('Admin token').waitFor()
   assert.deepEqual(await context.cookies(), [])
