@@ -42,6 +42,8 @@ type Settings struct {
 	PublicURL      string // empty: http://<listener>
 	UpgradeURL     string // empty: <PublicURL>/console
 	ContentURL     string // empty: PublicURL
+	Operator       string // name of who runs the service, for statements; empty: none
+	OperatorAt     string // their address
 	OpsListen      string // empty: operators use Listen
 	Data           string
 	Secret         config.Secret
@@ -127,6 +129,14 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_CONTENT_URL", value: config.URL(&s.ContentURL, "http", "https"), readers: Edge | Quire,
 			meaning: "A second origin of the same edges, on another host, for raw content and downloads. Links to those lead there, and it answers nothing else. Without it they are under the public URL.",
+		},
+		{
+			name: "QUIRE_OPERATOR", value: config.Text(&s.Operator), readers: Edge | Quire,
+			meaning: "Name of the company or person who runs the service. Statements show it as their sender.",
+		},
+		{
+			name: "QUIRE_OPERATOR_ADDRESS", value: config.Text(&s.OperatorAt), readers: Edge | Quire,
+			meaning: "Postal address and whatever else the law asks of the sender of a bill, such as a tax number. `|` begins a new line.",
 		},
 		{
 			name: "QUIRE_OPS_LISTEN", value: config.Address(&s.OpsListen), readers: everything, fallback: ":9090",
