@@ -39,6 +39,7 @@ export async function mainPages(site) {
     { name: 'the page to sign up', path: '/console/sign-up', ours: true },
     { name: 'the page to sign in', path: '/console/sign-in', ours: true },
     { name: 'the overview', path: '/console', session, ours: true },
+    { name: 'the overview of three months by API key', path: '/console?range=90&by=key', session, ours: true },
     { name: 'the API keys', path: '/console/keys', session, ours: true },
     { name: 'an API key', path: '/console/keys/default', session, ours: true },
     { name: 'the requests', path: '/console/requests', session, ours: true },

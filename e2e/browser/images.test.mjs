@@ -11,9 +11,9 @@ const folder = join(root, 'docs/images')
 const largestBytes = 200_000
 
 const dayMs = 86_400_000
-const days = process.env.IMAGES ? 9 : 0 // before today, on which the account of the pictures was busy too
+const days = process.env.IMAGES ? 16 : 0 // from today on, on which the account of the pictures is busy
 
-const site = await suite({ QUIRE_PUBLIC_URL: 'http://127.0.0.1:8080', QUIRE_DEV: '1', QUIRE_CLOCK_OFFSET: `${-days * 24}h` })
+const site = await suite({ QUIRE_PUBLIC_URL: 'http://127.0.0.1:8080' })
 const owner = await site.api().user('pro', 'ada@example.com')
 const session = await owner.session()
 const { id } = await owner.api.paste({ title: 'lru.go', content: goCode, language: 'go', visibility: 'public', tags: ['cache'] })
@@ -23,7 +23,7 @@ await site.api().admin('POST', `/api/admin/accounts/${owner.id}/credits`, { amou
 
 // What the account has done: more on some days than on others, and uploads beyond the limit of its plan on the last ones.
 for (let day = days; day >= 0; day--) {
-  if (day < days) await site.quire.travel(-day * dayMs)
+  if (day < days) await site.quire.travel((days - day) * dayMs)
   const api = site.api(owner.apiKey)
   const calls = [
     ...Array.from({ length: days ? 14 : 1 }, () => () => api.file('backup.tar.zst', 'application/zstd', Buffer.alloc(days ? 300_000 : 1, day))),
@@ -65,14 +65,14 @@ for (const { name, path, moves, ...options } of pictures) {
     await settled()
     // Pictures show fixed times, so that a new one differs only where the page does: one for future times, one for past ones, and
     // in a list each a minute before the last one.
-    await page.locator('time').evaluateAll((all) => {
+    await page.locator('time').evaluateAll((all, now) => {
       let listed = 0
       for (const time of all) {
         const minutes = 12 * 60 - (time.closest('tbody') ? listed++ : 0)
-        time.textContent = Date.parse(time.dateTime) > Date.now() ? '1 Mar 2029, 12:00'
+        time.textContent = Date.parse(time.dateTime) > now ? '1 Mar 2029, 12:00'
           : `1 Nov 2026, ${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}`
       }
-    })
+    }, Date.now() + days * dayMs)
     await page.evaluate(() => { scrollTo(0, 0); document.activeElement?.blur() })
     const picture = await page.screenshot()
     assert.ok(picture.length < largestBytes, `${picture.length} bytes`)

@@ -131,7 +131,7 @@ func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 	v.submit(t, shown, "/paste/create", "content", "my first paste").leads(t, made.header.Get("Location"))
 	v.submit(t, shown, "/paste/create", "content", "").shows(t, http.StatusBadRequest, "content-error", key)
 	page := v.open(t, "/console").shows(t, http.StatusOK, email, "Free plan", "pasteLite.create", ">100<", ">1<", ">99<",
-		"Not on your plan", "0.000000", "10.0 GiB", "<svg").hides(t, key, "You have no API key yet")
+		"Not on your plan", "1 request in the last 30 days.", "10.0 GiB", "<svg").hides(t, key, "You have no API key yet")
 	page.hasHeader(t, "Cache-Control", "no-store")
 
 	before := v.cookies
@@ -270,10 +270,40 @@ func TestTheConsoleShowsWhatTheMonthCost(t *testing.T) {
 	a := account{i: i, id: id, email: email}
 	a.setTier(t, "pro")
 	a.grant(t, "12.5")
-	v.open(t, "/console").shows(t, http.StatusOK, "Pro plan", "12.500000", "5,000", "Requests over quota use credits").
+	v.open(t, "/console").shows(t, http.StatusOK, "Pro plan", ">12.50</span>", "12.500000 credits", "5,000", "Requests over quota use credits").
 		hides(t, "Not on your plan")
 	a.setTier(t, "admin")
 	v.open(t, "/console").shows(t, http.StatusOK, "Admin plan", "unlimited")
+}
+
+// TestTheConsoleChartsUsageByDay: the values of its table are those that the API has by day.
+func TestTheConsoleChartsUsageByDay(t *testing.T) {
+	i := common(t)
+	v, email, _ := i.signUp(t)
+	v.open(t, "/console").shows(t, http.StatusOK, "No requests in the last 30 days.").hides(t, "<figure")
+	id := text(t, v.send(t, "GET", "/api/users/user", request{header: map[string]string{}}).ok(t, http.StatusOK), "account", "id")
+	a := account{i: i, id: id, email: email}
+	a.setTier(t, "pro")
+	for n := range 3 {
+		name := []string{"<b>ci", "deploy", "deploy"}[n]
+		made := v.send(t, "POST", "/api/users/user/keys", request{body: object{"name": name}, header: map[string]string{"Sec-Fetch-Site": "same-origin"}}).ok(t, http.StatusCreated)
+		for range n + 1 {
+			i.do(t, "GET", "/api/dev/paste-lite/list", request{key: text(t, made, "apiKey")}).ok(t, http.StatusOK)
+		}
+	}
+	days := v.send(t, "GET", "/api/users/user/usage", request{header: map[string]string{}}).ok(t, http.StatusOK)["days"].([]any)
+	month := text(t, days[0].(object), "day")[:len("2026-11")]
+	v.open(t, "/console").shows(t, http.StatusOK, "6 requests in the last 30 days.", "List quick pastes <b>6</b>", "<th class=\"n\" scope=\"col\">Over quota</th>")
+	for _, query := range []string{"range=7&by=key", "range=90&by=key&of=requests", "by=key&range=" + month + "&utm_source=x"} {
+		v.open(t, "/console?"+query).shows(t, http.StatusOK, "6 requests in ", "&lt;b&gt;ci <b>1</b>", "deploy (k2) <b>2</b>", "deploy (k3) <b>3</b>", "/console/usage?").hides(t, "<b>ci")
+	}
+	v.open(t, "/console?of=credits").shows(t, http.StatusOK, "No credits spent in the last 30 days.").hides(t, "<figure")
+	v.open(t, "/console?range=1970-01").shows(t, http.StatusOK, "No requests in January 1970.")
+	v.send(t, "GET", "/console/usage?range=7&by=key", request{header: map[string]string{}}).shows(t, http.StatusOK, "deploy (k3) <b>3</b>")
+	for query, field := range map[string]string{"range=6": "range", "range=1969-12": "range", "of=money": "of", "by=day": "by"} {
+		v.open(t, "/console?"+query).shows(t, http.StatusBadRequest, field+" must be ")
+		v.send(t, "GET", "/console/usage?"+query, request{header: map[string]string{}}).fails(t, http.StatusBadRequest, "invalid_field", "")
+	}
 }
 
 // TestKeysAreMadeChangedReplacedAndRevokedInTheConsole, and each time the API shows it.
@@ -349,7 +379,7 @@ func TestTheSpendingCapIsSetInTheConsole(t *testing.T) {
 	v.submit(t, page, "/console/spending-cap", "amount", "-1", "period", "month").shows(t, http.StatusBadRequest, "cap-amount-error", `value="-1"`)
 	v.submit(t, page, "/console/spending-cap", "amount", "1", "period", "week").shows(t, http.StatusBadRequest, "cap-period-error")
 	v.submit(t, v.open(t, "/console/keys"), "/console/spending-cap", "amount", "2.5", "period", "day").leads(t, "/console/keys?done=cap")
-	v.open(t, "/console").shows(t, http.StatusOK, "0.000000 of 2.500000 per day")
+	v.open(t, "/console").shows(t, http.StatusOK, ">0</span> of <span title=\"2.500000 credits\">2.50</span> per day")
 	view := v.send(t, "GET", "/api/users/user/keys", request{header: map[string]string{}}).ok(t, http.StatusOK)
 	if got := fmt.Sprint(view["spendingCap"]); !strings.Contains(got, "amount:2.500000 period:day") {
 		t.Error(got)

@@ -96,8 +96,9 @@ func New(p *pages.Pages) *Console {
 		}
 		return to, nil
 	}
-	functions["credits"], functions["number"], functions["title"] = credits, number[int64], title
+	functions["credits"], functions["money"], functions["number"], functions["title"] = credits, money, number[int64], title
 	functions["number64"] = number[uint64]
+	functions["links"] = func(name string, links []pages.Link) linkList { return linkList{name, links} }
 	functions["named"], functions["visibility"], functions["sum"] = named, visibility, sum
 	return &Console{pages: p, templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))}
 }
@@ -123,6 +124,12 @@ type page struct {
 	data            any
 }
 
+// linkList is a named list of links, one of which is current.
+type linkList struct {
+	Name  string
+	Links []pages.Link
+}
+
 // frame is the data of the template around every page.
 type frame struct {
 	Notice string
@@ -131,7 +138,14 @@ type frame struct {
 
 // sections are the parts of the console, in the order of the navigation.
 func sections(current string) []pages.Link {
-	out := []pages.Link{{Name: "Overview", Path: Path}, {Name: "API keys", Path: KeysPath}, {Name: "Content", Path: PastesPath}, {Name: "Requests", Path: RequestsPath}, {Name: "Billing", Path: BillingPath}, {Name: "Account", Path: AccountPath}}
+	out := []pages.Link{
+		{Name: "Overview", Path: Path, Keys: "g o"},
+		{Name: "API keys", Path: KeysPath, Keys: "g k"},
+		{Name: "Content", Path: PastesPath, Keys: "g c"},
+		{Name: "Requests", Path: RequestsPath, Keys: "g r"},
+		{Name: "Billing", Path: BillingPath, Keys: "g b"},
+		{Name: "Account", Path: AccountPath, Keys: "g a"},
+	}
 	for i := range out {
 		out[i].Current = out[i].Path == current
 	}
@@ -297,6 +311,11 @@ func credits(micros uint64) string {
 		whole = whole[:i] + "," + whole[i:]
 	}
 	return whole + "." + rest
+}
+
+// money is an amount rounded for people. Its tooltip has all digits.
+func money(micros uint64) template.HTML {
+	return template.HTML(`<span title="` + credits(micros) + ` credits">` + pages.Credits(micros) + "</span>") //nolint:gosec // of a number
 }
 
 // limit formats a limit of requests.

@@ -65,13 +65,12 @@ func (k Key) Requests() string {
 	return number(sum)
 }
 
-// Spent is this month's credits.
-func (k Key) Spent() string {
-	var sum uint64
+// Spent is this month's micro-credits.
+func (k Key) Spent() (sum uint64) {
 	for _, u := range k.Usage {
 		sum += u.SpentMicros
 	}
-	return credits(sum)
+	return sum
 }
 
 // SpendingCap is the key's cap; nil if not set.
@@ -93,7 +92,7 @@ func (k Key) Rows() (out []row) {
 		if q < 0 && u.Used == 0 {
 			continue
 		}
-		r.Used, r.Overage, r.Spent = number(u.Used), number(u.Overage), credits(u.SpentMicros)
+		r.Used, r.Overage, r.Spent = number(u.Used), number(u.Overage), u.SpentMicros
 		out = append(out, r)
 	}
 	return out

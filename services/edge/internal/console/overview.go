@@ -13,12 +13,10 @@ import (
 
 const (
 	dayMs      = 24 * 60 * 60 * 1000
-	burnDays   = 7                   // that the burn rate averages, including today
-	longestMs  = 3650 * int64(dayMs) // a balance lasting longer gets no date
-	barWidth   = 1000                // of the view box of a bar
-	chartSlot  = 20                  // of a day in the view box of the chart
-	chartBar   = 14                  // of the bar in it
-	chartHigh  = 100
+	burnDays   = 7                  // that the burn rate averages, including today
+	longestMs  = 730 * int64(dayMs) // a forecast of more means nothing
+	daysKept   = 400                // of usage by day; docs/api.md, Limits
+	barWidth   = 1000               // of the view box of a bar
 	dateFormat = "2\u00a0January"
 )
 
@@ -26,7 +24,9 @@ const (
 type Overview struct {
 	Holder     Holder
 	Usage      *event.UsageAnswer     // with its keys
-	Days       *event.UsageDaysAnswer // since BurnFrom or the first of the month; nil if unavailable
+	View       View                   // of the chart
+	Days       *event.UsageDaysAnswer // of the view
+	Recent     *event.UsageDaysAnswer // since BurnFrom
 	Now        time.Time              // of the edge
 	UpgradeURL string                 // page to change the plan; empty if not configured
 	Key        *Form                  // to create the first API key; nil if one exists
@@ -46,7 +46,7 @@ func FirstKey(account, once string) *Form {
 // Overview shows the overview page.
 func (c *Console) Overview(ctx *fiber.Ctx, status int, o *Overview) error {
 	return c.render(ctx, page{
-		template: "overview", title: "Overview", section: Path, done: o.Done, status: status, live: true, data: o,
+		template: "overview", title: "Overview", section: Path, done: o.Done, status: status, live: true, script: "chart.js", styles: []string{"chart"}, data: o,
 	})
 }
 
@@ -72,8 +72,9 @@ func (o *Overview) Renews() string { return utc(o.Usage.PeriodEndMs).Format(date
 
 // row is the usage of a quota key as text.
 type row struct {
-	Key, About, Used, Limit, Left, Overage, Spent string
-	Bar                                           *bar // nil without a limit
+	Key, About, Used, Limit, Left, Overage string
+	Spent                                  uint64 // micro-credits
+	Bar                                    *bar   // nil without a limit
 }
 
 // bar is the widths of a bar, of barWidth in all.
@@ -103,31 +104,42 @@ func rowOf(u *event.KeyUsage) row {
 	key := plan.QuotaKey(u.QuotaKey)
 	return row{
 		Key: key.String(), About: pages.AboutKey(key), Bar: barOf(u),
-		Used: number(u.Used), Limit: limit(u.Limit), Left: limit(u.Remaining), Overage: number(u.Overage), Spent: credits(u.SpentMicros),
+		Used: number(u.Used), Limit: limit(u.Limit), Left: limit(u.Remaining), Overage: number(u.Overage), Spent: u.SpentMicros,
 	}
 }
 
-func missing(u *event.KeyUsage) bool { return u.Limit == 0 && u.Used == 0 }
+// Rows are the usage per quota key, of those that were used.
+func (o *Overview) Rows() []row {
+	return o.rows(func(u *event.KeyUsage) bool { return u.Used > 0 })
+}
 
-// Rows are the usage per quota key of the plan.
-func (o *Overview) Rows() (out []row) {
-	for _, u := range o.Usage.Usage {
-		if !missing(u) {
-			out = append(out, rowOf(u))
-		}
-	}
-	return out
+// Unused are the other quota keys of the plan.
+func (o *Overview) Unused() []row {
+	return o.rows(func(u *event.KeyUsage) bool { return u.Used == 0 && u.Limit != 0 })
 }
 
 // Missing are the quota keys that the plan doesn't include.
-func (o *Overview) Missing() (out []row) {
+func (o *Overview) Missing() []row {
+	return o.rows(func(u *event.KeyUsage) bool { return u.Used == 0 && u.Limit == 0 })
+}
+
+func (o *Overview) rows(which func(*event.KeyUsage) bool) (out []row) {
 	for _, u := range o.Usage.Usage {
-		if missing(u) {
+		if which(u) {
 			out = append(out, rowOf(u))
 		}
 	}
 	return out
 }
+
+// Ranges are the views of other days.
+func (o *Overview) Ranges() []pages.Link {
+	earliest := max(o.Usage.CreatedMs, o.Days.GetSinceMs(), o.Now.AddDate(0, 0, 1-daysKept).UnixMilli())
+	return o.View.ranges(o.Now, firstOfMonth(utc(earliest)))
+}
+
+// UsagePath is the address of the live part with the view.
+func (o *Overview) UsagePath() string { return address(UsagePath, o.View.Query()) }
 
 // day is the usage of a day.
 type day struct {
@@ -137,9 +149,9 @@ type day struct {
 }
 
 // days lists the days from one to another, both included.
-func (o *Overview) days(from, to time.Time) []day {
-	known := make(map[int64]*event.UsageDay, len(o.Days.GetDays()))
-	for _, d := range o.Days.GetDays() {
+func (o *Overview) days(answer *event.UsageDaysAnswer, from, to time.Time) []day {
+	known := make(map[int64]*event.UsageDay, len(answer.GetDays()))
+	for _, d := range answer.GetDays() {
 		known[int64(d.Day)] = d
 	}
 	var out []day
@@ -153,96 +165,45 @@ func (o *Overview) days(from, to time.Time) []day {
 	return out
 }
 
-// Chart is the month's requests by day; nil if it has none.
-func (o *Overview) Chart() *Chart {
-	start, end := utc(o.Usage.PeriodStartMs), utc(o.Usage.PeriodEndMs).AddDate(0, 0, -1)
-	days := o.days(start, end)
-	out := &Chart{Width: len(days) * chartSlot, High: chartHigh, First: start.Format(dateFormat), Last: end.Format(dateFormat)}
-	var most, sum uint64
-	for _, d := range days {
-		sum += d.used
-		if d.used > most {
-			most, out.MostOn = d.used, d.start.Format(dateFormat)
-		}
-	}
-	if sum == 0 {
-		return nil
-	}
-	out.Most, out.Sum = number(most), requests(sum)
-	for i, d := range days {
-		if d.used == 0 {
-			continue
-		}
-		name := d.start.Format(dateFormat)
-		high := part(d.used, most, chartHigh)
-		over := part(min(d.overage, d.used), d.used, high)
-		out.Bars = append(out.Bars, chartBarOf(i, high, over, name+": "+requests(d.used)))
-		out.Days = append(out.Days, DayRow{name, number(d.used), number(d.overage), credits(d.spentMicros)})
-	}
-	return out
-}
-
-// Chart is a chart of requests by day, as a picture and as a table.
-type Chart struct {
-	Width, High       int // of the view box
-	Bars              []Bar
-	Days              []DayRow
-	First, Last       string // days
-	Most, MostOn, Sum string
-}
-
-// Bar is a day in the chart. Its upper part, of height Over, is over quota.
-type Bar struct {
-	X, Y, Width, High int
-	Over              int
-	Name              string
-}
-
-func chartBarOf(slot, high, over int, name string) Bar {
-	return Bar{X: slot*chartSlot + (chartSlot-chartBar)/2, Y: chartHigh - high, Width: chartBar, High: high, Over: over, Name: name}
-}
-
-func requests(n uint64) string {
-	if n == 1 {
-		return "1 request"
-	}
-	return number(n) + " requests"
-}
-
-// DayRow is a day in the table, as text.
-type DayRow struct{ Day, Used, Overage, Spent string }
-
 // Burn is the rate at which credits are spent.
 type Burn struct {
-	PerDay  uint64 // micro-credits
-	UntilMs int64  // when the balance runs out at that rate; 0 if not within ten years
+	PerDay uint64 // micro-credits
+	Until  string // when the balance runs out at that rate: a day or a month; empty where a date would mean nothing
 }
 
 // Burn is the average of the last days; nil if nothing was spent.
 func (o *Overview) Burn() *Burn {
 	from := BurnFrom(o.Now)
-	for _, began := range []int64{o.Usage.CreatedMs, o.Days.GetSinceMs()} {
+	for _, began := range []int64{o.Usage.CreatedMs, o.Recent.GetSinceMs()} {
 		if day := utc(began).Truncate(dayMs * time.Millisecond); day.After(from) {
 			from = day
 		}
 	}
 	var spent uint64
-	for _, d := range o.days(from, o.Now) {
+	for _, d := range o.days(o.Recent, from, o.Now) {
 		spent += d.spentMicros
 	}
 	if spent == 0 {
 		return nil
 	}
 	elapsed := max(o.Now.Sub(from).Milliseconds(), dayMs)
-	return &Burn{PerDay: muldiv(spent, dayMs, uint64(elapsed)), UntilMs: lastsUntil(o.Now, o.Usage.BalanceMicros, spent, elapsed)}
+	return &Burn{PerDay: muldiv(spent, dayMs, uint64(elapsed)), Until: lastsUntil(o.Now, o.Usage.BalanceMicros, spent, elapsed)}
 }
 
-func lastsUntil(now time.Time, balance, spent uint64, elapsedMs int64) int64 {
+// lastsUntil is the day, or for more than two months the month, until which a balance lasts that loses spent in elapsedMs.
+func lastsUntil(now time.Time, balance, spent uint64, elapsedMs int64) string {
 	left := muldiv(balance, uint64(elapsedMs), spent)
-	if left > uint64(longestMs) {
-		return 0
+	if balance == 0 || left > uint64(longestMs) {
+		return ""
 	}
-	return now.UnixMilli() + int64(left)
+	end := now.UTC().Add(time.Duration(left) * time.Millisecond)
+	switch {
+	case left > 60*dayMs:
+		return end.Format("January\u00a02006")
+	case end.Year() != now.UTC().Year():
+		return end.Format(dateFormat + "\u00a02006")
+	}
+	return end.Format(dateFormat)
 }
 
 // muldiv is a·b/c, saturated at the largest uint64.
@@ -263,9 +224,10 @@ func (o *Overview) StorageUSD() string { return usd(o.Usage.StorageOverageCents)
 
 // Cap is a spending cap.
 type Cap struct {
-	Amount, Spent, Period string
-	ResetMs               int64 // 0 for a total cap, which never resets
-	Bar                   *bar
+	Amount, Spent uint64 // micro-credits
+	Period        string
+	ResetMs       int64 // 0 for a total cap, which never resets
+	Bar           *bar
 }
 
 func capOf(c *event.CapStatus) *Cap {
@@ -273,7 +235,7 @@ func capOf(c *event.CapStatus) *Cap {
 		return nil
 	}
 	amount := c.Cap.GetAmountMicros()
-	out := &Cap{Amount: credits(amount), Spent: credits(c.SpentMicros), ResetMs: c.ResetMs, Period: periodName(c.Cap.GetPeriod())}
+	out := &Cap{Amount: amount, Spent: c.SpentMicros, ResetMs: c.ResetMs, Period: periodName(c.Cap.GetPeriod())}
 	if amount > 0 {
 		out.Bar = &bar{Within: part(min(c.SpentMicros, amount), amount, barWidth)}
 	}

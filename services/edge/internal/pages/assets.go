@@ -15,7 +15,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-//go:embed assets styles templates
+//go:embed assets head styles templates
 var files embed.FS
 
 // AssetsPath is the URL prefix of the assets.
@@ -108,12 +108,31 @@ type sheet struct {
 	source string
 }
 
-// newSheet minifies a style sheet: it drops comments and line breaks.
+// newSheet minifies a style sheet: it drops comments, line breaks, and spaces around braces, semicolons and commas. No string
+// in a sheet has these.
 func newSheet(text string) sheet {
 	text = regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(text, "")
-	text = strings.TrimSpace(regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(text, "\n"))
+	text = regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(text, "\n")
+	text = strings.TrimSpace(regexp.MustCompile(`\s*([{};,])\s*`).ReplaceAllString(text, "$1"))
+	return sheet{text: template.CSS(text), source: hashSource(text)}
+}
+
+// hashSource is the source of an inlined text in a policy.
+func hashSource(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return sheet{text: template.CSS(text), source: "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// headScript is the inlined script of every page, which sets the theme before anything is painted.
+type headScript struct {
+	text   template.JS
+	source string
+}
+
+func loadHead() (headScript, error) {
+	data, err := files.ReadFile("head/theme.js")
+	text := strings.TrimSpace(string(data))
+	return headScript{text: template.JS(text), source: hashSource(text)}, err //nolint:gosec // a file of ours
 }
 
 // loadSheets reads the folder styles, keyed by name without extension.

@@ -8,6 +8,25 @@ import (
 	"testing"
 )
 
+// TestBarsOfAChartCanBeSeen holds the colours of a chart to WCAG 2.2, 1.4.11: a contrast of 3 with the page.
+func TestBarsOfAChartCanBeSeen(t *testing.T) {
+	for name, dark := range map[string]bool{"light": false, "dark": true} {
+		colours := make(map[string]string)
+		for _, sheet := range []string{"base", "chart"} {
+			css, err := files.ReadFile("styles/" + sheet + ".css")
+			if err != nil {
+				t.Fatal(err)
+			}
+			readColours(colours, string(css), dark)
+		}
+		for _, bar := range []string{"s1", "s2", "s3", "s4", "s5", "s6", "others"} {
+			if c := contrast(t, colours[bar], colours["paper"]); c < 3 {
+				t.Errorf("%s: --%s has a contrast of %.2f", name, bar, c)
+			}
+		}
+	}
+}
+
 // TestHighlightedTextCanBeRead holds the colours of highlighted text to WCAG 2.2, 1.4.3: a contrast of 4.5 with whatever is
 // behind a line.
 func TestHighlightedTextCanBeRead(t *testing.T) {
@@ -32,13 +51,12 @@ func TestHighlightedTextCanBeRead(t *testing.T) {
 
 // readColours reads the custom properties of a sheet, as they are in a scheme and not in print.
 func readColours(to map[string]string, css string, dark bool) {
-	light, rest, _ := strings.Cut(css, "@media (prefers-color-scheme: dark)")
-	own, _, _ := strings.Cut(rest, "@media print")
-	if !dark {
-		own = ""
-	}
-	for _, m := range regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]{6});?`).FindAllStringSubmatch(light+own, -1) {
+	own, _, _ := strings.Cut(css, "@media print")
+	for _, m := range regexp.MustCompile(`--([a-z0-9-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)`).FindAllStringSubmatch(own, -1) {
 		to[m[1]] = m[2]
+		if dark {
+			to[m[1]] = m[3]
+		}
 	}
 }
 

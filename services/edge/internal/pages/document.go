@@ -58,7 +58,7 @@ type Text struct {
 	Document *event.Document
 	Lines    *render.Text // the text, or its beginning
 	Version  uint64       // 0 for the current version
-	URL      string       // absolute, for link previews on other sites
+	URL      string       // absolute, for link previews on other sites and the QR code
 
 	LanguageName string // of the document's language: see render.Languages.Name
 
@@ -117,6 +117,7 @@ func (p *Pages) Text(c *fiber.Ctx, t *Text) error {
 type File struct {
 	Own      *Own // nil unless the reader owns it
 	Document *event.Document
+	URL      string       // absolute, for the QR code
 	Raw      string       // address of its bytes
 	Image    string       // address of an image; empty for other files
 	Frame    string       // address of a PDF, loaded on demand, since a PDF may open dialogs

@@ -20,6 +20,7 @@ type Kept struct {
 	immutable   bool  // an asset: its URL has its hash, and only pages of this site load it
 	page        *Page // nil unless it is a page
 	sheets      []sheet
+	head        string   // source of the script in the head
 	scripts     []string // addresses
 	site        string   // host of the site's URL
 	plain       []byte
@@ -39,8 +40,8 @@ func (p *Pages) Keep(page *Page, site string) (*Kept, error) {
 		return nil, err
 	}
 	k := KeepText(fiber.MIMETextHTMLCharsetUTF8, body)
-	k.page, k.sheets, k.site = page, sheets, address.Host
-	for _, name := range page.Scripts {
+	k.page, k.sheets, k.head, k.site = page, sheets, p.head.source, address.Host
+	for _, name := range page.scripts() {
 		script, err := p.assets.address(name)
 		if err != nil {
 			return nil, err
@@ -69,27 +70,20 @@ var hostForm = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
 // policy is the Content-Security-Policy of a kept page. It allows scripts by address, since a cached page can't have a
 // nonce, on two hosts: the request's Host header and the site's own, because a proxy may change the header.
 func (k *Kept) policy(host string) string {
-	policy := k.page.policy(k.sheets, "")
-	if len(k.scripts) == 0 {
-		return policy
-	}
 	hosts := []string{k.site}
 	if !strings.EqualFold(host, k.site) {
 		hosts = append(hosts, host)
 	}
-	var sources strings.Builder
+	sources := []string{k.head}
 	for _, host := range hosts {
 		if !hostForm.MatchString(host) {
 			continue
 		}
 		for _, script := range k.scripts {
-			sources.WriteString(" " + host + script)
+			sources = append(sources, host+script)
 		}
 	}
-	if sources.Len() == 0 {
-		return policy
-	}
-	return policy + "; script-src" + sources.String()
+	return k.page.policy(k.sheets, sources...)
 }
 
 // Answer sends the response.

@@ -32,6 +32,7 @@ type Pages struct {
 	sheets    map[string]sheet
 	assets    *assets
 	visitor   func(*fiber.Ctx) *Visitor // see ShowVisitors
+	head      headScript
 
 	openapi, pagesOpenAPI *Kept
 }
@@ -44,11 +45,14 @@ func New() *Pages {
 	if p.assets, err = loadAssets(); err == nil {
 		p.sheets, err = loadSheets()
 	}
+	if err == nil {
+		p.head, err = loadHead()
+	}
 	if err != nil {
 		panic(err) // the files are embedded
 	}
 	functions := Functions()
-	functions["visible"], functions["hex"], functions["asset"] = render.Visible, hex.EncodeToString, p.assets.address
+	functions["visible"], functions["hex"], functions["asset"], functions["qr"] = render.Visible, hex.EncodeToString, p.assets.address, qrCode
 	p.templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
 	return p
 }
@@ -65,7 +69,7 @@ type Page struct {
 	Index        bool     // search engines may index the page
 	Social       *Social  // for link previews on other sites; nil for none
 	Styles       []string // sheets in the folder styles beside "base", without extension: "code"
-	Scripts      []string // deferred scripts in the folder assets: "paste.js"
+	Scripts      []string // deferred scripts in the folder assets beside "site.js": "paste.js"
 	Embeds       []string // CSP sources of frames and images on other origins; 'self' for own frames
 	Fetches      bool     // its scripts make requests to this server
 	Wide         bool     // for code and tables
@@ -85,15 +89,19 @@ type Social struct {
 	URL                string // absolute
 }
 
+// scripts are all deferred scripts of the page.
+func (page *Page) scripts() []string { return append([]string{"site.js"}, page.Scripts...) }
+
 // Link is a link in a navigation.
 type Link struct {
 	Name, Path string
-	Current    bool // the link of this page
+	Current    bool   // the link of this page
+	Keys       string // its keyboard shortcut: "n", or "g d" for one key after the other; empty for none
 }
 
 // links are the links in the header.
 func links(section string) []Link {
-	out := []Link{{Name: "New paste", Path: "/"}, {Name: "Docs", Path: "/docs"}, {Name: "Console", Path: "/console"}}
+	out := []Link{{Name: "New paste", Path: "/", Keys: "n"}, {Name: "Docs", Path: "/docs", Keys: "g d"}, {Name: "Console", Path: "/console", Keys: "g o"}}
 	for i := range out {
 		out[i].Current = out[i].Path == section
 	}
@@ -103,10 +111,12 @@ func links(section string) []Link {
 // layout is the data of the shared layout.
 type layout struct {
 	*Page
-	Sheets []template.CSS
-	Nonce  string
-	Links  []Link
-	SignIn string // query of the link to sign in
+	Sheets  []template.CSS
+	Head    template.JS
+	Scripts []string
+	Nonce   string
+	Links   []Link
+	SignIn  string // query of the link to sign in
 }
 
 // minCompressBytes is the size from which pages are compressed. Smaller ones fit the first packets anyway.
@@ -122,7 +132,7 @@ func (p *Pages) execute(page *Page, nonce string) ([]byte, []sheet, error) {
 		}
 		sheets = append(sheets, s)
 	}
-	around := layout{Page: page, Nonce: nonce, Links: links(page.Section), SignIn: signInQuery(page.Path)}
+	around := layout{Page: page, Head: p.head.text, Scripts: page.scripts(), Nonce: nonce, Links: links(page.Section), SignIn: signInQuery(page.Path)}
 	for _, s := range sheets {
 		around.Sheets = append(around.Sheets, s.text)
 	}
@@ -151,7 +161,7 @@ func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
 	if err != nil {
 		return err
 	}
-	protectPage(c, page.policy(sheets, nonce))
+	protectPage(c, page.policy(sheets, p.head.source, "'nonce-"+nonce+"'"))
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
 	c.Vary(fiber.HeaderAcceptEncoding)

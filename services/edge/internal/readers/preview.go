@@ -37,7 +37,7 @@ func (s *Readers) showFile(c *endpoint.Call) error {
 		return err
 	}
 	path := "/f/" + doc.Id
-	shown := &pages.File{Document: doc, Raw: s.ContentURL(path + "/raw")}
+	shown := &pages.File{Document: doc, URL: s.URL(path), Raw: s.ContentURL(path + "/raw")}
 	private := event.Visibility(doc.Visibility) == event.Private
 	if private {
 		shown.Raw = s.ContentURL(s.developer.DownloadLink(doc.Id))

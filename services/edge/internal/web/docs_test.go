@@ -1,6 +1,8 @@
 package web
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"net/url"
 	"regexp"
 	"strings"
@@ -49,14 +51,15 @@ func TestTheDocumentationIsServed(t *testing.T) {
 			}
 			t.Logf("%s: %d bytes", path, weight)
 			policy := plain.Header.Get("Content-Security-Policy")
-			script := regexp.MustCompile(`<script src="(/assets/(?:docs|copy)\.[0-9a-f]{16}\.js)" defer>`).FindAllStringSubmatch(plain.Body, -1)
-			allowed := "; script-src"
+			script := regexp.MustCompile(`<script src="(/assets/(?:site|docs|copy)\.[0-9a-f]{16}\.js)" defer>`).FindAllStringSubmatch(plain.Body, -1)
+			head := sha256.Sum256([]byte(regexp.MustCompile(`<script>(.*?)</script>`).FindStringSubmatch(plain.Body)[1]))
+			allowed := "; script-src 'sha256-" + base64.StdEncoding.EncodeToString(head[:]) + "'"
 			for _, host := range []string{" paste.example", " paste.example:8443"} {
 				for _, m := range script {
 					allowed += host + m[1]
 				}
 			}
-			if len(script) != 2 || strings.Count(plain.Body, "<script") != 2 || !strings.HasSuffix(policy, allowed) {
+			if len(script) != 3 || strings.Count(plain.Body, "<script") != 4 || !strings.HasSuffix(policy, allowed) {
 				t.Errorf("%s: script %q with the policy %s", path, script, policy)
 			}
 		}
@@ -83,7 +86,7 @@ func TestTheDocumentationIsServed(t *testing.T) {
 	if a := get("/docs", "If-None-Match: x\r\n"); a.Status != 400 {
 		t.Errorf("a wrong If-None-Match: %d", a.Status)
 	}
-	own := regexp.MustCompile(`; script-src paste\.example/assets/docs\.[0-9a-f]{16}\.js paste\.example/assets/copy\.[0-9a-f]{16}\.js$`)
+	own := regexp.MustCompile(`; script-src 'sha256-[0-9A-Za-z+/=]{44}' paste\.example/assets/site\.[0-9a-f]{16}\.js paste\.example/assets/docs\.[0-9a-f]{16}\.js paste\.example/assets/copy\.[0-9a-f]{16}\.js$`)
 	for _, header := range []string{
 		"Host: paste.example", "Host: PASTE.example", "Host: paste.example\r\nX-Forwarded-Host: evil.example",
 	} {

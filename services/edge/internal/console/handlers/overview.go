@@ -3,13 +3,16 @@ package handlers
 import (
 	"crypto/rand"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
 // doneQuery returns the notice named in a page's address.
@@ -51,13 +54,31 @@ func (s *Handlers) overview(c *endpoint.Call) (*console.Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := s.Now()
-	first, last := min(console.BurnFrom(now).UnixMilli(), u.PeriodStartMs)/endpoint.Day.Milliseconds(), now.UnixMilli()/endpoint.Day.Milliseconds()
-	days, err := s.accounts.DaysOf(c.Who.Account, first, last)
-	if err != nil {
+	shown := &console.Overview{Usage: u, View: console.DefaultView(), Now: s.Now(), UpgradeURL: s.upgradeURL}
+	for _, name := range console.ViewNames() {
+		text := c.Query(name)
+		if text == "" {
+			continue
+		}
+		if problem := shown.View.Set(name, text); problem != "" {
+			return nil, httperr.InvalidField(name, problem)
+		}
+	}
+	first, last := shown.View.Span(shown.Now)
+	if shown.Days, err = s.daysOf(c, first, last); err != nil {
 		return nil, err
 	}
-	return &console.Overview{Usage: u, Days: days, Now: now, UpgradeURL: s.upgradeURL}, nil
+	burnFrom, today := console.BurnFrom(shown.Now), shown.Now
+	if !first.After(burnFrom) && !last.Before(today.Truncate(endpoint.Day)) {
+		shown.Recent = shown.Days
+		return shown, nil
+	}
+	shown.Recent, err = s.daysOf(c, burnFrom, today)
+	return shown, err
+}
+
+func (s *Handlers) daysOf(c *endpoint.Call, first, last time.Time) (*event.UsageDaysAnswer, error) {
+	return s.accounts.DaysOf(c.Who.Account, accounts.DayNumber(first), accounts.DayNumber(last))
 }
 
 // makeKeyFromPage creates the first API key of an account, as regenerateKey does, and shows it once. If the account has a key

@@ -12,8 +12,8 @@ func (s *Handlers) Rows() []endpoint.Row {
 	row := endpoint.NewRow
 	return []endpoint.Row{
 		// method, path, who may call, counted under, body, rules, handler
-		row("GET", console.Path, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showOverview)),
-		row("GET", console.UsagePath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.showUsage),
+		row("GET", console.Path, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.inConsole(s.showOverview)),
+		row("GET", console.UsagePath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.OwnQuery, s.showUsage),
 		row("GET", console.EventsPath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, endpoint.With(s.changeMark, s.showEvents)),
 		row("GET", console.SignUpPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showSignUp),
 		row("POST", console.SignUpPath, endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signUpFromPage),
