@@ -108,12 +108,13 @@ type sheet struct {
 	source string
 }
 
-// newSheet minifies a style sheet: it drops comments, line breaks, and spaces around braces, semicolons and commas. No string
-// in a sheet has these.
+// newSheet minifies a style sheet: it drops comments, line breaks, and spaces around braces, semicolons and commas and before
+// values. No string in a sheet has braces, semicolons or commas.
 func newSheet(text string) sheet {
 	text = regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(text, "")
 	text = regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(text, "\n")
 	text = strings.TrimSpace(regexp.MustCompile(`\s*([{};,])\s*`).ReplaceAllString(text, "$1"))
+	text = regexp.MustCompile(`([{;][a-z0-9-]+): `).ReplaceAllString(text, "$1:")
 	return sheet{text: template.CSS(text), source: hashSource(text)}
 }
 
