@@ -1,25 +1,11 @@
 // What holds for every page: anybody can use it, on any screen, with a keyboard, and soon.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import { accessible } from '../accessible.mjs'
 import { screens, suite } from '../harness.mjs'
 import { mainPages } from '../pages.mjs'
 
 const site = await suite({ QUIRE_ANON_LIMIT: '1000' })
 const pages = await mainPages(site)
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
-/** Finds what keeps people with a screen reader, weak sight or a keyboard from using the page. */
-async function accessible(page) {
-  await page.evaluate(axe)
-  const found = await page.evaluate(async () => {
-    const { violations } = await globalThis.axe.run(document, { resultTypes: ['violations'] })
-    return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
-      .map(({ id, help, nodes }) => ({ id, help, nodes: nodes.slice(0, 5).map((n) => `${n.html.slice(0, 200)} ${n.failureSummary}`) }))
-  })
-  assert.deepEqual(found, [], JSON.stringify(found, null, 2))
-}
 
 /** The page is as wide as the screen: only wide content itself may scroll to the side. */
 async function fits(page) {

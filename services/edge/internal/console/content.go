@@ -248,8 +248,11 @@ type OneText struct {
 	Wrong      bool // the password was wrong
 	Uneditable bool // a form would alter its content
 	Conflict   *Conflict
-	Gone       bool // it was deleted during the edit: the form creates a new one
+	Gone       bool  // it was deleted during the edit: the form creates a new one
+	MaxBytes   int64 // of the text
 	Done       string
+
+	fresh bool // the page is not the answer to a refused form
 }
 
 // Conflict is a version that was saved during an edit.
@@ -265,16 +268,28 @@ func (c *Console) OneText(ctx *fiber.Ctx, status int, o *OneText) error {
 	if o.Document != nil {
 		title = Named(o.Document)
 	}
+	o.fresh = status == fiber.StatusOK
 	return c.render(ctx, page{
 		template: "one-text", title: title, section: PastesPath, holder: o.Holder, done: o.Done, status: status, data: o,
-		styles: []string{"document", "history"}, script: "content.js",
+		styles: []string{"history"}, editor: true,
 	})
 }
 
 // Languages are the form's choices.
-func (o *OneText) Languages() any {
-	d := pages.Draft{Language: o.Form.Values["language"]}
-	return d.Languages()
+func (o *OneText) Languages() any { return pages.Languages(o.Form.Values["language"]) }
+
+// Editor is the form's field for the text.
+func (o *OneText) Editor() *pages.Editor {
+	e := o.Form.editor()
+	e.MaxBytes, e.Account, e.Fresh = o.MaxBytes, o.Holder.Account, o.fresh
+	return e
+}
+
+func (f *Form) editor() *pages.Editor {
+	field := f.Field("content")
+	return &pages.Editor{
+		ID: field.ID, Value: field.Value, Rows: 18, DescribedBy: field.DescribedBy(), Invalid: field.Problem != nil, Focus: field.Focus,
+	}
 }
 
 // Form fields that the API does not have.
@@ -306,7 +321,7 @@ func textFields() []Field {
 func CreateText(k *Kind, account, once string) *Form {
 	return &Form{
 		ID: "text", Action: k.Path, Account: account, Once: once, fields: textFields(),
-		Values: map[string]string{"language": "plaintext", "visibility": "unlisted", "expiresIn": "never"},
+		Values: map[string]string{"language": kind.AutoLanguage, "visibility": "unlisted", "expiresIn": "never"},
 	}
 }
 
@@ -359,11 +374,12 @@ func (f *Form) Had(name string) bool {
 // KeptText shows the kept form and asks the user to sign in.
 func (c *Console) KeptText(ctx *fiber.Ctx, status int, k *Kind, f *Form) error {
 	return c.render(ctx, page{
-		template: "kept-text", title: "Sign in to send it", status: status, styles: []string{"document"}, script: "content.js",
+		template: "kept-text", title: "Sign in to send it", status: status, editor: true,
 		data: struct {
-			Kind *Kind
-			Form *Form
-		}{k, f},
+			Kind   *Kind
+			Form   *Form
+			Editor *pages.Editor
+		}{k, f, f.editor()},
 	})
 }
 

@@ -6,11 +6,9 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/render"
 )
-
-// AutoLanguage as the language of a create or an update stands for the one that is detected from the title and the content.
-const AutoLanguage = "auto"
 
 // DetectLanguage is the language of a text by the name of its file, which may be empty or any title, and by its content;
 // plaintext if unknown. It reads no more than render.DetectBytes of the content.
@@ -23,9 +21,9 @@ func (s *API) DetectLanguage(file string, content []byte) string {
 	return fold.DefaultLanguage
 }
 
-// resolveLanguage replaces AutoLanguage in a draft. file is the name of the file with its content; empty for the title.
+// resolveLanguage replaces kind.AutoLanguage in a draft. file is the name of the file with its content; empty for the title.
 func (s *API) resolveLanguage(d *draft, file string) error {
-	if d.Language == nil || *d.Language != AutoLanguage {
+	if d.Language == nil || *d.Language != kind.AutoLanguage {
 		return nil
 	}
 	if d.text == nil {

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/render"
 )
 
 func TestAutoIsTheDetectedLanguage(t *testing.T) {
 	s := &API{render: render.New(render.Config{})}
 	program := []byte("package main\n\nfunc main() {\n}\n")
-	auto := AutoLanguage
+	auto := kind.AutoLanguage
 	for _, test := range []struct {
 		name, file     string
 		language       *string

@@ -92,7 +92,7 @@ func (t *textWriting) finishFromTerminal(name string) error {
 		return err
 	}
 	if d.Language == nil {
-		d.Language = new(AutoLanguage)
+		d.Language = new(kind.AutoLanguage)
 	}
 	return t.check(name)
 }

@@ -21,7 +21,7 @@ import (
 
 // landing shows the landing page with an empty form.
 func (s *Readers) landing(c *endpoint.Call) error {
-	return s.showLanding(c, fiber.StatusOK, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
+	return s.showLanding(c, fiber.StatusOK, pages.Draft{Language: kind.AutoLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
 }
 
 // showLanding shows the landing page, even without billing's data. A refused form keeps its Once: the paste may exist if its
@@ -30,6 +30,10 @@ func (s *Readers) showLanding(c *endpoint.Call, status int, draft pages.Draft) e
 	book, err := s.Prices()
 	shown := &pages.Landing{URL: s.URL(""), Checks: s.checks, Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
 	shown.Draft.Once = cmp.Or(draft.Once, rand.Text())
+	shown.MaxBytes = endpoint.QuickText.Limit().Bytes
+	if account, err := s.SessionAccount(c.Ctx); err == nil && account != 0 { // otherwise the page works without it
+		shown.Account = account.String()
+	}
 	if err == nil { // otherwise each reader would wait for billing again
 		shown.Allowance = s.Allowance(c)
 	}
@@ -123,6 +127,9 @@ func (s *Readers) readPasteForm(c *endpoint.Call) ([]byte, error) {
 	return s.developer.ReadContent(c, developer.JSONBytes(limit), limit)
 }
 
+// ofTextarea restores the line ends of a text, each of which browsers send as CR LF.
+func ofTextarea(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
 func parsePasteForm(body []byte) (*pages.Draft, error) {
 	out := &pages.Draft{}
 	var burn string
@@ -139,8 +146,7 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 	if len(out.Once) > endpoint.MaxOnceBytes {
 		return nil, httperr.InvalidField("once", "must be what the page has")
 	}
-	// Browsers send each line end of a text as CR LF.
-	out.Content = strings.ReplaceAll(out.Content, "\r\n", "\n")
+	out.Content = ofTextarea(out.Content)
 	out.BurnAfterRead = burn == "true"
 	return out, nil
 }

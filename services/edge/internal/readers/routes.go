@@ -4,6 +4,7 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/kind"
+	"quire.dev/services/edge/internal/pages"
 )
 
 // Rows are the pages for readers.
@@ -33,6 +34,8 @@ func (s *Readers) Rows() []endpoint.Row {
 		row("GET", "/f/:id/view", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, s.viewFile),
 
 		row("POST", "/paste/create", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickText, endpoint.Idempotent|endpoint.HTML, s.createFromPage),
+		row("POST", pages.PreviewPath, endpoint.Anybody, endpoint.Unmetered, endpoint.QuickText, endpoint.Limited|endpoint.HTML, s.preview),
+		row("POST", pages.LanguagePath, endpoint.Anybody, endpoint.Unmetered, endpoint.QuickText, endpoint.Limited|endpoint.HTML, s.detectLanguage),
 		row("GET", "/", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page|endpoint.Terminal, s.home),
 	}
 }
