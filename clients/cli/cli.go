@@ -83,7 +83,7 @@ Without a key you can create quick pastes.`,
 	flags.BoolVar(&a.json, "json", false, "print JSON, one object per line, also for errors")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print only results and errors")
 	paste.AddCommand(
-		a.create(), a.view(), a.get(), a.edit(), a.list(), a.remove(), a.versions(),
+		a.create(), a.view(), a.get(), a.diff(), a.edit(), a.list(), a.remove(), a.versions(),
 		a.upload(), a.download(), a.open(),
 		a.usage(), a.explain(), a.languages(),
 		a.login(), a.logout(), a.profiles(),
@@ -204,6 +204,14 @@ func atLeastOne(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	return Usage("%s takes at least 1 argument; quire help %s shows its arguments", cmd.Name(), below(cmd))
+}
+
+// oneOrTwo accepts one argument or two.
+func oneOrTwo(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 || len(args) == 2 {
+		return nil
+	}
+	return Usage("%s takes 1 or 2 arguments, not %d; quire help %s shows its arguments", cmd.Name(), len(args), below(cmd))
 }
 
 // atMostOne accepts one argument or none.

@@ -174,7 +174,7 @@ func (c *creation) check(files []string) error {
 // draft reads a file into a paste.
 func (c *creation) draft(ctx context.Context, file string) (client.NewPaste, error) {
 	var p client.NewPaste
-	content, err := c.read(ctx, file)
+	content, err := c.readFile(ctx, file)
 	if err != nil {
 		return p, err
 	}
@@ -213,10 +213,10 @@ func (c *creation) draft(ctx context.Context, file string) (client.NewPaste, err
 	return p, checkContent(file, p.Content)
 }
 
-// read reads a file that may be made a paste.
-func (c *creation) read(ctx context.Context, file string) (string, error) {
+// readFile reads a text: a file, or standard input for -.
+func (a *app) readFile(ctx context.Context, file string) (string, error) {
 	if file == "-" {
-		return c.readInput(ctx, "Type the text, then press Ctrl-D on an empty line.")
+		return a.readInput(ctx, "Type the text, then press Ctrl-D on an empty line.")
 	}
 	f, err := os.Open(file)
 	if err != nil {

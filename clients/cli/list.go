@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -320,20 +319,13 @@ func (r *removal) confirm(ctx context.Context, args []string) (bool, error) {
 	if r.yes {
 		return true, nil
 	}
-	if !r.term.Interactive() {
-		return false, Usage("cannot prompt: not a terminal. Use --yes.")
-	}
 	what := args[0]
 	if len(args) > 1 {
 		what = count(len(args), "document")
 	}
-	answer, err := r.term.Ask(ctx, fmt.Sprintf("Permanently delete %s? [y/N] ", terminal.Visible(what, false)))
-	if err != nil {
-		return false, err
+	yes, err := confirm(ctx, r.term, fmt.Sprintf("Permanently delete %s?", terminal.Visible(what, false)))
+	if err == nil && !yes {
+		r.note("Nothing was deleted.")
 	}
-	if answer = strings.ToLower(answer); answer == "y" || answer == "yes" {
-		return true, nil
-	}
-	r.note("Nothing was deleted.")
-	return false, nil
+	return yes, err
 }

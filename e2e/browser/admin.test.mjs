@@ -47,7 +47,7 @@ site.test('an admin signs in, helps and suspends an account, and audits', { sche
 
   await page.getByRole('link', { name: 'Audit', exact: true }).click()
   await page.getByRole('button', { name: 'Start audit' }).click()
-  await page.getByText('All partitions match').waitFor()
+  await page.getByText('Everything matches the journals.').waitFor()
   const audit = await site.api().admin('GET', `/api/admin/audits/${new URL(page.url()).pathname.split('/').pop()}`)
   const partitions = page.getByRole('region', { name: 'Partitions' }).locator('tbody').getByRole('row')
   assert.equal(audit.match, true)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,15 +25,46 @@ type Audit struct {
 
 // AuditPartition is the replay of one partition.
 type AuditPartition struct {
-	Partition    int    `json:"partition"`
-	LastSequence uint64 `json:"lastSequence"`
-	Entries      uint64 `json:"entries"`
-	LiveHash     string `json:"liveHash"`
-	ReplayHash   string `json:"replayHash"`
-	Match        bool   `json:"match"`
-	Chain        string `json:"chain"` // head of the chain over the messages
-	Time         string `json:"time"`  // of the last message
-	HeadChain    string `json:"headChain"`
+	Partition        int               `json:"partition"`
+	LastSequence     uint64            `json:"lastSequence"`
+	Entries          uint64            `json:"entries"`
+	LiveHash         string            `json:"liveHash"` // empty: the live state was not hashed
+	ReplayHash       string            `json:"replayHash"`
+	Match            bool              `json:"match"`
+	Chain            string            `json:"chain"` // head of the chain over the messages
+	Time             string            `json:"time"`  // of the last message
+	HeadChain        string            `json:"headChain"`
+	ComparedSequence uint64            `json:"comparedSequence"` // of the read model; 0: it was not compared
+	Tables           []AuditTable      `json:"tables"`
+	Differences      []AuditDifference `json:"differences"` // the first ones
+}
+
+// AuditTable counts what was compared in a table.
+type AuditTable struct {
+	Table       string `json:"table"`
+	Rows        uint64 `json:"rows"`
+	Differences uint64 `json:"differences"`
+	More        bool   `json:"more"` // at least as many differences
+	Repaired    uint64 `json:"repaired"`
+}
+
+// AuditDifference is a field of a row that is not what the journal says.
+type AuditDifference struct {
+	Table    string `json:"table"`
+	Account  string `json:"account"`
+	Row      string `json:"row"`
+	Field    string `json:"field"` // empty: the row as a whole
+	Expected string `json:"expected"`
+	Found    string `json:"found"`
+}
+
+// AuditOptions choose what an audit compares. Empty fields leave it to the server.
+type AuditOptions struct {
+	Account   string
+	Partition string
+	Until     uint64
+	Deep      bool
+	Heads     []Head // for AuditPartition.HeadChain, the replayed chain at the sequence of the partition's head
 }
 
 // Head is the head of a partition's chain: the chain over the messages up to a sequence. Sequences begin at 1 without a gap, so
@@ -47,33 +79,70 @@ type Head struct {
 // askAgain is the delay before polling for a slow result.
 const askAgain = time.Second
 
-// Audit replays all billing journals and waits for the result, bounded by ctx only. It calls progress when the audit outlasts
-// the server's limit for one call. AuditPartition.HeadChain is the replayed chain at the sequence of the partition's head.
-func (c Client) Audit(ctx context.Context, progress func(done, total uint64), heads ...Head) (Audit, error) {
+// Audit replays the billing journals and waits for the result, bounded by ctx only. It calls progress when the audit outlasts
+// the server's limit for one call.
+func (c Client) Audit(ctx context.Context, o AuditOptions, progress func(done, total uint64)) (Audit, error) {
+	query := url.Values{}
+	o.set(query)
+	if o.Until != 0 {
+		query.Set("until", strconv.FormatUint(o.Until, 10))
+	}
+	if o.Deep {
+		query.Set("deep", "true")
+	}
+	heads := url.Values{}
+	if len(o.Heads) > 0 {
+		var list []string
+		for _, h := range o.Heads {
+			list = append(list, fmt.Sprintf("%d:%d", h.Partition, h.Sequence))
+		}
+		heads.Set("heads", strings.Join(list, ","))
+		query.Set("heads", heads.Get("heads"))
+	}
+	return c.audit(ctx, withQuery("/api/admin/audit", query), heads, progress)
+}
+
+// RepairTables are the tables that Repair takes.
+func RepairTables() []string {
+	return []string{"ledger", "days", "statements", "events", "adminLog", "snapshots"}
+}
+
+// Repair is an audit of one table that writes the differing rows again. Of the options it uses the account and the partition.
+func (c Client) Repair(ctx context.Context, table string, o AuditOptions, progress func(done, total uint64)) (Audit, error) {
+	query := url.Values{"table": {table}}
+	o.set(query)
+	return c.audit(ctx, withQuery("/api/admin/repair", query), nil, progress)
+}
+
+func (o AuditOptions) set(query url.Values) {
+	for name, value := range map[string]string{"account": o.Account, "partition": o.Partition} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+}
+
+// audit starts an audit and polls it. again is the query of each poll.
+func (c Client) audit(ctx context.Context, path string, again url.Values, progress func(done, total uint64)) (Audit, error) {
 	var audit Audit
-	query := headsQuery(heads)
-	err := c.Call(ctx, http.MethodPost, "/api/admin/audit"+query, nil, &audit)
+	err := c.Call(ctx, http.MethodPost, path, nil, &audit)
 	for err == nil && audit.Match == nil {
 		progress(audit.Done, audit.Total)
 		if !wait.For(ctx, askAgain) {
 			return audit, ctx.Err()
 		}
-		path := "/api/admin/audits/" + url.PathEscape(audit.ID) + query
+		path := withQuery("/api/admin/audits/"+url.PathEscape(audit.ID), again)
 		audit = Audit{}
 		err = c.Call(ctx, http.MethodGet, path, nil, &audit)
 	}
 	return audit, err
 }
 
-func headsQuery(heads []Head) string {
-	if len(heads) == 0 {
-		return ""
+func withQuery(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
 	}
-	var list []string
-	for _, h := range heads {
-		list = append(list, fmt.Sprintf("%d:%d", h.Partition, h.Sequence))
-	}
-	return "?heads=" + url.QueryEscape(strings.Join(list, ","))
+	return path + "?" + query.Encode()
 }
 
 // Explain returns the API's explanation of a request, bounded by ctx only. progress is as in Audit.

@@ -40,7 +40,7 @@ func TestWhatTakesLongIsAskedForAgain(t *testing.T) {
 			t.Errorf("%d of %d", done, total)
 		}
 	}
-	audit, err := client.Audit(t.Context(), progress)
+	audit, err := client.Audit(t.Context(), admin.AuditOptions{}, progress)
 	if err != nil || audit.Match == nil || !*audit.Match || len(audit.Partitions) != 1 || audit.Partitions[0].Entries != 7 {
 		t.Errorf("%+v, %v", audit, err)
 	}
@@ -52,7 +52,7 @@ func TestWhatTakesLongIsAskedForAgain(t *testing.T) {
 	if told != 2 || len(asked) != 5 {
 		t.Errorf("told %d times, asked %v", told, asked)
 	}
-	if _, err := client.Audit(t.Context(), progress); err == nil {
+	if _, err := client.Audit(t.Context(), admin.AuditOptions{}, progress); err == nil {
 		t.Error("a failure is no error")
 	}
 }

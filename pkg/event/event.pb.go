@@ -8259,10 +8259,15 @@ func (x *ExplainQuery) GetRun() []byte {
 
 type AuditQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`        // of the audit, drawn by the edge; answered with the result or QUERY_PENDING. Empty: the caller waits for the result
-	Look          bool                   `protobuf:"varint,2,opt,name=look,proto3" json:"look,omitempty"`   // begins nothing: QUERY_NOT_FOUND if this replica does not know the audit
-	Again         bool                   `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"` // other replicas have lost their progress, so the audit restarts
-	Head          uint64                 `protobuf:"varint,12,opt,name=head,proto3" json:"head,omitempty"`  // sequence of an earlier head of the chain, for AuditAnswer.head_chain; 0: none
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // of the audit, drawn by the edge; answered with the result or QUERY_PENDING. Empty: the caller waits for the result
+	Look          bool                   `protobuf:"varint,2,opt,name=look,proto3" json:"look,omitempty"`        // begins nothing: QUERY_NOT_FOUND if this replica does not know the audit
+	Again         bool                   `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"`      // other replicas have lost their progress, so the audit restarts
+	Account       uint64                 `protobuf:"fixed64,4,opt,name=account,proto3" json:"account,omitempty"` // only this account; 0: all
+	Until         uint64                 `protobuf:"varint,5,opt,name=until,proto3" json:"until,omitempty"`      // folds up to this message, and compares neither the live state nor the read model; 0: the end
+	Deep          bool                   `protobuf:"varint,6,opt,name=deep,proto3" json:"deep,omitempty"`        // compares every snapshot, not only the newest ones
+	Repair        string                 `protobuf:"bytes,7,opt,name=repair,proto3" json:"repair,omitempty"`     // table of the read model whose differing rows are written again; empty: none
+	Only          uint32                 `protobuf:"varint,8,opt,name=only,proto3" json:"only,omitempty"`        // number of the only partition to audit, plus 1; 0: all
+	Head          uint64                 `protobuf:"varint,12,opt,name=head,proto3" json:"head,omitempty"`       // sequence of an earlier head of the chain, for AuditAnswer.head_chain; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8316,6 +8321,41 @@ func (x *AuditQuery) GetAgain() bool {
 		return x.Again
 	}
 	return false
+}
+
+func (x *AuditQuery) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *AuditQuery) GetUntil() uint64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *AuditQuery) GetDeep() bool {
+	if x != nil {
+		return x.Deep
+	}
+	return false
+}
+
+func (x *AuditQuery) GetRepair() string {
+	if x != nil {
+		return x.Repair
+	}
+	return ""
+}
+
+func (x *AuditQuery) GetOnly() uint32 {
+	if x != nil {
+		return x.Only
+	}
+	return 0
 }
 
 func (x *AuditQuery) GetHead() uint64 {
@@ -11198,21 +11238,25 @@ func (x *GrantUse) GetReason() string {
 }
 
 type AuditAnswer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stream        string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	Partition     uint32                 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	LastSequence  uint64                 `protobuf:"varint,3,opt,name=last_sequence,json=lastSequence,proto3" json:"last_sequence,omitempty"`
-	Entries       uint64                 `protobuf:"varint,4,opt,name=entries,proto3" json:"entries,omitempty"`
-	LiveHash      []byte                 `protobuf:"bytes,5,opt,name=live_hash,json=liveHash,proto3" json:"live_hash,omitempty"`
-	ReplayHash    []byte                 `protobuf:"bytes,6,opt,name=replay_hash,json=replayHash,proto3" json:"replay_hash,omitempty"`
-	Match         bool                   `protobuf:"varint,7,opt,name=match,proto3" json:"match,omitempty"`
-	Folded        uint64                 `protobuf:"varint,8,opt,name=folded,proto3" json:"folded,omitempty"`                        // number of messages replayed, some more than once
-	Again         bool                   `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`                          // as AuditQuery.again
-	Chain         []byte                 `protobuf:"bytes,20,opt,name=chain,proto3" json:"chain,omitempty"`                          // of the live fold, at last_sequence
-	TimeMs        int64                  `protobuf:"varint,21,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`         // of the message at last_sequence, by the journal's clock
-	HeadChain     []byte                 `protobuf:"bytes,22,opt,name=head_chain,json=headChain,proto3" json:"head_chain,omitempty"` // of the replay, at AuditQuery.head; empty if the journal ends before it, or none was asked for
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Stream           string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	Partition        uint32                 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	LastSequence     uint64                 `protobuf:"varint,3,opt,name=last_sequence,json=lastSequence,proto3" json:"last_sequence,omitempty"`
+	Entries          uint64                 `protobuf:"varint,4,opt,name=entries,proto3" json:"entries,omitempty"`
+	LiveHash         []byte                 `protobuf:"bytes,5,opt,name=live_hash,json=liveHash,proto3" json:"live_hash,omitempty"`
+	ReplayHash       []byte                 `protobuf:"bytes,6,opt,name=replay_hash,json=replayHash,proto3" json:"replay_hash,omitempty"`
+	Match            bool                   `protobuf:"varint,7,opt,name=match,proto3" json:"match,omitempty"`
+	Folded           uint64                 `protobuf:"varint,8,opt,name=folded,proto3" json:"folded,omitempty"`                                              // number of messages replayed, some more than once
+	Again            bool                   `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`                                                // as AuditQuery.again
+	ComparedSequence uint64                 `protobuf:"varint,10,opt,name=compared_sequence,json=comparedSequence,proto3" json:"compared_sequence,omitempty"` // position at which the read model was compared; 0: it was not
+	Tables           []*AuditTable          `protobuf:"bytes,11,rep,name=tables,proto3" json:"tables,omitempty"`
+	Differences      []*AuditDifference     `protobuf:"bytes,12,rep,name=differences,proto3" json:"differences,omitempty"`              // the first ones
+	Skipped          bool                   `protobuf:"varint,13,opt,name=skipped,proto3" json:"skipped,omitempty"`                     // the audit is of another partition
+	Chain            []byte                 `protobuf:"bytes,20,opt,name=chain,proto3" json:"chain,omitempty"`                          // of the live fold, at last_sequence
+	TimeMs           int64                  `protobuf:"varint,21,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`         // of the message at last_sequence, by the journal's clock
+	HeadChain        []byte                 `protobuf:"bytes,22,opt,name=head_chain,json=headChain,proto3" json:"head_chain,omitempty"` // of the replay, at AuditQuery.head; empty if the journal ends before it, or none was asked for
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *AuditAnswer) Reset() {
@@ -11308,6 +11352,34 @@ func (x *AuditAnswer) GetAgain() bool {
 	return false
 }
 
+func (x *AuditAnswer) GetComparedSequence() uint64 {
+	if x != nil {
+		return x.ComparedSequence
+	}
+	return 0
+}
+
+func (x *AuditAnswer) GetTables() []*AuditTable {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+func (x *AuditAnswer) GetDifferences() []*AuditDifference {
+	if x != nil {
+		return x.Differences
+	}
+	return nil
+}
+
+func (x *AuditAnswer) GetSkipped() bool {
+	if x != nil {
+		return x.Skipped
+	}
+	return false
+}
+
 func (x *AuditAnswer) GetChain() []byte {
 	if x != nil {
 		return x.Chain
@@ -11329,6 +11401,168 @@ func (x *AuditAnswer) GetHeadChain() []byte {
 	return nil
 }
 
+// AuditTable counts what an audit compared in one table.
+type AuditTable struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Table         string                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`
+	Rows          uint64                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`               // found
+	Differences   uint64                 `protobuf:"varint,3,opt,name=differences,proto3" json:"differences,omitempty"` // rows that differ, are missing, or should not be there
+	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`               // at least as many
+	Repaired      uint64                 `protobuf:"varint,5,opt,name=repaired,proto3" json:"repaired,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditTable) Reset() {
+	*x = AuditTable{}
+	mi := &file_event_proto_msgTypes[127]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditTable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditTable) ProtoMessage() {}
+
+func (x *AuditTable) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[127]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditTable.ProtoReflect.Descriptor instead.
+func (*AuditTable) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{127}
+}
+
+func (x *AuditTable) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *AuditTable) GetRows() uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *AuditTable) GetDifferences() uint64 {
+	if x != nil {
+		return x.Differences
+	}
+	return 0
+}
+
+func (x *AuditTable) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *AuditTable) GetRepaired() uint64 {
+	if x != nil {
+		return x.Repaired
+	}
+	return 0
+}
+
+// AuditDifference is a field of a row that is not what the journal says.
+type AuditDifference struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Table         string                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`
+	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"` // 0: none
+	Row           string                 `protobuf:"bytes,3,opt,name=row,proto3" json:"row,omitempty"`
+	Field         string                 `protobuf:"bytes,4,opt,name=field,proto3" json:"field,omitempty"` // empty: the row as a whole
+	Expected      string                 `protobuf:"bytes,5,opt,name=expected,proto3" json:"expected,omitempty"`
+	Found         string                 `protobuf:"bytes,6,opt,name=found,proto3" json:"found,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditDifference) Reset() {
+	*x = AuditDifference{}
+	mi := &file_event_proto_msgTypes[128]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditDifference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditDifference) ProtoMessage() {}
+
+func (x *AuditDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[128]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditDifference.ProtoReflect.Descriptor instead.
+func (*AuditDifference) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{128}
+}
+
+func (x *AuditDifference) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *AuditDifference) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *AuditDifference) GetRow() string {
+	if x != nil {
+		return x.Row
+	}
+	return ""
+}
+
+func (x *AuditDifference) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *AuditDifference) GetExpected() string {
+	if x != nil {
+		return x.Expected
+	}
+	return ""
+}
+
+func (x *AuditDifference) GetFound() string {
+	if x != nil {
+		return x.Found
+	}
+	return ""
+}
+
 // UsageDaysAnswer has the days with any usage, in order.
 type UsageDaysAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -11340,7 +11574,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11352,7 +11586,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11365,7 +11599,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -11393,7 +11627,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11405,7 +11639,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11418,7 +11652,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -11448,7 +11682,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11460,7 +11694,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11473,7 +11707,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -11523,7 +11757,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11535,7 +11769,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11548,7 +11782,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -11608,7 +11842,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11620,7 +11854,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11633,7 +11867,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -11908,7 +12142,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11920,7 +12154,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11933,7 +12167,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -11981,7 +12215,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11993,7 +12227,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12006,7 +12240,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -12029,7 +12263,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12041,7 +12275,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12054,7 +12288,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -12095,7 +12329,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12107,7 +12341,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12120,7 +12354,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -12143,7 +12377,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12155,7 +12389,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12168,7 +12402,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -12206,7 +12440,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12218,7 +12452,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12231,7 +12465,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -12267,7 +12501,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12279,7 +12513,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12292,7 +12526,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -12319,7 +12553,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12331,7 +12565,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12344,7 +12578,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -12366,7 +12600,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12378,7 +12612,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12391,7 +12625,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -12420,7 +12654,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12432,7 +12666,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12445,7 +12679,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -12493,7 +12727,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12505,7 +12739,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12518,7 +12752,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -12636,7 +12870,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12648,7 +12882,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12661,7 +12895,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *BegunExport) GetId() string {
@@ -12689,7 +12923,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12701,7 +12935,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12714,7 +12948,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -12744,7 +12978,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12756,7 +12990,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12769,7 +13003,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -12817,7 +13051,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12829,7 +13063,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12842,7 +13076,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -12875,7 +13109,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12887,7 +13121,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12900,7 +13134,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -12968,7 +13202,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12980,7 +13214,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12993,7 +13227,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -13012,7 +13246,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13024,7 +13258,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13037,7 +13271,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -13063,7 +13297,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13075,7 +13309,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13088,7 +13322,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -13167,7 +13401,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13179,7 +13413,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13192,7 +13426,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -13306,7 +13540,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13318,7 +13552,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13331,7 +13565,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -13471,7 +13705,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13483,7 +13717,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13496,7 +13730,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -13537,7 +13771,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13549,7 +13783,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13562,7 +13796,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *SourceState) GetSource() string {
@@ -13666,7 +13900,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13678,7 +13912,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13691,7 +13925,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -13916,7 +14150,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13928,7 +14162,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13941,7 +14175,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -13977,7 +14211,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13989,7 +14223,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14002,7 +14236,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -14046,7 +14280,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14058,7 +14292,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14071,7 +14305,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -14175,7 +14409,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14187,7 +14421,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14200,7 +14434,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -14273,7 +14507,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14285,7 +14519,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14298,7 +14532,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -14356,7 +14590,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14368,7 +14602,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14381,7 +14615,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -14485,7 +14719,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14497,7 +14731,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14510,7 +14744,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -14638,7 +14872,7 @@ type PeriodState struct {
 
 func (x *PeriodState) Reset() {
 	*x = PeriodState{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14650,7 +14884,7 @@ func (x *PeriodState) String() string {
 func (*PeriodState) ProtoMessage() {}
 
 func (x *PeriodState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14663,7 +14897,7 @@ func (x *PeriodState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodState.ProtoReflect.Descriptor instead.
 func (*PeriodState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *PeriodState) GetTerms() uint64 {
@@ -14707,7 +14941,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14719,7 +14953,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14732,7 +14966,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{164}
+	return file_event_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -14778,7 +15012,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14790,7 +15024,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14803,7 +15037,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{165}
+	return file_event_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -14884,7 +15118,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14896,7 +15130,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14909,7 +15143,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{166}
+	return file_event_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -15073,7 +15307,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15085,7 +15319,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15098,7 +15332,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{167}
+	return file_event_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -15155,7 +15389,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15167,7 +15401,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15180,7 +15414,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{168}
+	return file_event_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -15847,12 +16081,17 @@ const file_event_proto_rawDesc = "" +
 	"\vany_account\x18\x02 \x01(\bR\n" +
 	"anyAccount\x12\x16\n" +
 	"\x06follow\x18\x03 \x01(\bR\x06follow\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\fR\x03run\"Z\n" +
+	"\x03run\x18\x04 \x01(\fR\x03run\"\xca\x01\n" +
 	"\n" +
 	"AuditQuery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +
 	"\x04look\x18\x02 \x01(\bR\x04look\x12\x14\n" +
-	"\x05again\x18\x03 \x01(\bR\x05again\x12\x12\n" +
+	"\x05again\x18\x03 \x01(\bR\x05again\x12\x18\n" +
+	"\aaccount\x18\x04 \x01(\x06R\aaccount\x12\x14\n" +
+	"\x05until\x18\x05 \x01(\x04R\x05until\x12\x12\n" +
+	"\x04deep\x18\x06 \x01(\bR\x04deep\x12\x16\n" +
+	"\x06repair\x18\a \x01(\tR\x06repair\x12\x12\n" +
+	"\x04only\x18\b \x01(\rR\x04only\x12\x12\n" +
 	"\x04head\x18\f \x01(\x04R\x04head\"\x10\n" +
 	"\x0eAllowanceQuery\"=\n" +
 	"\rAdminLogQuery\x12\x14\n" +
@@ -16137,7 +16376,7 @@ const file_event_proto_rawDesc = "" +
 	"\bGrantUse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd2\x02\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x90\x04\n" +
 	"\vAuditAnswer\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\rR\tpartition\x12#\n" +
@@ -16148,11 +16387,30 @@ const file_event_proto_rawDesc = "" +
 	"replayHash\x12\x14\n" +
 	"\x05match\x18\a \x01(\bR\x05match\x12\x16\n" +
 	"\x06folded\x18\b \x01(\x04R\x06folded\x12\x14\n" +
-	"\x05again\x18\t \x01(\bR\x05again\x12\x14\n" +
+	"\x05again\x18\t \x01(\bR\x05again\x12+\n" +
+	"\x11compared_sequence\x18\n" +
+	" \x01(\x04R\x10comparedSequence\x122\n" +
+	"\x06tables\x18\v \x03(\v2\x1a.quire.event.v1.AuditTableR\x06tables\x12A\n" +
+	"\vdifferences\x18\f \x03(\v2\x1f.quire.event.v1.AuditDifferenceR\vdifferences\x12\x18\n" +
+	"\askipped\x18\r \x01(\bR\askipped\x12\x14\n" +
 	"\x05chain\x18\x14 \x01(\fR\x05chain\x12\x17\n" +
 	"\atime_ms\x18\x15 \x01(\x03R\x06timeMs\x12\x1d\n" +
 	"\n" +
-	"head_chain\x18\x16 \x01(\fR\theadChain\"Z\n" +
+	"head_chain\x18\x16 \x01(\fR\theadChain\"\x88\x01\n" +
+	"\n" +
+	"AuditTable\x12\x14\n" +
+	"\x05table\x18\x01 \x01(\tR\x05table\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x04R\x04rows\x12 \n" +
+	"\vdifferences\x18\x03 \x01(\x04R\vdifferences\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x1a\n" +
+	"\brepaired\x18\x05 \x01(\x04R\brepaired\"\x9b\x01\n" +
+	"\x0fAuditDifference\x12\x14\n" +
+	"\x05table\x18\x01 \x01(\tR\x05table\x12\x18\n" +
+	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x10\n" +
+	"\x03row\x18\x03 \x01(\tR\x03row\x12\x14\n" +
+	"\x05field\x18\x04 \x01(\tR\x05field\x12\x1a\n" +
+	"\bexpected\x18\x05 \x01(\tR\bexpected\x12\x14\n" +
+	"\x05found\x18\x06 \x01(\tR\x05found\"Z\n" +
 	"\x0fUsageDaysAnswer\x12,\n" +
 	"\x04days\x18\x01 \x03(\v2\x18.quire.event.v1.UsageDayR\x04days\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\"L\n" +
@@ -16645,7 +16903,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 169)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 171)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -16788,48 +17046,50 @@ var file_event_proto_goTypes = []any{
 	(*StorageDay)(nil),          // 138: quire.event.v1.StorageDay
 	(*GrantUse)(nil),            // 139: quire.event.v1.GrantUse
 	(*AuditAnswer)(nil),         // 140: quire.event.v1.AuditAnswer
-	(*UsageDaysAnswer)(nil),     // 141: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 142: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 143: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 144: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 145: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 146: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 147: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 148: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 149: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 150: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 151: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 152: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 153: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 154: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 155: quire.event.v1.SaveExport
-	(*Export)(nil),              // 156: quire.event.v1.Export
-	(*BegunExport)(nil),         // 157: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 158: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 159: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 160: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 161: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 162: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 163: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 164: quire.event.v1.UserAnswer
-	(*User)(nil),                // 165: quire.event.v1.User
-	(*BillingState)(nil),        // 166: quire.event.v1.BillingState
-	(*BookState)(nil),           // 167: quire.event.v1.BookState
-	(*SourceState)(nil),         // 168: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 169: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 170: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 171: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 172: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 173: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 174: quire.event.v1.LateState
-	(*PaidState)(nil),           // 175: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 176: quire.event.v1.MonthState
-	(*PeriodState)(nil),         // 177: quire.event.v1.PeriodState
-	(*StorageChanges)(nil),      // 178: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 179: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 180: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 181: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 182: quire.event.v1.CommandKept
+	(*AuditTable)(nil),          // 141: quire.event.v1.AuditTable
+	(*AuditDifference)(nil),     // 142: quire.event.v1.AuditDifference
+	(*UsageDaysAnswer)(nil),     // 143: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 144: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 145: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 146: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 147: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 148: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 149: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 150: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 151: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 152: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 153: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 154: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 155: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 156: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 157: quire.event.v1.SaveExport
+	(*Export)(nil),              // 158: quire.event.v1.Export
+	(*BegunExport)(nil),         // 159: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 160: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 161: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 162: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 163: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 164: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 165: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 166: quire.event.v1.UserAnswer
+	(*User)(nil),                // 167: quire.event.v1.User
+	(*BillingState)(nil),        // 168: quire.event.v1.BillingState
+	(*BookState)(nil),           // 169: quire.event.v1.BookState
+	(*SourceState)(nil),         // 170: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 171: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 172: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 173: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 174: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 175: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 176: quire.event.v1.LateState
+	(*PaidState)(nil),           // 177: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 178: quire.event.v1.MonthState
+	(*PeriodState)(nil),         // 179: quire.event.v1.PeriodState
+	(*StorageChanges)(nil),      // 180: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 181: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 182: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 183: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 184: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	16,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -16951,7 +17211,7 @@ var file_event_proto_depIdxs = []int32{
 	133, // 116: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
 	137, // 117: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
 	140, // 118: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	144, // 119: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	146, // 119: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
 	71,  // 120: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
 	121, // 121: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
 	127, // 122: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
@@ -16959,7 +17219,7 @@ var file_event_proto_depIdxs = []int32{
 	120, // 124: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
 	65,  // 125: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
 	67,  // 126: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	141, // 127: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	143, // 127: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
 	117, // 128: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
 	1,   // 129: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
 	118, // 130: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
@@ -16987,75 +17247,77 @@ var file_event_proto_depIdxs = []int32{
 	19,  // 152: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
 	139, // 153: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
 	2,   // 154: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	142, // 155: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	143, // 156: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	159, // 157: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	160, // 158: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	161, // 159: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	162, // 160: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	163, // 161: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	146, // 162: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	147, // 163: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	158, // 164: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	148, // 165: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	149, // 166: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	150, // 167: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	151, // 168: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	152, // 169: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	153, // 170: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	154, // 171: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	155, // 172: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	11,  // 173: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	156, // 174: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	12,  // 175: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	157, // 176: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	13,  // 177: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	165, // 178: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	165, // 179: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	161, // 180: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	156, // 181: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	11,  // 182: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	71,  // 183: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	168, // 184: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	169, // 185: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	181, // 186: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	182, // 187: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	167, // 188: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	71,  // 189: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	176, // 190: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	179, // 191: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	180, // 192: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	180, // 193: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	175, // 194: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	68,  // 195: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	171, // 196: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	170, // 197: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	20,  // 198: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	174, // 199: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	172, // 200: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	173, // 201: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	41,  // 202: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	20,  // 203: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	170, // 204: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	130, // 205: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	139, // 206: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	130, // 207: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	130, // 208: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	178, // 209: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	177, // 210: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	130, // 211: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	2,   // 212: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	139, // 213: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 214: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	180, // 215: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	180, // 216: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	174, // 217: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	48,  // 218: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	219, // [219:219] is the sub-list for method output_type
-	219, // [219:219] is the sub-list for method input_type
-	219, // [219:219] is the sub-list for extension type_name
-	219, // [219:219] is the sub-list for extension extendee
-	0,   // [0:219] is the sub-list for field type_name
+	141, // 155: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	142, // 156: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	144, // 157: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	145, // 158: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	161, // 159: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	162, // 160: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	163, // 161: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	164, // 162: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	165, // 163: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	148, // 164: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	149, // 165: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	160, // 166: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	150, // 167: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	151, // 168: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	152, // 169: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	153, // 170: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	154, // 171: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	155, // 172: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	156, // 173: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	157, // 174: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	11,  // 175: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	158, // 176: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	12,  // 177: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	159, // 178: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	13,  // 179: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	167, // 180: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	167, // 181: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	163, // 182: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	158, // 183: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	11,  // 184: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	71,  // 185: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	170, // 186: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	171, // 187: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	183, // 188: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	184, // 189: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	169, // 190: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	71,  // 191: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	178, // 192: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	181, // 193: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	182, // 194: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	182, // 195: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	177, // 196: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	68,  // 197: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	173, // 198: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	172, // 199: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	20,  // 200: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	176, // 201: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	174, // 202: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	175, // 203: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	41,  // 204: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	20,  // 205: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	172, // 206: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	130, // 207: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	139, // 208: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	130, // 209: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	130, // 210: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	180, // 211: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	179, // 212: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	130, // 213: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	2,   // 214: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	139, // 215: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 216: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	182, // 217: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	182, // 218: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	176, // 219: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	48,  // 220: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	221, // [221:221] is the sub-list for method output_type
+	221, // [221:221] is the sub-list for method input_type
+	221, // [221:221] is the sub-list for extension type_name
+	221, // [221:221] is the sub-list for extension extendee
+	0,   // [0:221] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -17137,7 +17399,7 @@ func file_event_proto_init() {
 		(*QueryAnswer_Recent)(nil),
 	}
 	file_event_proto_msgTypes[102].OneofWrappers = []any{}
-	file_event_proto_msgTypes[131].OneofWrappers = []any{
+	file_event_proto_msgTypes[133].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -17161,7 +17423,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      14,
-			NumMessages:   169,
+			NumMessages:   171,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -193,7 +193,7 @@ func TestADamagedSnapshotIsPassedOver(t *testing.T) {
 	if u := s.usageOf(alice); u.Usage[plan.LiteGet-1].Used != 10 {
 		t.Fatalf("usage %v", u)
 	}
-	if a := s.audit(); !a.Match {
+	if a := s.audit(); a.Match || !bytes.Equal(a.LiveHash, a.ReplayHash) || differing(a, "snapshots") != 1 {
 		t.Fatalf("audit %v", a)
 	}
 }

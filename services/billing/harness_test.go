@@ -41,6 +41,7 @@ type stack struct {
 	server *journaltest.Server
 	nc     *nats.Conn
 	views  *switched
+	path   string // of the read model
 	blobs  *switchedBlobs
 	count  int              // partitions
 	log    *lines           // if it is not nil, it gets the log of services that are started
@@ -129,7 +130,7 @@ func stackIn(t testing.TB, dir string) *stack {
 			t.Error(err)
 		}
 	})
-	s := &stack{t: t, views: &switched{Store: store}, blobs: &switchedBlobs{Store: blobs}, count: 1}
+	s := &stack{t: t, path: filepath.Join(dir, "billing.db"), views: &switched{Store: store}, blobs: &switchedBlobs{Store: blobs}, count: 1}
 	s.journal(journaltest.Start(t, journaltest.WithFolder(filepath.Join(dir, "nats"))))
 	return s
 }

@@ -151,7 +151,7 @@ func (s *server) check(ctx context.Context) error {
 		}
 	}
 	started := time.Now()
-	audit, err := s.admin().Audit(ctx, func(_, _ uint64) {})
+	audit, err := s.admin().Audit(ctx, admin.AuditOptions{}, func(_, _ uint64) {})
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}

@@ -1248,10 +1248,33 @@ export interface paths {
         /**
          * Audit all billing journals
          * @description Replays every journal from its first event on each instance of billing and compares the result with live
-         *     state. It takes longer as journals grow. With `Prefer: respond-async`, or after a minute, the answer is 202
-         *     with the path of the audit, which continues.
+         *     state, with every row of the read model and with the newest snapshots, beside traffic. It takes longer as
+         *     journals grow. With `Prefer: respond-async`, or after a minute, the answer is 202 with the path of the audit,
+         *     which continues.
          */
         post: operations["auditJournals"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/repair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Write a damaged table again from the journals
+         * @description An audit of one table that writes the rows that differ again, and deletes those that the journal does not have.
+         *     One instance of each partition does it. Of `snapshots` those that differ are deleted. The answer shows the
+         *     differences before the repair, and how many rows were repaired. Look at an audit first.
+         */
+        post: operations["repairTable"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2842,11 +2865,11 @@ export interface components {
              * @description Events replayed.
              */
             entries: number;
-            /** @description Hash of the state that answers requests. */
+            /** @description Hash of the state that answers requests. Empty with `account` or `until`. */
             liveHash: string;
-            /** @description Hash of the replayed state. */
+            /** @description Hash of the replayed state. Empty with `account`. */
             replayHash: string;
-            /** @description Whether both hashes match. */
+            /** @description Whether nothing differs. */
             match: boolean;
             /** @description Head of the chain over the partition's messages, at `lastSequence`. */
             chain: string;
@@ -2857,6 +2880,56 @@ export interface components {
             time: string;
             /** @description Head of the replayed chain at the sequence of `heads`. Absent if none was given, or if the journal ends before it. */
             headChain?: string;
+            /**
+             * Format: int64
+             * @description Message up to which the read model was compared; 0 if it was not.
+             */
+            comparedSequence: number;
+            /** @description What was compared. */
+            tables: components["schemas"]["AuditTable"][];
+            /** @description The first differences. */
+            differences: components["schemas"]["AuditDifference"][];
+        };
+        /** @description What was compared in one table of a partition. */
+        AuditTable: {
+            /**
+             * @description A table of the read model (`ledger`, `days`, `statements`, `events`, `adminLog`); the live state of
+             *     `accounts` and `networks`; the rest of the `state`; `snapshots`; or the `readModel` as a whole, which can't
+             *     be compared while it fails. More may be added.
+             */
+            table: string;
+            /**
+             * Format: int64
+             * @description Rows found.
+             */
+            rows: number;
+            /**
+             * Format: int64
+             * @description Rows that differ, are missing, or should not be there.
+             */
+            differences: number;
+            /** @description Whether there are at least as many differences. */
+            more: boolean;
+            /**
+             * Format: int64
+             * @description Rows written again or deleted by a repair.
+             */
+            repaired: number;
+        };
+        /** @description A field of a row that is not what the journal says. */
+        AuditDifference: {
+            /** @description As in `tables`. */
+            table: string;
+            /** @description The account of the row; null for none. */
+            account: string | null;
+            /** @description The row within its table, such as the id of an entry, a day or a month. */
+            row: string;
+            /** @description The field, with a path such as `usage[0].used`; empty for the row as a whole. */
+            field: string;
+            /** @description What the journal says; `missing` if there should be no such row. */
+            expected: string;
+            /** @description What is stored; `missing` without a row. */
+            found: string;
         };
     };
     responses: {
@@ -3656,6 +3729,17 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Granted"];
+            };
+        };
+        /** @description The differences before the repair, and how many rows were repaired. */
+        RepairAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Audit"];
             };
         };
         /** @description Whether replay matches live state. */
@@ -4547,6 +4631,32 @@ export interface components {
          * @example respond-async
          */
         PreferParam: string;
+        /**
+         * @description Only this account: its rows, its state and its part of snapshots. There are no hashes.
+         * @example 0000000gfIk
+         */
+        AuditAccountParam: string;
+        /**
+         * @description Only this partition, from 0.
+         * @example 0
+         */
+        AuditPartitionParam: number;
+        /**
+         * @description Replay up to this message of a journal, and show the hash as of then. Live state and read model are not
+         *     compared. With more than one partition it needs `partition` or `account`.
+         * @example 37
+         */
+        AuditUntilParam: number;
+        /**
+         * @description Compare every snapshot, not only the newest three.
+         * @example true
+         */
+        AuditDeepParam: boolean;
+        /**
+         * @description The table to repair.
+         * @example ledger
+         */
+        RepairTableParam: "ledger" | "days" | "statements" | "events" | "adminLog" | "snapshots";
         /**
          * @description Sequences of chain heads that you keep elsewhere, as `partition:sequence`, separated by commas, for `headChain`. Repeat them when you ask for progress: a part that starts over needs them.
          * @example 0:37
@@ -7892,6 +8002,27 @@ export interface operations {
         parameters: {
             query?: {
                 /**
+                 * @description Only this account: its rows, its state and its part of snapshots. There are no hashes.
+                 * @example 0000000gfIk
+                 */
+                account?: components["parameters"]["AuditAccountParam"];
+                /**
+                 * @description Only this partition, from 0.
+                 * @example 0
+                 */
+                partition?: components["parameters"]["AuditPartitionParam"];
+                /**
+                 * @description Replay up to this message of a journal, and show the hash as of then. Live state and read model are not
+                 *     compared. With more than one partition it needs `partition` or `account`.
+                 * @example 37
+                 */
+                until?: components["parameters"]["AuditUntilParam"];
+                /**
+                 * @description Compare every snapshot, not only the newest three.
+                 * @example true
+                 */
+                deep?: components["parameters"]["AuditDeepParam"];
+                /**
                  * @description Sequences of chain heads that you keep elsewhere, as `partition:sequence`, separated by commas, for `headChain`. Repeat them when you ask for progress: a part that starts over needs them.
                  * @example 0:37
                  */
@@ -7913,6 +8044,54 @@ export interface operations {
             202: components["responses"]["AuditBegunAnswer"];
             400: components["responses"]["BadRequestAnswer"];
             401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    repairTable: {
+        parameters: {
+            query: {
+                /**
+                 * @description The table to repair.
+                 * @example ledger
+                 */
+                table: components["parameters"]["RepairTableParam"];
+                /**
+                 * @description Only this account: its rows, its state and its part of snapshots. There are no hashes.
+                 * @example 0000000gfIk
+                 */
+                account?: components["parameters"]["AuditAccountParam"];
+                /**
+                 * @description Only this partition, from 0.
+                 * @example 0
+                 */
+                partition?: components["parameters"]["AuditPartitionParam"];
+            };
+            header?: {
+                /**
+                 * @description `respond-async` returns at once instead of waiting for the result (RFC 7240). Other preferences are ignored.
+                 * @example respond-async
+                 */
+                Prefer?: components["parameters"]["PreferParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["RepairAnswer"];
+            202: components["responses"]["AuditBegunAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
             413: components["responses"]["TooLargeAnswer"];

@@ -489,6 +489,53 @@ func TestAPasteIsViewedInThePager(t *testing.T) {
 	}
 }
 
+// TestTheDifferenceOfTwoTextsIsShown of versions, of a paste and a file, and of two pastes. patch takes it.
+func TestTheDifferenceOfTwoTextsIsShown(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "pro")
+	id := u.object("one\ntwo\nthree\n", "create")["id"].(string)
+	if got := u.run("", "diff", id); got.status != 2 || !strings.Contains(got.err, id+" has one version") {
+		t.Errorf("one version: %+v", got)
+	}
+	u.ok("one\n2\x1b[2J\nthree\n", "edit", id, "-")
+	u.ok("one\n2\x1b[2J\n3", "edit", id, "-")
+	other := u.object("one\n", "create", "--quick")["id"].(string)
+	last := "diff " + id + "@2 " + id + "@3\n--- " + id + "@2\n+++ " + id + "@3\n@@ -1,3 +1,3 @@\n one\n 2\x1b[2J\n-three\n+3\n\\ No newline at end of file\n"
+	for _, test := range []struct {
+		in   string
+		args []string
+		want string
+	}{
+		{"", []string{id}, last},
+		{"", []string{id, "--from", "2", "--to", "3"}, last},
+		{"", []string{id, "--to", "2"}, "@@ -1,3 +1,3 @@\n one\n-two\n+2\x1b[2J\n three\n"},
+		{"", []string{id, "--from", "1"}, "@@ -1,3 +1,3 @@\n one\n-two\n-three\n+2\x1b[2J\n+3\n\\ No newline at end of file\n"},
+		{"one\ntwo\n", []string{id, "--from", "1", "--file", "-"}, "+++ -\n@@ -1,3 +1,2 @@\n one\n two\n-three\n"},
+		{"", []string{id, other, "--from", "1"}, "+++ " + other + "@1\n@@ -1,3 +1,1 @@\n one\n-two\n-three\n"},
+		{"", []string{id, "--from", "3", "--to", "3"}, ""},
+	} {
+		got := u.run(test.in, append([]string{"diff"}, test.args...)...)
+		if got.status != 0 || !strings.HasSuffix(got.out, test.want) || test.want == "" && got.out != "" {
+			t.Errorf("%v: %+v", test.args, got)
+		}
+	}
+	if got := u.object("", "diff", id); got["from"] != id+"@2" || got["to"] != id+"@3" || got["diff"] != last {
+		t.Errorf("as JSON: %v", got)
+	}
+	shown := u.with("PAGER=cat").terminal(100, "diff", id).end()
+	if shown.status != 0 || strings.Contains(shown.out, "\x1b[2J") || !strings.Contains(shown.out, "\x1b[31m-three\x1b[0m\r\n\x1b[32m+3\x1b[0m") {
+		t.Errorf("at a terminal: %+v", shown)
+	}
+	for _, args := range [][]string{{id, "--from", "0"}, {id, "--to", "-1"}, {id, "--to", "1", "--file", "x"}, {id, other, "--file", "x"}, {id, "--file", "missing"}, {}, {id, id, id}} {
+		if got := u.run("", append([]string{"diff"}, args...)...); got.status != 2 {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	if got := u.run("", "diff", id, "--from", "9"); got.status != 5 {
+		t.Errorf("a version that is not there: %+v", got)
+	}
+}
+
 func TestTheEditorChangesAPaste(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "pro")

@@ -147,8 +147,11 @@ func TestAnAuditIsWatchedInTheConsole(t *testing.T) {
 		}
 		return nil
 	})
-	v.open(t, path).shows(t, http.StatusOK, "All partitions match", ">matches<").hides(t, "differs", "data-hx-trigger")
-	i.admin(t, "GET", "/api/admin/audits/"+path[strings.LastIndexByte(path, '/')+1:], nil).ok(t, http.StatusOK)
+	audit := i.admin(t, "GET", "/api/admin/audits/"+path[strings.LastIndexByte(path, '/')+1:], nil).ok(t, http.StatusOK)
+	if audit["match"] != true {
+		t.Errorf("the audit: %v", audit)
+	}
+	v.open(t, path).shows(t, http.StatusOK, "Everything matches the journals.", ">matches<").hides(t, "differs", "data-hx-trigger")
 }
 
 // TestOnlyFormsThatChangeAnAccountAreLimited: creating content is metered instead, and admins share no account.

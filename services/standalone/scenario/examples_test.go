@@ -327,8 +327,8 @@ func TestEveryExampleIsReal(t *testing.T) {
 			}
 			for media, content := range response.Value.Content {
 				for name := range content.Examples {
-					if name == "pending" {
-						continue // an explanation in a long journal; a test of the edge holds its fields to the schema
+					if name == "pending" || name == "differs" {
+						continue // of a long journal, of a damaged table; tests of the edge hold their fields to the schema
 					}
 					if !s.matched[exampleName(d, status, media, name)] {
 						t.Errorf("%s: no answer was like the example of %s %s %s", d, status, media, name)
@@ -348,6 +348,9 @@ func (s *stage) sendBodies(d documented, by way) {
 	s.t.Helper()
 	if d.op.RequestBody == nil {
 		if path, r := s.call(d, by); path != "" {
+			if query := requiredQuery(d); len(query) > 0 {
+				path += "?" + query.Encode()
+			}
 			s.send(d, "without a body", path, r)
 		}
 		return
@@ -382,7 +385,7 @@ func (s *stage) sendParameters(d documented) {
 			continue
 		}
 		path, r := s.call(d, by)
-		query := url.Values{}
+		query := requiredQuery(d)
 		if d.op.RequestBody != nil {
 			s.setPlainBody(d, &r)
 			if d.op.Parameters.GetByInAndName("query", "name") != nil {
@@ -400,6 +403,8 @@ func (s *stage) sendParameters(d documented) {
 				continue // a text of one version
 			}
 			query.Set(p.Name, value)
+		case p.Name == "account": // the example has none
+			query.Set(p.Name, s.owner.id)
 		case p.In == "query":
 			query.Set(p.Name, value)
 		case p.Name == "Idempotency-Key":
@@ -418,6 +423,17 @@ func (s *stage) sendParameters(d documented) {
 		}
 		s.send(d, "of "+p.Name, path, r)
 	}
+}
+
+// requiredQuery has the examples of the parameters without which the operation is refused.
+func requiredQuery(d documented) url.Values {
+	query := url.Values{}
+	for _, ref := range d.op.Parameters {
+		if p := ref.Value; p.In == "query" && p.Required {
+			query.Set(p.Name, fmt.Sprint(p.Example))
+		}
+	}
+	return query
 }
 
 // sendTable asks for the table, where the operation has one.

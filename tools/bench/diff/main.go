@@ -311,7 +311,7 @@ func (s *side) check(ctx context.Context) error {
 			return err
 		}
 	}
-	audit, err := s.admin.Audit(ctx, func(_, _ uint64) {})
+	audit, err := s.admin.Audit(ctx, admin.AuditOptions{}, func(_, _ uint64) {})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"quire.dev/pkg/admin"
 	"quire.dev/pkg/wait"
 	"quire.dev/tools/bench/internal/machine"
 	"quire.dev/tools/bench/internal/wrk"
@@ -203,7 +204,7 @@ func (s *system) audit(ctx context.Context) (auditResult, error) {
 	if err != nil {
 		return auditResult{}, err
 	}
-	answer, err := s.api().Audit(ctx, func(_, _ uint64) {})
+	answer, err := s.api().Audit(ctx, admin.AuditOptions{}, func(_, _ uint64) {})
 	if err != nil {
 		return auditResult{}, fmt.Errorf("audit: %w", err)
 	}

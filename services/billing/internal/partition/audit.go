@@ -2,15 +2,12 @@ package partition
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal"
 	"quire.dev/pkg/rpc"
-	"quire.dev/services/billing/internal/account"
 )
 
 const (
@@ -33,8 +30,8 @@ type audits struct {
 
 type auditRun struct {
 	task
-	head   uint64 // as AuditQuery.head
-	answer *event.AuditAnswer
+	options auditOptions
+	answer  *event.AuditAnswer
 }
 
 // knownAudit is this partition's share of an audit of all partitions.
@@ -48,17 +45,17 @@ func newAudits() *audits {
 }
 
 // join begins an audit without an id, or returns the one running or finished and not taken.
-func (a *audits) join(head uint64, run func(context.Context, *auditRun)) *auditRun {
+func (a *audits) join(o auditOptions, run func(context.Context, *auditRun)) *auditRun {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r := a.running; r != nil && r.head == head && r.over() && !r.taken && time.Since(r.ended) < untaken {
+	if r := a.running; r != nil && r.options == o && r.over() && !r.taken && time.Since(r.ended) < untaken {
 		return r
 	}
-	return a.share(head, run)
+	return a.share(o, run)
 }
 
 // begin begins the audit of an id, or returns it. A failed one begins again.
-func (a *audits) begin(id auditID, head uint64, again bool, run func(context.Context, *auditRun)) knownAudit {
+func (a *audits) begin(id auditID, again bool, o auditOptions, run func(context.Context, *auditRun)) knownAudit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, found := a.known[id]
@@ -68,7 +65,7 @@ func (a *audits) begin(id auditID, head uint64, again bool, run func(context.Con
 	if !found {
 		a.order = append(a.order, id)
 	}
-	known = knownAudit{a.share(head, run), again || known.again}
+	known = knownAudit{a.share(o, run), again || known.again}
 	a.known[id] = known
 	if len(a.order) > keptAudits {
 		delete(a.known, a.order[0])
@@ -85,22 +82,26 @@ func (a *audits) find(id auditID) (knownAudit, bool) {
 	return known, found
 }
 
-// share requires mu. A running audit with another head is no use: it may be beyond this one.
-func (a *audits) share(head uint64, run func(context.Context, *auditRun)) *auditRun {
-	if a.running != nil && !a.running.over() && a.running.head == head {
+// share joins the running audit if it has the same options. It requires mu.
+func (a *audits) share(o auditOptions, run func(context.Context, *auditRun)) *auditRun {
+	if a.running != nil && !a.running.over() && a.running.options == o {
 		return a.running
 	}
-	r := &auditRun{task: newTask(), head: head}
+	r := &auditRun{task: newTask(), options: o}
 	a.running = r
 	a.start(&r.task, time.Now, func(ctx context.Context) { run(ctx, r) })
 	return r
 }
 
-// audit replays the whole journal beside the live fold and compares the two at one sequence. A caller that names an audit gets
+// audit replays the journal beside the live fold, and compares both and the read model, each at one sequence. A caller that names an audit gets
 // its progress and polls. Other callers wait.
 func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.QueryAnswer, error) {
+	o, err := p.auditOptions(q)
+	if err != nil {
+		return nil, err
+	}
 	if len(q.GetId()) == 0 {
-		run := knownAudit{auditRun: p.audits.join(q.GetHead(), p.runAudit)}
+		run := knownAudit{auditRun: p.audits.join(o, p.runAudit)}
 		return p.auditAnswer(ctx, run, false)
 	}
 	if len(q.Id) != len(auditID{}) {
@@ -108,7 +109,7 @@ func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.Quer
 	}
 	id := auditID(q.Id)
 	if !q.Look {
-		return p.auditAnswer(ctx, p.audits.begin(id, q.Head, q.Again, p.runAudit), true)
+		return p.auditAnswer(ctx, p.audits.begin(id, q.Again, o, p.runAudit), true)
 	}
 	if run, found := p.audits.find(id); found {
 		return p.auditAnswer(ctx, run, true)
@@ -128,66 +129,8 @@ func (p *Partition) auditAnswer(ctx context.Context, run knownAudit, follows boo
 	answer.Answer = &event.QueryAnswer_Audit{Audit: &event.AuditAnswer{
 		Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: run.answer.LastSequence, Entries: run.answer.Entries,
 		LiveHash: run.answer.LiveHash, ReplayHash: run.answer.ReplayHash, Match: run.answer.Match, Folded: run.answer.Folded,
-		Again: run.again, Chain: run.answer.Chain, TimeMs: run.answer.TimeMs, HeadChain: run.answer.HeadChain,
+		Again: run.again, ComparedSequence: run.answer.ComparedSequence, Tables: run.answer.Tables, Differences: run.answer.Differences,
+		Skipped: run.answer.Skipped, Chain: run.answer.Chain, TimeMs: run.answer.TimeMs, HeadChain: run.answer.HeadChain,
 	}}
-	return answer, nil
-}
-
-func (p *Partition) runAudit(ctx context.Context, run *auditRun) {
-	run.answer, run.err = p.auditOnce(ctx, &run.task, run.head)
-}
-
-// auditOnce folds the principals in parts, one after the other, so that it holds at most AuditPrincipals at a time. head is as in
-// AuditQuery.
-func (p *Partition) auditOnce(ctx context.Context, t *task, head uint64) (*event.AuditAnswer, error) {
-	t.total.Store(p.position.Get())
-	release, err := take(ctx, p.deps.Turns.audits)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	if err := p.clean(ctx); err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	image, err := p.fold.Image()
-	about := p.fold.Principals()
-	p.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	live, at, chain := image.Hash(), image.Sequence, image.Chain // copies: an image held during the replay would be a second state
-	answer := &event.AuditAnswer{Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: at, LiveHash: live[:], Chain: chain[:]}
-	replay, err := account.HashInParts(about, p.cfg.AuditPrincipals, func(fold *account.Fold, pass, passes int) error {
-		if err := fold.Know(p.cfg.Rules); err != nil {
-			return err
-		}
-		before := uint64(pass) * at
-		t.read.Store(before)
-		t.total.Store(uint64(passes) * at)
-		return p.journal.Replay(ctx, 0, at, func(m journal.Message) error {
-			if _, err := fold.Apply(p.message(m)); err != nil && !errors.Is(err, account.ErrUndecodable) {
-				return err
-			}
-			if m.Sequence == head {
-				chain := fold.Head().Chain
-				answer.HeadChain = chain[:]
-			}
-			if m.Sequence == at {
-				answer.TimeMs = m.Time.UnixMilli()
-			}
-			t.read.Store(before + m.Sequence)
-			return nil
-		}, p.reporter("auditing "+p.stream))
-	})
-	if err != nil {
-		return nil, err
-	}
-	answer.Entries, answer.Folded = replay.Entries, t.read.Load()
-	answer.ReplayHash, answer.Match = replay.Hash[:], live == replay.Hash
-	if !answer.Match {
-		p.log.Error("audit: the replayed state differs from the live one", "sequence", at,
-			"live", fmt.Sprintf("%x", live), "replay", fmt.Sprintf("%x", replay.Hash))
-	}
 	return answer, nil
 }

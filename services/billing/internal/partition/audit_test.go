@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,7 +14,11 @@ import (
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/views/sqlite"
 	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/snapshots"
+	"quire.dev/services/billing/internal/webhooks"
 )
 
 // TestAuditShowsAChangedHistory: an audit replays the journal, and detects a live state folded from anything else.
@@ -30,9 +35,18 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = blobs.Close() })
-	p := New(Config{Rules: account.NewestRules, AuditPrincipals: 1, Progress: func(string, uint64, uint64) {}}, Deps{
-		NC: nc, Blobs: blobs, Clock: time.Now, Turns: NewTurns(), Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),
+	store, err := sqlite.Open(t.Context(), sqlite.Config{
+		Path:        filepath.Join(t.TempDir(), "billing.db"),
+		Collections: slices.Concat(projection.Collections(), webhooks.Collections(), snapshots.Collections()),
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	p := New(Config{Rules: account.NewestRules, AuditPrincipals: 1, Progress: func(string, uint64, uint64) {}}, Deps{
+		NC: nc, Views: store, Blobs: blobs, Clock: time.Now, Turns: NewTurns(), Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),
+	})
+	p.projection = projection.New(store, p.stream, 0, 0, p.log)
 	now := time.Now().UnixMilli()
 	prices := account.PriceEvent(plan.Published(10))
 	prices.StampMs = now
@@ -90,7 +104,7 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		var progress task
-		a, err := p.auditOnce(t.Context(), &progress, 0)
+		a, err := p.auditOnce(t.Context(), &progress, auditOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,13 +126,13 @@ func TestAnAuditThatNobodyTookIsFoundFinished(t *testing.T) {
 		runs++
 		r.answer = &event.AuditAnswer{LastSequence: runs}
 	}
-	first := a.join(0, audit)
+	first := a.join(auditOptions{}, audit)
 	<-first.done
-	if again := a.join(0, audit); again != first {
+	if again := a.join(auditOptions{}, audit); again != first {
 		t.Fatal("it was begun anew")
 	}
 	a.take(&first.task)
-	second := a.join(0, audit)
+	second := a.join(auditOptions{}, audit)
 	<-second.done
 	if second == first || second.answer.LastSequence != 2 {
 		t.Fatalf("an answer was given twice: %v", second.answer)
@@ -141,11 +155,11 @@ func TestAuditsAreRememberedByTheirIDs(t *testing.T) {
 		}
 	}
 	one, two := auditID{1}, auditID{2}
-	failed := a.begin(one, 0, false, audit)
+	failed := a.begin(one, false, auditOptions{}, audit)
 	proceed <- struct{}{}
 	<-failed.done
 	failing = false
-	first, second := a.begin(one, 0, true, audit), a.begin(two, 0, false, audit)
+	first, second := a.begin(one, true, auditOptions{}, audit), a.begin(two, false, auditOptions{}, audit)
 	if first.auditRun == failed.auditRun || first.auditRun != second.auditRun || !first.again || second.again {
 		t.Fatalf("one is %v, the other %v", first, second)
 	}
@@ -154,11 +168,11 @@ func TestAuditsAreRememberedByTheirIDs(t *testing.T) {
 	if found, ok := a.find(two); !ok || found.answer.LastSequence != 2 {
 		t.Errorf("found %v", found)
 	}
-	if again := a.begin(one, 0, false, audit); again.auditRun != first.auditRun || !again.again {
+	if again := a.begin(one, false, auditOptions{}, audit); again.auditRun != first.auditRun || !again.again {
 		t.Errorf("a result was not kept: %v", again)
 	}
 	for i := range byte(keptAudits) {
-		<-a.begin(auditID{3, i}, 0, false, audit).done
+		<-a.begin(auditID{3, i}, false, auditOptions{}, audit).done
 	}
 	if _, ok := a.find(one); ok {
 		t.Error("audits are remembered for ever")

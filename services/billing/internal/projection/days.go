@@ -185,7 +185,9 @@ func (p *Projection) UsageDays(ctx context.Context, id event.AccountID, from, to
 		if err := event.Decode(d.Head, day); err != nil {
 			return nil, err
 		}
-		if len(day.Usage) > 0 {
+		// An audit reads days by their index: one that the index does not have is not shown either.
+		indexed := d.Keys.Get("stream") == views.String(p.stream) && d.Keys.Get("day") == views.Int(int64(day.Day))
+		if indexed && len(day.Usage) > 0 {
 			days = append(days, day)
 		}
 	}

@@ -67,6 +67,8 @@ type Projection struct {
 	bound  int
 	log    *slog.Logger
 
+	writing sync.Mutex // held during a commit; before mu
+
 	mu      sync.Mutex
 	queue   []item
 	usage   []usageItem
@@ -300,6 +302,8 @@ func (p *Projection) Flush(ctx context.Context) error {
 // write commits one batch: whole messages with the checkpoint after them, or a part of a message too large for one batch.
 // Writing such a part twice is harmless.
 func (p *Projection) write(ctx context.Context) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
 	p.mu.Lock()
 	batch, n := p.next()
 	var byDay map[dayOf][]usageItem

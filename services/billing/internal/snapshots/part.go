@@ -40,6 +40,16 @@ func (s *Store) NewestPart(ctx context.Context, upTo uint64, keep func(id uint64
 	return account.NewPart(keep), nil
 }
 
+// Part loads a part of one snapshot. The error is ErrDamaged or blob.ErrNotFound if there is no such snapshot of this billing.
+func (s *Store) Part(ctx context.Context, snapshot Snapshot, keep func(id uint64) bool) (*account.Fold, error) {
+	return s.loadPart(ctx, snapshot, keep)
+}
+
+// Delete deletes a snapshot.
+func (s *Store) Delete(ctx context.Context, snapshot Snapshot) error {
+	return s.blobs.Delete(ctx, snapshot.Key)
+}
+
 func (s *Store) loadPart(ctx context.Context, snapshot Snapshot, keep func(id uint64) bool) (*account.Fold, error) {
 	reader, _, err := s.open(ctx, snapshot)
 	if err != nil {

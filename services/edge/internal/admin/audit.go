@@ -3,12 +3,15 @@ package admin
 import (
 	"context"
 	"encoding/hex"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
+	api "quire.dev/pkg/admin"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
@@ -35,15 +38,35 @@ type auditView struct {
 }
 
 type auditPartitionView struct {
-	Partition    uint32 `json:"partition"`
-	LastSequence uint64 `json:"lastSequence"`
-	Entries      uint64 `json:"entries"`
-	LiveHash     string `json:"liveHash"`
-	ReplayHash   string `json:"replayHash"`
-	Match        bool   `json:"match"`
-	Chain        string `json:"chain"`
-	Time         string `json:"time"`
-	HeadChain    string `json:"headChain,omitempty"`
+	Partition        uint32                `json:"partition"`
+	LastSequence     uint64                `json:"lastSequence"`
+	Entries          uint64                `json:"entries"`
+	LiveHash         string                `json:"liveHash"`
+	ReplayHash       string                `json:"replayHash"`
+	Match            bool                  `json:"match"`
+	Chain            string                `json:"chain"`
+	Time             string                `json:"time"`
+	HeadChain        string                `json:"headChain,omitempty"`
+	ComparedSequence uint64                `json:"comparedSequence"`
+	Tables           []auditTableView      `json:"tables"`
+	Differences      []auditDifferenceView `json:"differences"`
+}
+
+type auditTableView struct {
+	Table       string `json:"table"`
+	Rows        uint64 `json:"rows"`
+	Differences uint64 `json:"differences"`
+	More        bool   `json:"more"`
+	Repaired    uint64 `json:"repaired"`
+}
+
+type auditDifferenceView struct {
+	Table    string  `json:"table"`
+	Account  *string `json:"account"`
+	Row      string  `json:"row"`
+	Field    string  `json:"field"`
+	Expected string  `json:"expected"`
+	Found    string  `json:"found"`
 }
 
 // auditBegunView is the answer to a call that does not wait.
@@ -56,25 +79,73 @@ type auditBegunView struct {
 
 // audit starts an audit. It waits for the end, at most a minute, unless the caller prefers not to.
 func (s *Admin) audit(c *endpoint.Call) error {
-	heads, err := s.readHeads(c)
+	var o bus.AuditOptions
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"account": input.To(&o.Account, auditAccount), "partition": input.To(&o.Partition, auditPartition),
+		"until": input.To(&o.Until, input.CountField(math.MaxInt64)), "deep": input.To(&o.Deep, input.BoolField),
+		"heads": input.To(&o.Heads, s.headsField),
+	}.Set)
 	if err != nil {
 		return err
 	}
+	return s.runAudit(c, o)
+}
+
+// repair starts an audit that writes the differing rows of a table again.
+func (s *Admin) repair(c *endpoint.Call) error {
+	var o bus.AuditOptions
+	err := input.QueryFields(c.Ctx, input.Fields{
+		"table": input.To(&o.Repair, repairTable), "account": input.To(&o.Account, auditAccount), "partition": input.To(&o.Partition, auditPartition),
+	}.Set)
+	if err == nil && o.Repair == "" {
+		err = httperr.InvalidField("table", "is required")
+	}
+	if err != nil {
+		return err
+	}
+	return s.runAudit(c, o)
+}
+
+func repairTable(name string, v input.Value) (string, error) {
+	if table := string(v.Text); slices.Contains(api.RepairTables(), table) {
+		return table, nil
+	}
+	return "", httperr.NotAnOption(name, string(v.Text), api.RepairTables()...)
+}
+
+func auditAccount(name string, v input.Value) (event.AccountID, error) {
+	id, err := event.ParseAccountID(string(v.Text))
+	if err != nil {
+		return 0, httperr.InvalidField(name, "must be the id of an account")
+	}
+	return id, nil
+}
+
+// auditPartition returns the number plus 1.
+func auditPartition(name string, v input.Value) (int, error) {
+	n, err := strconv.ParseUint(string(v.Text), 10, 16)
+	if err != nil {
+		return 0, httperr.InvalidField(name, "must be the number of a partition")
+	}
+	return int(n) + 1, nil
+}
+
+func (s *Admin) runAudit(c *endpoint.Call, o bus.AuditOptions) error {
 	if prefersAsync(c.Ctx) {
-		id, begun, err := s.AuditStarted(c, heads)
+		id, begun, err := s.AuditStarted(c, o)
 		if err != nil {
 			return err
 		}
 		c.Set("Preference-Applied", respondAsync)
 		return s.auditBegun(c, id, begun)
 	}
-	if err := s.note(c, 0, noteAudit, ""); err != nil {
+	if err := s.noteAudit(c, o); err != nil {
 		return err
 	}
 	id := event.NewRequestID()
 	ctx, cancel := context.WithTimeout(s.ctx, auditWait)
 	defer cancel()
-	audit, err := s.bus.Audit(ctx, id, heads)
+	audit, err := s.bus.Audit(ctx, id, o)
 	switch {
 	case err != nil:
 		return err
@@ -84,12 +155,15 @@ func (s *Admin) audit(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, ViewAudit(id, audit))
 }
 
-// readHeads reads the sequences at which the caller knows the chain of partitions, such as 0:120,1:98.
+// readHeads reads the query of an audit in progress.
 func (s *Admin) readHeads(c *endpoint.Call) (heads bus.Heads, err error) {
-	err = input.QueryFields(c.Ctx, input.Fields{"heads": input.To(&heads, func(name string, v input.Value) (bus.Heads, error) {
-		return parseHeads(name, string(v.Text), s.bus.Partitions())
-	})}.Set)
+	err = input.QueryFields(c.Ctx, input.Fields{"heads": input.To(&heads, s.headsField)}.Set)
 	return heads, err
+}
+
+// headsField reads the sequences at which the caller knows the chain of partitions, such as 0:120,1:98.
+func (s *Admin) headsField(name string, v input.Value) (bus.Heads, error) {
+	return parseHeads(name, string(v.Text), s.bus.Partitions())
 }
 
 func parseHeads(name, text string, partitions int) (bus.Heads, error) {
@@ -110,13 +184,21 @@ func parseHeads(name, text string, partitions int) (bus.Heads, error) {
 	return heads, nil
 }
 
+// noteAudit records an audit, or a repair with its table.
+func (s *Admin) noteAudit(c *endpoint.Call, o bus.AuditOptions) error {
+	if o.Repair != "" {
+		return s.note(c, uint64(o.Account), noteRepair, o.Repair)
+	}
+	return s.note(c, uint64(o.Account), noteAudit, "")
+}
+
 // AuditStarted starts an audit without waiting for its end.
-func (s *Admin) AuditStarted(c *endpoint.Call, heads bus.Heads) (event.RequestID, *bus.Audit, error) {
-	if err := s.note(c, 0, noteAudit, ""); err != nil {
+func (s *Admin) AuditStarted(c *endpoint.Call, o bus.AuditOptions) (event.RequestID, *bus.Audit, error) {
+	if err := s.noteAudit(c, o); err != nil {
 		return event.RequestID{}, nil, err
 	}
 	id := event.NewRequestID()
-	begun, err := s.bus.BeginAudit(s.ctx, id, heads)
+	begun, err := s.bus.BeginAudit(s.ctx, id, o)
 	return id, begun, err
 }
 
@@ -162,14 +244,31 @@ func ViewAudit(id event.RequestID, audit *bus.Audit) auditView {
 	match := len(audit.Partitions) > 0
 	for _, a := range audit.Partitions {
 		match = match && a.Match
-		out.Partitions = append(out.Partitions, auditPartitionView{
-			Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
-			LiveHash: hex.EncodeToString(a.LiveHash), ReplayHash: hex.EncodeToString(a.ReplayHash), Match: a.Match,
-			Chain: hex.EncodeToString(a.Chain), Time: endpoint.FormatTime(a.TimeMs), HeadChain: hex.EncodeToString(a.HeadChain),
-		})
+		out.Partitions = append(out.Partitions, viewPartition(a))
 	}
 	if audit.Ended {
 		out.Match = &match
+	}
+	return out
+}
+
+func viewPartition(a *event.AuditAnswer) auditPartitionView {
+	out := auditPartitionView{
+		Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
+		LiveHash: hex.EncodeToString(a.LiveHash), ReplayHash: hex.EncodeToString(a.ReplayHash), Match: a.Match,
+		Chain: hex.EncodeToString(a.Chain), Time: endpoint.FormatTime(a.TimeMs), HeadChain: hex.EncodeToString(a.HeadChain),
+		ComparedSequence: a.ComparedSequence,
+		Tables:           make([]auditTableView, 0, len(a.Tables)), Differences: make([]auditDifferenceView, 0, len(a.Differences)),
+	}
+	for _, t := range a.Tables {
+		out.Tables = append(out.Tables, auditTableView{t.Table, t.Rows, t.Differences, t.More, t.Repaired})
+	}
+	for _, d := range a.Differences {
+		v := auditDifferenceView{Table: d.Table, Row: d.Row, Field: d.Field, Expected: d.Expected, Found: d.Found}
+		if d.Account != 0 {
+			v.Account = new(event.AccountID(d.Account).String())
+		}
+		out.Differences = append(out.Differences, v)
 	}
 	return out
 }

@@ -16,6 +16,7 @@ import (
 const (
 	noteExplain = "request.explain"
 	noteAudit   = "audit.start"
+	noteRepair  = "audit.repair"
 	noteList    = "accounts.list"
 	noteFind    = "accounts.find"
 )

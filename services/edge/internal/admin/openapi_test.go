@@ -22,7 +22,10 @@ func TestAnswersForAdminsHaveTheDescribedShape(t *testing.T) {
 		{"TierSet", tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", plan.Admin)}},
 		{"Granted", grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(1)}},
 		{"Audit", ViewAudit(event.NewRequestID(), &bus.Audit{Ended: true, Partitions: []*event.AuditAnswer{
-			{Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, Match: true},
+			{
+				Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, ComparedSequence: 3, Tables: []*event.AuditTable{{Table: "ledger", Rows: 2, Differences: 1}},
+				Differences: []*event.AuditDifference{{Table: "ledger", Account: 7, Row: "x", Field: "amountMicros", Expected: "1", Found: "2"}, {Table: "snapshots"}},
+			},
 		}})},
 		{"Audit", ViewAudit(event.NewRequestID(), &bus.Audit{Done: 5, Total: 20, Again: true})},
 		{"AuditBegun", auditBegunView{Success: endpoint.Succeeded(), ID: event.NewRequestID().String(), Done: 5, Total: 20}},

@@ -20,6 +20,7 @@ func (s *Admin) Rows() []endpoint.Row {
 		row("GET", "/api/admin/log", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.adminLog),
 		row("GET", "/api/admin/requests/:requestId", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.explainAny),
 		row("POST", "/api/admin/audit", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, endpoint.OwnQuery, s.audit),
+		row("POST", "/api/admin/repair", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, endpoint.OwnQuery, s.repair),
 		row("GET", "/api/admin/audits/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.showAudit),
 	}
 }

@@ -72,34 +72,63 @@ const (
 
 // auditQuestion is the question of one audit.
 type auditQuestion struct {
-	id    event.RequestID
-	heads Heads
-	mode  auditMode
-	over  bool // asked again, of other replicas
+	id      event.RequestID
+	mode    auditMode
+	over    bool // asked again, of other replicas
+	options AuditOptions
+}
+
+// AuditOptions choose what an audit compares. The zero value compares everything but old snapshots.
+type AuditOptions struct {
+	Account   event.AccountID // 0: all
+	Partition int             // number of the only partition, plus 1; 0: all
+	Until     uint64          // fold up to this message, and compare neither the live state nor the read model; 0: the end
+	Deep      bool            // every snapshot
+	Repair    string          // table whose differing rows are written again; empty: none
+	Heads     Heads           // sequences for the chain at earlier heads, by partition
+}
+
+// only is event.AuditQuery.only.
+func (b *Bus) only(o AuditOptions) uint32 {
+	if o.Account != 0 {
+		return uint32(event.AccountPartition(o.Account, b.cfg.Partitions)) + 1
+	}
+	return uint32(o.Partition)
 }
 
 // Audit has every replica of every billing partition fold its journal again, and follows the audit until ctx ends. A
 // partition matches if all its replicas match and replicas at the same sequence have the same state. The audit continues
 // after ctx ends; ReadAudit shows its result.
-func (b *Bus) Audit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, mode: followAudit})
+func (b *Bus) Audit(ctx context.Context, id event.RequestID, o AuditOptions) (*Audit, error) {
+	return b.auditAll(ctx, auditQuestion{id: id, mode: followAudit, options: o})
 }
 
 // BeginAudit starts an audit without waiting for its end.
-func (b *Bus) BeginAudit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, mode: beginAudit})
+func (b *Bus) BeginAudit(ctx context.Context, id event.RequestID, o AuditOptions) (*Audit, error) {
+	return b.auditAll(ctx, auditQuestion{id: id, mode: beginAudit, options: o})
 }
 
-// ReadAudit reports an audit started by any edge. A partition that lost all replicas of the audit starts it again, with these
-// heads. The error is fault.NotFound if no instance knows the audit.
+// ReadAudit reports an audit started by any edge. A partition that lost all replicas of the audit starts it again with these
+// heads, as a whole one that repairs nothing. The error is fault.NotFound if no instance knows the audit.
 func (b *Bus) ReadAudit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, heads: heads, mode: lookAtAudit})
+	return b.auditAll(ctx, auditQuestion{id: id, mode: lookAtAudit, options: AuditOptions{Heads: heads}})
 }
 
 func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
+	switch only := b.only(q.options); {
+	case int(only) > b.cfg.Partitions:
+		return nil, wrongOption("partition", "partition must be below %d.", b.cfg.Partitions)
+	case q.options.Until != 0 && only == 0 && b.cfg.Partitions > 1:
+		return nil, wrongOption("until", "until is a message of one journal: name the partition, or an account.")
+	}
 	known, err := b.rollCall(ctx)
 	if err != nil {
 		return nil, unavailable(err)
+	}
+	if q.options.Repair != "" {
+		for p := range known {
+			known[p] = known[p][:1] // one replica writes
+		}
 	}
 	parts := make([]auditPart, b.cfg.Partitions)
 	ask := func(q auditQuestion, wanted func(p int) bool) error {
@@ -108,6 +137,9 @@ func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
 				return nil
 			}
 			part, err := b.auditPartition(ctx, p, known[p], q)
+			if fault.KindOf(err) == fault.InvalidField {
+				return err
+			}
 			if err != nil {
 				return callFault(err, false)
 			}
@@ -124,12 +156,21 @@ func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
 		case n == len(parts):
 			return nil, fault.New(fault.NotFound, "No such audit. Billing forgets audits when it is restarted.")
 		case n > 0:
-			if err := ask(auditQuestion{id: q.id, heads: q.heads, mode: beginAudit, over: true}, lost); err != nil {
+			if err := ask(auditQuestion{id: q.id, options: AuditOptions{Heads: q.options.Heads}, mode: beginAudit, over: true}, lost); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return b.mergeParts(parts), nil
+}
+
+// codeMalformed is billing's refusal of a query.
+const codeMalformed = "malformed"
+
+func wrongOption(field, format string, args ...any) error {
+	e := fault.New(fault.InvalidField, format, args...)
+	e.Field = field
+	return e
 }
 
 func countIf(n int, is func(int) bool) (count int) {
@@ -153,6 +194,9 @@ func (b *Bus) mergeParts(parts []auditPart) *Audit {
 			continue
 		}
 		merged := mergeAudits(part.answers)
+		if merged.Skipped {
+			continue
+		}
 		all.Partitions = append(all.Partitions, merged)
 		b.cfg.Logger.Info("audited", "partition", p, "replicas", len(part.answers), "sequence", merged.LastSequence, "match", merged.Match)
 	}
@@ -275,7 +319,11 @@ func (b *Bus) auditPartition(ctx context.Context, partition int, names []string,
 // the latest progress if ctx ends first.
 func (b *Bus) auditReplica(ctx context.Context, partition int, name string, q auditQuestion) (*event.QueryAnswer, error) {
 	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{
-		Audit: &event.AuditQuery{Id: q.id[:], Look: q.mode == lookAtAudit, Again: q.over, Head: q.heads[uint32(partition)]},
+		Audit: &event.AuditQuery{
+			Id: q.id[:], Look: q.mode == lookAtAudit, Again: q.over, Account: uint64(q.options.Account), Until: q.options.Until,
+			Deep: q.options.Deep, Repair: q.options.Repair, Only: b.only(q.options),
+			Head: q.options.Heads[uint32(partition)],
+		},
 	}})
 	if err != nil {
 		return nil, err
@@ -299,6 +347,9 @@ func (b *Bus) auditReplica(ctx context.Context, partition int, name string, q au
 			return pending, nil
 		}
 		if refused := (*rpc.Error)(nil); errors.As(err, &refused) {
+			if refused.Code == codeMalformed {
+				return nil, fault.New(fault.InvalidField, "Billing refuses the audit: %s.", refused.Message)
+			}
 			refusals++
 		}
 		if refusals == maxAuditRefusals || !wait.For(ctx, auditPause) {

@@ -125,7 +125,7 @@ func (a *auditor) end(t *testing.T) {
 
 func mustAudit(t *testing.T, b *running) []*event.AuditAnswer {
 	t.Helper()
-	audit, err := b.Audit(t.Context(), event.NewRequestID(), nil)
+	audit, err := b.Audit(t.Context(), event.NewRequestID(), AuditOptions{})
 	if err != nil || !audit.Ended || len(audit.Partitions) != b.cfg.Partitions {
 		t.Fatalf("%v, %v", audit, err)
 	}
@@ -181,7 +181,7 @@ func TestAuditGivesTheChainAtHeads(t *testing.T) {
 	w := newBareWorld(t, 3)
 	i1, i2 := w.auditor(t, "i-1", 0, 1, 2), w.auditor(t, "i-2", 0, 1, 2)
 	i1.last[1], i2.chain[1] = 1, 9
-	audit, err := w.bus(t, nil).Audit(t.Context(), event.NewRequestID(), Heads{0: 7, 1: 8})
+	audit, err := w.bus(t, nil).Audit(t.Context(), event.NewRequestID(), AuditOptions{Heads: Heads{0: 7, 1: 8}})
 	if err != nil || len(audit.Partitions) != 3 {
 		t.Fatalf("%v, %v", audit, err)
 	}
@@ -203,7 +203,7 @@ func TestAuditLeavesOutReplicasThatMoveAway(t *testing.T) {
 	i2.with(func() { i2.cant = 1 << 30 })
 	done := make(chan []*event.AuditAnswer, 1)
 	go func() {
-		audit, err := b.Audit(t.Context(), event.NewRequestID(), nil)
+		audit, err := b.Audit(t.Context(), event.NewRequestID(), AuditOptions{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -237,7 +237,7 @@ func TestAuditWaitsForAllLiveInstances(t *testing.T) {
 	b := w.bus(t, nil)
 	done := make(chan bool, 1)
 	go func() {
-		audit, err := b.Audit(t.Context(), event.NewRequestID(), nil)
+		audit, err := b.Audit(t.Context(), event.NewRequestID(), AuditOptions{})
 		done <- err == nil && audit.Partitions[0].Match
 	}()
 	eventually.True(t, "the roll is called", func() bool { return i1.holds(func() bool { return i1.rolls > 0 }) })
@@ -255,7 +255,7 @@ func TestAuditOfAPartitionThatNobodyFoldsIsUnavailable(t *testing.T) {
 	b := w.bus(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*initialRollCall)
 	defer cancel()
-	if _, err := b.Audit(ctx, event.NewRequestID(), nil); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.Audit(ctx, event.NewRequestID(), AuditOptions{}); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("audit: %v, want unavailable", err)
 	}
 }
@@ -267,7 +267,7 @@ func TestAnAuditIsFollowedByItsID(t *testing.T) {
 	first, second := w.bus(t, nil), w.bus(t, nil)
 	id := event.NewRequestID()
 	i1.with(func() { i1.busy = 1 << 30 })
-	a, err := first.BeginAudit(t.Context(), id, nil)
+	a, err := first.BeginAudit(t.Context(), id, AuditOptions{})
 	if err != nil || a.Ended || len(a.Partitions) != 0 || a.Done != 3+3+10 || a.Total != 10+10+10 {
 		t.Fatalf("begun: %+v, %v", a, err)
 	}
@@ -276,7 +276,7 @@ func TestAnAuditIsFollowedByItsID(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*initialRollCall)
 	defer cancel()
-	if a, err = second.Audit(ctx, id, nil); err != nil || a.Ended {
+	if a, err = second.Audit(ctx, id, AuditOptions{}); err != nil || a.Ended {
 		t.Fatalf("followed for a while: %+v, %v", a, err)
 	}
 	i1.with(func() { i1.busy = 0 })
@@ -297,7 +297,7 @@ func TestALostAuditBeginsAgainAndSaysSo(t *testing.T) {
 	i1, i2 := w.auditor(t, "i-1", 0), w.auditor(t, "i-2", 1)
 	b := w.bus(t, nil)
 	id := event.NewRequestID()
-	if a, err := b.BeginAudit(t.Context(), id, nil); err != nil || !a.Ended {
+	if a, err := b.BeginAudit(t.Context(), id, AuditOptions{}); err != nil || !a.Ended {
 		t.Fatalf("begun: %+v, %v", a, err)
 	}
 	i1.with(func() { clear(i1.begun) }) // as after a restart
@@ -331,7 +331,7 @@ func TestTheNumberOfPartitionsIsThatOfBilling(t *testing.T) {
 	if !errors.Is(err, errPartitions) || !strings.Contains(err.Error(), "with 3") || !strings.Contains(err.Error(), "has 2") {
 		t.Errorf("another number: %v", err)
 	}
-	if _, err := wrong.Audit(t.Context(), event.NewRequestID(), nil); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, errPartitions) {
+	if _, err := wrong.Audit(t.Context(), event.NewRequestID(), AuditOptions{}); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, errPartitions) {
 		t.Errorf("audit: %v", err)
 	}
 }

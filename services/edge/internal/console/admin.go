@@ -174,6 +174,21 @@ type AdminAudit struct {
 	ID                      string // empty: none is shown
 	Ended, Match, Restarted bool
 	Partitions              []AuditedPartition
+	Tables                  []AuditedTable
+	Differences             []AuditDifference // the first ones of each partition
+}
+
+// AuditedTable counts what was compared in a table of a partition.
+type AuditedTable struct {
+	Partition         int
+	Table             string
+	Rows, Differences uint64
+	More              bool // at least as many differences
+}
+
+// AuditDifference is a field of a row that is not what the journal says.
+type AuditDifference struct {
+	Table, Account, Row, Field, Expected, Found string
 }
 
 // AuditedPartition is the progress of an audit on one partition.

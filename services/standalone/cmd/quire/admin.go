@@ -70,53 +70,6 @@ func (c *command) createAccount(ctx context.Context, wanted admin.NewAccount) er
 	return nil
 }
 
-// auditing is the command `audit`.
-func (c *command) auditing() *cobra.Command {
-	var file string
-	audit := &cobra.Command{
-		Use: "audit [--head <file>]", Short: "Fold the billing journals again and compare", Args: cli.None,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.audit(cmd.Context(), file) },
-	}
-	audit.Flags().StringVar(&file, "head", "", "file of the journals' heads: compared if it exists, else written. Keep it where nobody can edit both")
-	return audit
-}
-
-func (c *command) audit(ctx context.Context, file string) error {
-	heads, err := c.readHeads(file)
-	if err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	var result admin.Audit
-	err = c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
-		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
-		defer cancel()
-		progress, stop := c.showProgress("auditing")
-		defer stop()
-		var err error
-		result, err = api.Audit(ctx, progress, heads...)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	for _, p := range result.Partitions {
-		verdict := "matches"
-		if !p.Match {
-			verdict = "DIFFERS"
-		}
-		fmt.Fprintf(c.stdout, "partition %d: %s; %d entries, up to sequence %d\n  live   %s\n  replay %s\n",
-			p.Partition, verdict, p.Entries, p.LastSequence, p.LiveHash, p.ReplayHash)
-	}
-	if !*result.Match {
-		return errors.New("audit: charges differ from the journals")
-	}
-	if err := c.compareHeads(file, heads, result); err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	fmt.Fprintln(c.stdout, "audit: everything matches")
-	return nil
-}
-
 func (c *command) explain(ctx context.Context, requestID string) error {
 	var answer json.RawMessage
 	err := c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
@@ -219,14 +172,15 @@ func isRefused(err error) bool {
 }
 
 // showProgress prints, after a second and then each second, that an operation is still running, until stop is called. progress adds
-// its progress.
+// its progress, rate and remaining time.
 func (c *command) showProgress(what string) (progress func(done, total uint64), stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var printing sync.WaitGroup
 	var share atomic.Pointer[string]
 	share.Store(new(""))
+	began := time.Now()
 	printing.Go(func() {
-		began, tick := time.Now(), time.NewTicker(time.Second)
+		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
 			select {
@@ -238,10 +192,20 @@ func (c *command) showProgress(what string) (progress func(done, total uint64), 
 		}
 	})
 	progress = func(done, total uint64) {
-		share.Store(new(fmt.Sprintf(", %d of %d messages", done, total)))
+		share.Store(new(fmt.Sprintf(", %d of %d messages%s", done, total, pace(done, total, time.Since(began)))))
 	}
 	return progress, func() {
 		cancel()
 		printing.Wait()
 	}
+}
+
+// pace is the rate of an operation, and how long the rest takes at it.
+func pace(done, total uint64, spent time.Duration) string {
+	perSecond := float64(done) / max(spent.Seconds(), 0.001)
+	if done == 0 || perSecond < 1 {
+		return ""
+	}
+	left := time.Duration(float64(total-min(done, total)) / perSecond * float64(time.Second))
+	return fmt.Sprintf(", %.0f a second, about %s left", perSecond, left.Round(time.Second))
 }

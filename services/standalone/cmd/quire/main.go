@@ -98,7 +98,7 @@ func (c *command) commands() *cobra.Command {
 Settings are environment variables: quire help settings shows all of them, their defaults and their meaning.
 
 The operator's commands speak to the quire that runs on QUIRE_DATA, else to QUIRE_PUBLIC_URL or QUIRE_LISTEN, with the
-admin token of QUIRE_ADMIN_TOKEN or of the data folder. Where none runs, audit and explain start one on the data
+admin token of QUIRE_ADMIN_TOKEN or of the data folder. Where none runs, audit, repair and explain start one on the data
 folder, on a free port of this machine, and stop it again.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -118,7 +118,8 @@ folder, on a free port of this machine, and stop it again.`,
 	operator := []*cobra.Command{
 		{Use: "up", Short: "Run quire (what bare quire does)", Args: cli.None, RunE: up},
 		c.account(),
-		c.auditing(),
+		c.auditCommand(),
+		c.repairCommand(),
 		{
 			Use: "explain <request-id>", Short: "Show how a request of any account was charged", Args: cli.Exactly(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return c.explain(cmd.Context(), args[0]) },

@@ -237,7 +237,7 @@ func (s *Admins) beginAdminAudit(c *endpoint.Call) error {
 	return s.submit(c, form, submission{
 		unlimited: true,
 		do: func() error {
-			id, _, err := s.admin.AuditStarted(c, nil)
+			id, _, err := s.admin.AuditStarted(c, bus.AuditOptions{})
 			if err != nil {
 				return err
 			}
@@ -284,6 +284,14 @@ func (s *Admins) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
 		if int(p.Partition) < len(shown.Partitions) {
 			at := &shown.Partitions[p.Partition]
 			at.Ended, at.Match, at.Live, at.Replay = true, p.Match, p.LiveHash, p.ReplayHash
+			for _, t := range p.Tables {
+				shown.Tables = append(shown.Tables, console.AuditedTable{Partition: int(p.Partition), Table: t.Table, Rows: t.Rows, Differences: t.Differences, More: t.More})
+			}
+			for _, d := range p.Differences {
+				shown.Differences = append(shown.Differences, console.AuditDifference{
+					Table: d.Table, Account: endpoint.Optional(d.Account), Row: d.Row, Field: d.Field, Expected: d.Expected, Found: d.Found,
+				})
+			}
 		}
 	}
 	return shown, nil

@@ -1,0 +1,149 @@
+package billing_test
+
+import (
+	"flag"
+	"runtime"
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/billing"
+	"quire.dev/services/billing/internal/account"
+)
+
+var (
+	auditEntries  = flag.Int("audit.entries", 40_000, "admissions and settlements of BenchmarkAudit/entries")
+	auditAccounts = flag.Int("audit.accounts", 2_000, "accounts of BenchmarkAudit/accounts")
+)
+
+// BenchmarkAudit audits a journal of many entries of 300 accounts, one in fifty of them an upload, and one of many accounts with
+// one request each. It reports the time of an audit of journal and state
+// (until) and of a whole one beside that of folding the same journal once, and the growth of the heap.
+func BenchmarkAudit(b *testing.B) {
+	const batch = 256
+	b.Run("entries", func(b *testing.B) {
+		s := newStack(b)
+		s.start(billing.Config{}, 0)
+		ids := s.manyAccounts(300)
+		for _, id := range ids {
+			s.grant(id, 1_000_000_000)
+		}
+		var before []*event.Settlement
+		for n := 0; n < *auditEntries/2; n += batch {
+			var admissions []*event.Admission
+			for i := range batch {
+				key := plan.PastesGet
+				if i%50 == 0 {
+					key = plan.FilesUpload // beyond its limit it is paid
+				}
+				admissions = append(admissions, admission(ids[(n+i*7)%len(ids)], key))
+			}
+			s.usage(admissions, before)
+			before = servedAll(admissions)
+		}
+		s.usage(nil, before)
+		auditing(b, s)
+	})
+	b.Run("accounts", func(b *testing.B) {
+		s := newStack(b)
+		s.start(billing.Config{}, 0)
+		ids := s.manyAccounts(*auditAccounts)
+		for len(ids) > 0 {
+			var admissions []*event.Admission
+			for _, id := range ids[:min(batch, len(ids))] {
+				admissions = append(admissions, admission(id, plan.PastesGet))
+			}
+			s.usage(admissions, nil)
+			s.usage(nil, servedAll(admissions))
+			ids = ids[len(admissions):]
+		}
+		auditing(b, s)
+	})
+}
+
+// manyAccounts creates n accounts on Max, many with a message.
+func (s *stack) manyAccounts(n int) (ids []uint64) {
+	s.t.Helper()
+	for len(ids) < n {
+		batch := &event.CommandBatch{Source: "test", StampMs: time.Now().UnixMilli()}
+		for range min(200, n-len(ids)) {
+			ids = append(ids, uint64(len(ids)+1)*0x9E3779B97F4A7C15>>1) // spread
+			batch.Commands = append(batch.Commands, &event.Command{Account: ids[len(ids)-1], Action: &event.Command_Create{Create: &event.CreateAccount{
+				Tier: uint32(plan.Max), Key: &event.RotateKey{Fingerprint: 7, Prefix: "qk_abcdef"},
+			}}})
+		}
+		s.commands++
+		batch.Number = s.commands
+		s.publish(event.AccountSubject(0), batch)
+		for done := false; !done; {
+			outcomes := &event.CommandOutcomeBatch{}
+			decode(s.t, s.next(event.CommandOutcomeSubject("test")), outcomes)
+			done = outcomes.Number == s.commands
+		}
+	}
+	return ids
+}
+
+func servedAll(admissions []*event.Admission) (settlements []*event.Settlement) {
+	for _, a := range admissions {
+		settlements = append(settlements, &event.Settlement{RequestId: a.RequestId, Result: event.Result_SERVED, Account: a.Account, QuotaKey: a.QuotaKey})
+	}
+	return settlements
+}
+
+// auditing measures audits of what the stack has.
+func auditing(b *testing.B, s *stack) {
+	b.Helper()
+	first := s.audit() // waits for the read model
+	if !first.Match {
+		b.Fatal(first)
+	}
+	var folded, hashed, audited time.Duration
+	var entries, peak uint64
+	for b.Loop() {
+		started := time.Now()
+		s.replay(account.New())
+		folded += time.Since(started)
+		started = time.Now()
+		s.auditOf(0, &event.AuditQuery{Until: first.LastSequence})
+		hashed += time.Since(started)
+		runtime.GC()
+		before, stop := heap(), make(chan struct{})
+		highest := make(chan uint64)
+		go func() {
+			most := before
+			for tick := time.NewTicker(5 * time.Millisecond); ; {
+				select {
+				case <-tick.C:
+					most = max(most, heap())
+				case <-stop:
+					tick.Stop()
+					highest <- most - before
+					return
+				}
+			}
+		}()
+		started = time.Now()
+		a := s.audit()
+		audited += time.Since(started)
+		close(stop)
+		peak = max(peak, <-highest)
+		if entries = a.Entries; !a.Match {
+			b.Fatal(a)
+		}
+	}
+	b.ReportMetric(float64(entries)*float64(b.N)/audited.Seconds(), "entries/s")
+	b.ReportMetric(hashed.Seconds()/folded.Seconds(), "until/fold")
+	b.ReportMetric(audited.Seconds()/folded.Seconds(), "audit/fold")
+	b.ReportMetric(float64(peak)/1e6, "MB")
+	b.ReportMetric(float64(entries), "entries")
+}
+
+// heap is the memory that the last collection found in use, in bytes.
+func heap() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}

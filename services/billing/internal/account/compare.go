@@ -1,0 +1,74 @@
+package account
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+// Listed is an account in a list of all.
+type Listed struct {
+	ID            uint64
+	CreatedMillis int64
+	Erased        bool
+}
+
+// List returns all accounts, sorted by id.
+func (f *Fold) List() []Listed {
+	list := make([]Listed, 0, len(f.principals.accounts))
+	for id, a := range f.principals.accounts { // sorted below
+		list = append(list, Listed{ID: id, CreatedMillis: a.created, Erased: a.erased != 0})
+	}
+	slices.SortFunc(list, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// TimeMillis is the journal's time at the last message folded.
+func (f *Fold) TimeMillis() int64 { return f.time }
+
+// Keeps reports whether the fold decides about a principal: a part passes over the others.
+func (f *Fold) Keeps(id uint64) bool { return f.keeps(id) }
+
+// Compare calls differ for each principal that the fold keeps and whose encoded state in an image of the same journal is
+// another one. field is AccountsField or NetworksField; expected is the fold's state and found the image's, nil without one.
+// The order is that of the ids, accounts first. It requires a fold without ErrState.
+func (f *Fold) Compare(i *Image, differ func(field uint64, id uint64, expected, found []byte)) error {
+	if _, err := f.Clean(len(f.dirty)); err != nil {
+		return err
+	}
+	accounts, networks := make([]imagePrincipal, 0, len(f.principals.accounts)), make([]imagePrincipal, 0, len(f.principals.networks))
+	for id, a := range f.principals.accounts { // sorted in compareLists
+		accounts = append(accounts, imagePrincipal{id, a.encoded})
+	}
+	for id, n := range f.principals.networks {
+		networks = append(networks, imagePrincipal{id, n.encoded})
+	}
+	f.compareLists(AccountsField, accounts, i.accounts, differ)
+	f.compareLists(NetworksField, networks, i.networks, differ)
+	return nil
+}
+
+func (f *Fold) compareLists(field uint64, expected, found []imagePrincipal, differ func(uint64, uint64, []byte, []byte)) {
+	byID := func(a, b imagePrincipal) int { return cmp.Compare(a.id, b.id) }
+	slices.SortFunc(expected, byID)
+	if !slices.IsSortedFunc(found, byID) {
+		slices.SortFunc(found, byID)
+	}
+	for len(expected) > 0 || len(found) > 0 {
+		switch {
+		case len(found) > 0 && !f.keeps(found[0].id):
+			found = found[1:]
+		case len(found) == 0 || len(expected) > 0 && expected[0].id < found[0].id:
+			differ(field, expected[0].id, expected[0].data, nil)
+			expected = expected[1:]
+		case len(expected) == 0 || found[0].id < expected[0].id:
+			differ(field, found[0].id, nil, found[0].data)
+			found = found[1:]
+		default:
+			if !bytes.Equal(expected[0].data, found[0].data) {
+				differ(field, expected[0].id, expected[0].data, found[0].data)
+			}
+			expected, found = expected[1:], found[1:]
+		}
+	}
+}

@@ -1,0 +1,312 @@
+// Package compare compares the rows of billing's read model with a projection made again from the journal.
+//
+// A first pass sums keyed hashes of the rows, expected and found, in buckets: it takes a few megabytes whatever the number of
+// rows. The key is drawn for each audit, so that nobody can choose rows whose hashes add up. Only if buckets differ, a second
+// pass keeps their rows, and names the differences. Usage by day is hashed linearly, so that the changes of a day add up to the
+// hash of its row.
+package compare
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/webhooks"
+)
+
+// Names of the tables.
+const (
+	Ledger     = "ledger"
+	Days       = "days"
+	Statements = "statements"
+	Events     = "events"
+	AdminLog   = "adminLog"
+)
+
+// table is the index of a table of the read model.
+type table uint8
+
+const (
+	ledger table = iota
+	days
+	statements
+	events
+	adminLog
+	tables
+)
+
+func (t table) name() string { return [tables]string{Ledger, Days, Statements, Events, AdminLog}[t] }
+
+func (t table) collection() string {
+	return [tables]string{projection.Ledger, projection.Days, projection.Statements, webhooks.AlertsCollection, projection.AdminLog}[t]
+}
+
+// Tables returns the names of all tables of the read model.
+func Tables() (names []string) {
+	for t := range tables {
+		names = append(names, t.name())
+	}
+	return names
+}
+
+func tableOf(collection string) (table, bool) {
+	for t := range tables {
+		if t.collection() == collection {
+			return t, true
+		}
+	}
+	return 0, false // of deliveries, which the sender changes
+}
+
+const (
+	dayMillis = 24 * 60 * 60 * 1000
+	// Rows that a sweep may delete while they are compared are left out.
+	sweptDays   = 2
+	sweptMillis = 2 * 60 * 60 * 1000
+	loadIDs     = 1000
+)
+
+// Config describes what is compared.
+type Config struct {
+	Store     views.Store
+	Stream    string
+	NowMillis int64
+	// Exact requires that the journal is folded as a whole. In the fold of a part the ordinals within ids are unknown, and are
+	// left out.
+	Exact bool
+	// Account restricts the comparison to the rows of one account; 0: all.
+	Account event.AccountID
+	// Table restricts it to one table; empty: all.
+	Table string
+}
+
+// Comparison is one pass. Its methods are called in the order Position, ReadDays, Read, then Apply for each message of the
+// journal, in one or more parts. Not safe for concurrent use.
+type Comparison struct {
+	cfg    Config
+	upTo   uint64 // rows of later messages are left out
+	oldest uint32 // day
+	moved  map[dayKey]uint64
+	erased map[uint64]bool
+	to     sink
+}
+
+// dayKey identifies a row of the days.
+type dayKey struct {
+	account uint64
+	day     uint32
+}
+
+// sink takes the rows of one side.
+type sink interface {
+	expect(t table, key string, doc views.Doc)
+	find(t table, key string, doc views.Doc)
+	expectDay(d account.UsageDelta)
+	findDay(k dayKey, day *event.UsageDay, doc views.Doc)
+}
+
+// New returns the comparison that sums, and its result.
+func New(cfg Config) (*Comparison, *Sums) {
+	s := &Sums{buckets: make([]bucket, int(tables)*perTable)}
+	rand.Read(s.key[:])
+	s.cells = map[cell][4]uint128{}
+	return newComparison(cfg, s), s
+}
+
+// NewNaming returns the comparison of the buckets that differ, and its result. The position may be another one.
+func NewNaming(cfg Config, s *Sums) (*Comparison, *Naming) {
+	n := newNaming(cfg, s)
+	return newComparison(cfg, n), n
+}
+
+func newComparison(cfg Config, to sink) *Comparison {
+	return &Comparison{
+		cfg: cfg, oldest: uint32(max(cfg.NowMillis/dayMillis-projection.DaysKept+1+sweptDays, 0)),
+		moved: map[dayKey]uint64{}, erased: map[uint64]bool{}, to: to,
+	}
+}
+
+// Position sets the position at which rows are compared. The read model must include the message.
+func (c *Comparison) Position(sequence uint64) { c.upTo = sequence }
+
+func (c *Comparison) compares(t table) bool { return c.cfg.Table == "" || c.cfg.Table == t.name() }
+
+// ReadDays reads the days, and returns the last message that they include: a day may have changed since the position. The
+// journal must be applied up to it at least.
+func (c *Comparison) ReadDays(ctx context.Context) (last uint64, err error) {
+	last = c.upTo
+	if !c.compares(days) {
+		return last, nil
+	}
+	take := func(doc views.Doc) error {
+		id, day := dayOfID(doc.ID)
+		key := dayKey{uint64(id), day}
+		if doc.Seq > c.upTo {
+			c.moved[key] = doc.Seq
+			last = max(last, doc.Seq)
+		}
+		usage := &event.UsageDay{}
+		if event.Decode(doc.Head, usage) != nil {
+			usage = nil
+		}
+		c.to.findDay(key, usage, doc)
+		return nil
+	}
+	if c.cfg.Account == 0 {
+		return last, projection.EachDay(ctx, c.cfg.Store, c.cfg.Stream, c.oldest, take)
+	}
+	var ids []string
+	for day := c.oldest; day <= uint32(c.cfg.NowMillis/dayMillis)+31; day++ {
+		ids = append(ids, projection.DayID(c.cfg.Account, day))
+	}
+	return last, c.load(ctx, days, ids, take)
+}
+
+// dayOfID parses the id of a day. It is 0 for an id that is none.
+func dayOfID(id string) (account event.AccountID, day uint32) {
+	if len(id) != accountDigits+1+dayDigits {
+		return 0, 0
+	}
+	account, err := event.ParseAccountID(id[:accountDigits])
+	if err != nil {
+		return 0, 0
+	}
+	for _, c := range []byte(id[accountDigits+1:]) {
+		if c < '0' || c > '9' {
+			return 0, 0
+		}
+		day = day*10 + uint32(c-'0')
+	}
+	return account, day
+}
+
+const (
+	accountDigits = 11
+	dayDigits     = 7
+)
+
+func (c *Comparison) load(ctx context.Context, t table, ids []string, do func(views.Doc) error) error {
+	for len(ids) > 0 {
+		n := min(len(ids), loadIDs)
+		docs, err := c.cfg.Store.Load(ctx, t.collection(), ids[:n], views.Heads)
+		if err != nil {
+			return err
+		}
+		for _, doc := range docs {
+			if err := do(doc); err != nil {
+				return err
+			}
+		}
+		ids = ids[n:]
+	}
+	return nil
+}
+
+// Read reads the other tables. accounts are those of the partition, and millis is the journal's time.
+func (c *Comparison) Read(ctx context.Context, accounts []account.Listed, millis int64) error {
+	if c.compares(adminLog) && c.cfg.Account == 0 {
+		if err := projection.EachAdminEntry(ctx, c.cfg.Store, c.cfg.Stream, c.taker(adminLog)); err != nil {
+			return err
+		}
+	}
+	var ids []string // of statements
+	for _, a := range accounts {
+		id := event.AccountID(a.ID)
+		if a.Erased {
+			c.erased[a.ID] = true // its events are being deleted
+		}
+		if c.cfg.Account != 0 && c.cfg.Account != id {
+			continue
+		}
+		if c.compares(ledger) {
+			if err := projection.EachLedgerRow(ctx, c.cfg.Store, id, c.taker(ledger)); err != nil {
+				return err
+			}
+		}
+		if c.compares(events) && !a.Erased {
+			if err := webhooks.EachAlert(ctx, c.cfg.Store, id, c.taker(events)); err != nil {
+				return err
+			}
+		}
+		if !c.compares(statements) {
+			continue
+		}
+		for month := firstOfMonth(a.CreatedMillis); month.UnixMilli() <= millis; month = month.AddDate(0, 1, 0) {
+			ids = append(ids, projection.StatementID(id, month.Format("2006-01")))
+		}
+		if len(ids) >= loadIDs {
+			if err := c.load(ctx, statements, ids, c.taker(statements)); err != nil {
+				return err
+			}
+			ids = ids[:0]
+		}
+	}
+	return c.load(ctx, statements, ids, c.taker(statements))
+}
+
+func firstOfMonth(millis int64) time.Time {
+	t := time.UnixMilli(millis).UTC()
+	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+}
+
+// taker passes the rows found up to the position on.
+func (c *Comparison) taker(t table) func(views.Doc) error {
+	keys := ranks{exact: c.cfg.Exact}
+	return func(doc views.Doc) error {
+		if doc.Seq <= c.upTo && !c.passes(t, doc) {
+			c.to.find(t, keys.key(t, doc), keys.normal(t, doc))
+		}
+		return nil
+	}
+}
+
+// passes reports whether a row may be deleted meanwhile.
+func (c *Comparison) passes(t table, doc views.Doc) bool {
+	return t == events && webhooks.ExpiryMillis(doc) <= c.cfg.NowMillis+sweptMillis
+}
+
+// Apply adds the rows that a message's effects make. keeps selects the accounts of the part.
+func (c *Comparison) Apply(sequence uint64, e account.Effects, keeps func(uint64) bool) error {
+	if c.compares(days) {
+		for _, d := range e.Usage {
+			if c.other(uint64(d.Account)) || d.Day < c.oldest || !keeps(uint64(d.Account)) {
+				continue
+			}
+			if sequence <= c.upTo || sequence <= c.moved[dayKey{uint64(d.Account), d.Day}] {
+				c.to.expectDay(d)
+			}
+		}
+	}
+	if sequence > c.upTo {
+		return nil
+	}
+	puts, err := projection.Documents(c.cfg.Stream, sequence, e)
+	if err != nil {
+		return err
+	}
+	entry := 0
+	keys := ranks{exact: c.cfg.Exact}
+	for _, put := range puts {
+		t, compared := tableOf(put.Collection)
+		id, _ := event.ParseAccountID(put.Doc.ID[:min(len(put.Doc.ID), accountDigits)])
+		owner := uint64(id)
+		if t == adminLog {
+			owner = e.Admin[entry].Account
+			entry++
+		}
+		if !compared || !c.compares(t) || c.other(owner) || !keeps(owner) || c.passes(t, put.Doc) {
+			continue
+		}
+		if t == adminLog && c.cfg.Account != 0 || t == events && c.erased[owner] {
+			continue
+		}
+		c.to.expect(t, keys.key(t, put.Doc), keys.normal(t, put.Doc))
+	}
+	return nil
+}
+
+func (c *Comparison) other(id uint64) bool { return c.cfg.Account != 0 && uint64(c.cfg.Account) != id }

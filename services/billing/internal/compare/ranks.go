@@ -1,0 +1,78 @@
+package compare
+
+import (
+	"fmt"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+)
+
+// ranks gives rows their keys. The ids of ledger rows and the positions of events end with an ordinal within their message,
+// which the fold of a part does not know. There a row's rank among those of its account and message replaces it.
+type ranks struct {
+	exact bool
+	last  map[string]rank // by account
+}
+
+type rank struct {
+	sequence uint64
+	count    int
+}
+
+// key returns the row's identity within its table.
+func (r *ranks) key(t table, doc views.Doc) string {
+	if r.exact || t != ledger && t != events || len(doc.ID) < accountDigits {
+		return doc.ID
+	}
+	owner := doc.ID[:accountDigits]
+	if r.last == nil {
+		r.last = map[string]rank{}
+	}
+	at := r.last[owner]
+	if at.sequence == doc.Seq {
+		at.count++
+	} else {
+		at = rank{sequence: doc.Seq}
+	}
+	r.last[owner] = at
+	return fmt.Sprintf("%s.%d.%d", owner, at.sequence, at.count)
+}
+
+// normal returns the row without what the fold of a part does not know.
+func (r *ranks) normal(t table, doc views.Doc) views.Doc {
+	if r.exact || t != ledger && t != events {
+		return doc
+	}
+	var m event.Message
+	switch t {
+	case ledger:
+		row := &event.LedgerEntry{}
+		if event.Decode(doc.Head, row) != nil {
+			return doc
+		}
+		row.Id = ""
+		for _, e := range row.Later {
+			e.Id = ""
+		}
+		m = row
+	default:
+		a := &event.Alert{}
+		if event.Decode(doc.Head, a) != nil {
+			return doc
+		}
+		a.Position = ""
+		m = a
+	}
+	if head, err := event.Encode(m); err == nil {
+		doc.Head = head
+	}
+	doc.ID = ""
+	var keys views.Keys
+	for _, key := range doc.Keys {
+		if key.Name != "position" {
+			keys = append(keys, key)
+		}
+	}
+	doc.Keys = keys
+	return doc
+}

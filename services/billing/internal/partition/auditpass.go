@@ -1,0 +1,486 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/rpc"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/compare"
+	"quire.dev/services/billing/internal/snapshots"
+)
+
+const (
+	// maxDifferences is how many differences an audit names.
+	maxDifferences = 20
+	// auditedSnapshots is how many snapshots an audit compares unless it is deep: those that a start would use.
+	auditedSnapshots = 3
+	// failingTimeout is how long the read model may fail before an audit goes on without it.
+	failingTimeout = 5 * time.Second
+)
+
+// Names of what an audit compares besides the tables of the read model.
+const (
+	tableAccounts  = "accounts" // the live state, with grants, caps and keys
+	tableNetworks  = "networks"
+	tableState     = "state"
+	tableSnapshots = "snapshots"
+	tableReadModel = "readModel" // as a whole
+)
+
+// otherTables are the names above, in the order of an answer.
+func otherTables() []string {
+	return []string{tableReadModel, tableState, tableAccounts, tableNetworks, tableSnapshots}
+}
+
+// auditOptions choose what an audit compares.
+type auditOptions struct {
+	account event.AccountID // 0: all
+	until   uint64          // 0: the end
+	head    uint64          // as AuditQuery.head
+	deep    bool
+	repair  string // table; empty: none
+	skipped bool   // another partition is audited
+}
+
+func (p *Partition) auditOptions(q *event.AuditQuery) (o auditOptions, err error) {
+	o = auditOptions{account: event.AccountID(q.GetAccount()), until: q.GetUntil(), head: q.GetHead(), deep: q.GetDeep(), repair: q.GetRepair()}
+	o.skipped = q.GetOnly() != 0 && q.GetOnly() != uint32(p.cfg.Partition)+1
+	malformed := ""
+	switch {
+	case o.repair != "" && o.repair != tableSnapshots && !compare.Known(o.repair):
+		malformed = "no such table"
+	case o.repair != "" && o.until != 0:
+		malformed = "a repair has no end"
+	}
+	if malformed != "" {
+		return o, &rpc.Error{Code: codeMalformed, Message: malformed}
+	}
+	return o, nil
+}
+
+func (p *Partition) runAudit(ctx context.Context, run *auditRun) {
+	run.answer, run.err = p.auditOnce(ctx, &run.task, run.options)
+}
+
+// auditOnce compares the live fold, the read model and snapshots with a replay. It folds the principals in parts, one after the
+// other, so that it holds at most AuditPrincipals at a time. A repair folds all at once.
+func (p *Partition) auditOnce(ctx context.Context, t *task, o auditOptions) (*event.AuditAnswer, error) {
+	if o.skipped {
+		return &event.AuditAnswer{Stream: p.stream, Partition: uint32(p.cfg.Partition), Match: true, Skipped: true}, nil
+	}
+	t.total.Store(p.position.Get())
+	release, err := take(ctx, p.deps.Turns.audits)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	a := &auditing{Partition: p, task: t, options: o}
+	if o.until > p.position.Get() {
+		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("%s ends at %d", p.stream, p.position.Get())}
+	}
+	p.mu.Lock()
+	exists := o.account == 0 || p.fold.Exists(o.account)
+	exact := p.fold.Principals() <= p.cfg.AuditPrincipals || o.account != 0 || o.repair != ""
+	p.mu.Unlock()
+	if !exists {
+		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("there is no account %s", o.account)}
+	}
+	answer, err := a.run(ctx, exact)
+	if errors.Is(err, errParts) {
+		*a = auditing{Partition: p, task: t, options: o}
+		answer, err = a.run(ctx, false)
+	}
+	if err == nil && !answer.Match {
+		p.log.Error("audit: something differs from the journal", "sequence", answer.LastSequence,
+			"live", fmt.Sprintf("%x", answer.LiveHash), "replay", fmt.Sprintf("%x", answer.ReplayHash), "first", answer.Differences)
+	}
+	return answer, err
+}
+
+// errParts means that the principals turned out to need more than one part.
+var errParts = errors.New("the principals need parts")
+
+// auditing is one audit.
+type auditing struct {
+	*Partition
+	*task
+	options auditOptions
+	answer  *event.AuditAnswer
+
+	before   uint64 // messages read by earlier passes
+	kept     []found
+	part     []found // of the part being folded
+	skipped  map[string]bool
+	accounts int
+	tables   []*event.AuditTable
+	first    []*event.AuditDifference
+}
+
+// found is a principal or snapshot that differs.
+type found struct {
+	table    string
+	list     []*event.AuditDifference
+	snapshot *snapshots.Snapshot
+}
+
+// results are a pass's rows: compare.Sums or compare.Naming.
+type results interface {
+	Begin(first bool)
+	Keep()
+}
+
+// position is the live state with which a pass compares.
+type position struct {
+	hash     account.Hash
+	chain    account.Hash
+	image    *account.Image
+	at       uint64
+	about    int
+	accounts []account.Listed
+	millis   int64
+}
+
+func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, error) {
+	cfg := compare.Config{Store: a.deps.Views, Stream: a.stream, NowMillis: a.now().UnixMilli(), Exact: exact, Account: a.options.account}
+	if a.options.repair != tableSnapshots {
+		cfg.Table = a.options.repair
+	}
+	c, sums := compare.New(cfg)
+	live, upTo, err := a.read(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := a.stored(ctx, live.at)
+	if err != nil {
+		return nil, err
+	}
+	answer := &event.AuditAnswer{Stream: a.stream, Partition: uint32(a.cfg.Partition), LastSequence: live.at, ComparedSequence: upTo}
+	a.answer = answer
+	whole, err := a.fold(ctx, live, exact, c, sums, stored)
+	if err != nil {
+		return nil, err
+	}
+	answer.Entries = whole.Entries
+	if a.options.until == 0 {
+		answer.Chain = live.chain[:] // of the state that answers; until has the replay's
+	}
+	a.tables = sums.Tables()
+	if !sums.Match() {
+		if err := a.name(ctx, cfg, exact, sums); err != nil {
+			return nil, err
+		}
+	}
+	if a.options.account == 0 {
+		answer.ReplayHash = whole.Hash[:]
+		if a.options.until == 0 {
+			answer.LiveHash = live.hash[:]
+		}
+	}
+	if err := a.conclude(ctx, answer, len(stored)); err != nil {
+		return nil, err
+	}
+	answer.Folded = a.task.read.Load()
+	return answer, nil
+}
+
+// written waits for the read model to include everything folded so far, and returns its position; 0 if its store keeps failing.
+func (a *auditing) written(ctx context.Context) (upTo uint64, err error) {
+	upTo = a.position.Get()
+	for {
+		limited, cancel := context.WithTimeout(ctx, failingTimeout)
+		err := a.projection.Written(limited, upTo)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return upTo, err
+		}
+		if cause := a.projection.Failing(); cause != nil {
+			a.kept = append(a.kept, found{table: tableReadModel, list: []*event.AuditDifference{{
+				Table: tableReadModel, Field: "checkpoint", Expected: fmt.Sprint(upTo), Found: cause.Error(),
+			}}})
+			return 0, nil
+		}
+	}
+}
+
+// read reads the live state and the read model, each at a position of its own: upTo is that of the read model, 0 if it is not
+// compared.
+func (a *auditing) read(ctx context.Context, c *compare.Comparison) (live position, upTo uint64, err error) {
+	if a.options.until == 0 {
+		if upTo, err = a.written(ctx); err != nil {
+			return live, 0, err
+		}
+	}
+	if upTo > 0 {
+		c.Position(upTo)
+		last, err := c.ReadDays(ctx)
+		if err == nil {
+			err = a.position.Until(ctx, last)
+		}
+		if err != nil {
+			return live, 0, err
+		}
+	}
+	if err := a.clean(ctx); err != nil {
+		return live, 0, err
+	}
+	a.mu.Lock()
+	live.image, err = a.Partition.fold.Image()
+	if err == nil {
+		live.chain, live.at, live.about = live.image.Chain, live.image.Sequence, a.Partition.fold.Principals()
+		live.accounts, live.millis = a.Partition.fold.List(), a.Partition.fold.TimeMillis()
+	}
+	a.mu.Unlock()
+	if err == nil {
+		live.hash = live.image.Hash()
+	}
+	a.accounts = len(live.accounts)
+	if err == nil && upTo > 0 {
+		err = c.Read(ctx, live.accounts, live.millis)
+	}
+	if a.options.until != 0 {
+		live.at, live.image, live.chain = a.options.until, nil, account.Hash{}
+	}
+	return live, upTo, err
+}
+
+// stored returns the snapshots to compare, by sequence.
+func (a *auditing) stored(ctx context.Context, upTo uint64) (map[uint64][]snapshots.Snapshot, error) {
+	bySequence := map[uint64][]snapshots.Snapshot{}
+	if a.options.repair != "" && a.options.repair != tableSnapshots {
+		return bySequence, nil
+	}
+	list, err := a.snapshots.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	end, err := a.journal.LastSequence(ctx)
+	if err != nil {
+		return nil, err
+	}
+	count := 0
+	for _, s := range list {
+		switch {
+		case s.Sequence > end && a.options.until == 0:
+			a.kept = append(a.kept, a.snapshotFound(s, "sequence", fmt.Sprintf("at most %d", end), fmt.Sprint(s.Sequence)))
+		case s.Sequence > upTo || s.Version > account.CodeVersion:
+		case a.options.deep || count < auditedSnapshots:
+			count++
+			bySequence[s.Sequence] = append(bySequence[s.Sequence], s)
+		}
+	}
+	a.skipped = map[string]bool{}
+	return bySequence, nil
+}
+
+func (a *auditing) snapshotFound(s snapshots.Snapshot, field, expected, value string) found {
+	return found{table: tableSnapshots, snapshot: &s, list: []*event.AuditDifference{
+		{Table: tableSnapshots, Row: s.Key, Field: field, Expected: expected, Found: value},
+	}}
+}
+
+// fold replays the journal into parts.
+func (a *auditing) fold(
+	ctx context.Context, live position, exact bool, c *compare.Comparison, rows results, stored map[uint64][]snapshots.Snapshot,
+) (account.Whole, error) {
+	always := len(a.kept)
+	one := func(fold *account.Fold, pass, passes int) error {
+		if exact && passes > 1 {
+			return errParts
+		}
+		if err := fold.Know(a.cfg.Rules); err != nil {
+			return err
+		}
+		if rows.Begin(pass == 0); pass == 0 {
+			a.kept = a.kept[:always]
+		}
+		a.part = nil
+		before := a.before + uint64(pass)*live.at
+		a.task.read.Store(before)
+		a.task.total.Store(a.before + uint64(passes)*live.at)
+		err := a.journal.Replay(ctx, 0, live.at, func(m journal.Message) error {
+			effects, err := fold.Apply(a.message(m))
+			if err != nil && !errors.Is(err, account.ErrUndecodable) {
+				return err
+			}
+			if err := c.Apply(m.Sequence, effects, fold.Keeps); err != nil {
+				return err
+			}
+			a.noteChain(m, fold.Head(), live.at)
+			a.task.read.Store(before + m.Sequence)
+			for _, s := range stored[m.Sequence] {
+				if err := a.compareSnapshot(ctx, fold, s, exact && a.options.account == 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, a.reporter("auditing "+a.stream))
+		if err == nil && live.image != nil {
+			err = a.compareStates(fold, live.image, "")
+		}
+		if err != nil {
+			return err
+		}
+		rows.Keep()
+		a.kept, a.part = append(a.kept, a.part...), nil
+		return nil
+	}
+	if a.options.account != 0 {
+		return a.foldAccount(one)
+	}
+	most := a.cfg.AuditPrincipals
+	if a.options.repair != "" {
+		most = math.MaxInt
+	}
+	whole, err := account.HashInParts(live.about, most, one)
+	a.before = a.task.read.Load()
+	return whole, err
+}
+
+// noteChain puts the chain at the head that was asked for, and the time of the last message, into the answer.
+func (a *auditing) noteChain(m journal.Message, head account.Head, last uint64) {
+	if m.Sequence == a.options.head {
+		a.answer.HeadChain = head.Chain[:]
+	}
+	if m.Sequence == last {
+		a.answer.TimeMs = m.Time.UnixMilli()
+		a.answer.Chain = head.Chain[:]
+	}
+}
+
+// foldAccount folds one account, with those that its requests are coupled with.
+func (a *auditing) foldAccount(one func(*account.Fold, int, int) error) (account.Whole, error) {
+	together := map[uint64]bool{uint64(a.options.account): true}
+	for range maxCoupled {
+		fold := account.NewPart(func(id uint64) bool { return together[id] })
+		err := one(fold, 0, 1)
+		if coupled := (*account.CoupledError)(nil); errors.As(err, &coupled) {
+			together[uint64(coupled.Other)] = true
+			continue
+		}
+		a.before = a.task.read.Load()
+		return account.Whole{Sequence: fold.Sequence(), Entries: fold.Entries()}, err
+	}
+	return account.Whole{}, fmt.Errorf("audit of account %s: its requests share their ids with those of %d others", a.options.account, maxCoupled)
+}
+
+// compareStates compares the principals of an image with those of the fold. snapshot is the image's key, empty for the live
+// state.
+func (a *auditing) compareStates(fold *account.Fold, image *account.Image, snapshot string) error {
+	return fold.Compare(image, func(field, id uint64, expected, have []byte) {
+		f := found{table: tableAccounts}
+		if field == account.NetworksField {
+			f.table = tableNetworks
+			f.list = compare.StateDifferences(f.table, id, expected, have, func() *event.NetworkState { return &event.NetworkState{} })
+		} else {
+			f.list = compare.StateDifferences(f.table, id, expected, have, func() *event.AccountState { return &event.AccountState{} })
+		}
+		for _, d := range f.list {
+			if d.Row = snapshot; snapshot != "" {
+				d.Table, f.table = tableSnapshots, tableSnapshots
+			}
+		}
+		a.part = append(a.part, f)
+	})
+}
+
+// compareSnapshot compares a snapshot with the fold at its sequence. whole says that the fold keeps all principals.
+func (a *auditing) compareSnapshot(ctx context.Context, fold *account.Fold, s snapshots.Snapshot, whole bool) error {
+	state, err := a.snapshots.Part(ctx, s, fold.Keeps)
+	switch {
+	case errors.Is(err, blob.ErrNotFound): // thinned meanwhile
+		a.skipped[s.Key] = true
+		return nil
+	case errors.Is(err, snapshots.ErrDamaged):
+		a.part = append(a.part, a.snapshotFound(s, "", "as billing wrote it", err.Error()))
+		return nil
+	case err != nil:
+		return err
+	}
+	image, err := state.Image()
+	if err != nil {
+		return err
+	}
+	if s.Version != account.CodeVersion {
+		return nil // other code may keep another state
+	}
+	before := len(a.part)
+	if err := a.compareStates(fold, image, s.Key); err != nil {
+		return err
+	}
+	for i := range a.part[before:] {
+		a.part[before+i].snapshot = &s
+	}
+	if !whole || len(a.part) > before {
+		return nil
+	}
+	hash, err := fold.StateHash()
+	if err == nil && hash != s.Hash {
+		a.part = append(a.part, a.snapshotFound(s, "hash", fmt.Sprintf("%x", hash), fmt.Sprintf("%x", s.Hash)))
+	}
+	return err
+}
+
+// name is the second pass. It names the rows of the read model that differ, and repairs them.
+func (a *auditing) name(ctx context.Context, cfg compare.Config, exact bool, sums *compare.Sums) error {
+	kept := a.kept
+	c, naming := compare.NewNaming(cfg, sums)
+	live, upTo, err := a.read(ctx, c)
+	if err == nil {
+		live.image = nil
+		_, err = a.fold(ctx, live, exact, c, naming, nil)
+	}
+	if err == nil {
+		a.first, err = naming.Differences(upTo, a.tables, maxDifferences)
+	}
+	if err == nil && a.options.repair != "" && a.options.repair != tableSnapshots {
+		err = naming.Repair(ctx, upTo, a.projection.Repair, a.tables)
+	}
+	a.kept = kept
+	return err
+}
+
+// conclude adds what was found to the answer.
+func (a *auditing) conclude(ctx context.Context, answer *event.AuditAnswer, compared int) error {
+	counts := map[string]*event.AuditTable{}
+	rows := map[string]int{tableAccounts: a.accounts, tableSnapshots: compared - len(a.skipped)}
+	for _, name := range otherTables() {
+		counts[name] = &event.AuditTable{Table: name, Rows: uint64(max(rows[name], 0))}
+	}
+	if a.options.repair == "" && string(answer.LiveHash) != string(answer.ReplayHash) && len(answer.LiveHash) > 0 && len(a.kept) == 0 {
+		a.kept = append(a.kept, found{table: tableState, list: []*event.AuditDifference{{
+			Table: tableState, Field: "hash", Expected: fmt.Sprintf("%x", answer.ReplayHash), Found: fmt.Sprintf("%x", answer.LiveHash),
+		}}})
+	}
+	deleted := map[string]bool{}
+	for _, f := range a.kept {
+		counts[f.table].Differences++
+		answer.Differences = append(answer.Differences, f.list[:min(len(f.list), maxDifferences-len(answer.Differences))]...)
+		if a.options.repair != tableSnapshots || f.snapshot == nil || deleted[f.snapshot.Key] {
+			continue
+		}
+		if err := a.snapshots.Delete(ctx, *f.snapshot); err != nil {
+			return err
+		}
+		deleted[f.snapshot.Key] = true
+		counts[tableSnapshots].Repaired++
+	}
+	answer.Differences = append(answer.Differences, a.first[:min(len(a.first), maxDifferences-len(answer.Differences))]...)
+	for _, name := range otherTables() {
+		a.tables = append(a.tables, counts[name])
+	}
+	answer.Match = true
+	for _, t := range a.tables {
+		if t.Rows > 0 || t.Differences > 0 {
+			answer.Tables = append(answer.Tables, t)
+		}
+		answer.Match = answer.Match && t.Differences == 0
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/account"
+)
+
+// The documents of the read model, for an audit that makes them again.
+
+// Documents returns the documents that a message's effects add, except for the days. They are those that Push queues.
+func Documents(stream string, sequence uint64, effects account.Effects) ([]views.Put, error) {
+	return documents(stream, sequence, effects)
+}
+
+// DayID is the id of the document of an account's day.
+func DayID(id event.AccountID, day uint32) string { return dayOf{id, day}.id() }
+
+// DayDoc is the document of an account's day.
+func DayDoc(stream string, id event.AccountID, day *event.UsageDay, sequence uint64) (views.Doc, error) {
+	head, err := event.Encode(day)
+	return views.Doc{
+		ID: DayID(id, day.Day), Seq: sequence, Head: head,
+		Keys: views.Keys{{Name: "stream", Value: views.String(stream)}, {Name: "day", Value: views.Int(int64(day.Day))}},
+	}, err
+}
+
+// AddDelta adds a change to a day.
+func AddDelta(day *event.UsageDay, d account.UsageDelta) { addTo(day, usageItem{UsageDelta: d}) }
+
+// StatementID is the id of a closed month's document.
+func StatementID(id event.AccountID, period string) string { return id.String() + "." + period }
+
+// LedgerEntries returns the entries of a row of the ledger, oldest first.
+func LedgerEntries(head []byte) ([]*event.LedgerEntry, error) {
+	row := &event.LedgerEntry{}
+	if err := event.Decode(head, row); err != nil {
+		return nil, err
+	}
+	entries := appendRow(nil, row, "", len(row.Later)+1)
+	for i, j := 0, len(entries)-1; i < j; i, j = i+1, j-1 {
+		entries[i], entries[j] = entries[j], entries[i]
+	}
+	return entries, nil
+}
+
+// EachLedgerRow calls do with every stored row of an account's ledger, oldest first.
+func EachLedgerRow(ctx context.Context, store views.Store, id event.AccountID, do func(views.Doc) error) error {
+	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}}
+	return each(ctx, store, Ledger, query, views.Index{Name: byAccount, Keys: []string{"account", "position"}}, do)
+}
+
+// EachDay calls do with the stored days of a stream from a day on, in order.
+func EachDay(ctx context.Context, store views.Store, stream string, from uint32, do func(views.Doc) error) error {
+	query := views.Query{Index: byStreamDay, Equal: []views.Value{views.String(stream)}, After: []views.Value{views.Int(int64(from) - 1)}, AfterID: "~"}
+	return each(ctx, store, Days, query, views.Index{Name: byStreamDay, Keys: []string{"stream", "day"}}, do)
+}
+
+// EachAdminEntry calls do with every stored entry of a stream's part of the admin log, oldest first.
+func EachAdminEntry(ctx context.Context, store views.Store, stream string, do func(views.Doc) error) error {
+	query := views.Query{Index: byStream, Equal: []views.Value{views.String(stream)}}
+	return each(ctx, store, AdminLog, query, views.Index{Name: byStream, Keys: []string{"stream", "position"}}, do)
+}
+
+func each(ctx context.Context, store views.Store, collection string, query views.Query, index views.Index, do func(views.Doc) error) error {
+	query.Limit = views.MaxList
+	for {
+		docs, err := store.List(ctx, collection, query)
+		if err != nil {
+			return fmt.Errorf("list %s: %w", collection, err)
+		}
+		for _, doc := range docs {
+			if err := do(doc); err != nil {
+				return err
+			}
+		}
+		if len(docs) < query.Limit {
+			return nil
+		}
+		query = query.NextAfter(index, docs[len(docs)-1])
+	}
+}
+
+// ErrChanged means that a row has changed since it was compared.
+var ErrChanged = errors.New("a row of the read model has changed since it was compared; repeat the repair")
+
+// Repair commits a batch without a checkpoint while nothing is projected. before are the rows as they were compared: if one has
+// changed since, it returns ErrChanged and changes nothing.
+func (p *Projection) Repair(ctx context.Context, collection string, before []views.Doc, b views.Batch) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	sequences := map[string]uint64{}
+	var ids []string
+	for _, doc := range before {
+		sequences[doc.ID] = doc.Seq
+		ids = append(ids, doc.ID)
+	}
+	docs, err := p.store.Load(ctx, collection, ids, views.Heads)
+	if err != nil {
+		return fmt.Errorf("load %s: %w", collection, err)
+	}
+	for _, doc := range docs {
+		if doc.Seq != sequences[doc.ID] {
+			return ErrChanged
+		}
+	}
+	return p.store.Commit(ctx, b)
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"quire.dev/cli"
+	"quire.dev/pkg/admin"
+)
+
+// auditCommand is the command `audit`.
+func (c *command) auditCommand() *cobra.Command {
+	var o admin.AuditOptions
+	partition, head := -1, ""
+	cmd := &cobra.Command{
+		Use: "audit [--head <file>]", Short: "Fold the billing journals again and compare", Args: cli.None,
+		Long: `Folds the billing journals again from the first message, and compares the result with the live state, with every row of
+the read model and with the newest snapshots. It works beside traffic. The first differences are named.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Partition = partitionName(partition)
+			return c.audit(cmd.Context(), o, head)
+		},
+	}
+	addScope(cmd, &o, &partition)
+	cmd.Flags().Uint64Var(&o.Until, "until", 0, "fold up to this message of a journal and print its hash")
+	cmd.Flags().BoolVar(&o.Deep, "deep", false, "compare every snapshot, not only the newest three")
+	cmd.Flags().StringVar(&head, "head", "", "file of the journals' heads: compared if it exists, else written. Keep it where nobody can edit both")
+	return cmd
+}
+
+// repairCommand is the command `repair`.
+func (c *command) repairCommand() *cobra.Command {
+	var o admin.AuditOptions
+	table, yes, partition := "", false, -1
+	cmd := &cobra.Command{
+		Use: "repair --table <table>", Short: "Write a damaged table again from the journal", Args: cli.None,
+		Long: `Audits, shows how a table differs from the journal, asks, and writes the rows that differ again. Rows that the
+journal does not have are deleted. Tables: ledger, days, statements, events, adminLog, and snapshots, of which those
+that differ are deleted.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(admin.RepairTables(), table) {
+				return cli.Usage("--table must be one of %s", strings.Join(admin.RepairTables(), ", "))
+			}
+			o.Partition = partitionName(partition)
+			return c.repair(cmd.Context(), table, o, yes)
+		},
+	}
+	addScope(cmd, &o, &partition)
+	cmd.Flags().StringVar(&table, "table", "", "ledger, days, statements, events, adminLog or snapshots")
+	cmd.Flags().BoolVar(&yes, "yes", false, "write without asking")
+	return cmd
+}
+
+func addScope(cmd *cobra.Command, o *admin.AuditOptions, partition *int) {
+	cmd.Flags().StringVar(&o.Account, "account", "", "only this account")
+	cmd.Flags().IntVar(partition, "partition", -1, "only this partition")
+}
+
+func partitionName(n int) string {
+	if n < 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func (c *command) audit(ctx context.Context, o admin.AuditOptions, head string) error {
+	heads, err := c.readHeads(head)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	o.Heads = heads
+	var result admin.Audit
+	err = c.withServer(ctx, func(ctx context.Context, api admin.Client) (err error) {
+		result, err = c.auditing(ctx, func(ctx context.Context, progress func(done, total uint64)) (admin.Audit, error) {
+			return api.Audit(ctx, o, progress)
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	c.showAudit(result)
+	if !*result.Match {
+		return errors.New("audit: something differs from the journals")
+	}
+	if err := c.compareHeads(head, heads, result); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	fmt.Fprintln(c.stdout, "audit: everything matches")
+	return nil
+}
+
+// auditing runs an audit or a repair, and shows its progress.
+func (c *command) auditing(ctx context.Context, run func(context.Context, func(done, total uint64)) (admin.Audit, error)) (admin.Audit, error) {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	progress, stop := c.showProgress("auditing")
+	defer stop()
+	return run(ctx, progress)
+}
+
+func (c *command) showAudit(result admin.Audit) {
+	for _, p := range result.Partitions {
+		verdict := "matches"
+		if !p.Match {
+			verdict = "DIFFERS"
+		}
+		fmt.Fprintf(c.stdout, "partition %d: %s; %d entries, up to sequence %d\n", p.Partition, verdict, p.Entries, p.LastSequence)
+		if p.LiveHash != "" {
+			fmt.Fprintf(c.stdout, "  live   %s\n", p.LiveHash)
+		}
+		if p.ReplayHash != "" {
+			fmt.Fprintf(c.stdout, "  replay %s\n", p.ReplayHash)
+		}
+		if p.ComparedSequence != 0 {
+			fmt.Fprintf(c.stdout, "  read model at sequence %d\n", p.ComparedSequence)
+		}
+		for _, t := range p.Tables {
+			fmt.Fprintf(c.stdout, "  %s: %d rows, %s%d differ%s\n", t.Table, t.Rows, atLeast(t), t.Differences, repaired(t))
+		}
+		for _, d := range p.Differences {
+			fmt.Fprintf(c.stdout, "  %s\n", sentence(d))
+		}
+	}
+}
+
+func atLeast(t admin.AuditTable) string {
+	if t.More {
+		return "at least "
+	}
+	return ""
+}
+
+func repaired(t admin.AuditTable) string {
+	if t.Repaired == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d repaired", t.Repaired)
+}
+
+// sentence is a difference in words.
+func sentence(d admin.AuditDifference) string {
+	var at []string
+	for _, part := range []struct{ what, value string }{{"", d.Table}, {"account ", d.Account}, {"row ", d.Row}, {"field ", d.Field}} {
+		if part.value != "" {
+			at = append(at, part.what+part.value)
+		}
+	}
+	return fmt.Sprintf("%s: expected %s, found %s", strings.Join(at, ", "), d.Expected, d.Found)
+}
+
+func (c *command) repair(ctx context.Context, table string, o admin.AuditOptions, yes bool) error {
+	err := c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
+		before, err := c.auditing(ctx, func(ctx context.Context, progress func(done, total uint64)) (admin.Audit, error) {
+			return api.Audit(ctx, o, progress)
+		})
+		if err != nil {
+			return err
+		}
+		c.showAudit(before)
+		damaged := differing(before, table)
+		if damaged == 0 {
+			fmt.Fprintf(c.stdout, "repair: %s matches the journals\n", table)
+			return nil
+		}
+		if !yes {
+			yes, err := cli.Confirm(ctx, c.streams(), fmt.Sprintf("Write %d rows of %s again from the journals?", damaged, table))
+			if err != nil {
+				return err
+			}
+			if !yes {
+				fmt.Fprintln(c.stderr, "Nothing was changed.")
+				return nil
+			}
+		}
+		result, err := c.auditing(ctx, func(ctx context.Context, progress func(done, total uint64)) (admin.Audit, error) {
+			return api.Repair(ctx, table, o, progress)
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.stdout, "repair: %d rows of %s were written again or deleted\n", repairedRows(result, table), table)
+		after, err := c.auditing(ctx, func(ctx context.Context, progress func(done, total uint64)) (admin.Audit, error) {
+			return api.Audit(ctx, o, progress)
+		})
+		if err != nil {
+			return err
+		}
+		if left := differing(after, table); left > 0 {
+			c.showAudit(after)
+			return fmt.Errorf("%d rows of %s still differ", left, table)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("repair: %w", err)
+	}
+	return nil
+}
+
+func differing(result admin.Audit, table string) (rows uint64) {
+	for _, p := range result.Partitions {
+		for _, t := range p.Tables {
+			if t.Table == table {
+				rows += t.Differences
+			}
+		}
+	}
+	return rows
+}
+
+func repairedRows(result admin.Audit, table string) (rows uint64) {
+	for _, p := range result.Partitions {
+		for _, t := range p.Tables {
+			if t.Table == table {
+				rows += t.Repaired
+			}
+		}
+	}
+	return rows
+}
