@@ -73,7 +73,7 @@ const edit = (editor) => {
       paint()
     }
     button.type = 'button'
-    button.className = 'quiet small'
+    button.className = 'quiet small editor-wrap'
     button.textContent = 'Wrap'
     button.addEventListener('click', () => {
       wrap(area.wrap === 'off')
