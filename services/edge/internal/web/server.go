@@ -41,6 +41,7 @@ type Config struct {
 	AdminOnly      bool          // serve only admin paths
 	Partitions     int           // of every journal
 	Render         render.Config // for user texts
+	Operator       console.Operator
 	UnmeteredRate  int           // unmetered calls per second of an account or source; 0: no limit
 	PasswordHashes int           // concurrent hashes of each kind, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted again; 60 s
@@ -115,7 +116,7 @@ func New(cfg Config, deps Deps) *Server {
 	})
 	consolePages := console.New(shown)
 	s.handlers = handlers.New(base, handlers.Deps{
-		Bus: deps.Bus, Console: consolePages, Accounts: s.accounts, Developer: s.developer, Exports: s.exports, Readers: s.readers, UpgradeURL: cfg.UpgradeURL,
+		Bus: deps.Bus, Console: consolePages, Accounts: s.accounts, Developer: s.developer, Exports: s.exports, Readers: s.readers, UpgradeURL: cfg.UpgradeURL, Operator: cfg.Operator,
 	})
 	s.adminPages = handlers.NewAdmins(base, handlers.AdminDeps{
 		Bus: deps.Bus, Secret: deps.Secret, Console: consolePages, Pages: shown, Accounts: s.accounts, Admin: s.admin,

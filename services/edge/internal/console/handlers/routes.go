@@ -73,6 +73,7 @@ func (s *Handlers) Rows() []endpoint.Row {
 		row("POST", console.FilesPath, endpoint.SessionOrNone, plan.FilesUpload, endpoint.File, endpoint.Page, s.contentPage(files, s.uploadFromPage)),
 		row("GET", console.FilesPath+"/delete", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(files, s.askToDelete)),
 		row("POST", console.FilesPath+"/delete", endpoint.SessionOrNone, plan.FilesDelete, endpoint.Form, endpoint.Page, s.contentPage(files, s.deleteFromPage)),
+		row("GET", console.StatementPath+"/:period/lines.csv", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showStatementTable)),
 		row("GET", console.StatementPath+"/:period", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showStatement)),
 	}
 }
