@@ -43,7 +43,8 @@ func clues() []clue {
 		{"go", 2, "defer ", "(", ")"},
 		{"go", 4, "func (", ") ", "{"},
 		{"go", 1, "import \"", "", "\""},
-		{"go", 2, "fmt.", "(", ")"}, {"go", 3, "func main() {", "", ""},
+		{"go", 2, "fmt.", "(", ")"},
+		{"go", 3, "func main() {", "", ""},
 
 		{"python", 3, "def ", "(", ":"},
 		{"python", 2, "class ", "", ":"},
