@@ -201,11 +201,12 @@ func (c *creation) draft(ctx context.Context, file string) (client.NewPaste, err
 			p.Title = fmt.Sprintf("%s, lines %d to %d", filepath.Base(name), from, to)
 		}
 	}
-	if name != "" {
-		if p.Title == "" {
-			p.Title = filepath.Base(name)
-		}
-		if p.Language == "" {
+	if name != "" && p.Title == "" {
+		p.Title = filepath.Base(name)
+	}
+	if p.Language == "" {
+		// The service detects it by the title, unless that is no name of the file.
+		if p.Language = languageAuto; name != "" && p.Title != filepath.Base(name) {
 			p.Language = languageOf(name)
 		}
 	}

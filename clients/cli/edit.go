@@ -54,7 +54,7 @@ is kept in a file whose name is printed. --if-version does the same for standard
 	e.fields.add(cmd)
 	flags.Lookup(flagPassword).Usage = "prompt for the paste's password, or use QUIRE_PASSWORD"
 	flags.Lookup(flagTitle).Usage = "new title"
-	flags.Lookup(flagLanguage).Usage = "new language for highlighting, such as go; see quire paste languages"
+	flags.Lookup(flagLanguage).Usage = "new language for highlighting, such as go, or auto to detect it in the new text; see quire paste languages"
 	flags.BoolVar(&e.newPassword, "new-password", false, "protect it with a new password, prompted for or from QUIRE_PASSWORD")
 	flags.BoolVar(&e.quick, "quick", false, "the id names a quick paste")
 	flags.Int64Var(&e.ifVersion, "if-version", 0, "edit it only if it has this version")

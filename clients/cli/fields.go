@@ -33,7 +33,7 @@ const (
 func (f *fields) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.title, flagTitle, "t", "", "title; by default the file's name")
-	flags.StringVarP(&f.language, flagLanguage, "l", "", "language for highlighting, such as go; by default from the file's name; see quire paste languages")
+	flags.StringVarP(&f.language, flagLanguage, "l", "", "language for highlighting, such as go; detected by default (auto); see quire paste languages")
 	flags.StringVarP(&f.expires, flagExpires, "e", "", `expiry: 10m, 1h, 7d, 2w, 1y, "never", or a time such as 2026-12-31T18:00:00Z`)
 	flags.StringVarP(&f.visibility, flagVisibility, "v", "", "public, unlisted or private")
 	flags.BoolVar(&f.burn, flagBurn, false, "delete after the first read by someone else")

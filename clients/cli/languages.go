@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	_ "embed"
 	"path/filepath"
 	"slices"
@@ -36,7 +37,7 @@ var languages = sync.OnceValues(func() (lists [][]string, usual map[string]strin
 // checkLanguage refuses the name of a language that the service would show as plain text.
 func checkLanguage(language string) error {
 	_, usual := languages()
-	if language == "" || usual[strings.ToLower(language)] != "" {
+	if language == "" || language == languageAuto || usual[strings.ToLower(language)] != "" {
 		return nil
 	}
 	hint := ""
@@ -98,30 +99,21 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// languageOf is the language of a file by its name; empty if unknown.
-func languageOf(file string) string {
-	file = strings.ToLower(filepath.Base(file))
-	if language := fileLanguages()[file]; language != "" {
-		return language
-	}
-	_, usual := languages()
-	return usual[strings.TrimPrefix(filepath.Ext(file), ".")]
-}
+// languageAuto is the language that the service detects from title and content.
+const languageAuto = "auto"
 
-// fileLanguages are the languages of whole names.
-func fileLanguages() map[string]string {
-	return map[string]string{
-		"dockerfile": "docker", "containerfile": "docker", "makefile": "makefile", "gnumakefile": "makefile", "cmakelists.txt": "cmake",
-		"jenkinsfile": "groovy", "rakefile": "ruby", "gemfile": "ruby", "vagrantfile": "ruby", "nginx.conf": "nginx",
-		".bashrc": "bash", ".zshrc": "bash", ".profile": "bash", ".vimrc": "vim", ".gitconfig": "ini", "go.mod": "go",
-	}
+// languageOf is the language of a file by its extension or name; languageAuto if unknown.
+func languageOf(file string) string {
+	_, usual := languages()
+	file = strings.ToLower(filepath.Base(file))
+	return cmp.Or(usual[strings.TrimPrefix(filepath.Ext(file), ".")], usual[file], languageAuto)
 }
 
 func completeLanguage(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	lists, _ := languages()
-	out := make([]string, len(lists))
-	for i, names := range lists {
-		out[i] = names[0]
+	out := []string{languageAuto}
+	for _, names := range lists {
+		out = append(out, names[0])
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

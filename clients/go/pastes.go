@@ -41,7 +41,7 @@ func (l Lifetime) MarshalJSON() ([]byte, error) {
 type NewPaste struct {
 	Content       string     `json:"content"`                 // UTF-8: 1 byte to 4 MiB; for a quick paste, to 256 KiB
 	Title         string     `json:"title,omitempty"`         // one line of at most 200 characters
-	Language      string     `json:"language,omitempty"`      // for highlighting; empty is plaintext
+	Language      string     `json:"language,omitempty"`      // for highlighting; empty is plaintext, "auto" is detected from Title and Content
 	Visibility    Visibility `json:"visibility,omitempty"`    // empty is Unlisted
 	ExpiresIn     Lifetime   `json:"expiresIn,omitempty"`     // empty is never; without an API key 30 days
 	ExpiresAt     time.Time  `json:"expiresAt,omitzero"`      // instead of ExpiresIn

@@ -1469,7 +1469,7 @@ export interface components {
              */
             title?: string | null;
             /**
-             * @description For highlighting: 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+             * @description For highlighting: 1 to 50 characters of A-Z a-z 0-9 + # . _ -. `auto` is the language detected from title and content.
              * @default plaintext
              */
             language?: string | null;
@@ -1502,7 +1502,7 @@ export interface components {
             content?: string;
             /** @description One line, at most 200 characters. */
             title?: string | null;
-            /** @description 1 to 50 characters of A-Z a-z 0-9 + # . _ - */
+            /** @description 1 to 50 characters of A-Z a-z 0-9 + # . _ -. `auto` is the language detected from the title and content sent with it. */
             language?: string | null;
             /**
              * @description Who may read it: see Visibility. Not `private` without an API key.
@@ -4880,7 +4880,7 @@ export interface components {
          */
         TitleParam: string;
         /**
-         * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+         * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -. `auto` is the language detected from title and content.
          * @example go
          */
         LanguageParam: string;
@@ -5231,7 +5231,7 @@ export interface operations {
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -. `auto` is the language detected from title and content.
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];
@@ -5586,7 +5586,7 @@ export interface operations {
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -. `auto` is the language detected from title and content.
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];
@@ -5941,7 +5941,7 @@ export interface operations {
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -. `auto` is the language detected from title and content.
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];
@@ -6022,7 +6022,7 @@ export interface operations {
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -. `auto` is the language detected from title and content.
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];
@@ -6103,7 +6103,7 @@ export interface operations {
                  */
                 title?: components["parameters"]["TitleParam"];
                 /**
-                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -
+                 * @description If the body is the content; a JSON body has its own field. 1 to 50 characters of A-Z a-z 0-9 + # . _ -. `auto` is the language detected from title and content.
                  * @example go
                  */
                 language?: components["parameters"]["LanguageParam"];

@@ -108,6 +108,36 @@ func TestDefaults(t *testing.T) {
 	})
 }
 
+func TestAutoIsReplacedByTheLanguageOfTitleAndContent(t *testing.T) {
+	const program = "package main\n\nfunc main() {\n}\n"
+	eachKind(t, func(t *testing.T, k kind) {
+		i := common(t)
+		a := i.account(t, "pro")
+		language := func(id string) any {
+			return at(t, a.do(t, "GET", k.base+"get/"+id, nil).ok(t, http.StatusOK), "paste").(object)["language"]
+		}
+		for want, fields := range map[string]object{
+			"python":    {"title": "a.py", "content": program, "language": "auto"},
+			"go":        {"title": "My program", "content": program, "language": "auto"},
+			"plaintext": {"title": "a.py", "content": program},
+			"coq":       {"title": "proof.v", "content": "Theorem a : True.\nProof.\nQed.\n", "language": "auto"},
+		} {
+			if got := language(k.make(t, a, fields)); got != want {
+				t.Errorf("%v: %q", fields, got)
+			}
+		}
+		id := k.make(t, a, object{"content": "x"})
+		a.do(t, "PUT", k.base+"update/"+id, object{"language": "auto"}).fails(t, http.StatusBadRequest, "invalid_field", "language must not be auto without content to detect it from.")
+		if got := language(id); got != "plaintext" {
+			t.Errorf("after a refused update: %q", got)
+		}
+		a.do(t, "PUT", k.base+"update/"+id, object{"language": "auto", "content": program}).ok(t, http.StatusOK)
+		if got := language(id); got != "go" {
+			t.Errorf("after an update: %q", got)
+		}
+	})
+}
+
 func TestLifetimes(t *testing.T) {
 	a := common(t).account(t, "pro")
 	const day = 24 * time.Hour

@@ -116,6 +116,9 @@ func TestANameGivesTitleAndLanguage(t *testing.T) {
 		"a pipe":                   {send("", piece("f", "-", "x")), "", "plaintext"},
 		"fields as parts":          {send("", piece("title", "", "mine"), piece("f", "x.c", "x"), piece("language", "", "text")), "mine", "text"},
 		"fields in the query":      {send("?title=q", piece("f", "x.c", "x")), "q", "c"},
+		"a title that is a name":   {send("?title=notes.md", piece("f", "-", "x")), "notes.md", "markdown"},
+		"a content that is known":  {send("", piece("f", "-", "#!/bin/sh\nls\n")), "", "bash"},
+		"a name before a content":  {send("", piece("f", "x.txt", "#!/bin/sh\nls\n")), "x.txt", "plaintext"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if p := get(test.a.line(t, i)); p["title"] != test.title || p["language"] != test.language {

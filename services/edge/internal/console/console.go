@@ -97,7 +97,7 @@ func New(p *pages.Pages) *Console {
 		return to, nil
 	}
 	functions["credits"], functions["money"], functions["number"], functions["title"] = credits, money, number[int64], title
-	functions["number64"] = number[uint64]
+	functions["number64"], functions["editor"] = number[uint64], p.Editor
 	functions["links"] = func(name string, links []pages.Link) linkList { return linkList{name, links} }
 	functions["named"], functions["visibility"], functions["sum"] = named, visibility, sum
 	return &Console{pages: p, templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))}
@@ -120,6 +120,7 @@ type page struct {
 	live            bool   // its scripts fetch updates
 	script          string // a further script; empty for none
 	fetches         bool   // script makes requests
+	editor          bool   // it has a pages.Editor
 	styles          []string
 	data            any
 }
@@ -249,6 +250,12 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 	}
 	if p.script != "" {
 		out.Scripts = append(out.Scripts, p.script)
+	}
+	if p.editor {
+		if p.done != "" {
+			out.Scripts = append(out.Scripts, pages.SentScript)
+		}
+		out.UseEditor()
 	}
 	return c.pages.Render(ctx, out)
 }

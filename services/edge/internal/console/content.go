@@ -266,7 +266,8 @@ type OneText struct {
 	Wrong      bool // the password was wrong
 	Uneditable bool // a form would alter its content
 	Conflict   *Conflict
-	Gone       bool // it was deleted during the edit: the form creates a new one
+	Gone       bool  // it was deleted during the edit: the form creates a new one
+	MaxBytes   int64 // of the text
 	Done       string
 }
 
@@ -286,7 +287,7 @@ func (c *Console) OneText(ctx *fiber.Ctx, status int, o *OneText) error {
 	}
 	return c.render(ctx, page{
 		template: "one-text", title: title, section: PastesPath, done: o.Done, status: status, data: o,
-		styles: []string{"document", "history"}, script: "content.js",
+		styles: []string{"history"}, editor: true,
 	})
 }
 
@@ -316,9 +317,20 @@ func (o *OneText) Choices() []Choice {
 }
 
 // Languages are the form's choices.
-func (o *OneText) Languages() any {
-	d := pages.Draft{Language: o.Form.Values["language"]}
-	return d.Languages()
+func (o *OneText) Languages() any { return pages.Languages(o.Form.Values["language"]) }
+
+// Editor is the form's field for the text.
+func (o *OneText) Editor() *pages.Editor {
+	e := o.Form.editor()
+	e.MaxBytes, e.Account, e.Fresh = o.MaxBytes, o.Form.Account, !o.sent
+	return e
+}
+
+func (f *Form) editor() *pages.Editor {
+	field := f.Field("content")
+	return &pages.Editor{
+		ID: field.ID, Value: field.Value, Rows: 18, DescribedBy: field.DescribedBy(), Invalid: field.Problem != nil, Focus: field.Focus,
+	}
 }
 
 // Form fields that the API does not have.
@@ -350,7 +362,7 @@ func textFields() []Field {
 func CreateText(k *Kind, account, once string) *Form {
 	return &Form{
 		ID: "text", Action: k.Path, Account: account, Once: once, fields: textFields(),
-		Values: map[string]string{"language": "plaintext", "visibility": "unlisted", "expiresIn": "never"},
+		Values: map[string]string{"language": kind.AutoLanguage, "visibility": "unlisted", "expiresIn": "never"},
 	}
 }
 
@@ -403,11 +415,12 @@ func (f *Form) Had(name string) bool {
 // KeptText shows the kept form and asks the user to sign in.
 func (c *Console) KeptText(ctx *fiber.Ctx, status int, k *Kind, f *Form) error {
 	return c.render(ctx, page{
-		template: "kept-text", title: "Sign in to send it", status: status, styles: []string{"document"}, script: "content.js",
+		template: "kept-text", title: "Sign in to send it", status: status, editor: true,
 		data: struct {
-			Kind *Kind
-			Form *Form
-		}{k, f},
+			Kind   *Kind
+			Form   *Form
+			Editor *pages.Editor
+		}{k, f, f.editor()},
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/headers"
@@ -18,15 +17,6 @@ import (
 	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/kind"
 )
-
-// languageOf guesses the language from a file name; plaintext if unknown.
-func (s *API) languageOf(name string) string {
-	names := s.render.Languages().OfFile(name)
-	if i := slices.IndexFunc(names, ValidLanguage); i >= 0 {
-		return names[i]
-	}
-	return fold.DefaultLanguage
-}
 
 // createFromTerminal creates a quick paste from what curl sends, and answers with the address of its page: docs/api.md, From
 // a terminal.
@@ -84,6 +74,9 @@ func (n *Creation) openFromTerminal() error {
 
 // finishFromTerminal checks the content of a draft, and sets its title and language.
 func (t *textWriting) finishFromTerminal(name string) error {
+	if name == "-" { // curl's name of standard input
+		name = ""
+	}
 	d := &t.draft
 	switch {
 	case !utf8.Valid(d.text):
@@ -95,10 +88,13 @@ func (t *textWriting) finishFromTerminal(name string) error {
 			return err
 		}
 	}
-	if err := t.s.nameDraft(d, name); err != nil {
+	if err := nameDraft(d, name); err != nil {
 		return err
 	}
-	return d.check(&t.rules)
+	if d.Language == nil {
+		d.Language = new(kind.AutoLanguage)
+	}
+	return t.check(name)
 }
 
 // notText is the error for content that is not text. Files may be anything.
@@ -116,10 +112,10 @@ func nameOfPath(path string) (string, error) {
 	return name, nil
 }
 
-// nameDraft sets the draft's title and language from a file name, unless the client sent them. curl calls standard input "-".
-// A name that can't be a title is rejected even if another title was sent.
-func (s *API) nameDraft(d *draft, name string) error {
-	if name == "" || name == "-" {
+// nameDraft sets the draft's title from a file name, unless the client sent one. A name that can't be a title is rejected even
+// if another title was sent.
+func nameDraft(d *draft, name string) error {
+	if name == "" {
 		return nil
 	}
 	title, err := input.LineField("name", input.Value{Kind: input.Query, Text: []byte(name)}, titleChars)
@@ -128,9 +124,6 @@ func (s *API) nameDraft(d *draft, name string) error {
 	}
 	if d.Title == nil {
 		d.Title = &title
-	}
-	if d.Language == nil {
-		d.Language = new(s.languageOf(title[strings.LastIndexByte(title, '/')+1:]))
 	}
 	return nil
 }

@@ -21,10 +21,11 @@ func TestTheNameOfAFileSaysItsLanguage(t *testing.T) {
 		"a.md": "markdown", "README.md": "markdown", "a.json": "json", "a.yaml": "yaml", "a.yml": "yaml", "a.toml": "toml",
 		"a.html": "html", "a.css": "css", "a.xml": "xml", "a.csv": "csv", "a.diff": "diff", "a.m": "objective-c",
 		"Makefile": "makefile", "Dockerfile": "docker", "Dockerfile.dev": "docker", ".bashrc": "bash", "a.tar.go": "go",
+		"a.tsv": "tsv", "src/a.py": "python", "nginx.conf": "nginx", "a.proto": "protobuf", "a.org": "org",
 		"go.mod": "go", "go.work": "go", "go.sum": "plaintext", "Cargo.lock": "toml", "x.mod": "ampl",
 		"A.GO": "go", "a.txt": "plaintext", "a": "plaintext", "a.": "plaintext", "go": "plaintext", "": "plaintext", "....": "plaintext",
 	} {
-		if got := s.languageOf(name); got != want {
+		if got := s.DetectLanguage(name, nil); got != want {
 			t.Errorf("%q is %s, want %s", name, got, want)
 		}
 	}
@@ -41,7 +42,7 @@ func TestEveryLanguageOfANameIsKnown(t *testing.T) {
 				continue
 			}
 			names++
-			language := s.languageOf(name)
+			language := s.DetectLanguage(name, nil)
 			if !ValidLanguage(language) || len(language) > languageChars || lexers.Get(language) == nil {
 				t.Errorf("%s: %q is no language of a document", name, language)
 			}
@@ -56,17 +57,16 @@ func TestEveryLanguageOfANameIsKnown(t *testing.T) {
 }
 
 func TestANameIsNoLongerThanATitle(t *testing.T) {
-	s := &API{render: render.New(render.Config{})}
 	for _, given := range []*string{nil, new("a title")} {
 		for chars, fits := range map[int]bool{titleChars: true, titleChars + 1: false} {
 			d := &draft{}
 			d.Title = given
-			err := s.nameDraft(d, strings.Repeat("ü", chars-3)+".go")
+			err := nameDraft(d, strings.Repeat("ü", chars-3)+".go")
 			if !fits {
 				if e, ok := errors.AsType[*httperr.Error](err); !ok || e.Field != "name" {
 					t.Errorf("%d characters: %v", chars, err)
 				}
-			} else if err != nil || *d.Language != "go" || given != nil && *d.Title != "a title" {
+			} else if err != nil || given != nil && *d.Title != "a title" {
 				t.Errorf("%d characters: %v, %+v", chars, err, d)
 			}
 		}

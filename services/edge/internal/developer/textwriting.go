@@ -75,7 +75,19 @@ func (t *textWriting) begin(s *API, c *endpoint.Call, k *kind.Kind) {
 // hash.
 func (t *textWriting) Fill(from input.Source, hash uint64) error {
 	t.hash = hash
-	return t.draft.read(&t.rules, from)
+	if err := t.draft.read(&t.rules, from); err != nil {
+		return err
+	}
+	return t.s.resolveLanguage(&t.draft, "")
+}
+
+// check validates the draft once all of its fields are set, and detects its language if that is asked for. file is as for
+// resolveLanguage.
+func (t *textWriting) check(file string) error {
+	if err := t.draft.check(&t.rules); err != nil {
+		return err
+	}
+	return t.s.resolveLanguage(&t.draft, file)
 }
 
 // maxBody is the maximum length of the body.
@@ -126,7 +138,10 @@ func (t *textWriting) readBody() error {
 	t.hash = endpoint.BodyHash(t.Call.Ctx, body)
 	switch {
 	case format == bodyJSON:
-		return t.draft.parse(&t.rules, endpoint.OrObject(body))
+		if err := t.draft.parse(&t.rules, endpoint.OrObject(body)); err != nil {
+			return err
+		}
+		return t.s.resolveLanguage(&t.draft, "")
 	case format == bodyBytes:
 		t.draft.text = body
 		return t.finishFromTerminal(t.name)
@@ -135,7 +150,7 @@ func (t *textWriting) readBody() error {
 	case len(body) > 0:
 		t.draft.text = body
 	}
-	return t.draft.check(&t.rules)
+	return t.check("")
 }
 
 // store reads a late body, and stores the draft's content and password for the item.

@@ -18,6 +18,9 @@ type Kind struct {
 	Create, Read, Update, Delete, List plan.QuotaKey
 }
 
+// AutoLanguage as the language of a create or an update stands for the one that is detected from the title and the content.
+const AutoLanguage = "auto"
+
 // All lists the kinds, in the order of pages.
 func All() []*Kind { return []*Kind{Pastes(), QuickPastes(), Files()} }
 

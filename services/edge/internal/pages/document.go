@@ -34,7 +34,8 @@ func (p *Pages) Ask(c *fiber.Ctx, a Ask) error {
 		Heading string
 	}{a, heading}}
 	if a.Own != nil {
-		page.Styles, page.Scripts = append(page.Styles, "own"), []string{"copy.js", "times.js"}
+		page.Scripts = []string{"copy.js", "times.js"}
+		a.Own.add(page)
 	}
 	return p.Render(c, page)
 }
@@ -44,6 +45,17 @@ type Own struct {
 	Share  Share
 	Notice string        // what a form has done; empty for none
 	Manage template.HTML // links and forms to change the document
+}
+
+// add adds what the owner's part of a page needs, if it has one.
+func (o *Own) add(page *Page) {
+	if o == nil {
+		return
+	}
+	page.Styles = append(page.Styles, "own")
+	if o.Notice != "" {
+		page.Scripts = append(page.Scripts, SentScript)
+	}
 }
 
 // Share is a link to copy.
@@ -107,9 +119,7 @@ func (p *Pages) Text(c *fiber.Ctx, t *Text) error {
 		page.Description = fmt.Sprintf("%s, %s", t.Language(), sizeText(t.Document.GetContent().GetSizeBytes()))
 		page.Social = &Social{Title: page.Title, Description: page.Description, URL: t.URL}
 	}
-	if t.Own != nil {
-		page.Styles = append(page.Styles, "own")
-	}
+	t.Own.add(page)
 	return p.Render(c, page)
 }
 
@@ -140,8 +150,6 @@ func (p *Pages) File(c *fiber.Ctx, f *File) error {
 		Template: "file", Title: render.VisibleText(f.Document.Title), Embeds: f.Embeds, Styles: []string{"document"},
 		Scripts: f.scripts(), Data: f, Wide: f.Image != "" || f.Frame != "" || f.Lines != nil,
 	}
-	if f.Own != nil {
-		page.Styles = append(page.Styles, "own")
-	}
+	f.Own.add(page)
 	return p.Render(c, page)
 }

@@ -29,7 +29,8 @@ type Landing struct {
 	URL       string        // of this site, without a trailing slash
 	Own       template.HTML // the form of the visitor's account; empty without a session: Draft is shown
 	Draft     Draft
-	Account   bool                   // Draft is created in the visitor's account
+	MaxBytes  int64                  // of the text
+	Account   string                 // id of the session's account, in which Draft is created; empty without one
 	Allowance *event.AllowanceAnswer // nil if unavailable
 	Prices    *event.PriceBook       // nil if unavailable
 	Ready     bool                   // all services are ready
@@ -38,21 +39,22 @@ type Landing struct {
 
 // Landing shows the landing page. status is fiber.StatusOK, or the error status of a refused draft.
 func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
-	styles, form := []string{"landing"}, "compose.js"
-	if l.Own != "" {
-		styles, form = append(styles, "console"), "content.js"
-	}
-	return p.Render(c, &Page{
+	page := &Page{
 		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "" || l.Draft.APIKey != "", Section: "/",
-		Styles: styles, Scripts: []string{"copy.js", form},
+		Styles: []string{"landing"}, Scripts: []string{"copy.js"},
 		Title: "Paste text, share a link", Data: l,
 		Description: "Share text and files from a browser, a terminal or a program. Every request is metered exactly.",
-	})
+	}
+	if l.Own != "" {
+		page.Styles = append(page.Styles, "console")
+	}
+	page.UseEditor()
+	return p.Render(c, page)
 }
 
 // Closed reports whether visitors can't create pastes.
 func (l *Landing) Closed() bool {
-	return l.Allowance != nil && l.Allowance.Limit == 0 && l.Draft.APIKey == "" && !l.Account
+	return l.Allowance != nil && l.Allowance.Limit == 0 && l.Draft.APIKey == "" && l.Account == ""
 }
 
 // Created is the page after the landing page's form created a quick paste.
@@ -73,7 +75,7 @@ func (c *Created) Share() Share { return Share{URL: c.URL + c.Path, Selected: tr
 func (p *Pages) Created(c *fiber.Ctx, created *Created) error {
 	return p.Render(c, &Page{
 		Template: "created", Status: fiber.StatusCreated, Title: "Paste created", Secret: true,
-		Styles: []string{"landing"}, Scripts: []string{"copy.js", "times.js"}, Data: created,
+		Styles: []string{"landing"}, Scripts: []string{"copy.js", "times.js", SentScript}, Data: created,
 	})
 }
 
@@ -101,20 +103,16 @@ func (d *Draft) Visibilities() []option {
 	return options(d.Visibility, "unlisted", "Unlisted: anyone with the link", "public", "Public: listed by search engines")
 }
 
-// Languages are the form's choices. The API accepts any name.
-func (d *Draft) Languages() []option {
-	out := options(d.Language,
-		"plaintext", "Plain text", "bash", "Bash", "c", "C", "cpp", "C++", "csharp", "C#", "css", "CSS", "csv", "CSV", "diff", "Diff",
-		"docker", "Dockerfile", "elixir", "Elixir", "erlang", "Erlang", "fsharp", "F#", "go", "Go", "graphql", "GraphQL", "haskell", "Haskell",
-		"hcl", "HCL", "html", "HTML", "ini", "INI", "java", "Java", "javascript", "JavaScript", "json", "JSON", "julia", "Julia",
-		"kotlin", "Kotlin", "latex", "LaTeX", "lua", "Lua", "makefile", "Makefile", "markdown", "Markdown", "nginx", "nginx", "nix", "Nix",
-		"ocaml", "OCaml", "perl", "Perl", "php", "PHP", "powershell", "PowerShell", "protobuf", "Protocol Buffers", "python", "Python",
-		"r", "R", "ruby", "Ruby", "rust", "Rust", "scala", "Scala", "sql", "SQL", "swift", "Swift", "terraform", "Terraform", "toml", "TOML",
-		"typescript", "TypeScript", "xml", "XML", "yaml", "YAML", "zig", "Zig")
-	if !slices.ContainsFunc(out, func(o option) bool { return o.Selected }) && d.Language != "" {
-		out = append(out, option{d.Language, d.Language, true})
+// Languages are the form's choices.
+func (d *Draft) Languages() []option { return Languages(d.Language) }
+
+// Editor is the form's field for the text.
+func (l *Landing) Editor() *Editor {
+	e := &Editor{ID: "content", Value: l.Draft.Content, Rows: 14, MaxBytes: l.MaxBytes, Account: l.Account, Fresh: l.Draft.Errors == nil}
+	if _, e.Invalid = l.Draft.Errors["content"]; e.Invalid {
+		e.DescribedBy, e.Focus = "content-error", true
 	}
-	return out
+	return e
 }
 
 // plans is the table of limits and prices, with a column for each public plan.

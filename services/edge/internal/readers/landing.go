@@ -22,7 +22,7 @@ import (
 
 // Landing shows the landing page, with the form of an account, or with an empty one for visitors if own is empty.
 func (s *Readers) Landing(c *endpoint.Call, own template.HTML) error {
-	return s.showLanding(c, fiber.StatusOK, own, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
+	return s.showLanding(c, fiber.StatusOK, own, pages.Draft{Language: kind.AutoLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
 }
 
 // showLanding shows the landing page, even without billing's data. A refused form keeps its Once: the paste may exist if its
@@ -31,8 +31,11 @@ func (s *Readers) showLanding(c *endpoint.Call, status int, own template.HTML, d
 	book, err := s.Prices()
 	shown := &pages.Landing{URL: s.URL(""), Checks: s.checks, Own: own, Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
 	shown.Draft.Once = cmp.Or(draft.Once, rand.Text())
-	shown.Account = c.Who.Account != 0
-	if err == nil && own == "" && !shown.Account { // otherwise each reader would wait for billing again
+	shown.MaxBytes = endpoint.QuickText.Limit().Bytes
+	if c.Who.Account != 0 {
+		shown.Account = c.Who.Account.String()
+	}
+	if err == nil && own == "" && shown.Account == "" { // otherwise each reader would wait for billing again
 		shown.Allowance = s.Allowance(c)
 	}
 	return s.pages.Landing(c.Ctx, status, shown)
@@ -140,6 +143,9 @@ func (s *Readers) readPasteForm(c *endpoint.Call) ([]byte, error) {
 	return s.developer.ReadContent(c, developer.JSONBytes(limit), limit)
 }
 
+// ofTextarea restores the line ends of a text, each of which browsers send as CR LF.
+func ofTextarea(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
 func parsePasteForm(body []byte) (*pages.Draft, error) {
 	out := &pages.Draft{}
 	var burn string
@@ -156,8 +162,7 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 	if len(out.Once) > endpoint.MaxOnceBytes {
 		return nil, httperr.InvalidField("once", "must be what the page has")
 	}
-	// Browsers send each line end of a text as CR LF.
-	out.Content = strings.ReplaceAll(out.Content, "\r\n", "\n")
+	out.Content = ofTextarea(out.Content)
 	out.BurnAfterRead = burn == "true"
 	return out, nil
 }

@@ -12,6 +12,7 @@ import (
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -82,11 +83,11 @@ func TestThePasswordFormHasAPasswordAlone(t *testing.T) {
 // TestEveryLanguageOfTheFormIsOne holds the form's list to what the API takes and the highlighter knows.
 func TestEveryLanguageOfTheFormIsOne(t *testing.T) {
 	known := render.New(render.Config{}).Languages()
-	for _, o := range (&pages.Draft{}).Languages() {
+	for _, o := range pages.Languages("") {
 		if !developer.ValidLanguage(o.Value) {
 			t.Errorf("%s is refused", o.Value)
 		}
-		if o.Value != "plaintext" && known.Name(o.Value) == "" {
+		if o.Value != "plaintext" && o.Value != kind.AutoLanguage && known.Name(o.Value) == "" {
 			t.Errorf("%s is not known to the highlighter", o.Value)
 		}
 	}

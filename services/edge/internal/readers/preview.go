@@ -79,7 +79,7 @@ func (s *Readers) beginning(doc *event.Document) ([]byte, error) {
 	return begin, contents.DeletedSince(err)
 }
 
-// showTextFile shows a text file, in the language suggested by its name.
+// showTextFile shows a text file, in the language of its name and content.
 func (s *Readers) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	content := shown.Document.GetContent()
 	size := int64(content.GetSizeBytes())
@@ -92,7 +92,7 @@ func (s *Readers) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	}
 	return s.Rendered(len(text), func() error {
 		if len(text) > 0 && isText(text) && utf8.Valid(text) {
-			shown.Lines = s.Renderer(shown.Document).Text(s.ctx, string(text), shown.Document.Title)
+			shown.Lines = s.Renderer(shown.Document).Text(s.ctx, string(text), s.developer.DetectLanguage(shown.Document.Title, text))
 		}
 		return s.pages.File(c.Ctx, shown)
 	})

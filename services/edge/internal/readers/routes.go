@@ -3,6 +3,7 @@ package readers
 import (
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/kind"
+	"quire.dev/services/edge/internal/pages"
 )
 
 // Rows are the pages for readers.
@@ -30,5 +31,7 @@ func (s *Readers) Rows() []endpoint.Row {
 		row("GET", "/f/:id", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showFile),
 		row("GET", "/f/:id/raw", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, s.rawFile),
 		row("GET", "/f/:id/view", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, s.viewFile),
+		row("POST", pages.PreviewPath, endpoint.Anybody, endpoint.Unmetered, endpoint.QuickText, endpoint.Limited|endpoint.HTML, s.preview),
+		row("POST", pages.LanguagePath, endpoint.Anybody, endpoint.Unmetered, endpoint.QuickText, endpoint.Limited|endpoint.HTML, s.detectLanguage),
 	}
 }

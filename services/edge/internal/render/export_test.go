@@ -24,7 +24,7 @@ const JobBytes = jobBytes
 func (l *Languages) All() []string {
 	var out []string
 	for _, config := range l.called {
-		if config.Name != "" && !slices.Contains(out, config.Name) {
+		if l.lexer(config.Name) != "" && !slices.Contains(out, config.Name) {
 			out = append(out, config.Name)
 		}
 	}

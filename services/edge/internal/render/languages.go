@@ -51,22 +51,59 @@ func newLanguages() *Languages {
 	for _, lexer := range lexers.GlobalLexerRegistry.Lexers {
 		l.called[strings.ToLower(lexer.Config().Name)] = lexer.Config()
 	}
-	// Several languages claim these; chroma does not rank them.
-	for end, language := range map[string]string{
-		".fs": "fsharp", ".m": "objective-c", ".pp": "puppet", ".sql": "sql", ".xslt": "xml",
-	} {
+	l.called["tsv"] = tsv()
+	l.ends[".tsv"] = tsv()
+	for end, language := range usualEnds() {
 		l.ends[end] = l.called[language]
 	}
-	// Unknown to chroma, or mistaken for another language by suffix.
-	for name, language := range map[string]string{
-		"go.mod": "go", "go.work": "go", "go.sum": "plaintext", "Cargo.lock": "toml",
-	} {
+	for name, language := range usualFiles() {
 		l.files[name] = l.called[language]
 	}
 	for end := range l.ends {
 		l.longest = max(l.longest, len(end))
 	}
 	return l
+}
+
+// usualEnds are the languages of file name suffixes that chroma does not know, or that several of its languages claim without
+// a rank. Those of rivals depend on the content too.
+func usualEnds() map[string]string {
+	return map[string]string{
+		".fs": "fsharp", ".m": "objective-c", ".pp": "puppet", ".sql": "sql", ".xslt": "xml", ".v": "verilog",
+		".ndjson": "json", ".jsonl": "json", ".geojson": "json", ".webmanifest": "json", ".ipynb": "json", ".har": "json",
+		".plist": "xml", ".csproj": "xml", ".xaml": "xml", ".gradle": "groovy", ".mdx": "markdown",
+		".gql": "graphql", ".less": "css", ".podspec": "ruby", ".cnf": "ini", ".log": "plaintext", ".pem": "plaintext", ".srt": "plaintext",
+	}
+}
+
+// usualFiles are likewise the languages of whole file names.
+func usualFiles() map[string]string {
+	return map[string]string{
+		"go.mod": "go", "go.work": "go", "go.sum": "plaintext", "Cargo.lock": "toml", "Jenkinsfile": "groovy", "Containerfile": "docker",
+		"Podfile": "ruby", "Brewfile": "ruby", "Procfile": "yaml", "LICENSE": "plaintext", ".npmrc": "ini", ".prettierrc": "json", ".profile": "bash", ".gitconfig": "ini", ".gitmodules": "ini", ".editorconfig": "ini",
+	}
+}
+
+// rivals are the languages that a content may give a file whose suffix usually means another.
+func rivals(end string) []string {
+	switch end {
+	case ".v":
+		return []string{"coq"}
+	case ".h":
+		return []string{"c++", "objective-c"}
+	case ".m":
+		return []string{"matlab"}
+	case ".pl":
+		return []string{"prolog"}
+	case ".ts":
+		return []string{"xml"} // translations of Qt
+	}
+	return nil
+}
+
+// tsv is a language without a lexer: tab-separated values are shown as a table.
+func tsv() *chroma.Config {
+	return &chroma.Config{Name: "TSV", Aliases: []string{"tsv"}, Filenames: []string{"*.tsv"}}
 }
 
 // better is the lexer with the higher priority, or the first in the alphabet, so that the choice is deterministic.
@@ -143,7 +180,7 @@ func (l *Languages) known(language string) *chroma.Config {
 // lexer is the name of a language's lexer, "" for plain text and unknown languages.
 func (l *Languages) lexer(language string) string {
 	config := l.known(language)
-	if config == nil {
+	if config == nil || config.Name == tsv().Name {
 		return ""
 	}
 	return siblingOf(config.Name)
@@ -161,9 +198,18 @@ func (l *Languages) Name(language string) string {
 	return config.Name
 }
 
-// OfFile returns the names of a file's language by its file name, in lower case, most usual first; nil if unknown.
-func (l *Languages) OfFile(name string) []string {
-	config := l.ofFile(name)
+// Detect returns the names of a text's language, in lower case, most usual first; nil if unknown. The name of its file
+// decides, and its content if that is empty, unknown or shared by several languages. It reads no more than DetectBytes of the
+// content, once.
+func (l *Languages) Detect(file, content string) []string {
+	config := l.ofFile(file)
+	if config == nil {
+		config = l.called[languageOfContent(content)]
+	} else if others := rivals(strings.ToLower(filepath.Ext(file))); others != nil {
+		if found := languageOfContent(content); slices.Contains(others, found) {
+			config = l.called[found]
+		}
+	}
 	if config == nil {
 		return nil
 	}

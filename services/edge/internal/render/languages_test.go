@@ -54,10 +54,10 @@ func TestALanguageThatNobodyKnowsIsCheap(t *testing.T) {
 func TestTheNameOfALanguageIsBounded(t *testing.T) {
 	known := patient().Languages()
 	name := strings.Repeat(".x", render.MaxLanguageBytes/2-1) // two bytes less than the bound
-	if known.Name(name[1:]+".go") != "Go" || known.OfFile(name[1:] + ".go")[0] != "go" {
+	if known.Name(name[1:]+".go") != "Go" || known.Detect(name[1:]+".go", "")[0] != "go" {
 		t.Error("a name at the bound is not known")
 	}
-	if known.Name(name+".go") != "" || known.OfFile(name+".go") != nil {
+	if known.Name(name+".go") != "" || known.Detect(name+".go", "") != nil {
 		t.Error("a name beyond the bound is known")
 	}
 }

@@ -37,6 +37,14 @@ func (s *Handlers) fileContents() *collection {
 	return &collection{console.Files(), s.developer.FileList()}
 }
 
+// maxBytes is the maximum size of a text.
+func (k *collection) maxBytes() int64 {
+	if k.Path == console.QuickPath {
+		return endpoint.QuickText.Limit().Bytes
+	}
+	return endpoint.PasteText.Limit().Bytes
+}
+
 // contentPage is inConsole for a page of one kind. The receipt of a failure is for programs: the page states its cost in words.
 func (s *Handlers) contentPage(k *collection, handle func(*endpoint.Call, *collection) error) func(*endpoint.Call) error {
 	return s.inSession(func(c *endpoint.Call) error {

@@ -30,7 +30,7 @@ func (s *Handlers) showHome(c *endpoint.Call) error {
 
 // homeForm renders the form of a user with a session. The first kind that the plan allows comes first.
 func (s *Handlers) homeForm(c *endpoint.Call) (template.HTML, error) {
-	shown := &console.OneText{Kind: console.Pastes()}
+	shown := &console.OneText{Kind: console.Pastes(), MaxBytes: endpoint.PasteText.Limit().Bytes}
 	for _, k := range []*console.Kind{console.Pastes(), console.QuickPastes()} {
 		m, err := s.meterOf(c, k.Create, 1)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/readers"
 	"quire.dev/services/edge/internal/render"
@@ -55,7 +56,7 @@ func (s *Handlers) showNewText(c *endpoint.Call, k *collection) error {
 }
 
 func (s *Handlers) showNewTextWith(c *endpoint.Call, k *collection, status int, shown *console.OneText) (err error) {
-	shown.Kind = k.Kind
+	shown.Kind, shown.MaxBytes = k.Kind, k.maxBytes()
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
@@ -213,7 +214,7 @@ func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *collection, how shownTex
 
 // showChange shows the form to edit a text.
 func (s *Handlers) showChange(c *endpoint.Call, k *collection, status int, shown *console.OneText) (err error) {
-	shown.Kind = k.Kind
+	shown.Kind, shown.MaxBytes = k.Kind, k.maxBytes()
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
@@ -242,6 +243,7 @@ func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *collection) error {
 	return s.submit(c, form, submission{
 		unlimited: true,
 		do: func() error {
+			s.detectLanguage(form)
 			fields := textOfForm(form, true)
 			if gone {
 				return endpoint.NotFound()
@@ -250,6 +252,13 @@ func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *collection) error {
 		},
 		show: func(status int) error { return s.showRefusedChange(c, k, status, form) },
 	})
+}
+
+// detectLanguage replaces kind.AutoLanguage in a form that has the text: the API gets the text only if it has changed.
+func (s *Handlers) detectLanguage(f *console.Form) {
+	if content, sent := f.Values["content"]; sent && f.Values["language"] == kind.AutoLanguage {
+		f.Values["language"] = s.developer.DetectLanguage(f.Values["title"], []byte(ofTextarea(content)))
+	}
 }
 
 func (s *Handlers) changeText(c *endpoint.Call, k *collection, form *console.Form, fields input.Source) error {

@@ -43,7 +43,12 @@ func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatabl
 
 // ParseForm parses an application/x-www-form-urlencoded body into its fields, in the order of their names. A repeated field
 // is 400.
-func ParseForm(body []byte, fields Fields) error {
+func ParseForm(body []byte, fields Fields) error { return parseForm(body, fields, false) }
+
+// ParseFormPart is ParseForm for some of the fields: it ignores others.
+func ParseFormPart(body []byte, fields Fields) error { return parseForm(body, fields, true) }
+
+func parseForm(body []byte, fields Fields, part bool) error {
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
 		return httperr.Malformed("The body is not a valid form.")
@@ -57,6 +62,8 @@ func ParseForm(body []byte, fields Fields) error {
 		switch {
 		case !utf8.ValidString(name) || !utf8.ValidString(list[0]):
 			return httperr.Malformed("The form is not valid UTF-8.")
+		case !known && part:
+			continue
 		case !known:
 			return httperr.UnknownField(name, slices.Sorted(maps.Keys(fields))...)
 		case len(list) > 1:

@@ -1,14 +1,5 @@
-// The pages of content: Ctrl+Enter saves a text, a list is selected at once, and files are uploaded with their progress.
+// The lists of content: all of a list is selected at once, and files are uploaded with their progress.
 'use strict'
-for (const form of document.querySelectorAll('form[data-text]')) {
-  form.addEventListener('keydown', (event) => {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
-      event.preventDefault()
-      form.requestSubmit(form.querySelector('button[type=submit]'))
-    }
-  })
-}
-
 for (const form of document.querySelectorAll('form[data-select]')) {
   const boxes = [...form.querySelectorAll('input[name=ref]')]
   const button = form.querySelector('button[type=submit]')
