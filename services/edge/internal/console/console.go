@@ -230,7 +230,7 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 	}
 	out := &pages.Page{
 		Template: "console", Title: p.title, Data: template.HTML(all.String()), //nolint:gosec // likewise
-		Status: p.status, Secret: p.secret, Section: Path, Styles: []string{"landing", "console"}, Scripts: []string{"copy.js", "times.js"},
+		Status: p.status, Secret: p.secret, Section: Path, Styles: []string{"parts", "landing", "console"}, Scripts: []string{"copy.js", "times.js"},
 	}
 	if p.admin != nil {
 		out.Site, out.Section, out.ForAdmins = p.admin.Site, "", true

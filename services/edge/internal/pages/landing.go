@@ -41,7 +41,7 @@ type Landing struct {
 func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
 	page := &Page{
 		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "" || l.Draft.APIKey != "", Section: "/",
-		Styles: []string{"landing"}, Scripts: []string{"copy.js"},
+		Styles: []string{"parts", "landing"}, Scripts: []string{"copy.js"},
 		Title: "Paste text, share a link", Data: l,
 		Description: "Share text and files from a browser, a terminal or a program. Every request is metered exactly.",
 	}
@@ -75,7 +75,7 @@ func (c *Created) Share() Share { return Share{URL: c.URL + c.Path, Selected: tr
 func (p *Pages) Created(c *fiber.Ctx, created *Created) error {
 	return p.Render(c, &Page{
 		Template: "created", Status: fiber.StatusCreated, Title: "Paste created", Secret: true,
-		Styles: []string{"landing"}, Scripts: []string{"copy.js", "times.js", SentScript}, Data: created,
+		Styles: []string{"parts"}, Scripts: []string{"copy.js", "times.js", SentScript}, Data: created,
 	})
 }
 
