@@ -309,8 +309,8 @@ func (a *attack) date(t *testing.T, n *attackAccount, books []*attackBooks, fail
 	left := map[string]int64{}
 	for _, c := range n.charges {
 		if c.turn && !c.replaced {
-			if at := a.explained(t, c.request); monthOf(at) != monthOf(c.start) {
-				fail("%s of %s was admitted in the month of %s by its answer, at %s by its explanation", c.request, c.quota, c.start, at)
+			if at, text := a.explained(t, c.request); monthOf(at) != monthOf(c.start) {
+				fail("%s of %s was admitted in the month of %s by its answer, at %s by its explanation: %s", c.request, c.quota, c.start, at, text)
 			}
 		}
 		first := monthOf(c.start)
@@ -330,17 +330,20 @@ func (a *attack) date(t *testing.T, n *attackAccount, books []*attackBooks, fail
 	}
 }
 
-// explained is when a request was admitted.
-func (a *attack) explained(t *testing.T, request string) time.Time {
+// explained is when a request was admitted, and its explanation.
+func (a *attack) explained(t *testing.T, request string) (at time.Time, text []byte) {
 	t.Helper()
 	a.count("dated at the month's end")
 	var e struct{ Request *struct{ Time time.Time } }
 	eventually.NoError(t, "an explanation", func() error {
-		_, err := a.server.must(t.Context(), attackCall{method: http.MethodGet, path: "/api/admin/requests/" + request, admin: true}, &e)
+		r, err := a.server.must(t.Context(), attackCall{method: http.MethodGet, path: "/api/admin/requests/" + request, admin: true}, &e)
+		if r != nil {
+			text = r.body
+		}
 		if err == nil && e.Request == nil {
 			err = errors.New("it is still being read")
 		}
 		return err
 	})
-	return e.Request.Time
+	return e.Request.Time, text
 }
