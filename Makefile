@@ -86,13 +86,20 @@ bin/minio bin/mc: tools/minio/go.mod
 	@echo "building $(notdir $@), which takes some minutes"
 	@cd tools/minio && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/minio/$(notdir $@)
 
+# What has the read models of a cluster: postgres, or mongo (FerretDB, unless QUIRE_MONGO_URL names a server).
+STORE ?= postgres
+
+.PHONY: postgres
+postgres:
+	$(call need,$(or $(lastword $(wildcard /usr/lib/postgresql/*/bin/postgres)),postgres),postgresql-15)
+
 .PHONY: cluster-programs
-cluster-programs: bin/nats-server bin/ferretdb bin/minio bin/mc services-build
+cluster-programs: bin/nats-server $(if $(filter mongo,$(STORE)),bin/ferretdb,postgres) bin/minio bin/mc services-build
 
 .PHONY: cluster
-cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster
+cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster (STORE=postgres|mongo)
 	@$(GO) build -trimpath -o bin/quire-cluster ./tools/cluster/cmd/cluster
-	@exec bin/quire-cluster
+	@exec bin/quire-cluster -store $(STORE)
 
 .PHONY: check
 check: ## before a commit: format, vet and lint what changed, unit tests (2 minutes)
@@ -172,12 +179,12 @@ test-clients: e2e/node_modules clients/ts/dist clients/importers/node_modules $(
 	@cd clients/importers && npm test --silent
 
 .PHONY: test-cluster
-test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 15 processes (14 minutes; SKIP='Limit|Example' leaves tests out)
+test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 15 processes (14 minutes; STORE=postgres|mongo; SKIP='Limit|Example' leaves tests out)
 	$(GO) test -count=1 -timeout 20m ./tools/cluster -args -processes
-	$(GO) test -count=1 -timeout 30m $(if $(SKIP),-skip '$(SKIP)') ./services/standalone/scenario -args -processes=many $(DRIVER)
+	$(GO) test -count=1 -timeout 30m $(if $(SKIP),-skip '$(SKIP)') ./services/standalone/scenario -args -processes=many -store=$(STORE) $(DRIVER)
 
 .PHONY: test-stores
-test-stores: bin/ferretdb bin/minio bin/mc ## run the stores' tests against a FerretDB and a MinIO (2 minutes)
+test-stores: postgres bin/ferretdb bin/minio bin/mc ## run the stores' tests against a PostgreSQL, a FerretDB and a MinIO (2 minutes)
 	@$(GO) run ./tools/cluster/cmd/teststores
 	$(GO) test -count=1 -timeout 5m -run TestBucket ./tools/cluster -args -processes
 
@@ -202,15 +209,15 @@ attack: ## kill quire while clients attack quotas, caps and credits, and compare
 .PHONY: chaos-cluster
 # It runs in its own network namespace, so that it needs no rights and leaves the machine's network alone. Each run draws
 # the seed of its clients' choices and prints it; CHAOSFLAGS='-chaos.seed N' runs them again.
-chaos-cluster: cluster-programs ## have each part of a cluster fail under load (FAULTS='kill|cut' for some, 17 minutes)
+chaos-cluster: cluster-programs ## have each part of a cluster fail under load (STORE=postgres|mongo, FAULTS='kill|cut' for some, 20 minutes)
 	$(call need,ip,iproute2)
 	@$(GO) test -c -o bin/chaos.test ./tools/cluster/chaos
 	cd tools/cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
-	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.only '$(FAULTS)' $(CHAOSFLAGS)
+	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.store $(STORE) -chaos.only '$(FAULTS)' $(CHAOSFLAGS)
 
 .PHONY: bench
 # The programs of a cluster are needed for its rows only.
-bench: $(BINARY)-build $(if $(filter -smoke,$(BENCHFLAGS)),,$(if $(ROWS),$(if $(findstring cluster,$(ROWS)),cluster-programs),cluster-programs)) ## measure all that has a target, 35 minutes (ROWS='get|create' for some rows)
+bench: $(BINARY)-build $(if $(filter -smoke,$(BENCHFLAGS)),,$(if $(ROWS),$(if $(findstring cluster,$(ROWS)),cluster-programs bin/ferretdb),cluster-programs bin/ferretdb)) ## measure all that has a target, 35 minutes (ROWS='get|create' for some rows)
 	$(call need,wrk,wrk)
 	@$(GO) build -trimpath -o bin/bench ./tools/bench
 	@bin/bench -quire $(BINARY) -rows '$(ROWS)' $(if $(filter -smoke,$(BENCHFLAGS)),-results bin/bench-smoke) $(BENCHFLAGS)
@@ -236,7 +243,7 @@ bench-diff: ## whether the files are faster than a commit, with an interval (BAS
 	@$(GO) run ./tools/bench/diff -base '$(BASE)' $(DIFFFLAGS)
 
 .PHONY: scale
-scale: cluster-programs $(BINARY)-build ## measure clusters of 1, 2 and 4 partitions, for docs/scaling.md (5 minutes)
+scale: cluster-programs bin/ferretdb $(BINARY)-build ## measure clusters of 1, 2 and 4 partitions, for docs/scaling.md (5 minutes)
 	$(call need,wrk,wrk)
 	@$(GO) run ./tools/bench/scale -quire $(BINARY) $(SCALEFLAGS)
 

@@ -24,7 +24,7 @@ func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
 	}
 	copies := map[string]string{}
 	for _, name := range []string{
-		"nats/nats.conf", "nats/users.conf", "mongodb/start.sh", "mongodb/init.sh", "mongodb/init.js",
+		"nats/nats.conf", "nats/users.conf", "mongodb/start.sh", "mongodb/init.sh", "mongodb/init.js", "postgres/init.sh",
 		"minio/init.sh", "minio/billing.json", "minio/edge.json", "minio/paste.json", "minio/lite.json", "minio/file.json",
 	} {
 		copies[name] = "../k8s/components/" + name

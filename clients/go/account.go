@@ -187,6 +187,7 @@ func (a *Account) Ledger(ctx context.Context, filter LedgerFilter, options ...Ca
 // Statement is the statement of a month.
 type Statement struct {
 	Meta
+	Number       string                    `json:"number"`
 	Period       string                    `json:"period"` // such as "2026-11"
 	Start        time.Time                 `json:"start"`
 	End          time.Time                 `json:"end"`    // start of the next month

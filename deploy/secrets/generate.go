@@ -13,9 +13,10 @@ import (
 
 // The stores have the same names in Compose and in a namespace of Kubernetes.
 const (
-	mongoHosts = "mongodb-0.mongodb,mongodb-1.mongodb,mongodb-2.mongodb"
-	bucketHost = "minio:9000"
-	bucket     = "quire"
+	postgresHost = "postgres:5432"
+	mongoHosts   = "mongodb-0.mongodb,mongodb-1.mongodb,mongodb-2.mongodb"
+	bucketHost   = "minio:9000"
+	bucket       = "quire"
 )
 
 func natsHosts() []string { return []string{"nats-0.nats", "nats-1.nats", "nats-2.nats"} }
@@ -27,8 +28,8 @@ func password() string {
 	return hex.EncodeToString(b)
 }
 
-// generate returns the content of each file by its name.
-func generate() (map[string][]byte, error) {
+// generate returns the content of each file by its name, for services with the read models in store.
+func generate(store string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	put := func(name, format string, args ...any) { files[name] = fmt.Appendf(nil, format, args...) }
 
@@ -57,6 +58,7 @@ func generate() (map[string][]byte, error) {
 	minio := fmt.Sprintf("MINIO_ROOT_USER=quire-root\nMINIO_ROOT_PASSWORD=%s\nBUCKET=%s\n", password(), bucket)
 	put("mongodb/keyfile", "%s", password()+password())
 	mongo := fmt.Sprintf("MONGO_ROOT_PASSWORD=%s\n", password())
+	postgres := fmt.Sprintf("POSTGRES_PASSWORD=%s\n", password())
 	shared := password()
 	for _, service := range natsconf.Services() {
 		var env strings.Builder
@@ -72,12 +74,17 @@ func generate() (map[string][]byte, error) {
 			}
 			pass := password()
 			mongo += fmt.Sprintf("MONGO_%s_PASSWORD=%s\n", strings.ToUpper(service), pass)
-			fmt.Fprintf(&env, "QUIRE_MONGO_URL=mongodb://%s:%s@%s/?replicaSet=quire&authSource=admin\n",
-				service, pass, mongoHosts)
+			postgres += fmt.Sprintf("POSTGRES_%s_PASSWORD=%s\n", strings.ToUpper(service), pass)
+			if store == "mongo" {
+				fmt.Fprintf(&env, "QUIRE_MONGO_URL=mongodb://%s:%s@%s/?replicaSet=quire&authSource=admin\n", service, pass, mongoHosts)
+			} else {
+				fmt.Fprintf(&env, "QUIRE_POSTGRES_URL=postgres://quire_%s:%s@%s/quire?sslmode=disable\n", service, pass, postgresHost)
+			}
 		}
 		put(service+".env", "%s", env.String())
 	}
 	put("mongodb.env", "%s", mongo)
+	put("postgres.env", "%s", postgres)
 	put("minio.env", "%s", minio)
 	put("provision.env", "QUIRE_NATS_URL=%s\n", natsURL(natsconf.Provision, nats[natsconf.Provision]))
 	return files, nil

@@ -15,12 +15,17 @@ import (
 
 func main() {
 	out := flag.String("out", "", "folder to write to")
+	store := flag.String("store", "postgres", "server of the read models: postgres or mongo")
 	flag.Parse()
+	if *store != "postgres" && *store != "mongo" {
+		fmt.Fprintln(os.Stderr, "secrets: -store must be postgres or mongo")
+		os.Exit(2)
+	}
 	if *out == "" || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "secrets: -out must name the folder to write to")
 		os.Exit(2)
 	}
-	if err := run(*out); err != nil {
+	if err := run(*out, *store); err != nil {
 		fmt.Fprintln(os.Stderr, "secrets:", err)
 		os.Exit(1)
 	}
@@ -29,7 +34,7 @@ func main() {
 // marker is written last. A folder without it is incomplete, and is written again.
 const marker = "complete"
 
-func run(out string) error {
+func run(out, store string) error {
 	_, err := os.Stat(filepath.Join(out, marker))
 	if err == nil {
 		fmt.Println(out, "exists and is kept")
@@ -38,7 +43,7 @@ func run(out string) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	files, err := generate()
+	files, err := generate(store)
 	if err != nil {
 		return err
 	}

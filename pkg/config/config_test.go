@@ -297,12 +297,13 @@ func TestOnlyRevealShowsASecret(t *testing.T) {
 
 func TestRedactHidesCredentialsAndLeavesTheRest(t *testing.T) {
 	tests := map[string]string{
-		"":                                           "",
-		"plain text":                                 "plain text",
-		"mail a@example.org":                         "mail a@example.org",
-		"http://host:80/path?x=1":                    "http://host:80/path?x=1",
-		"http://key:secret@host/b":                   "http://***@host/b",
-		"nats://token@host:4222":                     "nats://***@host:4222",
+		"":                         "",
+		"plain text":               "plain text",
+		"mail a@example.org":       "mail a@example.org",
+		"http://host:80/path?x=1":  "http://host:80/path?x=1",
+		"http://key:secret@host/b": "http://***@host/b",
+		"nats://token@host:4222":   "nats://***@host:4222",
+		"postgres://u:p@a:5432,b/d?sslpassword=s":    "postgres://***@a:5432,b/d?sslpassword=***",
 		"http://key:se/c@ret@host/b":                 "http://***@host/b",
 		"nats://u:p@a:1,nats://u:p@b:2":              "nats://***@a:1,nats://***@b:2",
 		`dial "http://k:s@h/x": refused by a@b`:      `dial "http://***@h/x": refused by a@b`,

@@ -74,7 +74,7 @@ func IsSecretName(name string) bool {
 	words := splitWords(name)
 	for i, word := range words {
 		switch word {
-		case "token", "secret", "password", "passwd", "passphrase", "authorization", "cookie", "credential", "credentials",
+		case "token", "secret", "password", "sslpassword", "passwd", "passphrase", "authorization", "cookie", "credential", "credentials",
 			"apikey", "signature":
 			return true
 		case "key":

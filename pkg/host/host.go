@@ -4,6 +4,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/mongo"
+	"quire.dev/pkg/views/postgres"
 	"quire.dev/pkg/wait"
 )
 
@@ -95,12 +97,21 @@ func (p *Process) OpenBucket(ctx context.Context) (store blob.Store, err error) 
 	return store, err
 }
 
-// OpenViews opens a service's read model in MongoDB and closes it with the process. It waits for an unresponsive server.
+// OpenViews opens a service's read model in PostgreSQL or MongoDB, and closes it with the process. It waits for an unresponsive
+// server.
 func (p *Process) OpenViews(ctx context.Context, service string, collections []views.Collection) (views.Store, error) {
-	var store *mongo.Store
+	var store interface {
+		views.Store
+		lifecycle.Component // forgets old deletions
+	}
 	name := "read model of " + service
 	err := p.await(ctx, name, func(ctx context.Context) (err error) {
-		store, err = mongo.Open(ctx, mongo.Config{URI: p.MongoURL, Database: p.MongoDatabase, Collections: collections, Logger: p.Log})
+		if p.PostgresURL != "" {
+			schema := cmp.Or(p.PostgresSchema, "quire_"+service)
+			store, err = postgres.Open(ctx, postgres.Config{URL: p.PostgresURL, Schema: schema, Collections: collections, Logger: p.Log})
+		} else {
+			store, err = mongo.Open(ctx, mongo.Config{URI: p.MongoURL, Database: p.MongoDatabase, Collections: collections, Logger: p.Log})
+		}
 		return err
 	})
 	if err != nil {

@@ -42,6 +42,8 @@ type Settings struct {
 	PublicURL      string // empty: http://<listener>
 	UpgradeURL     string // empty: <PublicURL>/console
 	ContentURL     string // empty: PublicURL
+	Operator       string // name of who runs the service, for statements; empty: none
+	OperatorAt     string // their address
 	OpsListen      string // empty: operators use Listen
 	Data           string
 	Secret         config.Secret
@@ -73,10 +75,12 @@ type Settings struct {
 	CacheBytes       int64
 	OverlayBytes     int64
 
-	NATSURL       string // empty means embedded, as in MongoURL and S3URL
-	MongoURL      string
-	MongoDatabase string
-	S3URL         string
+	NATSURL        string // empty means embedded, as in the URLs below
+	PostgresURL    string // at most one of PostgresURL and MongoURL is set
+	PostgresSchema string // empty: quire_<service>
+	MongoURL       string
+	MongoDatabase  string
+	S3URL          string
 
 	LogLevel    slog.Level
 	LogFormat   string
@@ -91,8 +95,9 @@ type setting struct {
 	readers  Program
 	fallback string             // default, as text; empty: none
 	except   map[Program]string // readers with another default
-	needed   Program            // readers that require it
+	needed   Program            // readers that require it, or instead
 	why      string             // completes "it must be set, since"
+	instead  string             // a setting that excludes this one
 	secret   bool               // is or contains a secret
 	meaning  string             // in Markdown
 }
@@ -103,6 +108,7 @@ const maxPartitions = 256
 func (s *Settings) table() []setting {
 	const (
 		alone  = "a separate service has nothing embedded"
+		mongo  = "QUIRE_MONGO_URL"
 		shared = "every edge of a cluster shares it"
 
 		adminTokens = "a token of at least 16 bytes without colon and comma, or a list like ann:<token>,bob:<token> of different names and tokens"
@@ -123,6 +129,14 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_CONTENT_URL", value: config.URL(&s.ContentURL, "http", "https"), readers: Edge | Quire,
 			meaning: "A second origin of the same edges, on another host, for raw content and downloads. Links to those lead there, and it answers nothing else. Without it they are under the public URL.",
+		},
+		{
+			name: "QUIRE_OPERATOR", value: config.Text(&s.Operator), readers: Edge | Quire,
+			meaning: "Name of the company or person who runs the service. Statements show it as their sender.",
+		},
+		{
+			name: "QUIRE_OPERATOR_ADDRESS", value: config.Text(&s.OperatorAt), readers: Edge | Quire,
+			meaning: "Postal address and whatever else the law asks of the sender of a bill, such as a tax number. `|` begins a new line.",
 		},
 		{
 			name: "QUIRE_OPS_LISTEN", value: config.Address(&s.OpsListen), readers: everything, fallback: ":9090",
@@ -220,7 +234,7 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_CONTENT_RETENTION", value: config.Duration(&s.ContentRetention, "1h", "3650d"),
 			readers: documents | Quire, fallback: "7d",
-			meaning: "How long requests stay in the journal, including content deleted meanwhile. It must be longer than the age of your oldest MongoDB backup.",
+			meaning: "How long requests stay in the journal, including content deleted meanwhile. It must be longer than the age of your oldest backup of the read models.",
 		},
 		{
 			name: "QUIRE_TRASH_RETENTION", value: config.Duration(&s.TrashRetention, "1h", "3650d"),
@@ -245,9 +259,19 @@ func (s *Settings) table() []setting {
 			meaning: "NATS servers of the journals, separated by commas, each with user and password. Without it quire uses an embedded server.",
 		},
 		{
-			name: "QUIRE_MONGO_URL", value: config.URL(&s.MongoURL, "mongodb", "mongodb+srv"), readers: Billing | documents | Quire,
-			needed: Billing | documents, why: alone, secret: true,
-			meaning: "MongoDB server of the read models. Without it quire uses embedded SQLite.",
+			name: "QUIRE_POSTGRES_URL", value: config.URL(&s.PostgresURL, "postgres", "postgresql"), readers: Billing | documents | Quire,
+			needed: Billing | documents, why: alone, instead: mongo, secret: true,
+			meaning: "PostgreSQL server of the read models, 15 or newer, as `postgres://user:password@host,host/database?sslmode=verify-full`: see [postgres.md](postgres.md). With neither this nor `QUIRE_MONGO_URL` quire uses embedded SQLite.",
+		},
+		{
+			name: "QUIRE_POSTGRES_SCHEMA", value: config.Text(&s.PostgresSchema), readers: Billing | documents,
+			except:  map[Program]string{Billing: "quire_billing", Paste: "quire_paste", Lite: "quire_lite", File: "quire_file"},
+			meaning: "PostgreSQL schema of the service, created at the first start. Each service has its own. quire uses all four defaults.",
+		},
+		{
+			name: mongo, value: config.URL(&s.MongoURL, "mongodb", "mongodb+srv"), readers: Billing | documents | Quire,
+			needed: Billing | documents, why: alone, instead: "QUIRE_POSTGRES_URL", secret: true,
+			meaning: "MongoDB server of the read models, instead of PostgreSQL: see [mongodb.md](mongodb.md).",
 		},
 		{
 			name: "QUIRE_MONGO_DATABASE", value: config.Text(&s.MongoDatabase), readers: Billing | documents,
@@ -280,6 +304,20 @@ func (s *Settings) table() []setting {
 	}
 }
 
+// check adds a fault for a setting that is missing, or set beside one that excludes it. Of two such settings the first is at fault.
+func (s setting) check(r *config.Reader, program Program, set map[string]bool) {
+	both := set[s.name] && set[s.instead]
+	missing := s.needed&program != 0 && !set[s.name] && !set[s.instead]
+	switch {
+	case both && s.name < s.instead:
+		r.Reject(s.name, "unset, or "+s.instead+" unset: a service has one read model")
+	case missing && s.instead == "":
+		r.Reject(s.name, "set, since "+s.why)
+	case missing && s.name > s.instead:
+		r.Reject(s.name, "set, or "+s.instead+", since "+s.why)
+	}
+}
+
 // defaultOf returns the setting's default for one of its readers.
 func (s setting) defaultOf(program Program) string {
 	if other, ok := s.except[program]; ok {
@@ -298,14 +336,16 @@ func clientVariables() []string {
 func ReadSettings(program Program, environ []string) (Settings, error) {
 	var s Settings
 	r := config.New(environ)
+	set := map[string]bool{}
 	for _, row := range s.table() {
 		if row.readers&program == 0 {
 			r.Known(row.name)
 			continue
 		}
-		if set := r.Read(row.name, row.defaultOf(program), row.value); !set && row.needed&program != 0 {
-			r.Reject(row.name, "set, since "+row.why)
-		}
+		set[row.name] = r.Read(row.name, row.defaultOf(program), row.value)
+	}
+	for _, row := range s.table() {
+		row.check(r, program, set)
 	}
 	for _, name := range clientVariables() {
 		r.Known(name)

@@ -67,10 +67,15 @@ func TestEachProgramRefusesWrongSettingsAllAtOnce(t *testing.T) {
 	}{
 		"quire needs nothing":       {Quire, nil, nil},
 		"an edge needs its stores":  {Edge, nil, []string{"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_SECRET"}},
-		"billing needs its stores":  {Billing, nil, []string{"QUIRE_NATS_URL", "QUIRE_MONGO_URL", "QUIRE_S3_URL"}},
-		"paste needs its stores":    {Paste, nil, []string{"QUIRE_NATS_URL", "QUIRE_MONGO_URL", "QUIRE_S3_URL"}},
-		"lite needs its stores":     {Lite, nil, []string{"QUIRE_NATS_URL", "QUIRE_MONGO_URL", "QUIRE_S3_URL"}},
-		"file needs its stores":     {File, nil, []string{"QUIRE_NATS_URL", "QUIRE_MONGO_URL", "QUIRE_S3_URL"}},
+		"billing needs its stores":  {Billing, nil, []string{"QUIRE_NATS_URL", "QUIRE_POSTGRES_URL", "QUIRE_S3_URL"}},
+		"paste needs its stores":    {Paste, nil, []string{"QUIRE_NATS_URL", "QUIRE_POSTGRES_URL", "QUIRE_S3_URL"}},
+		"lite needs its stores":     {Lite, nil, []string{"QUIRE_NATS_URL", "QUIRE_POSTGRES_URL", "QUIRE_S3_URL"}},
+		"file needs its stores":     {File, nil, []string{"QUIRE_NATS_URL", "QUIRE_POSTGRES_URL", "QUIRE_S3_URL"}},
+		"PostgreSQL":                {Billing, append(slices.Delete(with(), 1, 2), "QUIRE_POSTGRES_URL=postgres://u:p@a,b/quire"), nil},
+		"two read models":           {Paste, with("QUIRE_POSTGRES_URL=postgresql://h/quire"), []string{"QUIRE_MONGO_URL"}},
+		"two for one process":       {Quire, with("QUIRE_POSTGRES_URL=postgresql://h/quire"), []string{"QUIRE_MONGO_URL"}},
+		"two for an edge":           {Edge, with(secret, "QUIRE_POSTGRES_URL=postgresql://h/quire"), nil},
+		"a bad one is none missing": {Lite, append(slices.Delete(with(), 1, 2), "QUIRE_POSTGRES_URL=postgres:h"), []string{"QUIRE_POSTGRES_URL"}},
 		"an edge has what it needs": {Edge, with(secret), nil},
 		"billing has":               {Billing, with(), nil},
 		"paste has":                 {Paste, with(), nil},
@@ -142,12 +147,12 @@ func TestSettingsThatAreUnsetHaveTheirDefaults(t *testing.T) {
 	// Each service has a separate database: its user may not touch another's.
 	for program, database := range map[Program]string{Billing: "quire_billing", Paste: "quire_paste", Lite: "quire_lite", File: "quire_file"} {
 		s, err := ReadSettings(program, with())
-		if err != nil || s.MongoDatabase != database || s.Partitions != 16 || s.OpsListen != ":9090" || s.LogFormat != "json" {
+		if err != nil || s.MongoDatabase != database || s.PostgresSchema != database || s.Partitions != 16 || s.OpsListen != ":9090" || s.LogFormat != "json" {
 			t.Errorf("%s: %+v, %v", program, s, err)
 		}
 	}
-	s, err := ReadSettings(File, with("QUIRE_MONGO_DATABASE=mine", "QUIRE_PARTITIONS=4"))
-	if err != nil || s.MongoDatabase != "mine" || s.Partitions != 4 || s.ContentRetention != 7*24*time.Hour || s.CacheBytes != 64<<20 {
+	s, err := ReadSettings(File, with("QUIRE_MONGO_DATABASE=mine", "QUIRE_POSTGRES_SCHEMA=too", "QUIRE_PARTITIONS=4"))
+	if err != nil || s.MongoDatabase != "mine" || s.PostgresSchema != "too" || s.Partitions != 4 || s.ContentRetention != 7*24*time.Hour || s.CacheBytes != 64<<20 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -170,7 +175,7 @@ func TestEveryNameIsASetting(t *testing.T) {
 	known := map[string]bool{
 		"QUIRE_MEMBERS": true, // the bucket of package members
 		// Of tests.
-		"QUIRE_TEST_LOG": true, "QUIRE_TEST_SQLITE_CHILD": true,
+		"QUIRE_TEST_LOG": true, "QUIRE_TEST_SQLITE_CHILD": true, "QUIRE_TEST_POSTGRES_CHILD": true,
 	}
 	for _, name := range clientVariables() {
 		known[name] = true

@@ -42,6 +42,8 @@ func (s setting) defaults() string {
 	for _, program := range s.readers.programs() {
 		value := s.defaultOf(program)
 		switch {
+		case s.needed&program != 0 && s.instead != "":
+			value = "must be set unless " + s.instead + " is"
 		case s.needed&program != 0:
 			value = "must be set"
 		case value == "":

@@ -152,6 +152,27 @@ func (s Schema) CheckDoc(collection string, d Doc) error {
 	if size := d.SizeBytes(); size > MaxDocBytes {
 		return fmt.Errorf("%w: document of %d bytes, %d at most", ErrTooLarge, size, MaxDocBytes)
 	}
+	return s.checkIndexes(collection, d.Keys)
+}
+
+// checkIndexes bounds the document's entries in the indexes.
+func (s Schema) checkIndexes(collection string, keys Keys) error {
+	all := 0
+	for i := range keys {
+		all += len(keys[i].Value.text)
+	}
+	if all <= MaxIndexBytes {
+		return nil
+	}
+	for _, index := range s.collections[collection].Indexes {
+		size := 0
+		for _, key := range index.Keys {
+			size += len(keys.Get(key).text)
+		}
+		if size > MaxIndexBytes {
+			return fmt.Errorf("%w: values of %d bytes in the index %s, %d at most", ErrInvalid, size, index.Name, MaxIndexBytes)
+		}
+	}
 	return nil
 }
 

@@ -1,9 +1,9 @@
 // Package views defines the read models: documents that a service projects from
 // its journal, loaded by id and listed by index.
 //
-// Two stores implement it, [quire.dev/pkg/views/sqlite] inside the process and
-// [quire.dev/pkg/views/mongo] for a deployment; quire.dev/pkg/views/viewstest
-// verifies the same guarantees for both.
+// Three stores implement it, [quire.dev/pkg/views/sqlite] inside the process,
+// [quire.dev/pkg/views/postgres] and [quire.dev/pkg/views/mongo] for a deployment;
+// quire.dev/pkg/views/viewstest verifies the same guarantees for all of them.
 //
 // Everything here is safe for concurrent use. The caller owns the results of a
 // call. It must not change the arguments later, since a write may continue
@@ -16,8 +16,8 @@ import (
 	"fmt"
 )
 
-// Bounds that both stores enforce, so that a service that works with one works
-// with the other.
+// Bounds that all stores enforce, so that a service that works with one works
+// with the others.
 const (
 	// MaxList is the largest Query.Limit.
 	MaxList = 1000
@@ -34,6 +34,9 @@ const (
 	MaxIDBytes = 512
 	// MaxValueBytes is the longest string in Doc.Keys.
 	MaxValueBytes = 1024
+	// MaxIndexBytes bounds the strings of a document in one index, all together: an entry of a PostgreSQL index has 2,704 bytes
+	// at most, id included.
+	MaxIndexBytes = 2 * MaxValueBytes
 )
 
 var (

@@ -27,6 +27,7 @@ import (
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/render"
 	"quire.dev/services/edge/internal/web"
@@ -47,6 +48,7 @@ type Config struct {
 	AskPartitions  bool           // Run compares Partitions with billing's before it serves; a mismatch is an error
 	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET; 0 outside development
 
+	Operator          console.Operator
 	MaxConns          int           // 16,384
 	MaxConnsPerSource int           // 12,288
 	RenderBytes       int64         // memory limit of all rendering processes together; 64 MiB
@@ -62,7 +64,7 @@ func Configure(s host.Settings) Config {
 		Secret: []byte(s.Secret.Reveal()), AlsoSecrets: s.SecretPrevious.Bytes(), AdminToken: s.AdminToken.Reveal(), AdminListen: s.AdminListen,
 		TrustedProxies: s.TrustedProxies, Partitions: s.Partitions, AskPartitions: true, ClockOffset: s.ClockOffset,
 		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, RenderBytes: s.RenderBytes, StopGrace: s.StopGrace,
-		UnmeteredRate: s.UnmeteredRate,
+		UnmeteredRate: s.UnmeteredRate, Operator: console.Operator{Name: s.Operator, Address: s.OperatorAt},
 	}
 }
 
@@ -164,7 +166,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	serving := web.Config{
 		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: admins, Partitions: cfg.Partitions,
-		AdmissionAge: cfg.AdmissionAge, UnmeteredRate: cfg.UnmeteredRate,
+		AdmissionAge: cfg.AdmissionAge, UnmeteredRate: cfg.UnmeteredRate, Operator: cfg.Operator,
 		Render: render.Config{Command: deps.RenderCommand, Bytes: cfg.RenderBytes, Logger: deps.Logger},
 		In: httpin.Config{
 			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,

@@ -111,6 +111,7 @@ func checkImport(t *testing.T, importer, imported string) {
 		"github.com/nats-io/nats-server":        {pkgModule + "/journal/journaltest", serviceModule + "standalone", "quire.dev/tools/bench"},
 		"github.com/minio/highwayhash":          {pkgModule + "/natsfiles"}, // the checksums in the files of NATS
 		"go.mongodb.org/mongo-driver":           {pkgModule + "/views/mongo"},
+		"github.com/jackc/pgx":                  {pkgModule + "/views/postgres"},
 		"modernc.org/sqlite":                    {pkgModule + "/views/sqlite", serviceModule + "standalone"},
 		"zombiezen.com/go/sqlite":               {pkgModule + "/views/sqlite"},
 		"github.com/minio/minio-go":             {pkgModule + "/blob/s3"},

@@ -23,7 +23,7 @@ import (
 
 // openView opens a service's read model. Each service has a separate one, so that no commit waits for another service's.
 func (p *process) openView(ctx context.Context, domain event.Domain, collections []views.Collection) (store views.Store, err error) {
-	if p.cfg.MongoURL != "" {
+	if p.cfg.PostgresURL != "" || p.cfg.MongoURL != "" {
 		store, err = p.host.OpenViews(ctx, string(domain), collections)
 	} else {
 		store, err = p.openSQLite(ctx, domain, collections)

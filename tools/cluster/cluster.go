@@ -1,9 +1,9 @@
-// Package cluster starts a whole Quire as many processes on this machine: three NATS servers, a server of the MongoDB
-// protocol, MinIO, and several instances of each service. `make cluster`, the scenario tests of many processes, the
+// Package cluster starts a whole Quire as many processes on this machine: three NATS servers, PostgreSQL or a server of the
+// MongoDB protocol, MinIO, and several instances of each service. `make cluster`, the scenario tests of many processes, the
 // failure runs and the measurements of bench/scale are built on it. Each service's users have the rights of a deployment,
-// from deploy/nats/users.conf and deploy/minio.
+// from deploy/nats/users.conf, deploy/postgres and deploy/minio.
 //
-// It runs the programs in bin/, which `make cluster-programs` builds.
+// It runs the programs in bin/, which `make cluster-programs` builds, and PostgreSQL as it is installed.
 package cluster
 
 import (
@@ -34,8 +34,12 @@ type Options struct {
 	Instances  int               // of each other service; 2
 	Settings   map[string]string // QUIRE_… of every service, instead of the cluster's own values
 	Listen     []string          // addresses of the first edges, such as "127.0.0.1:8080"; the others, and empty ones, are assigned
-	MongoURL   string            // of a running server; FerretDB is started if it is empty
-	Isolated   bool              // each process runs in its own network namespace, so that Process.Cut and Slow work
+	Store      string            // PostgreSQL or MongoDB; PostgreSQL
+	// URLs of running servers; a server of the Store is started if its URL is empty.
+	PostgresURL string
+	MongoURL    string
+	Standby     bool // a second server of PostgreSQL is a synchronous standby of the first
+	Isolated    bool // each process runs in its own network namespace, so that Process.Cut and Slow work
 }
 
 // maxPartitions is the number that deploy/nats/users.conf has permissions for.
@@ -44,6 +48,10 @@ const maxPartitions = 16
 func (o Options) withDefaults() (Options, error) {
 	o.Partitions, o.Replicas = cmp.Or(o.Partitions, 4), cmp.Or(o.Replicas, 3)
 	o.Edges, o.Instances = cmp.Or(o.Edges, 2), cmp.Or(o.Instances, 2)
+	o.Store = cmp.Or(o.Store, PostgreSQL)
+	if o.Store != PostgreSQL && o.Store != MongoDB {
+		return o, fmt.Errorf("store %q: must be %q or %q", o.Store, PostgreSQL, MongoDB)
+	}
 	if o.Partitions > maxPartitions {
 		return o, fmt.Errorf("%d partitions: deploy/nats/users.conf has permissions for %d", o.Partitions, maxPartitions)
 	}
@@ -94,7 +102,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return start(ctx, options, (*Cluster).startAll)
 }
 
-// StartStores is Start for the server of the MongoDB protocol and MinIO alone.
+// StartStores is Start for the server of read models and MinIO alone.
 func StartStores(ctx context.Context, options Options) (*Cluster, error) {
 	return start(ctx, options, (*Cluster).startStores)
 }
@@ -127,6 +135,11 @@ func start(ctx context.Context, options Options, processes func(*Cluster, contex
 func (c *Cluster) startStores(ctx context.Context) error {
 	if err := c.addStores(ctx); err != nil {
 		return err
+	}
+	if len(c.Processes(PostgreSQL)) > 0 {
+		if err := c.createPostgres(ctx); err != nil {
+			return err
+		}
 	}
 	if err := startTogether(ctx, c.Processes()); err != nil {
 		return err
@@ -176,7 +189,9 @@ func goSettings() []string {
 
 // add registers a process without starting it. Its program is in bin/, and its log is named after it.
 func (c *Cluster) add(p *Process) *Process {
-	p.program = filepath.Join(c.opts.Root, "bin", p.program)
+	if !filepath.IsAbs(p.program) {
+		p.program = filepath.Join(c.opts.Root, "bin", p.program)
+	}
 	p.log = filepath.Join(c.opts.Dir, "log", p.name+".log")
 	if p.environ == nil {
 		p.environ = func() []string { return Environment(goSettings()...) }
@@ -212,7 +227,10 @@ func (c *Cluster) NATSURL(user string) string {
 	return strings.Join(urls, ",")
 }
 
-// Process returns the process of that name, such as "edge-0", "nats-2" or "mongo". It is nil without such a process.
+// ReadModels returns the server of the read models that was started first.
+func (c *Cluster) ReadModels() *Process { return c.Processes(c.opts.Store)[0] }
+
+// Process returns the process of that name, such as "edge-0", "nats-2" or "postgres-0". It is nil without such a process.
 func (c *Cluster) Process(name string) *Process {
 	for _, p := range c.Processes() {
 		if p.name == name {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,6 +28,7 @@ type Process struct {
 	url, ops      string
 	log           string
 	quit          syscall.Signal // asks for a graceful stop
+	tree          bool           // it has child processes, which are paused and killed with it
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
@@ -77,10 +79,10 @@ func Environment(settings ...string) []string {
 	return append(environ, settings...)
 }
 
-// Name is "edge-0", "nats-2", "mongo".
+// Name is "edge-0", "nats-2", "postgres-0".
 func (p *Process) Name() string { return p.name }
 
-// Service is "edge", "nats", "mongo".
+// Service is "edge", "nats", "postgres".
 func (p *Process) Service() string { return p.service }
 
 // URL is where a server serves the API, or where clients connect to a store.
@@ -216,7 +218,26 @@ func (p *Process) Signal(signal syscall.Signal) error {
 	if !p.alive() {
 		return fmt.Errorf("%s does not run", p.name)
 	}
-	return p.cmd.Process.Signal(signal)
+	var children []string
+	if p.tree && (signal == syscall.SIGSTOP || signal == syscall.SIGCONT || signal == syscall.SIGKILL) {
+		id := strconv.Itoa(p.cmd.Process.Pid)
+		list, err := os.ReadFile("/proc/" + id + "/task/" + id + "/children")
+		if err != nil {
+			return err
+		}
+		children = strings.Fields(string(list))
+	}
+	err := p.cmd.Process.Signal(signal)
+	for _, child := range children {
+		id, convErr := strconv.Atoi(child)
+		if convErr != nil {
+			return convErr
+		}
+		if killErr := syscall.Kill(id, signal); killErr != nil && !errors.Is(killErr, syscall.ESRCH) { // it may have ended
+			err = errors.Join(err, killErr)
+		}
+	}
+	return err
 }
 
 // Stop ends the process gracefully and waits for its end. An exit status other than 0 is an error. The process is killed

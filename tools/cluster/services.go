@@ -50,9 +50,16 @@ func (c *Cluster) settingsOf(service string, h *host, listen string) map[string]
 		settings["QUIRE_UNMETERED_RATE"] = "100000" // the clients of all runs are on this machine
 	} else {
 		settings["QUIRE_REGISTER_LIMIT"] = "10000" // likewise
-		settings["QUIRE_MONGO_URL"] = c.MongoURL()
 		// Several clusters may share a server, so each has its own databases.
-		settings["QUIRE_MONGO_DATABASE"] = "quire_" + service + "_" + c.state.Secrets["databases"][:8]
+		name := "quire_" + service + "_" + c.state.Secrets["databases"][:8]
+		switch {
+		case c.opts.Store == MongoDB:
+			settings["QUIRE_MONGO_URL"], settings["QUIRE_MONGO_DATABASE"] = c.MongoURL(), name
+		case c.opts.PostgresURL != "":
+			settings["QUIRE_POSTGRES_URL"], settings["QUIRE_POSTGRES_SCHEMA"] = c.opts.PostgresURL, name
+		default:
+			settings["QUIRE_POSTGRES_URL"] = c.PostgresURL(service)
+		}
 	}
 	if service == "edge" || service == "billing" {
 		settings["QUIRE_SECRET"] = c.state.Secrets["secret"]

@@ -29,6 +29,10 @@ func openState(path string) (*state, error) {
 	for _, user := range s3Users() {
 		names = append(names, s3Secret(user))
 	}
+	names = append(names, "postgres")
+	for _, service := range postgresUsers() {
+		names = append(names, postgresSecret(service))
+	}
 	for _, name := range names {
 		if s.Secrets[name] == "" {
 			s.Secrets[name] = strings.ToLower(rand.Text())

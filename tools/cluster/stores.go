@@ -116,7 +116,12 @@ func (c *Cluster) writeUsers() error {
 
 // addStores adds the stores of read models and blobs, which are not started yet.
 func (c *Cluster) addStores(ctx context.Context) error {
-	if c.opts.MongoURL == "" {
+	if c.opts.Store == PostgreSQL && c.opts.PostgresURL == "" {
+		if err := c.addPostgres(ctx); err != nil {
+			return err
+		}
+	}
+	if c.opts.Store == MongoDB && c.opts.MongoURL == "" {
 		h, err := c.net.add(ctx, "mongo")
 		if err != nil {
 			return err

@@ -18,23 +18,28 @@ const root = "../.."
 
 // shared is the file system that all tests render from. They share one, since making its secrets takes a second.
 var shared = sync.OnceValues(func() (filesys.FileSystem, error) {
-	secrets, err := os.MkdirTemp("", "quire-k8s-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(secrets)
-	made := filepath.Join(secrets, "made")
-	run := exec.Command("go", "run", "./secrets", "-out", made)
-	run.Dir, run.Env = root+"/deploy", append(os.Environ(), "GOWORK=off")
-	if out, err := run.CombinedOutput(); err != nil {
-		return nil, &exec.Error{Name: string(out), Err: err}
-	}
 	memory := filesys.MakeFsInMemory()
 	if err := copyTree(memory, root+"/k8s", "/k8s"); err != nil {
 		return nil, err
 	}
-	if err := copyTree(memory, made, "/k8s/overlays/dev/secrets"); err != nil {
+	// The development overlay with MongoDB, as its comment says.
+	if err := copyTree(memory, root+"/k8s/overlays/dev", "/k8s/overlays/dev-mongo"); err != nil {
 		return nil, err
+	}
+	const file = "/k8s/overlays/dev-mongo/kustomization.yaml"
+	text, err := memory.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	withMongo := strings.NewReplacer("components/postgres", "components/mongodb", "(nats|postgres|minio)", "(nats|mongodb|minio)",
+		"{name: postgres, envs: [secrets/postgres.env]}", "{name: mongodb, envs: [secrets/mongodb.env], files: [secrets/mongodb/keyfile]}")
+	if err := memory.WriteFile(file, []byte(withMongo.Replace(string(text)))); err != nil {
+		return nil, err
+	}
+	for overlay, store := range map[string]string{"dev": "postgres", "dev-mongo": "mongo"} {
+		if err := makeSecrets(memory, store, "/k8s/overlays/"+overlay+"/secrets"); err != nil {
+			return nil, err
+		}
 	}
 	// KEDA needs its operator, so no overlay has it by default.
 	return memory, memory.WriteFile("/k8s/overlays/keda/kustomization.yaml", []byte(`
@@ -45,6 +50,21 @@ resources: [../production]
 components: [../../components/keda]
 `))
 })
+
+func makeSecrets(memory filesys.FileSystem, store, at string) error {
+	folder, err := os.MkdirTemp("", "quire-k8s-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	made := filepath.Join(folder, "made")
+	run := exec.Command("go", "run", "./secrets", "-store", store, "-out", made)
+	run.Dir, run.Env = root+"/deploy", append(os.Environ(), "GOWORK=off")
+	if out, err := run.CombinedOutput(); err != nil {
+		return &exec.Error{Name: string(out), Err: err}
+	}
+	return copyTree(memory, made, at)
+}
 
 func copyTree(to filesys.FileSystem, from, at string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
@@ -68,7 +88,7 @@ func copyTree(to filesys.FileSystem, from, at string) error {
 
 // outside are the secrets that an operator makes for the production overlay: docs/operations.md lists them.
 func outside() map[string][]string {
-	stores := []string{"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_MONGO_URL"}
+	stores := []string{"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_POSTGRES_URL"}
 	return map[string][]string{
 		"quire-edge":    {"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_SECRET", "QUIRE_ADMIN_TOKEN"},
 		"quire-billing": stores, "quire-paste": stores, "quire-lite": stores, "quire-file": stores,
@@ -94,7 +114,7 @@ func options(t *testing.T, overlay string) k8scheck.Options {
 		t.Fatal(err)
 	}
 	o := k8scheck.Options{CRDs: crds, Settings: settings, Anchors: anchors}
-	if overlay != "dev" {
+	if !strings.HasPrefix(overlay, "dev") {
 		o.Secrets = outside()
 	}
 	return o
@@ -114,7 +134,7 @@ func render(t *testing.T, overlay string) []*k8scheck.Object {
 }
 
 func TestOverlaysAreSound(t *testing.T) {
-	for _, overlay := range []string{"dev", "production", "keda"} {
+	for _, overlay := range []string{"dev", "dev-mongo", "production", "keda"} {
 		t.Run(overlay, func(t *testing.T) {
 			objects := render(t, overlay)
 			for _, fault := range k8scheck.Check(objects, options(t, overlay)) {
@@ -128,7 +148,7 @@ func TestOverlaysAreSound(t *testing.T) {
 			if kinds["Deployment"] != 4 || kinds["StatefulSet"] < 2 || kinds["PodDisruptionBudget"] < 6 {
 				t.Errorf("not everything was rendered: %v", kinds)
 			}
-			if overlay != "dev" && kinds["Secret"] > 0 {
+			if !strings.HasPrefix(overlay, "dev") && kinds["Secret"] > 0 {
 				t.Error("the overlay contains a secret")
 			}
 		})

@@ -30,11 +30,11 @@ func plants() []planted {
 		{"probe without action", "production", "Deployment/edge", "        readinessProbe:\n          failureThreshold: 2\n          httpGet:\n            path: /readyz\n            port: ops\n", "        readinessProbe:\n          failureThreshold: 2\n", "handler"},
 		{"budget of two kinds", "production", "PodDisruptionBudget/edge", "maxUnavailable: 1", "maxUnavailable: 1\n  minAvailable: 1", "refused"},
 		{"minimum above the maximum", "production", "HorizontalPodAutoscaler/edge", "maxReplicas: 20", "maxReplicas: 1", "maxReplicas"},
-		{"bad network", "production", "NetworkPolicy/services-to-mongodb-outside", "10.0.0.0/8", "10.0.0.0/80", "cidr"},
+		{"bad network", "production", "NetworkPolicy/services-to-postgres-outside", "10.0.0.0/8", "10.0.0.0/80", "cidr"},
 		{"bad path type", "production", "Ingress/quire", "pathType: Prefix", "pathType: Beginning", "pathType"},
 		{"mount of an unknown volume", "production", "Deployment/edge", "- mountPath: /tmp\n          name: tmp", "- mountPath: /tmp\n          name: temp", "volumeMounts"},
-		{"two volumes of one name", "dev", "StatefulSet/mongodb", "        name: home\n", "        name: tmp\n", "volumes"},
-		{"bad restart policy", "dev", "Job/mongodb-init", "restartPolicy: OnFailure", "restartPolicy: Always", "restartPolicy"},
+		{"two volumes of one name", "dev", "StatefulSet/postgres", "        name: run\n", "        name: tmp\n", "volumes"},
+		{"bad restart policy", "dev", "Job/postgres-init", "restartPolicy: OnFailure", "restartPolicy: Always", "restartPolicy"},
 		{"no namespace", "production", "Service/edge", "  namespace: quire\n", "", "no namespace"},
 		// Custom resources.
 		{"no namespace of a scaler", "keda", "ScaledObject/edge", "  namespace: quire\n", "", "no namespace"},
@@ -53,8 +53,8 @@ func plants() []planted {
 		// Names of things that do not exist, and this project's own rules.
 		{"settings of another name", "production", "Deployment/edge", "name: edge-settings-", "name: edges-settings-", "there is no ConfigMap"},
 		{"secret of another name", "production", "StatefulSet/billing", "name: quire-billing", "name: quire-bills", "there is no Secret"},
-		{"key of another name", "production", "Deployment/paste", "key: QUIRE_MONGO_URL", "key: QUIRE_MONGODB_URL", "has no key"},
-		{"secret of another name in dev", "dev", "StatefulSet/mongodb", "secretName: mongodb-", "secretName: mongo-", "there is no Secret"},
+		{"key of another name", "production", "Deployment/paste", "key: QUIRE_POSTGRES_URL", "key: QUIRE_POSTGRESQL_URL", "has no key"},
+		{"secret of another name in dev", "dev-mongo", "StatefulSet/mongodb", "secretName: mongodb-", "secretName: mongo-", "there is no Secret"},
 		{"service account", "production", "Deployment/edge", "serviceAccountName: edge", "serviceAccountName: edges", "no service account"},
 		{"autoscaler's target", "production", "HorizontalPodAutoscaler/lite", "    kind: Deployment\n    name: lite", "    kind: Deployment\n    name: light", "does not exist"},
 		{"two autoscalers", "production", "HorizontalPodAutoscaler/lite", "    kind: Deployment\n    name: lite", "    kind: Deployment\n    name: paste", "2 autoscalers"},
@@ -91,7 +91,7 @@ func plants() []planted {
 // TestPlantedFaultsAreFound: a check that never finds a fault would pass on sound overlays too.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	known := map[string]k8scheck.Options{}
-	for _, overlay := range []string{"dev", "production", "keda"} {
+	for _, overlay := range []string{"dev", "dev-mongo", "production", "keda"} {
 		known[overlay] = options(t, overlay)
 	}
 	for _, plant := range plants() {

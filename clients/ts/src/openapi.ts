@@ -2146,6 +2146,8 @@ export interface components {
         Statement: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
+            /** @description Number of the statement, as its page shows it. */
+            number: string;
             /** @description The month, such as `2026-11`. */
             period: string;
             /** @description When the month starts. */

@@ -85,28 +85,16 @@ func decodeRedo(data []byte) ([]change, error) {
 	return r.Changes, nil
 }
 
-// changesOf returns, for each document in the batch, the one change that
-// counts, in the order of the batch, so that one command can write several.
+// changesOf returns the changes of the batch that count, one for each document, so that one command can write several.
 func changesOf(b views.Batch, now time.Time) []change {
-	type name struct{ collection, id string }
-	at := map[name]int{}
-	var changes []change
-	add := func(c change) {
-		n := name{c.Collection, c.Document.ID}
-		i, ok := at[n]
-		if !ok {
-			at[n] = len(changes)
-			changes = append(changes, c)
-		} else if c.Document.Seq >= changes[i].Document.Seq {
-			changes[i] = c
-		}
-	}
-	for _, p := range b.Puts {
-		add(change{Collection: p.Collection, Document: newDocument(p.Doc), size: p.Doc.SizeBytes()})
-	}
 	now = now.UTC().Truncate(time.Millisecond)
-	for _, d := range b.Deletes {
-		add(change{Collection: d.Collection, Document: document{ID: d.ID, Seq: int64(d.Seq), Gone: &now}, size: views.Doc{ID: d.ID}.SizeBytes()})
+	all := b.Changes()
+	changes := make([]change, len(all))
+	for i, c := range all {
+		changes[i] = change{Collection: c.Collection, Document: newDocument(c.Doc), size: c.Doc.SizeBytes()}
+		if c.Deleted {
+			changes[i].Document.Gone = &now
+		}
 	}
 	return changes
 }

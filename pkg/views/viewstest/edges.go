@@ -108,6 +108,33 @@ func testLimits(t *testing.T, open Open) {
 	testTooLarge(t, s)
 }
 
+// testWideIndex has values that can't be compressed.
+func testWideIndex(t *testing.T, open Open) {
+	s, _ := open(t)
+	random := rand.New(rand.NewPCG(3, 4))
+	text := func(length int) string {
+		b := make([]byte, length)
+		for i := range b {
+			b[i] = byte(' ' + random.IntN(95))
+		}
+		return string(b)
+	}
+	const most = views.MaxValueBytes
+	of := func(c string) views.Doc {
+		return views.Doc{ID: text(views.MaxIDBytes), Keys: views.Keys{
+			{Name: "a", Value: views.String(text(most))}, {Name: "b", Value: views.String(text(most - 1))}, {Name: "c", Value: views.String(c)},
+		}}
+	}
+	d := of("x")
+	refused(t, "insert of values at the limit", s.Insert(t.Context(), wide, d), nil)
+	refused(t, "insert of values above the limit", s.Insert(t.Context(), wide, of("xy")), views.ErrInvalid)
+	docs, err := s.List(t.Context(), wide, views.Query{Index: "by_all", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, docs, d)
+}
+
 func testTooLarge(t *testing.T, s views.Store) {
 	t.Helper()
 	// Many documents share one body, so that an oversized batch takes no memory.

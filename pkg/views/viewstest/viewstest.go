@@ -23,6 +23,7 @@ type Open func(t *testing.T) (store views.Store, reopen func() views.Store)
 const (
 	items   = "items"
 	plain   = "plain"
+	wide    = "wide"
 	byOwner = "by_owner"
 	byWord  = "by_word"
 	byEnd   = "by_end"
@@ -41,6 +42,7 @@ func Collections() []views.Collection {
 			{Name: byEnd, Keys: []string{end}},
 		}},
 		{Name: plain},
+		{Name: wide, Indexes: []views.Index{{Name: "by_all", Keys: []string{"a", "b", "c"}}}},
 	}
 }
 
@@ -81,6 +83,7 @@ func Run(t *testing.T, open Open) {
 		{"empty and huge contents come back", testContents},
 		{"any UTF-8 comes back", testUnicode},
 		{"limits are enforced", testLimits},
+		{"an index takes values up to their limit", testWideIndex},
 		{"an ended context is an unavailable store", testContext},
 		{"a closed store is unavailable", testClosed},
 		{"concurrent use keeps every write", testConcurrent},

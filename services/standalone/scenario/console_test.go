@@ -122,12 +122,13 @@ func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 	if shownKey(t, again) != key {
 		t.Error("the form sent twice makes two keys")
 	}
-	made := v.submit(t, shown, "/paste/create", "content", "my first paste").shows(t, http.StatusCreated, "99 left this month").hides(t, "X-Manage-Token")
+	made := v.submit(t, shown, "/paste/create", "content", "my first paste").shows(t, http.StatusSeeOther)
 	made.hasHeader(t, "X-Quota-Remaining", "")
+	v.open(t, made.header.Get("Location")).shows(t, http.StatusOK, "Paste created.", "my first paste", "50 quick paste edits").hides(t, "X-Manage-Token")
 	if list := (account{i: i, key: key}).do(t, "GET", "/api/dev/paste-lite/list", nil).ok(t, http.StatusOK); len(list["pastes"].([]any)) != 1 {
 		t.Errorf("the account has %v", list)
 	}
-	v.submit(t, shown, "/paste/create", "content", "my first paste").shows(t, http.StatusCreated, made.header.Get("Location"))
+	v.submit(t, shown, "/paste/create", "content", "my first paste").leads(t, made.header.Get("Location"))
 	v.submit(t, shown, "/paste/create", "content", "").shows(t, http.StatusBadRequest, "content-error", key)
 	page := v.open(t, "/console").shows(t, http.StatusOK, email, "Free plan", "pasteLite.create", ">100<", ">1<", ">99<",
 		"Not on your plan", "0.000000", "10.0 GiB", "<svg").hides(t, key, "You have no API key yet")
@@ -241,7 +242,7 @@ func TestTheConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 		"/console/keys/default/revoke", "/console/spending-cap", "/console/email", "/console/password", "/console/sessions", "/console/sessions/000000000000000000000000", "/console/delete", "/console/export",
 		"/console/billing/webhooks", "/console/billing/webhooks/wh_00000000001", "/console/billing/webhooks/wh_00000000001/rotate-secret", "/console/billing/webhooks/wh_00000000001/test",
 		"/console/billing/webhooks/wh_00000000001/delete", "/console/billing/webhooks/wh_00000000001/deliveries/evt_1/replay",
-		"/console/pastes", "/console/pastes/000000000000", "/console/pastes/000000000000/open", "/console/pastes/delete", "/console/quick", "/console/files", "/console/files/delete",
+		"/console/pastes", "/console/pastes/000000000000", "/console/pastes/000000000000/open", "/console/pastes/000000000000/access", "/console/quick/000000000000/access", "/console/pastes/delete", "/console/quick", "/console/files", "/console/files/delete",
 	} {
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}} {
 			r := browser(append(header, "Content-Type", "application/x-www-form-urlencoded")...)

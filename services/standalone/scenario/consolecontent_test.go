@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"html"
 	"mime/multipart"
 	"net/http"
 	"net/url"
@@ -44,7 +45,7 @@ func TestTextsAreMadeChangedFoundAndDeletedInTheConsole(t *testing.T) {
 			place := made.header.Get("Location")
 			v.submit(t, form, k.list, filled...).leads(t, place) // sent twice
 			id := strings.TrimSuffix(path.Base(place), "?done=created")
-			made.leads(t, k.list+"/"+id+"?done=created")
+			made.leads(t, k.page+id+"?done=created")
 			if used := a.used(t, k.create); used != 1 {
 				t.Errorf("%s is %d", k.create, used)
 			}
@@ -54,17 +55,18 @@ func TestTextsAreMadeChangedFoundAndDeletedInTheConsole(t *testing.T) {
 			}
 
 			// Two readers open and change it: the second sees what the first has written, and loses nothing.
-			one := v.open(t, place).shows(t, http.StatusOK, "Paste created.", "two\n</textarea>", `value="red, blue"`, k.noun+" edits", k.page+id+"/versions")
+			v.open(t, place).shows(t, http.StatusOK, "Paste created.", i.public+k.page+id, "data-selected", k.list+"/"+id, k.noun+" edits", k.page+id+"/versions")
+			one := v.open(t, k.list+"/"+id).shows(t, http.StatusOK, "two\n</textarea>", `value="red, blue"`, k.noun+" edits", k.page+id+"/versions")
 			stale := v.open(t, k.list+"/"+id)
 			change := func(page answer, content string) answer {
 				return v.submit(t, page, k.list+"/"+id, "content", content, "title", "Notes", "tags", "red", "language", "go", "visibility", "unlisted", "expiresIn", "never")
 			}
-			change(one, "one\ntwo and a half\n").leads(t, k.list+"/"+id+"?done=saved")
+			change(one, "one\ntwo and a half\n").leads(t, k.page+id+"?done=saved")
 			conflict := change(stale, "one\nthree\n").shows(t, http.StatusPreconditionFailed, "three\n</textarea>", "version 2 was saved", `class="diff"`, `name="version" value="2"`)
 			if used := a.used(t, k.update); used != 1 {
 				t.Errorf("%s is %d", k.update, used)
 			}
-			change(conflict, "one\nthree\n").leads(t, k.list+"/"+id+"?done=saved")
+			change(conflict, "one\nthree\n").leads(t, k.page+id+"?done=saved")
 			paste = a.do(t, "GET", k.api+"/get/"+id, nil).ok(t, http.StatusOK)["paste"].(map[string]any)
 			if paste["content"] != "one\nthree\n" || fmt.Sprint(paste["version"]) != "3" || paste["visibility"] != "unlisted" || paste["expiresAt"] != nil {
 				t.Errorf("changed to %v", paste)
@@ -199,8 +201,10 @@ func TestWhatWasWrittenOutlivesItsSession(t *testing.T) {
 func TestContentOfTheConsoleIsChargedToAKey(t *testing.T) {
 	i := common(t)
 	v, _ := i.holderOf(t, "free")
-	v.open(t, "/console/pastes/new").shows(t, http.StatusOK, "The Free plan doesn’t include pastes.", " disabled>")
-	v.submit(t, v.open(t, "/console/pastes/new"), "/console/pastes", "content", "kept").shows(t, http.StatusTooManyRequests, "kept</textarea>", "Upgrade your plan")
+	v.open(t, "/console/pastes/new").shows(t, http.StatusOK, "The Free plan doesn’t include pastes.").hides(t, "<textarea")
+	r := browser("Content-Type", "application/x-www-form-urlencoded")
+	r.body = strings.NewReader("content=kept") // of a page that was open before the plan changed
+	v.send(t, "POST", "/console/pastes", r).shows(t, http.StatusTooManyRequests, "kept</textarea>", "Upgrade your plan", "Create paste")
 
 	own := func(method, path string, body any) answer {
 		return v.send(t, method, path, request{header: map[string]string{}, body: body})
@@ -257,7 +261,7 @@ func TestATextIsChangedAsItWas(t *testing.T) {
 			} else {
 				fields = append(fields, "content", strings.ReplaceAll(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(content), "\n", "\r\n"))
 			}
-			v.submit(t, page, "/console/pastes/"+id, fields...).leads(t, "/console/pastes/"+id+"?done=saved")
+			v.submit(t, page, "/console/pastes/"+id, fields...).leads(t, "/p/"+id+"?done=saved")
 			paste := a.do(t, "GET", "/api/dev/pastes/get/"+id, nil).ok(t, http.StatusOK)["paste"].(map[string]any)
 			if paste["content"] != content || paste["title"] != "after" || paste["burnAfterRead"] != false {
 				t.Errorf("%.200q", paste)
@@ -268,11 +272,11 @@ func TestATextIsChangedAsItWas(t *testing.T) {
 	id := a.paste(t, object{"content": "secret text", "password": "sesame"})
 	at := "/console/pastes/" + id
 	page := v.open(t, at).shows(t, http.StatusOK, at+"/open").hides(t, "secret text", "<textarea")
-	v.submit(t, page, at, "title", "named").leads(t, at+"?done=saved")
+	v.submit(t, page, at, "title", "named").leads(t, "/p/"+id+"?done=saved")
 	page = v.open(t, at)
 	v.submit(t, page, at+"/open", "password", "wrong").shows(t, http.StatusForbidden, "Wrong password.").hides(t, "secret text")
 	page = v.submit(t, page, at+"/open", "password", "sesame").shows(t, http.StatusOK, "secret text</textarea>")
-	v.submit(t, page, at, "content", "secret text", "removePassword", "on").leads(t, at+"?done=saved")
+	v.submit(t, page, at, "content", "secret text", "removePassword", "on").leads(t, "/p/"+id+"?done=saved")
 	paste := a.do(t, "GET", "/api/dev/pastes/get/"+id, nil).ok(t, http.StatusOK)["paste"].(map[string]any)
 	if paste["content"] != "secret text" || paste["passwordProtected"] != false {
 		t.Errorf("%v", paste)
@@ -308,10 +312,16 @@ func TestFilesAreUploadedFoundAndDeletedInTheConsole(t *testing.T) {
 	const byBrowser, byScript = "text/html", "application/json"
 	content := []byte("hello files")
 	fields := [][2]string{{"account", a.id}, {"once", once}, {"visibility", "private"}, {"expiresIn", "7d"}}
-	upload(byBrowser, fields, "hello.txt", content).leads(t, "/console/files?done=uploaded")
-	upload(byBrowser, fields, "hello.txt", content).leads(t, "/console/files?done=uploaded") // sent twice
+	place := upload(byBrowser, fields, "hello.txt", content).header.Get("Location")
+	upload(byBrowser, fields, "hello.txt", content).leads(t, place) // sent twice
+	stored := strings.TrimSuffix(place, "?done=uploaded")
+	own := v.open(t, place).shows(t, http.StatusOK, "File uploaded.", i.public+stored, "data-selected", "private", "hello files", "/console/files/delete?ref="+path.Base(stored))
+	if raw := i.do(t, "GET", html.UnescapeString(between(string(own.body), `class="button" href="`, `"`)), browser()); string(raw.body) != "hello files" {
+		t.Errorf("the link to download it answers %q", raw.body)
+	}
+	i.page(t, "GET", stored, browser()).shows(t, http.StatusNotFound)
 	sum := sha256.Sum256(content)
-	v.open(t, "/console/files?done=uploaded&q=hello").shows(t, http.StatusOK, "File uploaded.", "hello.txt", "private", hex.EncodeToString(sum[:]), "of the 99 uploads")
+	v.open(t, "/console/files?q=hello").shows(t, http.StatusOK, "hello.txt", "private", hex.EncodeToString(sum[:]), "of the 99 uploads")
 	v.open(t, "/console/files?q=other").shows(t, http.StatusOK, "Nothing matches").hides(t, "hello.txt")
 	made := upload(byScript, [][2]string{{"account", a.id}}, "two.bin", content).ok(t, http.StatusCreated)
 	if text(t, made, "sha256") != hex.EncodeToString(sum[:]) || a.used(t, "files.upload") != 2 {

@@ -282,6 +282,15 @@ func TestAStatementIsAPageToPrint(t *testing.T) {
 	path := "/console/statements/" + i.now().Format("2006-01")
 	p.page(t, "GET", path, request{}).shows(t, http.StatusOK, "Statement of "+i.now().Format("January 2006"), p.email, "files.upload", "pasteLite.create", "Pro plan", "still open").
 		hides(t, "pastes.get", "Next month", "Previous month")
+	number := i.now().Format("2006-01") + "-" + id
+	p.page(t, "GET", path, request{}).shows(t, http.StatusOK, number, path+"/lines.csv").hides(t, ">From<")
+	if got := a.do(t, "GET", "/api/users/user/statements/"+i.now().Format("2006-01"), nil).ok(t, http.StatusOK); got["number"] != number {
+		t.Errorf("number %v", got["number"])
+	}
+	table := p.page(t, "GET", path+"/lines.csv", request{}).shows(t, http.StatusOK, "pro,files.upload,100,0.005000,1,1,0,0.000000\r\n")
+	table.hasHeader(t, "Content-Disposition", `attachment; filename="statement-`+number+`.csv"`)
+	p.page(t, "GET", "/console/statements/2020-01/lines.csv", request{}).shows(t, http.StatusNotFound)
+	i.visitor().open(t, path+"/lines.csv").leads(t, "/console/sign-in?next="+url.QueryEscape(path+"/lines.csv"))
 	p.page(t, "GET", "/console", request{}).shows(t, http.StatusOK, path)
 	for _, missing := range []string{"2020-01", "2999-01", "2026-13", "x"} {
 		p.page(t, "GET", "/console/statements/"+missing, request{}).shows(t, http.StatusNotFound)

@@ -193,7 +193,7 @@ func TestADeletedAccountLeavesItsBillingHistoryAlone(t *testing.T) {
 func holdsNoMore(t *testing.T, data, without, text string) {
 	t.Helper()
 	if *processes == "many" {
-		return // whose stand-in for MongoDB does not overwrite what it deletes
+		return // whose servers of read models do not overwrite what they delete
 	}
 	eventually.NoError(t, "the deleted text leaves the files", func() error {
 		return filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {

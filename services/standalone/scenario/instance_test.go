@@ -210,8 +210,8 @@ func (i *instance) edge() string { return i.bases[i.next.Add(1)%uint64(len(i.bas
 // address is the host and port for the next connection.
 func (i *instance) address() string { return strings.TrimPrefix(i.edge(), "http://") }
 
-// crowd makes clients of all edges. They make some hundred documents a second, not thousands: the stand-in for
-// MongoDB reads a whole collection for each list.
+// crowd makes clients of all edges. They make some hundred documents a second, not thousands, as the stand-in for MongoDB
+// requires.
 func (i *instance) crowd(t testing.TB) *load.Load {
 	t.Helper()
 	return quiretest.Gather(t, load.Config{Bases: i.bases, AdminToken: i.adminToken, Workers: 12, Pace: 50 * time.Millisecond})

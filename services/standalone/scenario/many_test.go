@@ -17,8 +17,8 @@ import (
 	"quire.dev/tools/cluster"
 )
 
-// manyProcesses is a cluster on this machine: three NATS servers, a server of the MongoDB protocol, MinIO, two edges
-// and two of each service.
+// manyProcesses is a cluster on this machine: three NATS servers, a server of read models (-store), MinIO, two edges and two of
+// each service.
 type manyProcesses struct {
 	folder   string
 	logs     string            // another folder, since the disk of the first may be full
@@ -61,7 +61,7 @@ func (p *manyProcesses) bootFirst(ctx context.Context) error {
 		return err
 	}
 	p.c, err = cluster.Start(ctx, cluster.Options{
-		Root: root, Dir: dir, Partitions: count, Settings: p.settings,
+		Root: root, Dir: dir, Partitions: count, Settings: p.settings, Store: *readModelStore,
 	})
 	return err
 }
@@ -147,17 +147,17 @@ func (p *manyProcesses) journal() []restarter {
 }
 
 func (p *manyProcesses) readModels(ctx context.Context, condition readModel) error {
-	mongo := p.c.Process("mongo")
+	server := p.c.ReadModels()
 	switch condition {
 	case fails:
-		return mongo.Kill()
+		return server.Kill()
 	case hangs:
-		return mongo.Pause()
+		return server.Pause()
 	}
-	if !mongo.Running() {
-		return mongo.Start(ctx)
+	if !server.Running() {
+		return server.Start(ctx)
 	}
-	return mongo.Resume()
+	return server.Resume()
 }
 
 // killSenders kills every instance of billing, one after the other.
@@ -202,4 +202,4 @@ func (p *manyProcesses) heal(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (p *manyProcesses) emptyBytes() int64 { return 64 << 20 }
+func (p *manyProcesses) emptyBytes() int64 { return 192 << 20 } // most of it PostgreSQL's, and its log's

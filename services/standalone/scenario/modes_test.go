@@ -16,7 +16,9 @@ import (
 
 var (
 	processes = flag.String("processes", "one", "what quire runs as: one process or many")
-	without   = flag.String("without", "", "what services of one process do not share: some of reads,files,answers, or all")
+	// PostgreSQL by default.
+	readModelStore = flag.String("store", "", "what has the read models of many processes: postgres or mongo")
+	without        = flag.String("without", "", "what services of one process do not share: some of reads,files,answers, or all")
 )
 
 // shared is the instance that common returns.

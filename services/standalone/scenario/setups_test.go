@@ -49,8 +49,11 @@ func roundTrip(t *testing.T, i *instance) {
 
 func TestSeveralPartitions(t *testing.T) {
 	t.Parallel()
-	i := start(t, with("QUIRE_PARTITIONS", "3"), with("QUIRE_UPGRADE_URL", "https://shop.example/plans?from=quire"))
+	i := start(t, with("QUIRE_PARTITIONS", "3"), with("QUIRE_UPGRADE_URL", "https://shop.example/plans?from=quire"),
+		with("QUIRE_OPERATOR", "Example & Sons"), with("QUIRE_OPERATOR_ADDRESS", "1 High Street | 10115 Berlin|"))
 	roundTrip(t, i)
+	i.person(t).page(t, "GET", "/console/statements/"+i.now().Format("2006-01"), request{}).
+		shows(t, http.StatusOK, "<b>Example &amp; Sons</b><br>1 High Street<br>10115 Berlin</p>")
 	i.account(t, "free").do(t, "POST", "/api/dev/pastes/create", object{"content": "x"}).
 		says(t, object{"code": "plan_upgrade_required", "upgradeUrl": "https://shop.example/plans?from=quire"})
 	i.restart(t)

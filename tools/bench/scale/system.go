@@ -58,7 +58,7 @@ func startCluster(ctx context.Context, root, dir string, partitions int) (*syste
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	c, err := cluster.Start(ctx, cluster.Options{
-		Root: root, Dir: dir, Partitions: partitions, Replicas: replicas, Edges: edges, Instances: instances,
+		Root: root, Dir: dir, Partitions: partitions, Replicas: replicas, Edges: edges, Instances: instances, Store: cluster.MongoDB, // as the figures of docs/scaling.md
 		Settings: map[string]string{"QUIRE_LOG_LEVEL": "warn"},
 	})
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 var (
 	run   = flag.Bool("chaos", false, "run the failure runs, for which `make chaos-cluster` prepares this machine")
 	only  = flag.String("chaos.only", "", "regular expression of the faults to run")
+	store = flag.String("chaos.store", cluster.PostgreSQL, "server of the read models: postgres or mongo")
 	seed  = flag.Uint64("chaos.seed", 0, "seed of the clients' choices; 0: one is drawn, and printed")
 	quiet = flag.Duration("chaos.hold", 8*time.Second, "how long a fault lasts")
 	keep  = flag.String("chaos.dir", "", "folder of data and logs, which is kept; default: a temporary one")
@@ -64,6 +65,7 @@ func TestFaults(t *testing.T) {
 type bench struct {
 	c       *cluster.Cluster
 	load    *load.Load
+	dir     string
 	shifted time.Duration // how far the services' clocks are ahead
 }
 
@@ -79,8 +81,9 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mountDisks(t, dir)
 	c, err := cluster.Start(ctx, cluster.Options{
-		Root: root, Dir: dir, Partitions: partitions, Isolated: true,
+		Root: root, Dir: dir, Partitions: partitions, Isolated: true, Store: *store, Standby: *store == cluster.PostgreSQL,
 		Settings: map[string]string{
 			"QUIRE_TRUSTED_PROXIES": cluster.Clients, // so that clients can have sources of their own
 			"QUIRE_DEV":             "1",             // so that a fault can shift the clock
@@ -101,7 +104,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{c: c, load: l}
+	return &bench{c: c, load: l, dir: dir}
 }
 
 // try injects a fault while the clients work, waits until everything works again, and verifies.

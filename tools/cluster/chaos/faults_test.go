@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,14 @@ func victims() []string {
 	return []string{"billing-0", "paste-0", "lite-0", "file-0", "edge-1"}
 }
 
+// readModels are the servers of read models, the primary first.
+func readModels() []string {
+	if *store == cluster.PostgreSQL {
+		return []string{"postgres-0", "postgres-1"}
+	}
+	return []string{"mongo"}
+}
+
 func faults() []fault {
 	var all []fault
 	add := func(name string, inject func(t *testing.T, b *bench) error) {
@@ -31,7 +40,7 @@ func faults() []fault {
 		all = append(all, fault{name: name, inject: inject, unnoticed: true})
 	}
 	add("nothing", func(t *testing.T, _ *bench) error { return last(t) })
-	for _, name := range append(victims(), "nats-0", "nats-1", "nats-2", "mongo", "minio") {
+	for _, name := range append(victims(), slices.Concat([]string{"nats-0", "nats-1", "nats-2"}, readModels(), []string{"minio"})...) {
 		add("kill "+name, killed(name))
 	}
 	for _, name := range victims() {
@@ -43,7 +52,7 @@ func faults() []fault {
 			return errors.Join(err, last(t))
 		})
 	}
-	for _, name := range []string{"billing-1", "lite-1", "nats-1", "mongo", "edge-0"} {
+	for _, name := range []string{"billing-1", "lite-1", "nats-1", readModels()[0], "edge-0"} {
 		add("pause "+name, paused(name))
 	}
 	add("cut off nats-2", cut("nats-2"))
@@ -76,6 +85,9 @@ func faults() []fault {
 	add("rolling restart of NATS", func(t *testing.T, b *bench) error { return rolling(t, b.c.Processes("nats")) })
 	for _, two := range twoAtOnce() {
 		add(two.name, two.inject)
+	}
+	if *store == cluster.PostgreSQL {
+		all = append(all, postgresFaults()...)
 	}
 	add("no lite for 3 minutes", away(3*time.Minute, "lite"))
 	add("no billing for 15 minutes", away(15*time.Minute, "billing"))

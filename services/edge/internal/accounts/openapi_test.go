@@ -40,8 +40,8 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 			{Id: "3", TimeMs: 3, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: -1, Reason: "a mistake"},
 			{Id: "4", TimeMs: 4, Type: event.LedgerType_LEDGER_EXPIRY, AmountMicros: -1},
 		}})},
-		{"Statement", ViewStatement(&event.StatementAnswer{Period: "2026-11", Tier: uint32(plan.Pro), Usage: full.Usage, SpentMicros: 9}, period)},
-		{"Statement", ViewStatement(&event.StatementAnswer{
+		{"Statement", ViewStatement(7, &event.StatementAnswer{Period: "2026-11", Tier: uint32(plan.Pro), Usage: full.Usage, SpentMicros: 9}, period)},
+		{"Statement", ViewStatement(7, &event.StatementAnswer{
 			Period: "2026-11", Tier: uint32(plan.Pro), Periods: []*event.StatementPeriod{{StartMs: 1, EndMs: 2, Tier: uint32(plan.Pro), Lines: []*event.StatementLine{
 				{QuotaKey: 1, Limit: 500, Overage: true, PriceMicros: 2_000, Used: 501, Paid: 1, AmountMicros: 2_000}, {QuotaKey: 2, Limit: -1},
 			}}}, Credits: &event.StatementCredits{OpeningMicros: 1, AdjustedMicros: -1}, StorageByDay: true, StorageByteMsHigh: 1, StorageByteMsLow: 2, StorageDays: []*event.StorageDay{

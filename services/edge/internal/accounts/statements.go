@@ -23,6 +23,7 @@ func quotaKeyName(number uint32) *string {
 
 type statementView struct {
 	endpoint.Success
+	Number       string                        `json:"number"`
 	Period       string                        `json:"period"`
 	Start        string                        `json:"start"`
 	End          string                        `json:"end"`
@@ -104,9 +105,30 @@ func (s *Accounts) statement(c *endpoint.Call) error {
 		return err
 	}
 	if wantsCSV(c) {
-		return sendCSV(c, "statement-"+period+".csv", statementHeader(), statementRecords(a))
+		return sendStatement(c, a)
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, ViewStatement(a, start))
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewStatement(c.Who.Account, a, start))
+}
+
+// StatementTable answers with the lines of a month's statement in CSV.
+func (s *Accounts) StatementTable(c *endpoint.Call, period string) error {
+	if _, err := ParsePeriod(period); err != nil {
+		return err
+	}
+	a, err := s.StatementOf(c, period)
+	if err != nil {
+		return err
+	}
+	return sendStatement(c, a)
+}
+
+func sendStatement(c *endpoint.Call, a *event.StatementAnswer) error {
+	return sendCSV(c, "statement-"+StatementNumber(c.Who.Account, a.Period)+".csv", statementHeader(), statementRecords(a))
+}
+
+// StatementNumber identifies a statement among those of all accounts.
+func StatementNumber(account event.AccountID, period string) string {
+	return period + "-" + account.String()
 }
 
 func statementHeader() []string {
@@ -181,9 +203,10 @@ func ParsePeriod(text string) (time.Time, error) {
 	return start, nil
 }
 
-func ViewStatement(a *event.StatementAnswer, start time.Time) statementView {
+// ViewStatement is the statement in an answer and an export.
+func ViewStatement(account event.AccountID, a *event.StatementAnswer, start time.Time) statementView {
 	out := statementView{
-		Success: endpoint.Succeeded(), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
+		Success: endpoint.Succeeded(), Number: StatementNumber(account, a.Period), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
 		Start: endpoint.FormatTime(start.UnixMilli()), End: endpoint.FormatTime(start.AddDate(0, 1, 0).UnixMilli()),
 		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: endpoint.Credits(a.SpentMicros),
 		Periods: viewPeriods(a), Credits: viewStatementCredits(a.Credits),

@@ -38,7 +38,7 @@ func (s Session) Browser() string {
 
 // Account shows an account. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Account(ctx *fiber.Ctx, status int, a *Account) error {
-	return c.render(ctx, page{template: "account", title: "Account", section: AccountPath, holder: a.Holder, done: a.Done, status: status, data: a})
+	return c.render(ctx, page{template: "account", title: "Account", section: AccountPath, done: a.Done, status: status, data: a})
 }
 
 // ChangeEmail is the form to change the email.
@@ -89,7 +89,7 @@ func (c *Console) Export(ctx *fiber.Ctx, status int, e *Export) error {
 	if e.Waits() && status == fiber.StatusOK {
 		ctx.Set("Refresh", exportRefresh)
 	}
-	return c.render(ctx, page{template: "export", title: "Your data", section: AccountPath, holder: e.Holder, status: status, data: e})
+	return c.render(ctx, page{template: "export", title: "Your data", section: AccountPath, status: status, data: e})
 }
 
 // MakeExport is the form to request an archive.

@@ -29,7 +29,7 @@ type Billing struct {
 
 // Billing shows the billing page.
 func (c *Console) Billing(ctx *fiber.Ctx, b *Billing) error {
-	return c.render(ctx, page{template: "billing", title: "Billing", section: BillingPath, holder: b.Holder, data: b})
+	return c.render(ctx, page{template: "billing", title: "Billing", section: BillingPath, data: b})
 }
 
 // Free reports whether requests of the plan stop at the limit, since it sells none for credits.

@@ -84,11 +84,11 @@ func New(p *pages.Pages) *Console {
 	functions := pages.Functions()
 	functions["path"] = func(name string) (string, error) {
 		to, ok := map[string]string{
-			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "sign-out": SignOutPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
+			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
 			"keys": KeysPath, "spending-cap": SpendingCapPath, "account": AccountPath, "email": EmailPath, "password": PasswordPath,
 			"sessions": SessionsPath, "export": ExportPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath,
-			"webhooks": WebhooksPath, "requests": RequestsPath, "request-events": RequestEventsPath, "pastes": PastesPath,
-			"admin": AdminPath, "admin-sign-in": AdminSignInPath, "admin-sign-out": AdminSignOutPath, "admin-accounts": AdminAccountPath,
+			"webhooks": WebhooksPath, "requests": RequestsPath, "request-events": RequestEventsPath, "pastes": PastesPath, "quick": QuickPath, "files": FilesPath,
+			"admin": AdminPath, "admin-sign-in": AdminSignInPath, "admin-accounts": AdminAccountPath,
 			"admin-requests": AdminRequestsPath, "admin-audits": AdminAuditsPath, "admin-log": AdminLogPath,
 		}[name]
 		if !ok {
@@ -112,7 +112,6 @@ type Holder struct {
 type page struct {
 	template, title string
 	section         string // path of the section that the page belongs to; empty for a page without a session
-	holder          Holder
 	admin           *Admin // nil unless the page is for admins
 	done            string // name of a notice
 	status          int
@@ -126,8 +125,6 @@ type page struct {
 
 // frame is the data of the template around every page.
 type frame struct {
-	Email  string
-	Admin  string // name of the admin token; empty unless the page is for admins
 	Notice string
 	Main   template.HTML
 }
@@ -159,8 +156,8 @@ func SectionOf(path string) string {
 	return Path
 }
 
-// notice confirms what a form has done. done is the parameter of the page's address.
-func notice(done string) string {
+// Notice confirms what a form has done. done is the parameter of the page's address.
+func Notice(done string) string {
 	switch done {
 	case "kept":
 		return "Signing in canceled the deletion of your account. Everything is kept, and your API keys work again."
@@ -204,7 +201,7 @@ func notice(done string) string {
 	return ""
 }
 
-// Done is the address of a page with a notice. done is one of the names of notice.
+// Done is the address of a page with a notice. done is one of the names of Notice.
 func Done(path, done string) string { return path + "?done=" + done }
 
 func (c *Console) render(ctx *fiber.Ctx, p page) error {
@@ -212,10 +209,7 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 	if err := c.templates.ExecuteTemplate(&main, p.template, p.data); err != nil {
 		return fmt.Errorf("render page %s: %w", p.template, err)
 	}
-	around := frame{Email: p.holder.Email, Notice: notice(p.done), Main: template.HTML(main.String())} //nolint:gosec // a template made it
-	if p.admin != nil {
-		around.Admin = p.admin.Name
-	}
+	around := frame{Notice: Notice(p.done), Main: template.HTML(main.String())} //nolint:gosec // a template made it
 	if err := c.templates.ExecuteTemplate(&all, "frame", &around); err != nil {
 		return fmt.Errorf("render page %s: %w", p.template, err)
 	}
@@ -224,7 +218,10 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 		Status: p.status, Secret: p.secret, Section: Path, Styles: []string{"landing", "console"}, Scripts: []string{"copy.js", "times.js"},
 	}
 	if p.admin != nil {
-		out.Site, out.Section = p.admin.Site, ""
+		out.Site, out.Section, out.ForAdmins = p.admin.Site, "", true
+		if p.admin.Name != "" {
+			out.Visitor = &pages.Visitor{Admin: p.admin.Name}
+		}
 		if p.section != "" {
 			out.Sections, out.SectionsName = adminSections(p.section), "Admin"
 		}

@@ -1,10 +1,13 @@
 package console
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"html/template"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,16 +33,17 @@ type Kind struct {
 	*kind.Kind
 	Heading string
 	Path    string // of its list
+	Size    string // maximum of an item, as shown
 }
 
 // Pastes are the console's pastes.
-func Pastes() *Kind { return &Kind{kind.Pastes(), "Pastes", PastesPath} }
+func Pastes() *Kind { return &Kind{kind.Pastes(), "Pastes", PastesPath, "4 MiB"} }
 
 // QuickPastes are the console's quick pastes.
-func QuickPastes() *Kind { return &Kind{kind.QuickPastes(), "Quick pastes", QuickPath} }
+func QuickPastes() *Kind { return &Kind{kind.QuickPastes(), "Quick pastes", QuickPath, "256 KiB"} }
 
 // Files are the console's files.
-func Files() *Kind { return &Kind{kind.Files(), "Files", FilesPath} }
+func Files() *Kind { return &Kind{kind.Files(), "Files", FilesPath, "50 MB"} }
 
 // Tabs lead to the lists of the three kinds.
 func (k *Kind) Tabs() (out []pages.Link) {
@@ -75,6 +79,7 @@ type Contents struct {
 	Kind   *Kind
 	List   []*event.Document
 	Filter *Form
+	sent   bool   // the upload form was refused
 	Next   string // cursor of the next page; empty on the last one
 	Later  bool   // this is not the first page
 	Upload *Form  // nil unless the items are files
@@ -84,10 +89,13 @@ type Contents struct {
 
 // Contents shows a list. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Contents(ctx *fiber.Ctx, status int, l *Contents) error {
-	p := page{template: "contents", title: l.Kind.Heading, section: PastesPath, holder: l.Holder, done: l.Done, status: status, data: l, script: "content.js"}
-	p.fetches = l.Upload != nil
+	p := page{template: "contents", title: l.Kind.Heading, section: PastesPath, done: l.Done, status: status, data: l, script: "content.js"}
+	p.fetches, l.sent = l.Upload != nil, status != fiber.StatusOK
 	return c.render(ctx, p)
 }
+
+// Open reports whether the list offers to upload a file. A refused form is shown again in any case.
+func (l *Contents) Open() bool { return l.sent || !l.Meter.Blocked() }
 
 // Filtered reports whether a filter is set.
 func (l *Contents) Filtered() bool {
@@ -237,9 +245,19 @@ func counted(key plan.QuotaKey) string {
 	return "requests of " + key.String()
 }
 
+// Choice is what a form can do, and what it costs.
+type Choice struct {
+	Kind   *Kind
+	Label  string // of the button
+	Action string // path the form is posted to
+	Meter  *Meter
+}
+
 // OneText is a paste or quick paste with the form to create or edit it.
 type OneText struct {
 	Holder     Holder
+	Home       []Choice // of the landing page, which offers both kinds; empty on the console's pages
+	sent       bool     // the form was refused
 	Kind       *Kind
 	Document   *event.Document // nil for a new one
 	Form       *Form
@@ -261,14 +279,40 @@ type Conflict struct {
 
 // OneText shows the form. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) OneText(ctx *fiber.Ctx, status int, o *OneText) error {
+	o.sent = status != fiber.StatusOK
 	title := "New " + o.Kind.One
 	if o.Document != nil {
 		title = Named(o.Document)
 	}
 	return c.render(ctx, page{
-		template: "one-text", title: title, section: PastesPath, holder: o.Holder, done: o.Done, status: status, data: o,
+		template: "one-text", title: title, section: PastesPath, done: o.Done, status: status, data: o,
 		styles: []string{"document", "history"}, script: "content.js",
 	})
+}
+
+// HomeForm renders the form of the landing page. Its fields are those of the console's form for a new text.
+func (c *Console) HomeForm(o *OneText) (template.HTML, error) {
+	var out bytes.Buffer
+	if err := c.templates.ExecuteTemplate(&out, "home-form", o); err != nil {
+		return "", fmt.Errorf("render the landing page's form: %w", err)
+	}
+	return template.HTML(out.String()), nil //nolint:gosec // a template made it
+}
+
+// Offers is what the form can do now, best first. Without any there is no form. A refused form is shown again in any case.
+func (o *OneText) Choices() []Choice {
+	all := o.Home
+	if len(all) == 0 {
+		label := "Save"
+		if o.Document == nil {
+			label = "Create " + o.Kind.One
+		}
+		all = []Choice{{o.Kind, label, o.Form.Action, o.Meter}}
+	}
+	if o.sent {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(choice Choice) bool { return choice.Meter.Blocked() })
 }
 
 // Languages are the form's choices.
@@ -381,6 +425,42 @@ func UploadFile(account, once string) *Form {
 	}
 }
 
+// AccessPath is the path below a text's to which AccessOfText is posted.
+const AccessPath = "/access"
+
+// AccessOfText is the form for the visibility and expiry of a text.
+func AccessOfText(k *Kind, account, once string, doc *event.Document) *Form {
+	return &Form{
+		ID: "access", Action: k.Of(doc.Id) + AccessPath, Account: account, Once: once,
+		Values: map[string]string{"visibility": visibility(doc), "expiresIn": KeepExpiry},
+		fields: []Field{
+			{Name: "visibility", Label: "Visibility", Type: "select", Options: visibilities(), Subject: "The visibility"},
+			{Name: "expiresIn", Label: "Expires", Type: "select", Options: append([][2]string{{KeepExpiry, "Keep current"}}, expiries()...), Subject: "The expiry"},
+			chargedField(),
+		},
+	}
+}
+
+// Own is a document on its page, as its owner manages it.
+type Own struct {
+	Kind     *Kind
+	Document *event.Document
+	Access   *Form  // nil for a file, which can't be changed
+	Meter    *Meter // of Access
+}
+
+// Open reports whether the account can save Access.
+func (o *Own) Open() bool { return !o.Meter.Blocked() }
+
+// Own renders the links and forms to change the document.
+func (c *Console) Own(o *Own) (template.HTML, error) {
+	var out bytes.Buffer
+	if err := c.templates.ExecuteTemplate(&out, "own", o); err != nil {
+		return "", fmt.Errorf("render what the owner of a document sees: %w", err)
+	}
+	return template.HTML(out.String()), nil //nolint:gosec // a template made it
+}
+
 // Removal is the confirmation page before a deletion.
 type Removal struct {
 	Holder Holder
@@ -388,7 +468,11 @@ type Removal struct {
 	List   []*event.Document
 	Form   *Form
 	Meter  *Meter
+	sent   bool // the form was refused
 }
+
+// Open reports whether the page offers to delete the items. A refused form is shown again in any case.
+func (d *Removal) Open() bool { return d.sent || !d.Meter.Blocked() }
 
 // RefsField holds the ids of the items to delete, separated by commas.
 const RefsField = "refs"
@@ -404,7 +488,8 @@ func DeleteContent(k *Kind, account, once string, refs []string) *Form {
 
 // Removal asks to confirm a deletion. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Removal(ctx *fiber.Ctx, status int, d *Removal) error {
-	return c.render(ctx, page{template: "removal", title: "Delete " + d.Kind.Name, section: PastesPath, holder: d.Holder, status: status, data: d})
+	d.sent = status != fiber.StatusOK
+	return c.render(ctx, page{template: "removal", title: "Delete " + d.Kind.Name, section: PastesPath, status: status, data: d})
 }
 
 // ChargedField is the field for the API key that the request counts toward.

@@ -243,7 +243,7 @@ func RevokeKey(account, once string, k Key) *Form {
 
 // Keys shows the API keys of an account. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Keys(ctx *fiber.Ctx, status int, k *Keys) error {
-	return c.render(ctx, page{template: "keys", title: "API keys", section: KeysPath, holder: k.Holder, done: k.Done, status: status, data: k})
+	return c.render(ctx, page{template: "keys", title: "API keys", section: KeysPath, done: k.Done, status: status, data: k})
 }
 
 // OneKey is an API key with the forms to edit, rotate and revoke it.
@@ -256,7 +256,7 @@ type OneKey struct {
 
 // OneKey shows an API key.
 func (c *Console) OneKey(ctx *fiber.Ctx, status int, k *OneKey) error {
-	return c.render(ctx, page{template: "one-key", title: k.Key.Label(), section: KeysPath, holder: k.Holder, done: k.Done, status: status, data: k})
+	return c.render(ctx, page{template: "one-key", title: k.Key.Label(), section: KeysPath, done: k.Done, status: status, data: k})
 }
 
 // NewKey is a key that was just created.
@@ -280,7 +280,7 @@ func (c *Console) NewKey(ctx *fiber.Ctx, k *NewKey) error {
 	if k.Welcome {
 		heading = "Welcome to Quire"
 	}
-	return c.render(ctx, page{template: "new-key", title: heading, section: KeysPath, holder: k.Holder, secret: true, data: k})
+	return c.render(ctx, page{template: "new-key", title: heading, section: KeysPath, secret: true, data: k})
 }
 
 // Offers compares the limits of the account's plan with the next larger one.

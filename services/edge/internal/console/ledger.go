@@ -27,7 +27,7 @@ type Entry struct {
 
 // Ledger shows a page of the ledger. status is fiber.StatusOK, or the error status of a refused search.
 func (c *Console) Ledger(ctx *fiber.Ctx, status int, l *Ledger) error {
-	return c.render(ctx, page{template: "ledger", title: "Ledger", section: BillingPath, holder: l.Holder, status: status, data: l})
+	return c.render(ctx, page{template: "ledger", title: "Ledger", section: BillingPath, status: status, data: l})
 }
 
 // SearchLedger is the search form of the ledger. Its fields are the parameters of the API.

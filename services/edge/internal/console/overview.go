@@ -46,7 +46,7 @@ func FirstKey(account, once string) *Form {
 // Overview shows the overview page.
 func (c *Console) Overview(ctx *fiber.Ctx, status int, o *Overview) error {
 	return c.render(ctx, page{
-		template: "overview", title: "Overview", section: Path, holder: o.Holder, done: o.Done, status: status, live: true, data: o,
+		template: "overview", title: "Overview", section: Path, done: o.Done, status: status, live: true, data: o,
 	})
 }
 

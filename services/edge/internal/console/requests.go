@@ -102,7 +102,7 @@ func RequestFilters(keys [][2]string, decisions []string) *Form {
 // Requests shows the log. status is fiber.StatusOK, or the error status of refused filters.
 func (c *Console) Requests(ctx *fiber.Ctx, status int, r *Requests) error {
 	return c.render(ctx, page{
-		template: "requests", title: "Requests", section: RequestsPath, holder: r.Holder, status: status, live: true, script: "local.js", data: r,
+		template: "requests", title: "Requests", section: RequestsPath, status: status, live: true, script: "local.js", data: r,
 	})
 }
 
@@ -274,7 +274,7 @@ func (f *Fold) Compare(name, recorded, folded string) {
 
 // Explained shows the page of a request.
 func (c *Console) Explained(ctx *fiber.Ctx, e *Explained) error {
-	return c.render(ctx, page{template: "request", title: "Request", section: RequestsPath, holder: e.Holder, live: true, data: e})
+	return c.render(ctx, page{template: "request", title: "Request", section: RequestsPath, live: true, data: e})
 }
 
 // Folded answers with the verification part of a request's page.

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -19,11 +20,37 @@ type Statement struct {
 	Answer  *event.StatementAnswer
 	Created int64 // when the account was created, in Unix milliseconds
 	Present int64 // start of the current month, in Unix milliseconds
+
+	Operator Operator
+}
+
+// Operator is who runs the service, and sends its statements. The zero value is nobody that is known.
+type Operator struct {
+	Name    string
+	Address string // its lines are separated by |
+}
+
+// Lines are the lines of the address.
+func (o Operator) Lines() (lines []string) {
+	for line := range strings.SplitSeq(o.Address, "|") {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// Number is the number of the statement, as the API shows it.
+func (s *Statement) Number() string { return s.Start.Format("2006-01") + "-" + s.Holder.Account }
+
+// TablePath is the statement's lines as CSV.
+func (s *Statement) TablePath() string {
+	return StatementPath + "/" + s.Start.Format("2006-01") + "/lines.csv"
 }
 
 // Statement shows a statement.
 func (c *Console) Statement(ctx *fiber.Ctx, s *Statement) error {
-	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), section: BillingPath, holder: s.Holder, data: s})
+	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), section: BillingPath, data: s, script: "print.js"})
 }
 
 // Month is the month of the statement.

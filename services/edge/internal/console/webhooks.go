@@ -149,7 +149,7 @@ func DeleteWebhook(account, once string, w Webhook) *Form {
 
 // Webhooks shows the webhooks of an account. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) Webhooks(ctx *fiber.Ctx, status int, w *Webhooks) error {
-	return c.render(ctx, page{template: "webhooks", title: "Webhooks", section: BillingPath, holder: w.Holder, done: w.Done, status: status, data: w})
+	return c.render(ctx, page{template: "webhooks", title: "Webhooks", section: BillingPath, done: w.Done, status: status, data: w})
 }
 
 // OneWebhook is a webhook with its deliveries and the forms of its actions.
@@ -165,7 +165,7 @@ type OneWebhook struct {
 
 // OneWebhook shows a webhook.
 func (c *Console) OneWebhook(ctx *fiber.Ctx, status int, w *OneWebhook) error {
-	return c.render(ctx, page{template: "one-webhook", title: "Webhook", section: BillingPath, holder: w.Holder, done: w.Done, status: status, data: w})
+	return c.render(ctx, page{template: "one-webhook", title: "Webhook", section: BillingPath, done: w.Done, status: status, data: w})
 }
 
 // OlderPath is the next page of deliveries; empty on the last.
@@ -245,5 +245,5 @@ func (c *Console) NewSecret(ctx *fiber.Ctx, n *NewSecret) error {
 	if n.Rotated {
 		heading = "Your new secret"
 	}
-	return c.render(ctx, page{template: "new-secret", title: heading, section: BillingPath, holder: n.Holder, secret: true, data: n})
+	return c.render(ctx, page{template: "new-secret", title: heading, section: BillingPath, secret: true, data: n})
 }

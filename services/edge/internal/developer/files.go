@@ -152,11 +152,11 @@ func fileFacts(o endpoint.Object, doc *event.Document) endpoint.Object {
 		Str("sha256", fileTag(doc))
 }
 
-// downloadURL is a signed link to a file, valid for linkLifetime. Anyone with the link can read this one file, since whoever
+func (s *API) downloadURL(id string) string { return s.ContentBase() + s.DownloadLink(id) }
+
+// DownloadLink is a signed path of a file, valid for linkLifetime. Anyone with the link can read this one file, since whoever
 // requested it could.
-func (s *API) downloadURL(id string) string {
-	return s.ContentBase() + s.SignedLink(downloadPath(id), linkLifetime)
-}
+func (s *API) DownloadLink(id string) string { return s.SignedLink(downloadPath(id), linkLifetime) }
 
 func downloadPath(id string) string { return "/f/" + id + "/download" }
 

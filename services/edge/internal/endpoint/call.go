@@ -108,7 +108,7 @@ func (s *Base) check(c *Call) error {
 // authenticate identifies the caller. Billing confirms later that an API key is still the account's current one.
 func (s *Base) authenticate(c *Call) error {
 	switch c.Row.Who {
-	case APIKey, KeyOrKeyless, KeyOrToken, KeyOrSession:
+	case APIKey, KeyOrKeyless, KeyOrVisitor, KeyOrToken, KeyOrSession:
 		found, err := s.readKey(c)
 		if err != nil || found {
 			return err
@@ -126,10 +126,17 @@ func (s *Base) authenticate(c *Call) error {
 
 func (s *Base) authenticateWithoutKey(c *Call) error {
 	switch c.Row.Who {
-	case KeyOrKeyless:
+	case KeyOrKeyless, KeyOrVisitor:
 		// A page of another site must not use up its visitor's allowance.
 		if err := s.sameOrigin(c); err != nil {
 			return err
+		}
+		if c.Row.Who == KeyOrVisitor {
+			account, err := s.SessionAccount(c.Ctx)
+			if err != nil || account != 0 {
+				c.Who = Caller{Account: account}
+				return err
+			}
 		}
 		c.Who = Caller{network: s.Network(c.Ctx), Anonymous: true}
 		return nil

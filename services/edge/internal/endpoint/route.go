@@ -29,6 +29,7 @@ const (
 	Anybody                  // writes must come from the same origin
 	APIKey                   // 401 without one
 	KeyOrKeyless             // without a key, the caller is the source
+	KeyOrVisitor             // a key or a session as for Session; without either, the caller is the source
 	KeyOrToken               // without a key, a management token is required, and the call is not metered
 	Session                  // writes must come from the same origin
 	KeyOrSession             // a key, or a session as for Session
@@ -40,7 +41,7 @@ const (
 
 // takesKey reports whether an API key identifies the caller.
 func (c Credential) takesKey() bool {
-	return c == APIKey || c == KeyOrKeyless || c == KeyOrToken || c == KeyOrSession
+	return c == APIKey || c == KeyOrKeyless || c == KeyOrVisitor || c == KeyOrToken || c == KeyOrSession
 }
 
 // Unmetered is the key of calls that no quota counts.

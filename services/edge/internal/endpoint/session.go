@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"net/netip"
@@ -49,6 +50,7 @@ func (s *Base) OpenSession(c *fiber.Ctx, user *event.User) error {
 		return Unavailable(ErrUserAnswer)
 	}
 	s.SetSessionCookie(c, token, sessionLifetime)
+	rememberUser(c, user)
 	return nil
 }
 
@@ -61,6 +63,7 @@ func (s *Base) SetSessionCookie(c *fiber.Ctx, token string, lifetime time.Durati
 	}
 	if token == "" {
 		cookie.Expires = time.Unix(1, 0)
+		rememberUser(c, nil)
 	}
 	c.Cookie(cookie)
 }
@@ -116,22 +119,30 @@ func (s *Base) ReadSession(c *Call) error {
 
 // SessionAccount returns the account of the session in the client's cookie, 0 without one.
 func (s *Base) SessionAccount(c *fiber.Ctx) (event.AccountID, error) {
+	user, err := s.sessionUser(s.ctx, c)
+	return event.AccountID(user.GetAccount()), err
+}
+
+// sessionUser returns the user of the session, nil without one.
+func (s *Base) sessionUser(ctx context.Context, c *fiber.Ctx) (*event.User, error) {
 	token := s.SessionToken(c)
 	if token == "" {
-		return 0, nil
+		return nil, nil
 	}
-	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CheckSession{
+	a, err := s.bus.User(ctx, &event.UserRequest{Action: &event.UserRequest_CheckSession{
 		CheckSession: &event.CheckSession{SessionHash: apikey.HashToken(token)},
 	}})
 	switch {
 	case err != nil:
-		return 0, err
+		return nil, err
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return 0, nil
+		rememberUser(c, nil)
+		return nil, nil
 	case a.Status != event.UserStatus_USER_OK || a.User.GetAccount() == 0:
-		return 0, Unavailable(ErrUserAnswer)
+		return nil, Unavailable(ErrUserAnswer)
 	}
-	return event.AccountID(a.User.Account), nil
+	rememberUser(c, a.User)
+	return a.User, nil
 }
 
 // sameOrigin refuses a write sent by a page of another site.

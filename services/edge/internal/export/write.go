@@ -97,7 +97,7 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 			continue
 		}
 		if err == nil {
-			err = x.writeJSON(out, "statements/"+period+".json", accounts.ViewStatement(a.GetStatement(), month))
+			err = x.writeJSON(out, "statements/"+period+".json", accounts.ViewStatement(x.account, a.GetStatement(), month))
 		}
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 type Ask struct {
 	Document *event.Document
 	Action   string // path the form is posted to
+	Own      *Own   // nil unless the reader owns it
 	Wrong    bool   // the submitted password was wrong
 }
 
@@ -28,14 +29,32 @@ func (p *Pages) Ask(c *fiber.Ctx, a Ask) error {
 		status = fiber.StatusForbidden
 	}
 	SetRobots(c, a.Document)
-	return p.Render(c, &Page{Template: "ask", Title: heading, Status: status, Styles: []string{"document"}, Data: struct {
+	page := &Page{Template: "ask", Title: heading, Status: status, Styles: []string{"document"}, Data: struct {
 		Ask
 		Heading string
-	}{a, heading}})
+	}{a, heading}}
+	if a.Own != nil {
+		page.Styles, page.Scripts = append(page.Styles, "own"), []string{"copy.js", "times.js"}
+	}
+	return p.Render(c, page)
+}
+
+// Own is what the page of a document has for its owner.
+type Own struct {
+	Share  Share
+	Notice string        // what a form has done; empty for none
+	Manage template.HTML // links and forms to change the document
+}
+
+// Share is a link to copy.
+type Share struct {
+	URL      string // absolute
+	Selected bool   // from the start, to be copied at once
 }
 
 // Text is the page of a paste or quick paste.
 type Text struct {
+	Own      *Own // nil unless the reader owns it, and for an earlier version
 	Document *event.Document
 	Lines    *render.Text // the text, or its beginning
 	Version  uint64       // 0 for the current version
@@ -88,11 +107,15 @@ func (p *Pages) Text(c *fiber.Ctx, t *Text) error {
 		page.Description = fmt.Sprintf("%s, %s", t.Language(), sizeText(t.Document.GetContent().GetSizeBytes()))
 		page.Social = &Social{Title: page.Title, Description: page.Description, URL: t.URL}
 	}
+	if t.Own != nil {
+		page.Styles = append(page.Styles, "own")
+	}
 	return p.Render(c, page)
 }
 
 // File is the page of a file.
 type File struct {
+	Own      *Own // nil unless the reader owns it
 	Document *event.Document
 	Raw      string       // address of its bytes
 	Image    string       // address of an image; empty for other files
@@ -112,8 +135,12 @@ func (f *File) scripts() []string {
 // File shows a file's page.
 func (p *Pages) File(c *fiber.Ctx, f *File) error {
 	SetRobots(c, f.Document)
-	return p.Render(c, &Page{
+	page := &Page{
 		Template: "file", Title: render.VisibleText(f.Document.Title), Embeds: f.Embeds, Styles: []string{"document"},
 		Scripts: f.scripts(), Data: f, Wide: f.Image != "" || f.Frame != "" || f.Lines != nil,
-	})
+	}
+	if f.Own != nil {
+		page.Styles = append(page.Styles, "own")
+	}
+	return p.Render(c, page)
 }

@@ -13,7 +13,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/headers"
 )
 
-// Kept is a response that is the same for every visitor, such as a page of the documentation, compressed once. Browsers
+// Kept is a response that is the same for every visitor without a session, such as a page of the documentation, compressed once. Browsers
 // cache it and revalidate it on each visit, unless it is immutable. It is safe for concurrent use.
 type Kept struct {
 	contentType string
@@ -125,6 +125,9 @@ func (k *Kept) Answer(c *fiber.Ctx) error {
 	}
 	c.Set(fiber.HeaderCacheControl, cache)
 	c.Vary(fiber.HeaderAcceptEncoding)
+	if k.page != nil {
+		c.Vary(fiber.HeaderCookie) // see Pages.Answer
+	}
 	if known {
 		return headers.NotModified(c, tag)
 	}

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"html/template"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,10 @@ type Draft struct {
 
 // Landing is the landing page: a form for a paste, and what Quire is.
 type Landing struct {
-	URL       string // of this site, without a trailing slash
+	URL       string        // of this site, without a trailing slash
+	Own       template.HTML // the form of the visitor's account; empty without a session: Draft is shown
 	Draft     Draft
+	Account   bool                   // Draft is created in the visitor's account
 	Allowance *event.AllowanceAnswer // nil if unavailable
 	Prices    *event.PriceBook       // nil if unavailable
 	Ready     bool                   // all services are ready
@@ -35,12 +38,21 @@ type Landing struct {
 
 // Landing shows the landing page. status is fiber.StatusOK, or the error status of a refused draft.
 func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
+	styles, form := []string{"landing"}, "compose.js"
+	if l.Own != "" {
+		styles, form = append(styles, "console"), "content.js"
+	}
 	return p.Render(c, &Page{
 		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "" || l.Draft.APIKey != "", Section: "/",
-		Styles: []string{"landing"}, Scripts: []string{"copy.js", "compose.js"},
+		Styles: styles, Scripts: []string{"copy.js", form},
 		Title: "Paste text, share a link", Data: l,
 		Description: "Share text and files from a browser, a terminal or a program. Every request is metered exactly.",
 	})
+}
+
+// Closed reports whether visitors can't create pastes.
+func (l *Landing) Closed() bool {
+	return l.Allowance != nil && l.Allowance.Limit == 0 && l.Draft.APIKey == "" && !l.Account
 }
 
 // Created is the page after the landing page's form created a quick paste.
@@ -53,6 +65,9 @@ type Created struct {
 	Account     bool            // an account owns the paste
 	Remaining   int64           // quick pastes left for the account or network; plan.Unlimited for no limit
 }
+
+// Share is the link to the paste.
+func (c *Created) Share() Share { return Share{URL: c.URL + c.Path, Selected: true} }
 
 // Created shows the links to a new paste and its management token, which is not shown again.
 func (p *Pages) Created(c *fiber.Ctx, created *Created) error {
@@ -169,8 +184,9 @@ func priceText(micros uint64) string {
 }
 
 // numberText is a number with commas between thousands.
-func numberText(n int64) string {
-	text := strconv.FormatInt(n, 10)
+func numberText(n int64) string { return withCommas(strconv.FormatInt(n, 10)) }
+
+func withCommas(text string) string {
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}

@@ -31,6 +31,7 @@ type Pages struct {
 	templates *template.Template
 	sheets    map[string]sheet
 	assets    *assets
+	visitor   func(*fiber.Ctx) *Visitor // see ShowVisitors
 
 	openapi, pagesOpenAPI *Kept
 }
@@ -72,6 +73,9 @@ type Page struct {
 	Section      string   // path of the current link in the header
 	Sections     []Link   // a second navigation below the header
 	SectionsName string   // label of that navigation for screen readers
+	Path         string   // that signing in leads back to; empty: Render sets it for a page that GET shows again
+	Visitor      *Visitor // who has signed in; nil: Render finds out
+	ForAdmins    bool     // the header has no user
 	Secret       bool     // never compressed, so that its size can't reveal a secret beside the request's input
 }
 
@@ -102,6 +106,7 @@ type layout struct {
 	Sheets []template.CSS
 	Nonce  string
 	Links  []Link
+	SignIn string // query of the link to sign in
 }
 
 // minCompressBytes is the size from which pages are compressed. Smaller ones fit the first packets anyway.
@@ -117,7 +122,7 @@ func (p *Pages) execute(page *Page, nonce string) ([]byte, []sheet, error) {
 		}
 		sheets = append(sheets, s)
 	}
-	around := layout{Page: page, Nonce: nonce, Links: links(page.Section)}
+	around := layout{Page: page, Nonce: nonce, Links: links(page.Section), SignIn: signInQuery(page.Path)}
 	for _, s := range sheets {
 		around.Sheets = append(around.Sheets, s.text)
 	}
@@ -136,6 +141,12 @@ func (p *Pages) execute(page *Page, nonce string) ([]byte, []sheet, error) {
 // Render answers with a page that must not be cached: its document may be deleted, and its nonce is for one response.
 func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
 	nonce := rand.Text()
+	shown := *page
+	page = &shown
+	page.Visitor = p.visitorOf(c, page)
+	if page.Path == "" && (c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead) && page.Status < fiber.StatusBadRequest {
+		page.Path = c.Path()
+	}
 	body, sheets, err := p.execute(page, nonce)
 	if err != nil {
 		return err

@@ -3,7 +3,10 @@ package pages
 import (
 	"html/template"
 	"strconv"
+	"strings"
 	"time"
+
+	"quire.dev/pkg/plan"
 )
 
 // Functions are the template functions shared with other packages.
@@ -13,6 +16,25 @@ func Functions() template.FuncMap {
 
 // Number formats a whole number with commas between thousands.
 func Number(n int64) string { return numberText(n) }
+
+// Credits formats micro-credits for people: to a hundredth, or to two significant digits below a tenth.
+func Credits(micros uint64) string {
+	const hundredth = 10_000
+	step := uint64(hundredth)
+	for step > 1 && micros < 10*step {
+		step /= 10
+	}
+	rounded := (micros + step/2) / step * step
+	whole, rest, _ := strings.Cut(plan.Micros(rounded).String(), ".")
+	rest = strings.TrimRight(rest, "0")
+	switch {
+	case rest == "":
+		return withCommas(whole)
+	case step == hundredth && len(rest) == 1:
+		rest += "0"
+	}
+	return withCommas(whole) + "." + rest
+}
 
 // Duration formats a duration, rounded up to minutes: "2 hours 1 minute".
 func Duration(d time.Duration) string {

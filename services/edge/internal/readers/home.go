@@ -12,12 +12,8 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// home answers with the landing page, or with usage instructions for a terminal.
-func (s *Readers) home(c *endpoint.Call) error {
-	c.Vary(fiber.HeaderAccept)
-	if pages.WantsHTML(c.Ctx) {
-		return s.landing(c)
-	}
+// Usage answers with usage instructions for a terminal.
+func (s *Readers) Usage(c *endpoint.Call) error {
 	return developer.SendLines(c.Ctx, fiber.StatusOK, usageText(s.URL(""), s.Allowance(c)))
 }
 

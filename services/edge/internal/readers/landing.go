@@ -3,6 +3,7 @@ package readers
 import (
 	"cmp"
 	"crypto/rand"
+	"html/template"
 	"strconv"
 	"strings"
 
@@ -19,26 +20,32 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// landing shows the landing page with an empty form.
-func (s *Readers) landing(c *endpoint.Call) error {
-	return s.showLanding(c, fiber.StatusOK, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
+// Landing shows the landing page, with the form of an account, or with an empty one for visitors if own is empty.
+func (s *Readers) Landing(c *endpoint.Call, own template.HTML) error {
+	return s.showLanding(c, fiber.StatusOK, own, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
 }
 
 // showLanding shows the landing page, even without billing's data. A refused form keeps its Once: the paste may exist if its
 // outcome is unknown, and resending the form must not create another.
-func (s *Readers) showLanding(c *endpoint.Call, status int, draft pages.Draft) error {
+func (s *Readers) showLanding(c *endpoint.Call, status int, own template.HTML, draft pages.Draft) error {
 	book, err := s.Prices()
-	shown := &pages.Landing{URL: s.URL(""), Checks: s.checks, Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
+	shown := &pages.Landing{URL: s.URL(""), Checks: s.checks, Own: own, Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
 	shown.Draft.Once = cmp.Or(draft.Once, rand.Text())
-	if err == nil { // otherwise each reader would wait for billing again
+	shown.Account = c.Who.Account != 0
+	if err == nil && own == "" && !shown.Account { // otherwise each reader would wait for billing again
 		shown.Allowance = s.Allowance(c)
 	}
 	return s.pages.Landing(c.Ctx, status, shown)
 }
 
-// createFromPage creates a quick paste from the landing page's form. A refused form is shown again, with its input and the
-// error.
-func (s *Readers) createFromPage(c *endpoint.Call) error {
+// CreateFromPage creates a quick paste from the landing page's form. A refused form is shown again, with its input and the
+// error. charge makes the call of a session use one of its account's keys. A form without a key that was open while its reader
+// signed in thus creates a paste of their account, whose page shows the link.
+func (s *Readers) CreateFromPage(c *endpoint.Call, charge func() error) error {
+	var signedIn event.AccountID
+	if c.Who.Key.Version == 0 {
+		signedIn = c.Who.Account
+	}
 	body, err := s.readPasteForm(c)
 	if err != nil {
 		return err
@@ -52,13 +59,18 @@ func (s *Readers) createFromPage(c *endpoint.Call) error {
 			return err
 		}
 	}
-	n := s.developer.NewCreation(c, kind.QuickPastes())
-	done, err := s.createOfForm(n, form, endpoint.BodyHash(c.Ctx, body))
+	done, err := s.createOfForm(c, form, endpoint.BodyHash(c.Ctx, body), charge)
 	if err != nil {
 		if !pages.WantsHTML(c.Ctx) {
 			return err
 		}
 		return s.refusePasteForm(c, form, err)
+	}
+	if signedIn != 0 && c.Who.Account == signedIn {
+		c.Set(fiber.HeaderCacheControl, "no-store")
+		c.Set(fiber.HeaderLocation, kind.QuickPastes().Page+done.Outcome.Item+"?done=created")
+		c.Status(fiber.StatusSeeOther)
+		return nil
 	}
 	shown := &pages.Created{
 		Document: &event.Document{
@@ -79,11 +91,16 @@ func (s *Readers) createFromPage(c *endpoint.Call) error {
 
 // createOfForm creates the paste. A form that is resent, as browsers do when going back and forth, gets the first answer
 // again.
-func (s *Readers) createOfForm(n *developer.Creation, form *pages.Draft, hash uint64) (*developer.Written, error) {
+func (s *Readers) createOfForm(c *endpoint.Call, form *pages.Draft, hash uint64, charge func() error) (*developer.Written, error) {
+	if c.Who.Account != 0 && c.Who.Key.Version == 0 {
+		if err := charge(); err != nil {
+			return nil, err
+		}
+	}
+	n := s.developer.NewCreation(c, kind.QuickPastes())
 	if err := n.Fill(fieldsOf(form), hash); err != nil {
 		return nil, err
 	}
-	c := n.Call
 	if form.Once != "" && c.Idem == nil {
 		key := form.Once + " " + strconv.FormatUint(hash, 16)
 		id := event.NewIdempotencyID(c.Who.Payer().Bytes(), c.Method(), c.Path(), key)
@@ -160,7 +177,7 @@ func (s *Readers) refusePasteForm(c *endpoint.Call, form *pages.Draft, err error
 	}
 	shown := *form
 	shown.Errors = map[string]string{e.Field: message}
-	return s.showLanding(c, e.Kind.Status(), shown)
+	return s.showLanding(c, e.Kind.Status(), "", shown)
 }
 
 // fieldLabels are the display names of the form's fields.

@@ -12,6 +12,7 @@ import (
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -24,24 +25,38 @@ const (
 	typeSVG = "image/svg+xml"
 )
 
-// showFile shows a file's details, with a preview of an image, a PDF or a text.
+// showFile shows a file's details, with a preview of an image, a PDF or a text. The links to the bytes of a private file, which
+// its owner sees, are signed.
 func (s *Readers) showFile(c *endpoint.Call) error {
-	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
+	account, err := s.SessionAccount(c.Ctx)
+	if err != nil {
+		return err
+	}
+	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id"), Requester: uint64(account)})
 	if err != nil {
 		return err
 	}
 	path := "/f/" + doc.Id
 	shown := &pages.File{Document: doc, Raw: s.ContentURL(path + "/raw")}
+	private := event.Visibility(doc.Visibility) == event.Private
+	if private {
+		shown.Raw = s.ContentURL(s.developer.DownloadLink(doc.Id))
+	}
+	if shown.Own, err = s.ownPart(c, kind.Files(), doc, uint64(account)); err != nil {
+		return err
+	}
 	size := doc.GetContent().GetSizeBytes()
 	begin, err := s.beginning(doc)
 	if err != nil {
 		return err
 	}
-	switch kind := previewType(doc.ContentType, begin); {
-	case kind == typePDF:
+	switch preview := previewType(doc.ContentType, begin); {
+	case preview == typePDF && private:
+		shown.Notice = "Only public and unlisted PDFs are shown here."
+	case preview == typePDF:
 		shown.Frame = s.ContentURL(path + "/view")
 		shown.Embeds = []string{s.contentOrigin()}
-	case kind != "":
+	case preview != "":
 		shown.Image = shown.Raw
 		if s.ContentURL("") != "" {
 			shown.Embeds = []string{s.contentOrigin()}

@@ -6,12 +6,14 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
 )
@@ -39,8 +41,24 @@ type Readers struct {
 	rendering *semaphore.Weighted // bytes of text being rendered: see renderBudget
 	health    *telemetry.Health
 	checks    string
+	own       OwnPart
 	http      *httpin.Server
 	ctx       context.Context // for calls to other components
+}
+
+// OwnPart returns what the page of a document has for its owner, who has signed in.
+type OwnPart func(c *endpoint.Call, k *kind.Kind, doc *event.Document) (*pages.Own, error)
+
+// ShowOwn sets what pages show to the owners of documents. Call it before the first request.
+func (s *Readers) ShowOwn(part OwnPart) { s.own = part }
+
+// ownPart is what the page of a document has for this reader: nil unless the account owns it.
+func (s *Readers) ownPart(c *endpoint.Call, k *kind.Kind, doc *event.Document, account uint64) (*pages.Own, error) {
+	if s.own == nil || !developer.Owns(doc, account) {
+		return nil, nil
+	}
+	c.Who.Account = event.AccountID(account)
+	return s.own(c, k, doc)
 }
 
 // New returns the pages.

@@ -1,7 +1,6 @@
 package readers
 
 import (
-	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/kind"
 )
@@ -31,8 +30,5 @@ func (s *Readers) Rows() []endpoint.Row {
 		row("GET", "/f/:id", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showFile),
 		row("GET", "/f/:id/raw", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, s.rawFile),
 		row("GET", "/f/:id/view", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views|endpoint.Content, s.viewFile),
-
-		row("POST", "/paste/create", endpoint.KeyOrKeyless, plan.LiteCreate, endpoint.QuickText, endpoint.Idempotent|endpoint.HTML, s.createFromPage),
-		row("GET", "/", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page|endpoint.Terminal, s.home),
 	}
 }

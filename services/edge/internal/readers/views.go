@@ -82,9 +82,20 @@ func (s *Readers) showText(c *endpoint.Call, k *kind.Kind) error {
 		return err
 	}
 	if burns(doc, v.read.Requester) || len(doc.PasswordHash) > 0 {
-		return s.pages.Ask(c.Ctx, pages.Ask{Document: doc, Action: v.address(k)})
+		return s.ask(c, k, doc, v, false)
 	}
 	return s.showContent(c, k, doc, v, v.address(k))
+}
+
+// ask asks for the password of a text, or to confirm that it burns. Its owner can manage it without.
+func (s *Readers) ask(c *endpoint.Call, k *kind.Kind, doc *event.Document, v *viewing, wrong bool) (err error) {
+	shown := pages.Ask{Document: doc, Action: v.address(k), Wrong: wrong}
+	if v.read.Version == 0 {
+		if shown.Own, err = s.ownPart(c, k, doc, v.read.Requester); err != nil {
+			return err
+		}
+	}
+	return s.pages.Ask(c.Ctx, shown)
 }
 
 // burns reports whether this reader's first read of a document is its last.
@@ -109,7 +120,7 @@ func (s *Readers) revealText(c *endpoint.Call, k *kind.Kind) error {
 		}
 		if err := s.AdmitPassword(c, doc, password); err != nil {
 			if fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c.Ctx) {
-				return s.pages.Ask(c.Ctx, pages.Ask{Document: doc, Action: v.address(k), Wrong: true})
+				return s.ask(c, k, doc, v, true)
 			}
 			return err
 		}
@@ -164,6 +175,8 @@ func (s *Readers) showContent(c *endpoint.Call, k *kind.Kind, doc *event.Documen
 		shown.More = []pages.Link{{Name: "Versions", Path: path + "/versions"}}
 		if old != 0 {
 			shown.More = append(shown.More, pages.Link{Name: "Current version", Path: path})
+		} else if shown.Own, err = s.ownPart(c, k, doc, v.read.Requester); err != nil {
+			return err
 		}
 	}
 	return s.renderText(c, string(content), shown, v, address)

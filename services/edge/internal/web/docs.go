@@ -11,7 +11,7 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// documentation is everything below /docs, and llms.txt. It is the same for everybody.
+// documentation is everything below /docs, and llms.txt. But for the header, it is the same for everybody.
 type documentation struct {
 	site *reference.Site
 	kept map[string]*pages.Kept // by path
@@ -31,7 +31,7 @@ func (s *Server) newDocumentation() (*documentation, error) {
 	}
 	d := &documentation{site: site, kept: make(map[string]*pages.Kept)}
 	for _, path := range site.Paths() {
-		if d.kept[path], err = s.pages.Keep(documentationPage(site.Page(path)), s.PublicURL()); err != nil {
+		if d.kept[path], err = s.pages.Keep(documentationPage(site.Page(path), path), s.PublicURL()); err != nil {
 			return nil, fmt.Errorf("make the documentation: %w", err)
 		}
 	}
@@ -41,8 +41,9 @@ func (s *Server) newDocumentation() (*documentation, error) {
 	return d, nil
 }
 
-func documentationPage(p *reference.Page) *pages.Page {
+func documentationPage(p *reference.Page, path string) *pages.Page {
 	return &pages.Page{
+		Path:     path,
 		Template: "docs", Title: p.Title, Description: p.Description, Data: p.Main, Index: true,
 		Styles: []string{"document", "docs"}, Scripts: []string{"docs.js", "copy.js"}, Fetches: true, Wide: true, Section: "/docs",
 	}
@@ -58,7 +59,7 @@ func (s *Server) documentation(c *endpoint.Call) error {
 	if !ok {
 		return endpoint.NotFound()
 	}
-	return kept.Answer(c.Ctx)
+	return s.pages.Answer(c.Ctx, kept)
 }
 
 // searchDocumentation answers with a page of search results. It works without a script.
@@ -75,7 +76,7 @@ func (s *Server) searchDocumentation(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	p := documentationPage(found)
+	p := documentationPage(found, "/docs")
 	p.Index = false
 	return s.pages.Render(c.Ctx, p)
 }

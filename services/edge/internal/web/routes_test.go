@@ -163,12 +163,12 @@ func derivedKinds(r endpoint.Row, op *openapi3.Operation) []fault.Kind {
 	metered := r.Key != endpoint.Unmetered && !listed
 
 	add(who(endpoint.APIKey, endpoint.KeyOrSession), fault.APIKeyRequired)
-	add(who(endpoint.APIKey, endpoint.KeyOrSession, endpoint.KeyOrKeyless, endpoint.KeyOrToken), fault.InvalidAPIKey)
-	add(who(endpoint.APIKey, endpoint.KeyOrSession, endpoint.KeyOrKeyless, endpoint.KeyOrToken), fault.AccountSuspended, fault.KeyScope)
+	add(who(endpoint.APIKey, endpoint.KeyOrSession, endpoint.KeyOrKeyless, endpoint.KeyOrVisitor, endpoint.KeyOrToken), fault.InvalidAPIKey)
+	add(who(endpoint.APIKey, endpoint.KeyOrSession, endpoint.KeyOrKeyless, endpoint.KeyOrVisitor, endpoint.KeyOrToken), fault.AccountSuspended, fault.KeyScope)
 	add(who(endpoint.KeyOrToken), fault.ManageTokenRequired)
 	add(who(endpoint.Session, endpoint.KeyOrSession) || metered && who(endpoint.SessionOrNone) && r.Body != endpoint.Form, fault.SessionRequired) // a form keeps the reader's text
 	add(who(endpoint.Admin) || write && strings.HasSuffix(r.Path, "/admin/sign-in"), fault.AdminTokenRequired)
-	add(write && who(endpoint.Anybody, endpoint.SessionOrNone, endpoint.AdminPage, endpoint.Session, endpoint.KeyOrSession, endpoint.KeyOrKeyless), fault.CrossOrigin)
+	add(write && who(endpoint.Anybody, endpoint.SessionOrNone, endpoint.AdminPage, endpoint.Session, endpoint.KeyOrSession, endpoint.KeyOrKeyless, endpoint.KeyOrVisitor), fault.CrossOrigin)
 	add(takes("query", "cursor"), fault.InvalidCursor)
 	add(takes("header", "If-Match") || metered && r.Rules.Has(endpoint.HTML) && strings.HasSuffix(r.Path, "/:ref"), fault.VersionMismatch) // a form has the version
 	add(takes("header", "Range"), fault.RangeNotSatisfiable)
@@ -177,7 +177,7 @@ func derivedKinds(r endpoint.Row, op *openapi3.Operation) []fault.Kind {
 	add(metered || listed, fault.AccountQuarantined)
 	add(metered, fault.AccountSuspended, fault.KeyScope) // also of the key that a session's call is counted for
 	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired, fault.KeyQuotaExhausted, fault.SpendingCapReached)
-	add(metered && who(endpoint.KeyOrKeyless), fault.AnonymousLimit)
+	add(metered && who(endpoint.KeyOrKeyless, endpoint.KeyOrVisitor), fault.AnonymousLimit)
 	add(!listed && !r.Rules.Has(endpoint.Unlimited), fault.RateLimited) // of unmetered calls, including 304s and replays
 	return kinds
 }
@@ -209,6 +209,8 @@ func schemesOf(t *testing.T, who endpoint.Credential) []string {
 		return []string{"ApiKey", "BearerKey"}
 	case endpoint.KeyOrKeyless:
 		return []string{"", "ApiKey", "BearerKey"}
+	case endpoint.KeyOrVisitor:
+		return []string{"", "ApiKey", "BearerKey", "Session"}
 	case endpoint.KeyOrToken:
 		return []string{"ApiKey", "BearerKey", "ManageToken"}
 	case endpoint.Session:
@@ -242,7 +244,7 @@ func TestEveryRowAsksForItsCredential(t *testing.T) {
 			want = fault.SessionRequired
 		case endpoint.Admin:
 			want = fault.AdminTokenRequired
-		case endpoint.KeyOrKeyless:
+		case endpoint.KeyOrKeyless, endpoint.KeyOrVisitor:
 			want, header = fault.InvalidAPIKey, "X-Api-Key: wrong\r\n"
 		case endpoint.Anybody, endpoint.SessionOrNone, endpoint.AdminPage:
 			if r.Method == "GET" {

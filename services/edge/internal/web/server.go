@@ -41,6 +41,7 @@ type Config struct {
 	AdminOnly      bool          // serve only admin paths
 	Partitions     int           // of every journal
 	Render         render.Config // for user texts
+	Operator       console.Operator
 	UnmeteredRate  int           // unmetered calls per second of an account or source; 0: no limit
 	PasswordHashes int           // concurrent hashes of each kind, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted again; 60 s
@@ -91,6 +92,9 @@ func New(cfg Config, deps Deps) *Server {
 		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: cfg.AdminTokens,
 		UnmeteredRate: cfg.UnmeteredRate, In: cfg.In,
 	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics})
+	if !cfg.AdminOnly {
+		shown.ShowVisitors(base.Visitor)
+	}
 	s := &Server{
 		Base: base, cfg: cfg, bus: deps.Bus, ops: deps.Ops,
 		http: base.HTTP(), ctx: base.HTTP().Context(),
@@ -115,8 +119,9 @@ func New(cfg Config, deps Deps) *Server {
 	})
 	consolePages := console.New(shown)
 	s.handlers = handlers.New(base, handlers.Deps{
-		Bus: deps.Bus, Console: consolePages, Accounts: s.accounts, Developer: s.developer, Exports: s.exports, Readers: s.readers, UpgradeURL: cfg.UpgradeURL,
+		Bus: deps.Bus, Console: consolePages, Accounts: s.accounts, Developer: s.developer, Exports: s.exports, Readers: s.readers, UpgradeURL: cfg.UpgradeURL, Operator: cfg.Operator,
 	})
+	s.readers.ShowOwn(s.handlers.OwnPart)
 	s.adminPages = handlers.NewAdmins(base, handlers.AdminDeps{
 		Bus: deps.Bus, Secret: deps.Secret, Console: consolePages, Pages: shown, Accounts: s.accounts, Admin: s.admin,
 		Tokens: cfg.AdminTokens, Alone: cfg.AdminOnly,

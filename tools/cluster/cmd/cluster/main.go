@@ -36,6 +36,7 @@ func run(ctx context.Context) error {
 	listen := flag.String("listen", "127.0.0.1:8080,127.0.0.1:8081", "addresses of the edges; an empty one is chosen")
 	partitions := flag.Int("partitions", 4, "partitions of each journal, fixed by the first start")
 	instances := flag.Int("instances", 2, "instances of each service but the edge")
+	store := flag.String("store", cluster.PostgreSQL, "server of the read models: postgres or mongo")
 	welcome := flag.Bool("welcome", true, "make an account on the first start, and print its API key")
 	settings := map[string]string{}
 	flag.Func("set", "a setting of all services, such as QUIRE_ANON_LIMIT=100; it may come several times", func(text string) error {
@@ -52,15 +53,15 @@ func run(ctx context.Context) error {
 		settings["QUIRE_PUBLIC_URL"] = "http://" + edges[0]
 	}
 	mongo := os.Getenv("QUIRE_MONGO_URL")
-	if mongo == "" {
+	if *store == cluster.MongoDB && mongo == "" {
 		fmt.Println("QUIRE_MONGO_URL is not set: using a patched FerretDB over SQLite instead of MongoDB (tools/ferretdb).\n" +
 			"It is slow and gives fewer guarantees: docs/mongodb.md")
 	}
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	c, err := cluster.Start(starting, cluster.Options{
-		Root: *root, Dir: *dir, Partitions: *partitions, Instances: *instances, Edges: len(edges), Listen: edges, MongoURL: mongo,
-		Settings: settings,
+		Root: *root, Dir: *dir, Partitions: *partitions, Instances: *instances, Edges: len(edges), Listen: edges,
+		Store: *store, PostgresURL: os.Getenv("QUIRE_POSTGRES_URL"), MongoURL: mongo, Settings: settings,
 	})
 	if err != nil {
 		return err

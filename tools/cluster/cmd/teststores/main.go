@@ -1,5 +1,5 @@
-// Command teststores runs the tests of pkg/views/mongo and pkg/blob/s3 against servers that it starts: bin/ferretdb
-// and bin/minio. Their data is removed at the end. It is run from the project's root and passes its arguments on to go test.
+// Command teststores runs the tests of pkg/views/postgres, pkg/views/mongo and pkg/blob/s3 against servers that it starts:
+// PostgreSQL as it is installed, bin/ferretdb and bin/minio. Their data is removed at the end. It is run from the project's root and passes its arguments on to go test.
 // A skipped test is an error.
 package main
 
@@ -32,19 +32,22 @@ func main() {
 const startLimit = time.Minute
 
 func run(ctx context.Context) (err error) {
-	folder, err := os.MkdirTemp("", "quire-stores-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	stores, err := cluster.StartStores(starting, cluster.Options{Root: ".", Dir: folder})
-	if err != nil {
-		return err
+	var stores [2]*cluster.Cluster
+	for i, store := range []string{cluster.PostgreSQL, cluster.MongoDB} {
+		folder, err := os.MkdirTemp("", "quire-stores-")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+		if stores[i], err = cluster.StartStores(starting, cluster.Options{Root: ".", Dir: folder, Store: store}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stores[i].Close()) }()
 	}
-	defer func() { err = errors.Join(err, stores.Close()) }()
-	return test(ctx, "QUIRE_MONGO_URL="+stores.MongoURL(), "QUIRE_S3_URL="+stores.S3URL(cluster.S3Root))
+	return test(ctx, "QUIRE_POSTGRES_URL="+stores[0].PostgresURL(""), "QUIRE_MONGO_URL="+stores[1].MongoURL(),
+		"QUIRE_S3_URL="+stores[0].S3URL(cluster.S3Root))
 }
 
 // stopWait is how long the tests may take to end after SIGTERM before they are killed.
@@ -52,7 +55,7 @@ const stopWait = 10 * time.Second
 
 // test runs the tests and prints their output.
 func test(ctx context.Context, environ ...string) error {
-	arguments := append([]string{"test", "-count=1", "-v", "-timeout", "20m", "./views/mongo", "./blob/s3"}, os.Args[1:]...)
+	arguments := append([]string{"test", "-count=1", "-v", "-timeout", "20m", "./views/postgres", "./views/mongo", "./blob/s3"}, os.Args[1:]...)
 	c := exec.CommandContext(ctx, "go", arguments...)
 	var output bytes.Buffer
 	c.Dir, c.Env, c.Stdout, c.Stderr = "pkg", append(os.Environ(), environ...), io.MultiWriter(os.Stdout, &output), os.Stderr

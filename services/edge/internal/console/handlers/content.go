@@ -189,7 +189,7 @@ func (s *Handlers) uploadFromPage(c *endpoint.Call, k *collection) error {
 	case !pages.WantsHTML(c.Ctx) && err == nil:
 		return u.Answer(done)
 	case err == nil:
-		return redirect(c.Ctx, console.Done(k.Path, "uploaded"))
+		return redirect(c.Ctx, console.Done(k.Page+done.Outcome.Item, "uploaded"))
 	case !pages.WantsHTML(c.Ctx):
 		return err
 	}

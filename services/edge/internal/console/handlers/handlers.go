@@ -37,6 +37,7 @@ type Deps struct {
 	Exports    *export.Exports
 	Readers    *readers.Readers // that render texts
 	UpgradeURL string           // where an account gets a plan with more; empty: nowhere
+	Operator   console.Operator // sender of statements
 }
 
 // Handlers answers with the pages of an account.
@@ -48,6 +49,7 @@ type Handlers struct {
 	readers    *readers.Readers
 	http       *httpin.Server
 	upgradeURL string
+	operator   console.Operator
 
 	pageListeners *limit.Listeners
 }
@@ -56,7 +58,7 @@ type Handlers struct {
 func New(base *endpoint.Base, deps Deps) *Handlers {
 	return &Handlers{
 		desk: desk{Base: base, console: deps.Console, accounts: deps.Accounts, ctx: base.HTTP().Context()},
-		bus:  deps.Bus, developer: deps.Developer, exports: deps.Exports, readers: deps.Readers, http: base.HTTP(), upgradeURL: deps.UpgradeURL,
+		bus:  deps.Bus, developer: deps.Developer, exports: deps.Exports, readers: deps.Readers, http: base.HTTP(), upgradeURL: deps.UpgradeURL, operator: deps.Operator,
 		pageListeners: limit.NewListeners(listenersOfAccount, listenersOfEdge),
 	}
 }

@@ -53,6 +53,9 @@ func (s *Handlers) Rows() []endpoint.Row {
 		row("POST", console.WebhooksPath+"/:id/"+console.Deletion, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.deleteWebhookFromPage)),
 		row("POST", console.WebhooksPath+"/:id/deliveries/:delivery/replay", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.replayDeliveryFromPage)),
 
+		row("GET", "/", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page|endpoint.Terminal, s.showHome),
+		row("POST", "/paste/create", endpoint.KeyOrVisitor, plan.LiteCreate, endpoint.QuickText, endpoint.Idempotent|endpoint.HTML, s.createFromHome),
+
 		row("GET", console.PastesPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(pastes, s.showContents)),
 		row("POST", console.PastesPath, endpoint.SessionOrNone, plan.PastesCreate, endpoint.PasteText, endpoint.Page, s.contentPage(pastes, s.createTextFromPage)),
 		row("GET", console.PastesPath+"/new", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.contentPage(pastes, s.showNewText)),
@@ -61,6 +64,7 @@ func (s *Handlers) Rows() []endpoint.Row {
 		row("GET", console.PastesPath+"/:ref", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.contentPage(pastes, s.showOwnText)),
 		row("POST", console.PastesPath+"/:ref", endpoint.SessionOrNone, plan.PastesUpdate, endpoint.PasteText, endpoint.Page, s.contentPage(pastes, s.changeTextFromPage)),
 		row("POST", console.PastesPath+"/:ref/open", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.contentPage(pastes, s.openOwnText)),
+		row("POST", console.PastesPath+"/:ref"+console.AccessPath, endpoint.SessionOrNone, plan.PastesUpdate, endpoint.Form, endpoint.Page, s.contentPage(pastes, s.changeAccessFromPage)),
 		row("GET", console.QuickPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(quickPastes, s.showContents)),
 		row("POST", console.QuickPath, endpoint.SessionOrNone, plan.LiteCreate, endpoint.QuickText, endpoint.Page, s.contentPage(quickPastes, s.createTextFromPage)),
 		row("GET", console.QuickPath+"/new", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.contentPage(quickPastes, s.showNewText)),
@@ -69,10 +73,12 @@ func (s *Handlers) Rows() []endpoint.Row {
 		row("GET", console.QuickPath+"/:ref", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.contentPage(quickPastes, s.showOwnText)),
 		row("POST", console.QuickPath+"/:ref", endpoint.SessionOrNone, plan.LiteUpdate, endpoint.QuickText, endpoint.Page, s.contentPage(quickPastes, s.changeTextFromPage)),
 		row("POST", console.QuickPath+"/:ref/open", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.contentPage(quickPastes, s.openOwnText)),
+		row("POST", console.QuickPath+"/:ref"+console.AccessPath, endpoint.SessionOrNone, plan.LiteUpdate, endpoint.Form, endpoint.Page, s.contentPage(quickPastes, s.changeAccessFromPage)),
 		row("GET", console.FilesPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(files, s.showContents)),
 		row("POST", console.FilesPath, endpoint.SessionOrNone, plan.FilesUpload, endpoint.File, endpoint.Page, s.contentPage(files, s.uploadFromPage)),
 		row("GET", console.FilesPath+"/delete", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.contentPage(files, s.askToDelete)),
 		row("POST", console.FilesPath+"/delete", endpoint.SessionOrNone, plan.FilesDelete, endpoint.Form, endpoint.Page, s.contentPage(files, s.deleteFromPage)),
+		row("GET", console.StatementPath+"/:period/lines.csv", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showStatementTable)),
 		row("GET", console.StatementPath+"/:period", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showStatement)),
 	}
 }

@@ -39,7 +39,12 @@ func (s *Handlers) showStatement(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.console.Statement(c.Ctx, &console.Statement{Holder: holder, Start: start, Answer: a, Created: u.CreatedMs, Present: u.PeriodStartMs})
+	return s.console.Statement(c.Ctx, &console.Statement{Holder: holder, Start: start, Answer: a, Created: u.CreatedMs, Present: u.PeriodStartMs, Operator: s.operator})
+}
+
+// showStatementTable answers with the lines of a statement in CSV.
+func (s *Handlers) showStatementTable(c *endpoint.Call) error {
+	return s.accounts.StatementTable(c, c.Param("period"))
 }
 
 // signInFirst redirects a reader without a session to the sign-in form, and from there to the page they asked for. It tells a

@@ -86,7 +86,7 @@ func (s *Handlers) createTextFromPage(c *endpoint.Call, k *collection) error {
 			if err != nil {
 				return err
 			}
-			return redirect(c.Ctx, console.Done(k.Of(done.Outcome.Item), "created"))
+			return redirect(c.Ctx, console.Done(k.Page+done.Outcome.Item, "created"))
 		},
 		show: func(status int) error {
 			return s.showNewTextWith(c, k, status, &console.OneText{Form: form})
@@ -148,7 +148,7 @@ func textSum(text string) string {
 
 // showOwnText shows a text to its owner, with the form to edit it.
 func (s *Handlers) showOwnText(c *endpoint.Call, k *collection) error {
-	return s.showOwnTextWith(c, k, nil)
+	return s.showOwnTextWith(c, k, shownText{status: fiber.StatusOK, anew: c.Query("new") != ""})
 }
 
 // openOwnText is showOwnText for a text with a password.
@@ -157,18 +157,36 @@ func (s *Handlers) openOwnText(c *endpoint.Call, k *collection) error {
 	if err != nil {
 		return err
 	}
-	return s.showOwnTextWith(c, k, &password)
+	return s.showOwnTextWith(c, k, shownText{status: fiber.StatusOK, password: &password})
 }
 
-func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *collection, password *string) error {
+// shownText is how the form to edit a text is shown.
+type shownText struct {
+	status   int
+	anew     bool          // without the current text, for a new one
+	password *string       // of the text; nil: not sent
+	refused  *console.Form // for the visibility and expiry; nil unless one was refused
+}
+
+func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *collection, how shownText) error {
 	doc, err := s.readers.OwnText(k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
 	if err != nil {
 		return err
 	}
 	shown := &console.OneText{Document: doc, Form: console.UpdateText(k.Kind, c.Who.Account.String(), rand.Text(), doc), Done: doneQuery(c)}
-	status := fiber.StatusOK
-	if shown.Locked = len(doc.PasswordHash) > 0; shown.Locked && password != nil {
-		switch err := s.readers.AdmitPassword(c, doc, *password); {
+	status := how.status
+	if how.anew {
+		shown.Form.Values[console.SumField] = "new" // so that every text is saved, even one that equals the current
+		return s.showChange(c, k, status, shown)
+	}
+	if how.refused != nil {
+		shown.Form.Errors = how.refused.Errors
+		for _, name := range []string{"visibility", "expiresIn"} {
+			shown.Form.Values[name] = how.refused.Values[name]
+		}
+	}
+	if shown.Locked = len(doc.PasswordHash) > 0; shown.Locked && how.password != nil {
+		switch err := s.readers.AdmitPassword(c, doc, *how.password); {
 		case fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c.Ctx):
 			shown.Wrong, status = true, fiber.StatusForbidden
 		case err != nil:
@@ -251,7 +269,7 @@ func (s *Handlers) changeText(c *endpoint.Call, k *collection, form *console.For
 	if err != nil {
 		return err
 	}
-	return redirect(c.Ctx, console.Done(k.Of(done.Outcome.Item), "saved"))
+	return redirect(c.Ctx, console.Done(k.Page+done.Outcome.Item, "saved"))
 }
 
 // showRefusedChange shows the reader's text again. If the document has changed meanwhile, it also shows the difference, and

@@ -1,5 +1,7 @@
-// Buttons with data-copy="<id>" copy the text of that element. They are hidden where no script runs.
+// Buttons with data-copy="<id>" copy the text of that element. They are hidden where no script runs. A field with data-selected
+// is selected from the start.
 'use strict'
+document.querySelector('input[data-selected]')?.select()
 for (const button of document.querySelectorAll('button[data-copy]')) {
   const source = document.getElementById(button.dataset.copy)
   if (!source) continue
@@ -12,11 +14,15 @@ for (const button of document.querySelectorAll('button[data-copy]')) {
     try {
       await navigator.clipboard.writeText(text) // only where the page is secure
     } catch {
-      const range = document.createRange()
-      range.selectNodeContents(source)
-      const selection = getSelection()
-      selection.removeAllRanges()
-      selection.addRange(range)
+      if (source.select) {
+        source.select()
+      } else {
+        const range = document.createRange()
+        range.selectNodeContents(source)
+        const selection = getSelection()
+        selection.removeAllRanges()
+        selection.addRange(range)
+      }
       copied = document.execCommand('copy')
     }
     button.textContent = copied ? 'Copied' : 'Press Ctrl+C'

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Creates the services' users of PostgreSQL 15 or newer, each with its own schema and no other right. It may run again, and
+# then sets the passwords. PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD name the server and an administrator who may create
+# roles; POSTGRES_BILLING_PASSWORD and so on are the services' passwords.
+set -eu
+psql -X -q -v ON_ERROR_STOP=1 <<'SQL'
+SELECT format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database()) \gexec
+SQL
+for service in billing paste lite file; do
+  SERVICE_PASSWORD=$(printenv "POSTGRES_$(echo $service | tr a-z A-Z)_PASSWORD")
+  export SERVICE_PASSWORD
+  psql -X -q -v ON_ERROR_STOP=1 -v role="quire_$service" <<'SQL'
+\getenv password SERVICE_PASSWORD
+SELECT format('CREATE ROLE %I LOGIN', :'role') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'role') \gexec
+ALTER ROLE :"role" PASSWORD :'password';
+SELECT format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), :'role') \gexec
+SELECT format('GRANT %I TO CURRENT_USER', :'role') WHERE NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) \gexec
+SELECT format('CREATE SCHEMA %I AUTHORIZATION %I', :'role', :'role') WHERE to_regnamespace(:'role') IS NULL \gexec
+SQL
+done
