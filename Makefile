@@ -201,6 +201,11 @@ race: ## run concurrent packages' unit tests with the race detector (needs a C c
 chaos: ## kill and restart quire under load, many times (ROUNDS=25)
 	$(GO) test -count=1 -timeout 60m -v -run 'TestCrash' ./services/standalone -args -crash.rounds=$(or $(ROUNDS),25)
 
+.PHONY: attack
+attack: ## kill quire while clients attack quotas, caps and credits, and compare every figure (RUNS=10, ROUNDS=9)
+	$(GO) test -count=$(or $(RUNS),10) -timeout 60m -v -run TestMoneyUnderAttack ./services/standalone \
+	  -args -attack.rounds=$(or $(ROUNDS),9) -attack.calls=3000
+
 .PHONY: chaos-cluster
 # It runs in its own network namespace, so that it needs no rights and leaves the machine's network alone. Each run draws
 # the seed of its clients' choices and prints it; CHAOSFLAGS='-chaos.seed N' runs them again.

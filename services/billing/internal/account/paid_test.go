@@ -247,6 +247,52 @@ func TestExplainAgreesWithTheLedgerAboutLateCharges(t *testing.T) {
 	}
 }
 
+// TestExplainFollowsACallThatWaitedForAnAbandonedOne: the edge voids the hold of a call that a kill cut off, and sends the refused
+// request again under the same id. The explanation is about what came of it, with the time that counts.
+func TestExplainFollowsACallThatWaitedForAnAbandonedOne(t *testing.T) {
+	h := historyOf(t)
+	h.now = at("2026-11-30T23:59:59.9Z")
+	h.account(alice, plan.Pro)
+	abandoned, again := h.admission(alice, plan.PastesCreate), h.admission(alice, plan.PastesCreate)
+	for _, a := range []*event.Admission{abandoned, again} {
+		a.Write, a.IdempotencyId = true, []byte("0123456789abcdef")
+	}
+	h.want(abandoned, admitted)
+	h.want(again, event.Decision_IDEMPOTENCY_IN_FLIGHT)
+	h.voided(abandoned)
+	h.wait(200 * time.Millisecond)
+	h.want(again, admitted)
+	h.domain(1, settlementOf(again, event.Result_SERVED))
+	f := New()
+	trace := f.Watch(event.RequestID(again.RequestId))
+	for _, m := range h.messages {
+		if trace.Done(f) {
+			break
+		}
+		if _, err := f.Apply(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := trace.Answer(); !trace.Done(f) || e.Settlement != SettlementServed || e.Charge != event.ChargeSource_CHARGE_QUOTA || e.TimeMs < at("2026-12-01T00:00:00Z") {
+		t.Errorf("explained as %v", e)
+	}
+	// A refusal that nothing came of is final after a while.
+	refused := h.admission(alice, plan.PastesCreate)
+	refused.Write, refused.IdempotencyId = true, []byte("fedcba9876543210")
+	other := h.admission(alice, plan.PastesCreate)
+	other.Write, other.IdempotencyId = true, refused.IdempotencyId
+	h.want(other, admitted)
+	trace = h.fold.Watch(event.RequestID(refused.RequestId))
+	h.want(refused, event.Decision_IDEMPOTENCY_IN_FLIGHT)
+	for _, since := range []int64{againMillis, againMillis + 1} {
+		h.now = trace.Answer().TimeMs + since
+		h.tick()
+		if done := trace.Done(h.fold); done != (since > againMillis) {
+			t.Errorf("%d ms later it is final: %v", since, done)
+		}
+	}
+}
+
 // TestAClosedStatementDoesNotChange: late corrections of a closed month go into the current one.
 func TestAClosedStatementDoesNotChange(t *testing.T) {
 	h := historyOf(t)

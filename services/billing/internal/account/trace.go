@@ -11,7 +11,7 @@ const (
 	SettlementWaived          = "waived"           // served after its hold was voided, and not charged
 )
 
-// againMillis is how long a retry of a refusal caused by open holds is expected. Edges give up after seconds.
+// againMillis is how long a retry of a refusal is expected that open holds caused. Edges give up after seconds.
 const againMillis = 60 * 1000
 
 // Trace records the decision about one request, and its settlement, while messages are folded.
@@ -45,7 +45,8 @@ func (t *Trace) Done(f *Fold) bool {
 	case SettlementServedUnsettled: // a settlement may still come
 		return f.holds.byRequest[t.request] == nil && !f.mayReturn(t.answer.Account, t.request)
 	case "":
-		return !t.answer.Verdict.GetHeld() || f.time > t.until
+		v := t.answer.Verdict
+		return !v.GetHeld() && v.GetDecision() != event.Decision_IDEMPOTENCY_IN_FLIGHT || f.time > t.until
 	case SettlementVoid:
 		if t.voidFinal {
 			return true
