@@ -300,7 +300,7 @@ func (c *Console) HomeForm(o *OneText) (template.HTML, error) {
 	return template.HTML(out.String()), nil //nolint:gosec // a template made it
 }
 
-// Offers is what the form can do now, best first. Without any there is no form. A refused form is shown again in any case.
+// Choices is what the form can do now, best first. Without any there is no form. A refused form is shown again in any case.
 func (o *OneText) Choices() []Choice {
 	all := o.Home
 	if len(all) == 0 {
