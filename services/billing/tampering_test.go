@@ -2,6 +2,7 @@ package billing_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"log/slog"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"quire.dev/pkg/views/sqlite/sqlitetest"
 	"quire.dev/services/billing"
 	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/recent"
 	"quire.dev/services/billing/internal/snapshots"
 )
 
@@ -44,7 +46,7 @@ func books(t *testing.T) (*stack, billing.Config) {
 	s.did(&event.Command{Account: alice, Admin: &event.AdminAction{Token: "root"}, Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(plan.Pro)}}})
 	r.stop()
 	r = s.start(cfg, later)
-	s.serve(alice, plan.LiteGet, 2)
+	s.serve(alice, plan.LiteGet, 3)
 	s.did(&event.Command{Account: alice, Action: &event.Command_TestWebhook{TestWebhook: &event.TestWebhook{Webhook: 5}}})
 	r.stop()
 	return s, cfg
@@ -98,6 +100,32 @@ func (s *stack) forge(change func(*event.BillingState)) {
 		}
 	}
 	if _, _, err := snapshots.New(s.blobs, s.views, "BILLING_0", slog.New(slog.DiscardHandler)).Write(s.t.Context(), image); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// forgeRequests replaces the recent requests of alice, newest first, with the MAC of this billing.
+func (s *stack) forgeRequests(change func([]recent.Record) []recent.Record) {
+	s.t.Helper()
+	store := snapshots.New(s.blobs, s.views, "BILLING_0", slog.New(slog.DiscardHandler))
+	list, err := store.List(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stored, forged := recent.New(1<<20), recent.New(1<<20)
+	at := slices.MaxFunc(list, func(a, b snapshots.Snapshot) int { return cmp.Compare(a.Sequence, b.Sequence) }).Sequence
+	if err := store.LoadRecent(s.t.Context(), at, stored); err != nil {
+		s.t.Fatal(err)
+	}
+	var records []recent.Record
+	stored.Each(alice, func(r *recent.Record) bool {
+		records = append(records, *r)
+		return true
+	})
+	for _, r := range slices.Backward(change(records)) {
+		forged.Add(alice, r)
+	}
+	if err := store.WriteRecent(s.t.Context(), at, forged.Image()); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -187,13 +215,38 @@ func TestTheAuditNamesEveryTampering(t *testing.T) {
 		}, false, "accounts grants[0].leftMicros 1000000 1000001", alice, 1, false},
 		{"open statement changed", func(s *stack) {
 			s.forge(func(state *event.BillingState) { aliceState(state).Months[0].Usage[0].Used = 1 })
-		}, false, "accounts months[0].usage[0].used 2 1", alice, 1, false},
+		}, false, "accounts months[0].usage[0].used 3 1", alice, 1, false},
 		{"cap changed", func(s *stack) {
 			s.forge(func(state *event.BillingState) { aliceState(state).Cap.AmountMicros = 1 })
 		}, false, "accounts cap.amountMicros 9000000 1", alice, 1, false},
 		{"key changed", func(s *stack) {
 			s.forge(func(state *event.BillingState) { aliceState(state).KeyFingerprint = 8 })
 		}, false, "accounts keyFingerprint 7 8", alice, 1, false},
+		{"recent request changed", func(s *stack) {
+			s.forgeRequests(func(list []recent.Record) []recent.Record {
+				list[1].CostMicros = 5
+				return list
+			})
+		}, false, "requests costMicros 0 5", alice, 1, false},
+		{"recent request deleted", func(s *stack) {
+			s.forgeRequests(func(list []recent.Record) []recent.Record { return append(list[:1:1], list[2:]...) })
+		}, false, "requests  present missing", alice, 1, false},
+		{"newest request deleted", func(s *stack) {
+			s.forgeRequests(func(list []recent.Record) []recent.Record { return list[1:] })
+		}, false, "requests  present missing", alice, 1, false},
+		{"recent request made up", func(s *stack) {
+			s.forgeRequests(func(list []recent.Record) []recent.Record {
+				made := list[0]
+				made.Request = event.NewRequestID()
+				return append([]recent.Record{made}, list...)
+			})
+		}, false, "requests  missing present", alice, 1, false},
+		{"order of recent requests changed", func(s *stack) {
+			s.forgeRequests(func(list []recent.Record) []recent.Record {
+				list[0], list[1] = list[1], list[0]
+				return list
+			})
+		}, false, "requests  ", alice, 2, false},
 		{"account added", func(s *stack) {
 			s.forge(func(state *event.BillingState) {
 				other := proto.Clone(aliceState(state)).(*event.AccountState)

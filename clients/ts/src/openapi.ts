@@ -2896,8 +2896,8 @@ export interface components {
         AuditTable: {
             /**
              * @description A table of the read model (`ledger`, `days`, `statements`, `events`, `adminLog`); the live state of
-             *     `accounts` and `networks`; the rest of the `state`; `snapshots`; or the `readModel` as a whole, which can't
-             *     be compared while it fails. More may be added.
+             *     `accounts` and `networks`; the rest of the `state`; the lists of recent `requests`; `snapshots`; or the
+             *     `readModel` as a whole, which can't be compared while it fails. More may be added.
              */
             table: string;
             /**

@@ -10,9 +10,11 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/plan"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/compare"
+	"quire.dev/services/billing/internal/recent"
 	"quire.dev/services/billing/internal/snapshots"
 )
 
@@ -30,13 +32,14 @@ const (
 	tableAccounts  = "accounts" // the live state, with grants, caps and keys
 	tableNetworks  = "networks"
 	tableState     = "state"
+	tableRequests  = "requests" // the lists of recent requests
 	tableSnapshots = "snapshots"
 	tableReadModel = "readModel" // as a whole
 )
 
 // otherTables are the names above, in the order of an answer.
 func otherTables() []string {
-	return []string{tableReadModel, tableState, tableAccounts, tableNetworks, tableSnapshots}
+	return []string{tableReadModel, tableState, tableAccounts, tableNetworks, tableRequests, tableSnapshots}
 }
 
 // auditOptions choose what an audit compares.
@@ -119,6 +122,7 @@ type auditing struct {
 	part     []found // of the part being folded
 	skipped  map[string]bool
 	accounts int
+	requests int
 	tables   []*event.AuditTable
 	first    []*event.AuditDifference
 }
@@ -141,6 +145,7 @@ type position struct {
 	hash     account.Hash
 	chain    account.Hash
 	image    *account.Image
+	requests *recent.Image // nil: not compared
 	at       uint64
 	about    int
 	accounts []account.Listed
@@ -235,6 +240,9 @@ func (a *auditing) read(ctx context.Context, c *compare.Comparison) (live positi
 	if err == nil {
 		live.chain, live.at, live.about = live.image.Chain, live.image.Sequence, a.Partition.fold.Principals()
 		live.accounts, live.millis = a.Partition.fold.List(), a.Partition.fold.TimeMillis()
+		if a.options.repair == "" {
+			live.requests = a.recent.Image()
+		}
 	}
 	a.mu.Unlock()
 	if err == nil {
@@ -245,7 +253,7 @@ func (a *auditing) read(ctx context.Context, c *compare.Comparison) (live positi
 		err = c.Read(ctx, live.accounts, live.millis)
 	}
 	if a.options.until != 0 {
-		live.at, live.image, live.chain = a.options.until, nil, account.Hash{}
+		live.at, live.image, live.requests, live.chain = a.options.until, nil, nil, account.Hash{}
 	}
 	return live, upTo, err
 }
@@ -301,6 +309,10 @@ func (a *auditing) fold(
 			a.kept = a.kept[:always]
 		}
 		a.part = nil
+		requests := recent.New(a.cfg.RecentBytes)
+		if live.requests != nil {
+			fold.Record(requests)
+		}
 		before := a.before + uint64(pass)*live.at
 		a.task.read.Store(before)
 		a.task.total.Store(a.before + uint64(passes)*live.at)
@@ -323,6 +335,9 @@ func (a *auditing) fold(
 		}, a.reporter("auditing "+a.stream))
 		if err == nil && live.image != nil {
 			err = a.compareStates(fold, live.image, "")
+		}
+		if err == nil && live.requests != nil {
+			a.compareRequests(fold, live, requests)
 		}
 		if err != nil {
 			return err
@@ -390,6 +405,51 @@ func (a *auditing) compareStates(fold *account.Fold, image *account.Image, snaps
 	})
 }
 
+// compareRequests compares the lists of recent requests that accounts are shown.
+func (a *auditing) compareRequests(fold *account.Fold, live position, replayed *recent.Log) {
+	compares := func(id uint64, r *recent.Record) bool {
+		return r.TimeMillis > live.millis-recent.KeepMillis && fold.Keeps(id) && (a.options.account == 0 || uint64(a.options.account) == id)
+	}
+	live.requests.Compare(replayed, compares, func(id uint64, expected, have *recent.Record) {
+		f := found{table: tableRequests}
+		add := func(request event.RequestID, field, expected, found string) {
+			f.list = append(f.list, &event.AuditDifference{
+				Table: tableRequests, Account: id, Row: request.String(), Field: field, Expected: expected, Found: found,
+			})
+		}
+		switch {
+		case expected == nil:
+			add(have.Request, "", "missing", "present")
+		case have == nil:
+			add(expected.Request, "", "present", "missing")
+		default:
+			for i, field := range requestFields(have) {
+				if want := requestFields(expected)[i]; want != field {
+					add(have.Request, field.name, want.value, field.value)
+				}
+			}
+		}
+		a.part = append(a.part, f)
+	})
+	a.requests = live.requests.Len()
+}
+
+type requestField struct{ name, value string }
+
+func requestFields(r *recent.Record) []requestField {
+	return []requestField{
+		{"timeMs", fmt.Sprint(r.TimeMillis)},
+		{"quotaKey", plan.QuotaKey(r.QuotaKey).String()},
+		{"key", fmt.Sprint(r.Key)},
+		{"decision", event.Decision(r.Decision).String()},
+		{"status", account.Status(r.Status)},
+		{"held", fmt.Sprint(r.Status == recent.Held)},
+		{"charge", event.ChargeSource(r.Charge).String()},
+		{"costMicros", fmt.Sprint(r.CostMicros)},
+		{"remaining", fmt.Sprint(r.Remaining)},
+	}
+}
+
 // compareSnapshot compares a snapshot with the fold at its sequence. whole says that the fold keeps all principals.
 func (a *auditing) compareSnapshot(ctx context.Context, fold *account.Fold, s snapshots.Snapshot, whole bool) error {
 	state, err := a.snapshots.Part(ctx, s, fold.Keeps)
@@ -433,7 +493,7 @@ func (a *auditing) name(ctx context.Context, cfg compare.Config, exact bool, sum
 	c, naming := compare.NewNaming(cfg, sums)
 	live, upTo, err := a.read(ctx, c)
 	if err == nil {
-		live.image = nil
+		live.image, live.requests = nil, nil
 		_, err = a.fold(ctx, live, exact, c, naming, nil)
 	}
 	if err == nil {
@@ -449,7 +509,7 @@ func (a *auditing) name(ctx context.Context, cfg compare.Config, exact bool, sum
 // conclude adds what was found to the answer.
 func (a *auditing) conclude(ctx context.Context, answer *event.AuditAnswer, compared int) error {
 	counts := map[string]*event.AuditTable{}
-	rows := map[string]int{tableAccounts: a.accounts, tableSnapshots: compared - len(a.skipped)}
+	rows := map[string]int{tableAccounts: a.accounts, tableRequests: a.requests, tableSnapshots: compared - len(a.skipped)}
 	for _, name := range otherTables() {
 		counts[name] = &event.AuditTable{Table: name, Rows: uint64(max(rows[name], 0))}
 	}
