@@ -72,50 +72,50 @@ type attackCharge struct {
 	request    string
 }
 
-func (a *attackAccount) tier() plan.Tier {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.periods[len(a.periods)-1].tier
+func (n *attackAccount) tier() plan.Tier {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.periods[len(n.periods)-1].tier
 }
 
 // record keeps a served operation.
-func (a *attackAccount) record(c attackCharge) *attackCharge {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c.period = len(a.periods) - 1
-	a.charges = append(a.charges, &c)
+func (n *attackAccount) record(c attackCharge) *attackCharge {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c.period = len(n.periods) - 1
+	n.charges = append(n.charges, &c)
 	return &c
 }
 
 // replace keeps that a served read was not counted.
-func (a *attackAccount) replace(c *attackCharge) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (n *attackAccount) replace(c *attackCharge) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	c.replaced, c.cost = true, 0
 }
 
 // pick draws a lineage that is in use, and one of its keys: mostly the current one, or else one that it replaced.
-func (a *attackAccount) pick(random *rand.Rand) (int, attackKey) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (n *attackAccount) pick(random *rand.Rand) (int, attackKey) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for {
-		n := random.IntN(len(a.lineages))
-		if l := a.lineages[n]; !l.gone {
+		number := random.IntN(len(n.lineages))
+		if l := n.lineages[number]; !l.gone {
 			keys := l.keys[max(0, len(l.keys)-2):]
 			if random.IntN(4) > 0 {
 				keys = keys[len(keys)-1:]
 			}
-			return n, keys[random.IntN(len(keys))]
+			return number, keys[random.IntN(len(keys))]
 		}
 	}
 }
 
 // revoked draws a key that was revoked or replaced at once, or "" if there is none.
-func (a *attackAccount) revoked(random *rand.Rand) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (n *attackAccount) revoked(random *rand.Rand) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	var gone []string
-	for _, l := range a.lineages {
+	for _, l := range n.lineages {
 		for i, key := range l.keys {
 			if key.over || l.gone && i == len(l.keys)-1 {
 				gone = append(gone, key.secret)
@@ -129,19 +129,19 @@ func (a *attackAccount) revoked(random *rand.Rand) string {
 }
 
 // defaultKey is the current default key, which is never revoked.
-func (a *attackAccount) defaultKey() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	keys := a.lineages[0].keys
+func (n *attackAccount) defaultKey() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	keys := n.lineages[0].keys
 	return keys[len(keys)-1].secret
 }
 
 // mayFail takes one of the failed calls that no limit refuses.
-func (a *attackAccount) mayFail() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.failures++
-	return a.failures <= attackFailures
+func (n *attackAccount) mayFail() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.failures++
+	return n.failures <= attackFailures
 }
 
 const (

@@ -191,7 +191,7 @@ func monthOf(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), 1, 0
 // countIn is how many operations of a month were served, and how many more may be of that month.
 func (n *attackAccount) countIn(month time.Time, quota string) (sure, maybe int64) {
 	for _, c := range n.charges {
-		switch first, last := monthOf(c.start) == month, monthOf(c.end) == month; {
+		switch first, last := monthOf(c.start).Equal(month), monthOf(c.end).Equal(month); {
 		case c.quota != quota || c.replaced:
 		case first && last:
 			sure++
@@ -314,7 +314,7 @@ func (a *attack) date(t *testing.T, n *attackAccount, books []*attackBooks, fail
 			}
 		}
 		first := monthOf(c.start)
-		if first == monthOf(c.end) || c.replaced {
+		if first.Equal(monthOf(c.end)) || c.replaced {
 			continue
 		}
 		if _, there := left[c.quota]; !there {

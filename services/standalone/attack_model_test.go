@@ -21,7 +21,7 @@ func (n *attackAccount) model(month time.Time, fail faultf) (parts []map[string]
 	for p, period := range n.periods {
 		part := map[string]attackLine{}
 		for _, c := range n.charges {
-			if c.period == p && monthOf(c.start) == month && !c.replaced {
+			if c.period == p && monthOf(c.start).Equal(month) && !c.replaced {
 				part[c.quota] = part[c.quota].plus(attackLine{used: 1})
 			}
 		}

@@ -17,7 +17,7 @@ import (
 func entriesOf(t *testing.T, page answer) (list []string) {
 	t.Helper()
 	page.shows(t, http.StatusOK)
-	row := regexp.MustCompile(`<tr><th scope="row"><time [^>]*>[^<]*</time></th><td>([^<]*)</td><td>.*?</td><td>([^<]*)</td><td>[^<]*</td></tr>`)
+	row := regexp.MustCompile(`<tr><th scope="row"><time [^>]*>[^<]*</time></th><td>([^<]*)</td><td>.*?</td><td class="n">([^<]*)</td><td class="n">[^<]*</td></tr>`)
 	for _, m := range row.FindAllStringSubmatch(string(page.body), -1) {
 		list = append(list, m[1]+" "+strings.NewReplacer("&#43;", "+", "\u2212", "-").Replace(m[2]))
 	}

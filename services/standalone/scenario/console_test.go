@@ -131,7 +131,7 @@ func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 	v.submit(t, shown, "/paste/create", "content", "my first paste").leads(t, made.header.Get("Location"))
 	v.submit(t, shown, "/paste/create", "content", "").shows(t, http.StatusBadRequest, "content-error", key)
 	page := v.open(t, "/console").shows(t, http.StatusOK, email, "Free plan", "pasteLite.create", ">100<", ">1<", ">99<",
-		"Not on your plan", "1 request in the last 30 days.", "10.0 GiB", "<svg").hides(t, key, "You have no API key yet")
+		"Not on your plan", "2 requests in the last 30 days.", "10.0 GiB", "<svg").hides(t, key, "You have no API key yet")
 	page.hasHeader(t, "Cache-Control", "no-store")
 
 	before := v.cookies

@@ -39,7 +39,7 @@ func TestAnAdminHasASessionOfItsOwn(t *testing.T) {
 	}
 	v.open(t, "/console/admin/sign-in?next=//evil.example").leads(t, "/console/admin")
 	for range 2 { // each edge knows the session
-		v.open(t, "/console/admin/log").shows(t, http.StatusOK, "Admin <b>").hides(t, i.adminToken).hasHeader(t, "Cache-Control", "no-store")
+		v.open(t, "/console/admin/log").shows(t, http.StatusOK, "Signed in with the admin token <b>").hides(t, i.adminToken).hasHeader(t, "Cache-Control", "no-store")
 	}
 	v.open(t, "/console").leads(t, "/console/sign-in") // it belongs to no account
 	right := *v.cookies[0]
@@ -184,7 +184,7 @@ func TestOnlyFormsThatChangeAnAccountAreLimited(t *testing.T) {
 // healthRow is a line of the page of health.
 type healthRow struct{ service, partition, instance, state, behind, holds string }
 
-var healthRows = regexp.MustCompile(`<tr><th scope="row">(\w+) (\d+)</th><td>([^<]*)</td><td>(.*?)</td><td>([^<]*)</td><td>([^<]*)</td></tr>`)
+var healthRows = regexp.MustCompile(`<tr><th scope="row">(\w+) (\d+)</th><td>([^<]*)</td><td>(.*?)</td><td class="n">([^<]*)</td><td class="n">([^<]*)</td></tr>`)
 
 // health reads the health page, or its live part.
 func (v *visitor) health(t *testing.T, path string) (page answer, rows []healthRow) {

@@ -105,8 +105,8 @@ func TestFormsDetectTheLanguage(t *testing.T) {
 		t.Errorf("the console's paste is %v", got)
 	}
 	for title, want := range map[string]string{"notes.py": "python", "Notes": "plaintext"} { // with the same content
-		page := v.open(t, place).shows(t, http.StatusOK)
-		v.submit(t, page, place, "content", "Hello.\r\n", "title", title, "language", "auto").leads(t, place+"?done=saved")
+		page := v.open(t, "/console/pastes/"+id).shows(t, http.StatusOK)
+		v.submit(t, page, "/console/pastes/"+id, "content", "Hello.\r\n", "title", title, "language", "auto").leads(t, place+"?done=saved")
 		if got := language("/api/dev/pastes", id); got != want {
 			t.Errorf("the edited paste %q is %v", title, got)
 		}

@@ -36,7 +36,7 @@ func TestTheLandingPageMakesAQuickPaste(t *testing.T) {
 	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, `action="/paste/create"`, "10 of 10 anonymous pastes left in 24 hours",
 		"curl -F 'f=&lt;-' "+i.public, "curl -T main.go "+i.public, "curl --data-binary @notes.txt "+i.public,
 		`href="/console/sign-up"`, `href="/console/sign-in"`, "All systems operational.",
-		"10 GB", "$0.03", "10,000 <small>then 0.001</small>", "<td>unlimited</td>")
+		"10 GB", "$0.03", "10,000 <small>then 0.001</small>", `<td class="n">unlimited</td>`)
 
 	content := "first\r\n\r\n<b>ü</b> & more\r\n" // as a browser writes line ends
 	made := i.sendPasteForm(t, source, "content", content, "title", "a <title>.go", "language", "go", "expiresIn", "1h").
