@@ -70,7 +70,7 @@ site.test('credits are followed from a grant to the request that took them', asy
   assert.match(await page.locator('body').innerText(), /files\.upload[^]*from “a gift for a week” \(journal message/)
   await open('/console')
   const used = page.getByRole('row').filter({ hasText: 'files.upload' }).getByRole('cell')
-  assert.deepEqual(await used.allInnerTexts(), ['101', '100', '0', '1', '0.005000'])
+  assert.deepEqual(await used.allInnerTexts(), ['101', '100', '0', '1', '0.005'])
   await page.getByText('per day on average in the last 7 days').waitFor()
 
   const wrong = '/console/billing/ledger?type=charg'
@@ -88,7 +88,7 @@ site.test('a statement is printed, and a cap is set on the way', { screen: 'phon
   const { spendingCap } = await own('GET', '/api/users/user/keys')
   assert.deepEqual([spendingCap.amount, spendingCap.period], ['2.500000', 'day'])
   await page.getByRole('link', { name: 'Billing' }).click()
-  await page.getByText('0.000000 of 2.500000 per day').waitFor()
+  await page.getByText('0 of 2.50 per day').waitFor()
 
   await page.getByRole('region', { name: 'Statements' }).getByRole('link').first().click()
   await page.getByRole('heading', { name: /^Statement of/ }).waitFor()

@@ -29,7 +29,7 @@ for (const [script, scheme, screen] of [[true, 'dark', 'desktop'], [false, 'ligh
     await page.getByText('Uses 1 of the 100 quick pastes').waitFor()
     await page.getByText('You are on the Free plan').waitFor()
     await page.getByRole('button', { name: 'Create quick paste' }).click()
-    const address = await page.getByLabel('Link').inputValue()
+    const address = await page.getByLabel('Link', { exact: true }).inputValue()
     const answer = await new Api(site.url, key).call('GET', `/api/dev/paste-lite/get/${address.split('/').pop()}`)
     assert.equal(answer.paste.content, 'Hello from my new account.\n')
     await page.getByText(email).first().click()

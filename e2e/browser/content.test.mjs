@@ -21,7 +21,7 @@ for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [false, 'dar
     await page.getByRole('button', { name: 'Create paste' }).click()
     await page.getByText('Paste created.').waitFor()
     const id = new URL(page.url()).pathname.split('/').pop()
-    assert.equal(await page.getByLabel('Link').inputValue(), `${site.url}/p/${id}`)
+    assert.equal(await page.getByLabel('Link', { exact: true }).inputValue(), `${site.url}/p/${id}`)
     assert.equal((await api.call('GET', `/api/dev/pastes/get/${id}`)).paste.content, goCode)
     await page.getByRole('link', { name: 'Edit', exact: true }).click()
     await page.getByRole('button', { name: 'Save' }).waitFor()

@@ -56,7 +56,7 @@ for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [true, 'dark
     await page.getByLabel('Visibility').selectOption('Private: only you')
     await page.getByRole('button', { name: 'Create paste' }).click()
     await page.getByText('Paste created.').waitFor()
-    const link = page.getByLabel('Link')
+    const link = page.getByLabel('Link', { exact: true })
     const address = await link.inputValue()
     assert.equal(address, page.url().replace('?done=created', ''))
     const id = address.split('/').pop()
