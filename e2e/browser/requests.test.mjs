@@ -7,7 +7,7 @@ const site = await suite()
 site.test('the log moves, and a request is folded again in front of its reader', { scheme: 'dark', screen: 'phone' }, async ({ page, open, signedIn }) => {
   const user = await signedIn()
   await open('/console')
-  await page.getByRole('link', { name: 'Requests', exact: true }).click()
+  await page.getByRole('navigation', { name: 'Your account' }).getByRole('link', { name: 'Requests' }).click()
   await page.getByText('No requests in the last 48 hours').waitFor()
   await user.api.quickPaste({ content: 'one' })
   const rows = page.getByRole('row').filter({ hasText: 'pasteLite.create' })
