@@ -86,11 +86,11 @@ func (n *attackAccount) checkCredits(b *attackBooks, month time.Time, fail fault
 	}
 	for _, e := range b.entries {
 		switch {
-		case e.kind == "grant" && monthOf(e.time) == month:
+		case e.kind == "grant" && monthOf(e.time).Equal(month):
 			want.granted += e.amount
-		case e.kind == "charge" && monthOf(e.time) == month:
+		case e.kind == "charge" && monthOf(e.time).Equal(month):
 			want.charged -= e.amount
-		case e.kind == "adjustment" && monthOf(at[e.request]) == month:
+		case e.kind == "adjustment" && monthOf(at[e.request]).Equal(month):
 			want.refunded += e.amount
 		}
 	}

@@ -134,7 +134,7 @@ func (w *attackWorker) ask(ctx context.Context, n *attackAccount, made attackCha
 // date finds out in which month a call was admitted that was answered in another than it was sent in: its answer says how long that
 // month lasts from then on.
 func (c *attackCharge) date(r *attackAnswer) {
-	if monthOf(c.start) == monthOf(c.end) {
+	if monthOf(c.start).Equal(monthOf(c.end)) {
 		return
 	}
 	_, reset, _ := strings.Cut(r.header.Get("RateLimit"), ";t=")
