@@ -16,6 +16,7 @@ import (
 // Statement is the statement of a month.
 type Statement struct {
 	Holder  Holder
+	Number  string // as the API shows it
 	Start   time.Time
 	Answer  *event.StatementAnswer
 	Created int64 // when the account was created, in Unix milliseconds
@@ -39,9 +40,6 @@ func (o Operator) Lines() (lines []string) {
 	}
 	return lines
 }
-
-// Number is the number of the statement, as the API shows it.
-func (s *Statement) Number() string { return s.Start.Format("2006-01") + "-" + s.Holder.Account }
 
 // TablePath is the statement's lines as CSV.
 func (s *Statement) TablePath() string {

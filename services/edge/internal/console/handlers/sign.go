@@ -39,7 +39,9 @@ func (s *Handlers) showStatement(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.console.Statement(c.Ctx, &console.Statement{Holder: holder, Start: start, Answer: a, Created: u.CreatedMs, Present: u.PeriodStartMs, Operator: s.operator})
+	return s.console.Statement(c.Ctx, &console.Statement{
+		Holder: holder, Number: accounts.StatementNumber(c.Who.Account, period), Start: start, Answer: a, Created: u.CreatedMs, Present: u.PeriodStartMs, Operator: s.operator,
+	})
 }
 
 // showStatementTable answers with the lines of a statement in CSV.
