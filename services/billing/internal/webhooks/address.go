@@ -10,6 +10,9 @@ import (
 
 const maxURLBytes = 2048
 
+// listenHint ends the refusal of an address of a machine or a private network.
+const listenHint = "; to receive events on your own machine, run quire listen --forward-to <url>"
+
 // checkURL returns what is wrong with a webhook's URL, as the end of "url must …"; "" if it is valid. Names are resolved and
 // checked when dialing, since they may change.
 func checkURL(text string, allowPrivate bool) string {
@@ -20,6 +23,8 @@ func checkURL(text string, allowPrivate bool) string {
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "" || strings.ContainsFunc(text+u.Host, func(r rune) bool { return r <= ' ' || r >= 0x7f }): // a host may be percent-encoded
 		return "be an address like https://example.com/webhooks"
+	case !allowPrivate && (u.Scheme == "https" || u.Scheme == "http") && notPublic(u) != "":
+		return notPublic(u) + listenHint
 	case u.Scheme != "https" && (u.Scheme != "http" || !allowPrivate):
 		return "begin with https://"
 	case u.User != nil:
@@ -34,9 +39,11 @@ func checkURL(text string, allowPrivate bool) string {
 	} else if strings.HasSuffix(u.Host, ":") {
 		return "have a port behind the colon"
 	}
-	if allowPrivate {
-		return ""
-	}
+	return ""
+}
+
+// notPublic returns why the public internet can't reach a URL's host, as the end of "url must …"; "" if it may.
+func notPublic(u *url.URL) string {
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if ip, err := netip.ParseAddr(host); err == nil {
 		if !public(ip) {

@@ -44,6 +44,17 @@ func TestAddressesOfWebhooks(t *testing.T) {
 	}
 }
 
+func TestALocalAddressIsRefusedWithTheWayToListen(t *testing.T) {
+	for url, hinted := range map[string]bool{
+		"http://localhost:3000/hooks": true, "https://localhost": true, "http://127.0.0.1:8080": true, "https://192.168.1.1": true, "http://[::1]:3000": true,
+		"http://example.com": false, "ftp://localhost": false, "https://example.com:0": false,
+	} {
+		if reason := checkURL(url, false); reason == "" || strings.Contains(reason, "quire listen --forward-to") != hinted {
+			t.Errorf("%s must %s", url, reason)
+		}
+	}
+}
+
 // TestTheDialerRefusesTheSameAddresses: a name's addresses are known only when dialing.
 func TestTheDialerRefusesTheSameAddresses(t *testing.T) {
 	for address, network := range map[string]string{
