@@ -10,16 +10,17 @@ import (
 
 // RequestFilter selects calls that match all fields that are set.
 type RequestFilter struct {
-	QuotaKey string    // such as "pastes.get"
-	Key      string    // id of the API key, such as "default"
-	Decision string    // admitted, or the code of a refusal
-	From     time.Time // inclusive
-	To       time.Time // exclusive
-	PageSize int       // calls per page, 1 to 100; 0 is 100
-	Cursor   string    // continues an earlier list
+	QuotaKey  string    // such as "pastes.get"
+	Key       string    // id of the API key, such as "default"
+	Decision  string    // admitted, or the code of a refusal
+	RequestID string    // of a single call
+	From      time.Time // inclusive
+	To        time.Time // exclusive
+	PageSize  int       // calls per page, 1 to 100; 0 is 100
+	Cursor    string    // continues an earlier list
 }
 
-// RecentRequest is a metered call of the last 48 hours.
+// RecentRequest is a recent metered call.
 type RecentRequest struct {
 	RequestID    string       `json:"requestId"` // for Account.Explain
 	Time         time.Time    `json:"time"`
@@ -37,7 +38,8 @@ type requestPage struct {
 	Requests []*RecentRequest `json:"requests"`
 }
 
-// Requests iterates over the account's latest metered calls, newest first: at most 1,000 of the last 48 hours.
+// Requests iterates over the account's latest metered calls, newest first: at most 10,000, of 30 days unless
+// the operator chose another retention.
 func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ...CallOption) iter.Seq2[*RecentRequest, error] {
 	return pages(ctx, a.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, "/api/users/user/requests", options)
@@ -45,6 +47,7 @@ func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ..
 		setText(r.query, "quotaKey", filter.QuotaKey)
 		setText(r.query, "key", filter.Key)
 		setText(r.query, "decision", filter.Decision)
+		setText(r.query, "requestId", filter.RequestID)
 		setTime(r.query, "from", filter.From)
 		setTime(r.query, "to", filter.To)
 		return r

@@ -487,10 +487,10 @@ export interface paths {
         };
         /**
          * List your recent requests
-         * @description The account's last metered requests, newest first: at most 1,000, of the last 48 hours. Each has an
-         *     explanation. A request that completes later, or is refunded, changes in the list. Calls that an edge refused
-         *     from memory, because the same call was refused within the last second, are not listed. If the operator limits
-         *     the memory of these lists, the oldest requests across all accounts are dropped first.
+         * @description The account's last metered requests, newest first: at most 10,000, of the last 30 days unless the operator
+         *     chose another retention. Each has an explanation. A request that completes later, or is refunded, changes in
+         *     the list. Calls that an edge refused from memory, because the same call was refused within the last second,
+         *     are not listed.
          */
         get: operations["listRecentRequests"];
         put?: never;
@@ -6592,6 +6592,11 @@ export interface operations {
                  * @example admitted
                  */
                 decision?: components["parameters"]["DecisionFilterParam"];
+                /**
+                 * @description Id of the request.
+                 * @example 01a1fff9-83d3-743f-9a6d-5290a1beb664
+                 */
+                requestId?: components["parameters"]["LedgerRequestParam"];
                 /**
                  * @description The earliest time.
                  * @example 2026-11-21T00:00:00Z
