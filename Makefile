@@ -97,9 +97,9 @@ postgres:
 cluster-programs: bin/nats-server $(if $(filter mongo,$(STORE)),bin/ferretdb,postgres) bin/minio bin/mc services-build
 
 .PHONY: cluster
-cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster (STORE=postgres|mongo)
+cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster (STORE=postgres|mongo, LISTEN=127.0.0.1:8080,127.0.0.1:8081)
 	@$(GO) build -trimpath -o bin/quire-cluster ./tools/cluster/cmd/cluster
-	@exec bin/quire-cluster -store $(STORE)
+	@exec bin/quire-cluster -store $(STORE) $(if $(LISTEN),-listen '$(LISTEN)')
 
 .PHONY: check
 check: ## before a commit: format, vet and lint what changed, unit tests (2 minutes)

@@ -1070,6 +1070,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/admin/accounts/{id}/keys/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke one API key of an account
+         * @description Once this has answered, every edge refuses the key; the account's other keys stay valid. Revoking an inactive
+         *     key has no effect.
+         */
+        delete: operations["revokeAccountKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/admin/accounts/{id}/tier": {
         parameters: {
             query?: never;
@@ -4624,6 +4645,11 @@ export interface components {
          */
         SessionIdParam: string;
         /**
+         * @description Id of the key, from the account's list: `default`, or `k` and a number. Anything else is 404.
+         * @example k1
+         */
+        AccountKeyIdParam: string;
+        /**
          * @description Id of the account: 11 characters of A-Z a-z 0-9. Anything else is 404.
          * @example G178uU9dNkL
          */
@@ -7714,6 +7740,46 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    revokeAccountKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the account: 11 characters of A-Z a-z 0-9. Anything else is 404.
+                 * @example G178uU9dNkL
+                 */
+                id: components["parameters"]["AccountIdParam"];
+                /**
+                 * @description Id of the key, from the account's list: `default`, or `k` and a number. Anything else is 404.
+                 * @example k1
+                 */
+                key: components["parameters"]["AccountKeyIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["KeyChangedAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
             429: components["responses"]["TooManyFailuresAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
