@@ -1085,7 +1085,7 @@ export interface paths {
          * @description Once this has answered, every edge refuses the key; the account's other keys stay valid. Revoking an inactive
          *     key has no effect.
          */
-        delete: operations["revokeAccountKey"];
+        delete: operations["deleteAccountKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -7747,7 +7747,7 @@ export interface operations {
             504: components["responses"]["OutcomeUnknownAnswer"];
         };
     };
-    revokeAccountKey: {
+    deleteAccountKey: {
         parameters: {
             query?: never;
             header?: {
