@@ -97,9 +97,9 @@ postgres:
 cluster-programs: bin/nats-server $(if $(filter mongo,$(STORE)),bin/ferretdb,postgres) bin/minio bin/mc services-build
 
 .PHONY: cluster
-cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster (STORE=postgres|mongo)
+cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster (STORE=postgres|mongo, LISTEN=127.0.0.1:8080,127.0.0.1:8081)
 	@$(GO) build -trimpath -o bin/quire-cluster ./tools/cluster/cmd/cluster
-	@exec bin/quire-cluster -store $(STORE)
+	@exec bin/quire-cluster -store $(STORE) $(if $(LISTEN),-listen '$(LISTEN)')
 
 .PHONY: check
 check: ## before a commit: format, vet and lint what changed, unit tests (2 minutes)
@@ -190,7 +190,7 @@ test-stores: postgres bin/ferretdb bin/minio bin/mc ## run the stores' tests aga
 
 # Packages whose goroutines share what they work on. The whole product under the race detector would take an hour.
 RACE ?= $(addprefix ./pkg/,blob/disk document/... host installation journal lifecycle members replica rpc wait) \
-  $(addprefix ./services/billing/,. internal/partition internal/projection internal/recent internal/webhooks) \
+  $(addprefix ./services/billing/,. internal/partition internal/projection internal/webhooks) \
   $(addprefix ./services/edge/,. internal/bus internal/httpin internal/render)
 
 .PHONY: race
@@ -229,7 +229,7 @@ profile: ## renew the profile that quire is built with, two minutes
 
 # Micro-benchmarks of a request's hops. COUNT=10 repetitions and more are what benchstat needs to tell a difference.
 MICRO := ./pkg/apikey:Parse ./pkg/event:Batch ./pkg/journal:Appender|Delivery/follow ./pkg/rpc:Batcher ./pkg/document:Memory ./pkg/document/fold:Decide \
-  ./pkg/views/sqlite:Commit ./pkg/blob/disk:50MB ./services/billing/internal/account:Apply ./services/billing/internal/recent:Add ./services/edge/internal/bus:Admit \
+  ./pkg/views/sqlite:Commit ./pkg/blob/disk:50MB ./services/billing/internal/account:Apply ./services/billing/internal/projection:Requests ./services/edge/internal/bus:Admit \
   ./services/edge/internal/httpin:Download50MB
 
 .PHONY: bench-micro

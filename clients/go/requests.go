@@ -10,26 +10,36 @@ import (
 
 // RequestFilter selects calls that match all fields that are set.
 type RequestFilter struct {
-	QuotaKey string    // such as "pastes.get"
-	Key      string    // id of the API key, such as "default"
-	Decision string    // admitted, or the code of a refusal
-	From     time.Time // inclusive
-	To       time.Time // exclusive
-	PageSize int       // calls per page, 1 to 100; 0 is 100
-	Cursor   string    // continues an earlier list
+	QuotaKey   string    // such as "pastes.get"
+	Key        string    // id of the API key, such as "default"
+	Decision   string    // admitted, or the code of a refusal
+	HTTPStatus string    // such as "404", or a class such as "4xx"
+	RequestID  string    // of a single call
+	From       time.Time // inclusive
+	To         time.Time // exclusive
+	PageSize   int       // calls per page, 1 to 100; 0 is 100
+	Cursor     string    // continues an earlier list
 }
 
-// RecentRequest is a metered call of the last 48 hours.
+// RecentRequest is a recent metered call.
 type RecentRequest struct {
 	RequestID    string       `json:"requestId"` // for Account.Explain
 	Time         time.Time    `json:"time"`
 	QuotaKey     string       `json:"quotaKey"`
 	Key          string       `json:"key"`      // id of the API key
-	Decision     string       `json:"decision"` // admitted, or the code of the refusal; more may be added
+	KeyName      string       `json:"keyName"`  // its present name; empty for a key that is gone
+	Decision     string       `json:"decision"` // admitted, not_charged, or the code of the refusal; more may be added
 	Status       string       `json:"status"`   // open, served, void, served_unsettled, waived; empty for a refusal
 	ChargeSource ChargeSource `json:"chargeSource"`
 	Cost         Credits      `json:"cost"`
-	Remaining    int64        `json:"remaining"` // free calls left; -1 if unlimited
+	Remaining    *int64       `json:"remaining"` // free calls left; -1 if unlimited; nil if billing did not decide
+
+	// From the edge, within a second. Empty until then.
+	Method        string `json:"method"`
+	Path          string `json:"path"` // without its query
+	HTTPStatus    int    `json:"httpStatus"`
+	DurationMs    int64  `json:"durationMs"` // until the answer began
+	SourceAddress string `json:"sourceAddress"`
 }
 
 type requestPage struct {
@@ -37,7 +47,8 @@ type requestPage struct {
 	Requests []*RecentRequest `json:"requests"`
 }
 
-// Requests iterates over the account's latest metered calls, newest first: at most 1,000 of the last 48 hours.
+// Requests iterates over the account's latest metered calls, newest first: at most 10,000, of 30 days unless
+// the operator chose another retention.
 func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ...CallOption) iter.Seq2[*RecentRequest, error] {
 	return pages(ctx, a.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, "/api/users/user/requests", options)
@@ -45,6 +56,8 @@ func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ..
 		setText(r.query, "quotaKey", filter.QuotaKey)
 		setText(r.query, "key", filter.Key)
 		setText(r.query, "decision", filter.Decision)
+		setText(r.query, "httpStatus", filter.HTTPStatus)
+		setText(r.query, "requestId", filter.RequestID)
 		setTime(r.query, "from", filter.From)
 		setTime(r.query, "to", filter.To)
 		return r

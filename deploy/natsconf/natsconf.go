@@ -32,7 +32,7 @@ type permissions struct{ publish, subscribe []string }
 
 func edge() permissions {
 	p := permissions{
-		publish: []string{"billing.*.usage", "billing.*.account", "billing.*.query", "billing.users", "billing.webhooks", "edges.sources"},
+		publish: []string{"billing.*.usage", "billing.*.account", "billing.*.query", "billing.*.report", "billing.users", "billing.webhooks", "edges.sources"},
 		// Answers go to edge.<source>.…. A source is <edge>.<partition>, and an edge has a new name after each start.
 		subscribe: []string{InboxPrefix("edge") + ".>", "edge.*.>", "billing.announce", "edges.sources"},
 	}
@@ -49,7 +49,7 @@ func billing(partitions int) permissions {
 			"edge.*.*.verdict", "edge.*.*.command", InboxPrefix("edge") + ".>", InboxPrefix("billing") + ".>",
 			"paste.*.erase", "lite.*.erase", "file.*.erase",
 		}, append(append(members("billing"), journal("BILLING", partitions)...), ends(partitions)...)...),
-		subscribe: []string{InboxPrefix("billing") + ".>", "billing.*.query", "billing.users", "billing.webhooks"},
+		subscribe: []string{InboxPrefix("billing") + ".>", "billing.*.query", "billing.*.report", "billing.users", "billing.webhooks"},
 	}
 }
 

@@ -5,12 +5,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
 // Client calls the admin API at Base with Token. Safe for concurrent use.
@@ -52,8 +57,45 @@ func (c Client) CreateAccount(ctx context.Context, account NewAccount, idempoten
 	return created, c.call(ctx, http.MethodPost, "/api/admin/accounts", header, account, &created)
 }
 
-// Call sends body, unless it is nil, and decodes the response into out. A response other than 2xx is an error with its reason
-// and code. Only ctx bounds the call.
+// Failure is a response other than 2xx. Reason and Code are empty if it is not from Quire's API.
+type Failure struct {
+	Base         string `json:"-"`
+	Status       int    `json:"-"`
+	Reason, Code string
+}
+
+func (f *Failure) Error() string {
+	if f.Reason == "" {
+		return fmt.Sprintf("%s answered %d %s", f.Base, f.Status, http.StatusText(f.Status))
+	}
+	return fmt.Sprintf("%s (%d %s)", f.Reason, f.Status, f.Code)
+}
+
+const changeAttempts = 3
+
+// Change is Call for a request that changes something. It has an Idempotency-Key, and is sent again, three times in all, while
+// its outcome is unknown: without an answer, or with a status of 500 or above.
+func (c Client) Change(ctx context.Context, method, path string, body, out any) error {
+	key := rand.Text()
+	for attempt := 1; ; attempt++ {
+		err := c.call(ctx, method, path, http.Header{"Idempotency-Key": {key}}, body, out)
+		if attempt == changeAttempts || !isUnknown(err) || !wait.For(ctx, time.Second) {
+			return err
+		}
+	}
+}
+
+// isUnknown reports whether a request may have been carried out although it failed.
+func isUnknown(err error) bool {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f.Status >= http.StatusInternalServerError
+	}
+	var dial *net.OpError
+	return err != nil && (!errors.As(err, &dial) || dial.Op != "dial")
+}
+
+// Call sends body, unless it is nil, and decodes the response into out. A response other than 2xx is a *Failure. Only ctx bounds the call.
 func (c Client) Call(ctx context.Context, method, path string, body, out any) error {
 	return c.call(ctx, method, path, http.Header{}, body, out)
 }
@@ -84,11 +126,9 @@ func (c Client) call(ctx context.Context, method, path string, header http.Heade
 		return fmt.Errorf("call quire: %w", err)
 	}
 	if response.StatusCode/100 != 2 {
-		var failure struct{ Reason, Code string }
-		if json.Unmarshal(data, &failure) == nil && failure.Reason != "" {
-			return fmt.Errorf("%s (%d %s)", failure.Reason, response.StatusCode, failure.Code)
-		}
-		return fmt.Errorf("%s answered %s", c.Base, response.Status)
+		failure := &Failure{Base: c.Base, Status: response.StatusCode}
+		_ = json.Unmarshal(data, failure) // of another server it may be anything
+		return failure
 	}
 	if err := json.Unmarshal(data, out); err != nil {
 		return fmt.Errorf("unexpected response from %s: %w", c.Base, err)

@@ -8843,9 +8843,12 @@ type RecentQuery struct {
 	QuotaKey      uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
 	Key           *uint32                `protobuf:"varint,4,opt,name=key,proto3,oneof" json:"key,omitempty"` // number of the API key
 	Decision      Decision               `protobuf:"varint,5,opt,name=decision,proto3,enum=quire.event.v1.Decision" json:"decision,omitempty"`
-	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`                   // with QUOTA_EXHAUSTED: only the refusals that open holds could undo, else only the others
-	FromMs        int64                  `protobuf:"varint,7,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // inclusive
-	ToMs          int64                  `protobuf:"varint,8,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`       // exclusive; 0: no end
+	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`                                // with QUOTA_EXHAUSTED: only the refusals that open holds could undo, else only the others
+	FromMs        int64                  `protobuf:"varint,7,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`              // inclusive
+	ToMs          int64                  `protobuf:"varint,8,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`                    // exclusive; 0: no end
+	RequestId     []byte                 `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`      // empty: all
+	StatusFrom    uint32                 `protobuf:"varint,10,opt,name=status_from,json=statusFrom,proto3" json:"status_from,omitempty"` // lowest HTTP status, inclusive; 0: also requests whose status is unknown
+	StatusTo      uint32                 `protobuf:"varint,11,opt,name=status_to,json=statusTo,proto3" json:"status_to,omitempty"`       // highest HTTP status, inclusive; 0: no end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8936,6 +8939,27 @@ func (x *RecentQuery) GetToMs() int64 {
 	return 0
 }
 
+func (x *RecentQuery) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *RecentQuery) GetStatusFrom() uint32 {
+	if x != nil {
+		return x.StatusFrom
+	}
+	return 0
+}
+
+func (x *RecentQuery) GetStatusTo() uint32 {
+	if x != nil {
+		return x.StatusTo
+	}
+	return 0
+}
+
 type RecentAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Requests      []*RecentRequest       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
@@ -8988,19 +9012,28 @@ func (x *RecentAnswer) GetNextCursor() []byte {
 	return nil
 }
 
-// RecentRequest is one of an account's recent requests, in its present state.
+// RecentRequest is one of an account's recent requests, in its present state. Requests that edges refuse never reach the journal: they
+// have no decision.
 type RecentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
-	QuotaKey      uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
-	Key           uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"` // number of the API key; 0: the default one
-	Decision      Decision               `protobuf:"varint,5,opt,name=decision,proto3,enum=quire.event.v1.Decision" json:"decision,omitempty"`
-	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`    // as Verdict.held
-	Status        string                 `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"` // as ExplainAnswer.settlement
-	Charge        ChargeSource           `protobuf:"varint,8,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`
-	CostMicros    uint64                 `protobuf:"varint,9,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
-	Remaining     int64                  `protobuf:"zigzag64,10,opt,name=remaining,proto3" json:"remaining,omitempty"` // as reported to the caller
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	RequestId  []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	TimeMs     int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	QuotaKey   uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	Key        uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"` // number of the API key; 0: the default one
+	Decision   Decision               `protobuf:"varint,5,opt,name=decision,proto3,enum=quire.event.v1.Decision" json:"decision,omitempty"`
+	Held       bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`    // as Verdict.held
+	Status     string                 `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"` // as ExplainAnswer.settlement
+	Charge     ChargeSource           `protobuf:"varint,8,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`
+	CostMicros uint64                 `protobuf:"varint,9,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
+	Remaining  int64                  `protobuf:"zigzag64,10,opt,name=remaining,proto3" json:"remaining,omitempty"` // as reported to the caller
+	// From the edge; unset until its report arrives.
+	Method        string `protobuf:"bytes,11,opt,name=method,proto3" json:"method,omitempty"`
+	Path          string `protobuf:"bytes,12,opt,name=path,proto3" json:"path,omitempty"` // without its query
+	HttpStatus    uint32 `protobuf:"varint,13,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
+	DurationMs    uint32 `protobuf:"varint,14,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"` // until the answer began
+	SourceAddress string `protobuf:"bytes,15,opt,name=source_address,json=sourceAddress,proto3" json:"source_address,omitempty"`
+	Error         string `protobuf:"bytes,16,opt,name=error,proto3" json:"error,omitempty"`  // code of the failure
+	Parts         uint32 `protobuf:"varint,17,opt,name=parts,proto3" json:"parts,omitempty"` // in the read model: the groups of fields that are set, as bits
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9105,6 +9138,197 @@ func (x *RecentRequest) GetRemaining() int64 {
 	return 0
 }
 
+func (x *RecentRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *RecentRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *RecentRequest) GetHttpStatus() uint32 {
+	if x != nil {
+		return x.HttpStatus
+	}
+	return 0
+}
+
+func (x *RecentRequest) GetDurationMs() uint32 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *RecentRequest) GetSourceAddress() string {
+	if x != nil {
+		return x.SourceAddress
+	}
+	return ""
+}
+
+func (x *RecentRequest) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *RecentRequest) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+// RequestReport has what an edge knows of finished requests: column by column, since a busy edge reports thousands a second. Edges
+// do not wait for its delivery, and no journal has it.
+type RequestReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Accounts      []uint64               `protobuf:"fixed64,1,rep,packed,name=accounts,proto3" json:"accounts,omitempty"`
+	RequestIds    []byte                 `protobuf:"bytes,2,opt,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"`            // 16 bytes each
+	TimesMs       []int64                `protobuf:"varint,3,rep,packed,name=times_ms,json=timesMs,proto3" json:"times_ms,omitempty"`             // of the beginning
+	DurationsMs   []uint32               `protobuf:"varint,4,rep,packed,name=durations_ms,json=durationsMs,proto3" json:"durations_ms,omitempty"` // until the answer began
+	Statuses      []uint32               `protobuf:"varint,5,rep,packed,name=statuses,proto3" json:"statuses,omitempty"`                          // of HTTP
+	QuotaKeys     []uint32               `protobuf:"varint,6,rep,packed,name=quota_keys,json=quotaKeys,proto3" json:"quota_keys,omitempty"`
+	Keys          []uint32               `protobuf:"varint,7,rep,packed,name=keys,proto3" json:"keys,omitempty"`       // number of the API key
+	Words         []string               `protobuf:"bytes,8,rep,name=words,proto3" json:"words,omitempty"`             // methods, source addresses and error codes, each once
+	Methods       []uint32               `protobuf:"varint,9,rep,packed,name=methods,proto3" json:"methods,omitempty"` // indexes in words
+	Sources       []uint32               `protobuf:"varint,10,rep,packed,name=sources,proto3" json:"sources,omitempty"`
+	Errors        []uint32               `protobuf:"varint,11,rep,packed,name=errors,proto3" json:"errors,omitempty"`
+	Paths         string                 `protobuf:"bytes,12,opt,name=paths,proto3" json:"paths,omitempty"`                               // all of them, joined
+	PathEnds      []uint32               `protobuf:"varint,13,rep,packed,name=path_ends,json=pathEnds,proto3" json:"path_ends,omitempty"` // of each, in paths
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestReport) Reset() {
+	*x = RequestReport{}
+	mi := &file_event_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestReport) ProtoMessage() {}
+
+func (x *RequestReport) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestReport.ProtoReflect.Descriptor instead.
+func (*RequestReport) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *RequestReport) GetAccounts() []uint64 {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *RequestReport) GetRequestIds() []byte {
+	if x != nil {
+		return x.RequestIds
+	}
+	return nil
+}
+
+func (x *RequestReport) GetTimesMs() []int64 {
+	if x != nil {
+		return x.TimesMs
+	}
+	return nil
+}
+
+func (x *RequestReport) GetDurationsMs() []uint32 {
+	if x != nil {
+		return x.DurationsMs
+	}
+	return nil
+}
+
+func (x *RequestReport) GetStatuses() []uint32 {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
+func (x *RequestReport) GetQuotaKeys() []uint32 {
+	if x != nil {
+		return x.QuotaKeys
+	}
+	return nil
+}
+
+func (x *RequestReport) GetKeys() []uint32 {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *RequestReport) GetWords() []string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+func (x *RequestReport) GetMethods() []uint32 {
+	if x != nil {
+		return x.Methods
+	}
+	return nil
+}
+
+func (x *RequestReport) GetSources() []uint32 {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *RequestReport) GetErrors() []uint32 {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+func (x *RequestReport) GetPaths() string {
+	if x != nil {
+		return x.Paths
+	}
+	return ""
+}
+
+func (x *RequestReport) GetPathEnds() []uint32 {
+	if x != nil {
+		return x.PathEnds
+	}
+	return nil
+}
+
 // HoldQuery asks for the open hold under an idempotency id of Query.account, an account or an anonymous network.
 type HoldQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -9116,7 +9340,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9128,7 +9352,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9141,7 +9365,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -9172,7 +9396,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9184,7 +9408,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9197,7 +9421,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -9256,7 +9480,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9268,7 +9492,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9281,7 +9505,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *Progress) GetInstance() string {
@@ -9352,7 +9576,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9364,7 +9588,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9377,7 +9601,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -9569,7 +9793,7 @@ type HeldGrant struct {
 
 func (x *HeldGrant) Reset() {
 	*x = HeldGrant{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9581,7 +9805,7 @@ func (x *HeldGrant) String() string {
 func (*HeldGrant) ProtoMessage() {}
 
 func (x *HeldGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9594,7 +9818,7 @@ func (x *HeldGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldGrant.ProtoReflect.Descriptor instead.
 func (*HeldGrant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *HeldGrant) GetAmountMicros() uint64 {
@@ -9656,7 +9880,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9668,7 +9892,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9681,7 +9905,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -9801,7 +10025,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9813,7 +10037,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9826,7 +10050,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -9871,7 +10095,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9883,7 +10107,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9896,7 +10120,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -9993,7 +10217,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10005,7 +10229,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10018,7 +10242,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -10045,7 +10269,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10057,7 +10281,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10070,7 +10294,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -10094,7 +10318,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10106,7 +10330,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10119,7 +10343,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -10179,7 +10403,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10191,7 +10415,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10204,7 +10428,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -10281,7 +10505,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10293,7 +10517,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10306,7 +10530,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -10410,7 +10634,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10422,7 +10646,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10435,7 +10659,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -10476,7 +10700,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10488,7 +10712,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10501,7 +10725,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -10630,7 +10854,7 @@ type StatementPeriod struct {
 
 func (x *StatementPeriod) Reset() {
 	*x = StatementPeriod{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10642,7 +10866,7 @@ func (x *StatementPeriod) String() string {
 func (*StatementPeriod) ProtoMessage() {}
 
 func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10655,7 +10879,7 @@ func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementPeriod.ProtoReflect.Descriptor instead.
 func (*StatementPeriod) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *StatementPeriod) GetStartMs() int64 {
@@ -10701,7 +10925,7 @@ type StatementLine struct {
 
 func (x *StatementLine) Reset() {
 	*x = StatementLine{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10713,7 +10937,7 @@ func (x *StatementLine) String() string {
 func (*StatementLine) ProtoMessage() {}
 
 func (x *StatementLine) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10726,7 +10950,7 @@ func (x *StatementLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementLine.ProtoReflect.Descriptor instead.
 func (*StatementLine) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *StatementLine) GetQuotaKey() uint32 {
@@ -10795,7 +11019,7 @@ type StatementCredits struct {
 
 func (x *StatementCredits) Reset() {
 	*x = StatementCredits{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10807,7 +11031,7 @@ func (x *StatementCredits) String() string {
 func (*StatementCredits) ProtoMessage() {}
 
 func (x *StatementCredits) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10820,7 +11044,7 @@ func (x *StatementCredits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementCredits.ProtoReflect.Descriptor instead.
 func (*StatementCredits) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *StatementCredits) GetOpeningMicros() int64 {
@@ -10913,7 +11137,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10925,7 +11149,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10938,7 +11162,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -11128,7 +11352,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11140,7 +11364,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11153,7 +11377,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -11188,7 +11412,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11200,7 +11424,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11213,7 +11437,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -11261,7 +11485,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11273,7 +11497,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11286,7 +11510,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -11415,7 +11639,7 @@ type AuditTable struct {
 
 func (x *AuditTable) Reset() {
 	*x = AuditTable{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11427,7 +11651,7 @@ func (x *AuditTable) String() string {
 func (*AuditTable) ProtoMessage() {}
 
 func (x *AuditTable) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11440,7 +11664,7 @@ func (x *AuditTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditTable.ProtoReflect.Descriptor instead.
 func (*AuditTable) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *AuditTable) GetTable() string {
@@ -11493,7 +11717,7 @@ type AuditDifference struct {
 
 func (x *AuditDifference) Reset() {
 	*x = AuditDifference{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11505,7 +11729,7 @@ func (x *AuditDifference) String() string {
 func (*AuditDifference) ProtoMessage() {}
 
 func (x *AuditDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11518,7 +11742,7 @@ func (x *AuditDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDifference.ProtoReflect.Descriptor instead.
 func (*AuditDifference) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *AuditDifference) GetTable() string {
@@ -11574,7 +11798,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11586,7 +11810,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11599,7 +11823,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -11627,7 +11851,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11639,7 +11863,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11652,7 +11876,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -11682,7 +11906,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11694,7 +11918,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11707,7 +11931,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -11757,7 +11981,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11769,7 +11993,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11782,7 +12006,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -11842,7 +12066,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11854,7 +12078,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11867,7 +12091,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -12142,7 +12366,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12154,7 +12378,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12167,7 +12391,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -12215,7 +12439,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12227,7 +12451,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12240,7 +12464,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -12263,7 +12487,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12275,7 +12499,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12288,7 +12512,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -12329,7 +12553,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12341,7 +12565,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12354,7 +12578,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -12377,7 +12601,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12389,7 +12613,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12402,7 +12626,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -12440,7 +12664,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12452,7 +12676,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12465,7 +12689,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -12501,7 +12725,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12513,7 +12737,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12526,7 +12750,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -12553,7 +12777,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12565,7 +12789,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12578,7 +12802,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -12600,7 +12824,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12612,7 +12836,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12625,7 +12849,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -12654,7 +12878,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12666,7 +12890,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12679,7 +12903,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -12727,7 +12951,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12739,7 +12963,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12752,7 +12976,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -12870,7 +13094,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12882,7 +13106,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12895,7 +13119,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *BegunExport) GetId() string {
@@ -12923,7 +13147,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12935,7 +13159,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12948,7 +13172,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -12978,7 +13202,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12990,7 +13214,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13003,7 +13227,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -13051,7 +13275,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13063,7 +13287,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13076,7 +13300,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -13109,7 +13333,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13121,7 +13345,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13134,7 +13358,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -13202,7 +13426,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13214,7 +13438,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13227,7 +13451,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -13246,7 +13470,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13258,7 +13482,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13271,7 +13495,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -13297,7 +13521,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13309,7 +13533,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13322,7 +13546,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -13401,7 +13625,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13413,7 +13637,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13426,7 +13650,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -13540,7 +13764,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13552,7 +13776,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13565,7 +13789,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -13705,7 +13929,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13717,7 +13941,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13730,7 +13954,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -13771,7 +13995,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13783,7 +14007,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13796,7 +14020,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *SourceState) GetSource() string {
@@ -13900,7 +14124,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13912,7 +14136,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13925,7 +14149,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -14150,7 +14374,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14162,7 +14386,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14175,7 +14399,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -14211,7 +14435,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14223,7 +14447,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14236,7 +14460,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -14280,7 +14504,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14292,7 +14516,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14305,7 +14529,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -14409,7 +14633,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14421,7 +14645,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14434,7 +14658,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -14507,7 +14731,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14519,7 +14743,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14532,7 +14756,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -14590,7 +14814,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14602,7 +14826,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14615,7 +14839,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -14719,7 +14943,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14731,7 +14955,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14744,7 +14968,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{164}
+	return file_event_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -14872,7 +15096,7 @@ type PeriodState struct {
 
 func (x *PeriodState) Reset() {
 	*x = PeriodState{}
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14884,7 +15108,7 @@ func (x *PeriodState) String() string {
 func (*PeriodState) ProtoMessage() {}
 
 func (x *PeriodState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14897,7 +15121,7 @@ func (x *PeriodState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodState.ProtoReflect.Descriptor instead.
 func (*PeriodState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{165}
+	return file_event_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *PeriodState) GetTerms() uint64 {
@@ -14941,7 +15165,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14953,7 +15177,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14966,7 +15190,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{166}
+	return file_event_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -15012,7 +15236,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15024,7 +15248,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15037,7 +15261,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{167}
+	return file_event_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -15118,7 +15342,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15130,7 +15354,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15143,7 +15367,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{168}
+	return file_event_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -15307,7 +15531,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15319,7 +15543,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15332,7 +15556,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{169}
+	return file_event_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -15389,7 +15613,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15401,7 +15625,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15414,7 +15638,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{170}
+	return file_event_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -16119,7 +16343,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1f.quire.event.v1.UsageDaysAnswerH\x00R\tusageDays\x126\n" +
 	"\x06recent\x18P \x01(\v2\x1c.quire.event.v1.RecentAnswerH\x00R\x06recentB\b\n" +
-	"\x06answer\"\xef\x01\n" +
+	"\x06answer\"\xcc\x02\n" +
 	"\vRecentQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x1b\n" +
@@ -16128,12 +16352,18 @@ const file_event_proto_rawDesc = "" +
 	"\bdecision\x18\x05 \x01(\x0e2\x18.quire.event.v1.DecisionR\bdecision\x12\x12\n" +
 	"\x04held\x18\x06 \x01(\bR\x04held\x12\x17\n" +
 	"\afrom_ms\x18\a \x01(\x03R\x06fromMs\x12\x13\n" +
-	"\x05to_ms\x18\b \x01(\x03R\x04toMsB\x06\n" +
+	"\x05to_ms\x18\b \x01(\x03R\x04toMs\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\fR\trequestId\x12\x1f\n" +
+	"\vstatus_from\x18\n" +
+	" \x01(\rR\n" +
+	"statusFrom\x12\x1b\n" +
+	"\tstatus_to\x18\v \x01(\rR\bstatusToB\x06\n" +
 	"\x04_key\"j\n" +
 	"\fRecentAnswer\x129\n" +
 	"\brequests\x18\x01 \x03(\v2\x1d.quire.event.v1.RecentRequestR\brequests\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
-	"nextCursor\"\xcd\x02\n" +
+	"nextCursor\"\x8e\x04\n" +
 	"\rRecentRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x17\n" +
@@ -16147,7 +16377,33 @@ const file_event_proto_rawDesc = "" +
 	"\vcost_micros\x18\t \x01(\x04R\n" +
 	"costMicros\x12\x1c\n" +
 	"\tremaining\x18\n" +
-	" \x01(\x12R\tremaining\"O\n" +
+	" \x01(\x12R\tremaining\x12\x16\n" +
+	"\x06method\x18\v \x01(\tR\x06method\x12\x12\n" +
+	"\x04path\x18\f \x01(\tR\x04path\x12\x1f\n" +
+	"\vhttp_status\x18\r \x01(\rR\n" +
+	"httpStatus\x12\x1f\n" +
+	"\vduration_ms\x18\x0e \x01(\rR\n" +
+	"durationMs\x12%\n" +
+	"\x0esource_address\x18\x0f \x01(\tR\rsourceAddress\x12\x14\n" +
+	"\x05error\x18\x10 \x01(\tR\x05error\x12\x14\n" +
+	"\x05parts\x18\x11 \x01(\rR\x05parts\"\xee\x02\n" +
+	"\rRequestReport\x12\x1a\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\x12\x1f\n" +
+	"\vrequest_ids\x18\x02 \x01(\fR\n" +
+	"requestIds\x12\x19\n" +
+	"\btimes_ms\x18\x03 \x03(\x03R\atimesMs\x12!\n" +
+	"\fdurations_ms\x18\x04 \x03(\rR\vdurationsMs\x12\x1a\n" +
+	"\bstatuses\x18\x05 \x03(\rR\bstatuses\x12\x1d\n" +
+	"\n" +
+	"quota_keys\x18\x06 \x03(\rR\tquotaKeys\x12\x12\n" +
+	"\x04keys\x18\a \x03(\rR\x04keys\x12\x14\n" +
+	"\x05words\x18\b \x03(\tR\x05words\x12\x18\n" +
+	"\amethods\x18\t \x03(\rR\amethods\x12\x18\n" +
+	"\asources\x18\n" +
+	" \x03(\rR\asources\x12\x16\n" +
+	"\x06errors\x18\v \x03(\rR\x06errors\x12\x14\n" +
+	"\x05paths\x18\f \x01(\tR\x05paths\x12\x1b\n" +
+	"\tpath_ends\x18\r \x03(\rR\bpathEnds\"O\n" +
 	"\tHoldQuery\x12%\n" +
 	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\x12\x1b\n" +
 	"\tor_served\x18\x02 \x01(\bR\borServed\"\xcb\x01\n" +
@@ -16903,7 +17159,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 171)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 172)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -17024,72 +17280,73 @@ var file_event_proto_goTypes = []any{
 	(*RecentQuery)(nil),         // 116: quire.event.v1.RecentQuery
 	(*RecentAnswer)(nil),        // 117: quire.event.v1.RecentAnswer
 	(*RecentRequest)(nil),       // 118: quire.event.v1.RecentRequest
-	(*HoldQuery)(nil),           // 119: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 120: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 121: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 122: quire.event.v1.UsageAnswer
-	(*HeldGrant)(nil),           // 123: quire.event.v1.HeldGrant
-	(*ApiKey)(nil),              // 124: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 125: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 126: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 127: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 128: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 129: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 130: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 131: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 132: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 133: quire.event.v1.StatementAnswer
-	(*StatementPeriod)(nil),     // 134: quire.event.v1.StatementPeriod
-	(*StatementLine)(nil),       // 135: quire.event.v1.StatementLine
-	(*StatementCredits)(nil),    // 136: quire.event.v1.StatementCredits
-	(*ExplainAnswer)(nil),       // 137: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 138: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 139: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 140: quire.event.v1.AuditAnswer
-	(*AuditTable)(nil),          // 141: quire.event.v1.AuditTable
-	(*AuditDifference)(nil),     // 142: quire.event.v1.AuditDifference
-	(*UsageDaysAnswer)(nil),     // 143: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 144: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 145: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 146: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 147: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 148: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 149: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 150: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 151: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 152: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 153: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 154: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 155: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 156: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 157: quire.event.v1.SaveExport
-	(*Export)(nil),              // 158: quire.event.v1.Export
-	(*BegunExport)(nil),         // 159: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 160: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 161: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 162: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 163: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 164: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 165: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 166: quire.event.v1.UserAnswer
-	(*User)(nil),                // 167: quire.event.v1.User
-	(*BillingState)(nil),        // 168: quire.event.v1.BillingState
-	(*BookState)(nil),           // 169: quire.event.v1.BookState
-	(*SourceState)(nil),         // 170: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 171: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 172: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 173: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 174: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 175: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 176: quire.event.v1.LateState
-	(*PaidState)(nil),           // 177: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 178: quire.event.v1.MonthState
-	(*PeriodState)(nil),         // 179: quire.event.v1.PeriodState
-	(*StorageChanges)(nil),      // 180: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 181: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 182: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 183: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 184: quire.event.v1.CommandKept
+	(*RequestReport)(nil),       // 119: quire.event.v1.RequestReport
+	(*HoldQuery)(nil),           // 120: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 121: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 122: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 123: quire.event.v1.UsageAnswer
+	(*HeldGrant)(nil),           // 124: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 125: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 126: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 127: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 128: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 129: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 130: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 131: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 132: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 133: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 134: quire.event.v1.StatementAnswer
+	(*StatementPeriod)(nil),     // 135: quire.event.v1.StatementPeriod
+	(*StatementLine)(nil),       // 136: quire.event.v1.StatementLine
+	(*StatementCredits)(nil),    // 137: quire.event.v1.StatementCredits
+	(*ExplainAnswer)(nil),       // 138: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 139: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 140: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 141: quire.event.v1.AuditAnswer
+	(*AuditTable)(nil),          // 142: quire.event.v1.AuditTable
+	(*AuditDifference)(nil),     // 143: quire.event.v1.AuditDifference
+	(*UsageDaysAnswer)(nil),     // 144: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 145: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 146: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 147: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 148: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 149: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 150: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 151: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 152: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 153: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 154: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 155: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 156: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 157: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 158: quire.event.v1.SaveExport
+	(*Export)(nil),              // 159: quire.event.v1.Export
+	(*BegunExport)(nil),         // 160: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 161: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 162: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 163: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 164: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 165: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 166: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 167: quire.event.v1.UserAnswer
+	(*User)(nil),                // 168: quire.event.v1.User
+	(*BillingState)(nil),        // 169: quire.event.v1.BillingState
+	(*BookState)(nil),           // 170: quire.event.v1.BookState
+	(*SourceState)(nil),         // 171: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 172: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 173: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 174: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 175: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 176: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 177: quire.event.v1.LateState
+	(*PaidState)(nil),           // 178: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 179: quire.event.v1.MonthState
+	(*PeriodState)(nil),         // 180: quire.event.v1.PeriodState
+	(*StorageChanges)(nil),      // 181: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 182: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 183: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 184: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 185: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	16,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -17132,8 +17389,8 @@ var file_event_proto_depIdxs = []int32{
 	20,  // 37: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
 	48,  // 38: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
 	4,   // 39: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	124, // 40: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	125, // 41: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	125, // 40: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	126, // 41: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
 	50,  // 42: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	5,   // 43: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
 	49,  // 44: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
@@ -17199,119 +17456,119 @@ var file_event_proto_depIdxs = []int32{
 	114, // 104: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
 	112, // 105: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
 	113, // 106: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	119, // 107: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	120, // 107: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
 	64,  // 108: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
 	66,  // 109: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
 	107, // 110: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
 	116, // 111: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
 	10,  // 112: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
 	9,   // 113: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	122, // 114: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	132, // 115: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	133, // 116: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	137, // 117: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	140, // 118: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	146, // 119: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	123, // 114: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	133, // 115: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	134, // 116: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	138, // 117: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	141, // 118: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	147, // 119: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
 	71,  // 120: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	121, // 121: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	127, // 122: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	128, // 123: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	120, // 124: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	122, // 121: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	128, // 122: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	129, // 123: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	121, // 124: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
 	65,  // 125: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
 	67,  // 126: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	143, // 127: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	144, // 127: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
 	117, // 128: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
 	1,   // 129: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
 	118, // 130: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
 	1,   // 131: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
 	2,   // 132: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	130, // 133: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	124, // 134: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	125, // 135: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	123, // 136: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	131, // 133: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	125, // 134: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	126, // 135: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	124, // 136: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
 	41,  // 137: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	125, // 138: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	130, // 139: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	126, // 138: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	131, // 139: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
 	20,  // 140: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
 	4,   // 141: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	126, // 142: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	129, // 143: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	127, // 142: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	130, // 143: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
 	10,  // 144: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	131, // 145: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
-	131, // 146: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	130, // 147: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	138, // 148: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	134, // 149: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
-	136, // 150: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
-	135, // 151: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
+	132, // 145: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	132, // 146: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	131, // 147: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	139, // 148: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	135, // 149: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
+	137, // 150: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
+	136, // 151: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
 	19,  // 152: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	139, // 153: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	140, // 153: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
 	2,   // 154: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	141, // 155: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
-	142, // 156: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
-	144, // 157: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	145, // 158: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	161, // 159: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	162, // 160: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	163, // 161: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	164, // 162: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	165, // 163: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	148, // 164: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	149, // 165: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	160, // 166: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	150, // 167: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	151, // 168: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	152, // 169: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	153, // 170: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	154, // 171: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	155, // 172: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	156, // 173: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	157, // 174: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	142, // 155: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	143, // 156: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	145, // 157: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	146, // 158: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	162, // 159: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	163, // 160: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	164, // 161: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	165, // 162: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	166, // 163: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	149, // 164: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	150, // 165: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	161, // 166: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	151, // 167: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	152, // 168: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	153, // 169: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	154, // 170: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	155, // 171: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	156, // 172: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	157, // 173: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	158, // 174: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
 	11,  // 175: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	158, // 176: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	159, // 176: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
 	12,  // 177: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	159, // 178: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	160, // 178: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
 	13,  // 179: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	167, // 180: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	167, // 181: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	163, // 182: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	158, // 183: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	168, // 180: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	168, // 181: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	164, // 182: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	159, // 183: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
 	11,  // 184: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
 	71,  // 185: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	170, // 186: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	171, // 187: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	183, // 188: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	184, // 189: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	169, // 190: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	171, // 186: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	172, // 187: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	184, // 188: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	185, // 189: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	170, // 190: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
 	71,  // 191: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	178, // 192: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	181, // 193: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	182, // 194: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	182, // 195: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	177, // 196: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	179, // 192: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	182, // 193: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	183, // 194: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	183, // 195: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	178, // 196: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
 	68,  // 197: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	173, // 198: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	172, // 199: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	174, // 198: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	173, // 199: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
 	20,  // 200: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	176, // 201: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	174, // 202: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	175, // 203: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	177, // 201: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	175, // 202: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	176, // 203: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
 	41,  // 204: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
 	20,  // 205: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	172, // 206: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	130, // 207: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	139, // 208: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	130, // 209: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	130, // 210: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	180, // 211: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	179, // 212: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	130, // 213: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	173, // 206: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	131, // 207: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	140, // 208: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	131, // 209: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	131, // 210: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	181, // 211: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	180, // 212: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	131, // 213: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
 	2,   // 214: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	139, // 215: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	140, // 215: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
 	0,   // 216: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	182, // 217: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	182, // 218: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	176, // 219: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	183, // 217: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	183, // 218: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	177, // 219: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
 	48,  // 220: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
 	221, // [221:221] is the sub-list for method output_type
 	221, // [221:221] is the sub-list for method input_type
@@ -17399,7 +17656,7 @@ func file_event_proto_init() {
 		(*QueryAnswer_Recent)(nil),
 	}
 	file_event_proto_msgTypes[102].OneofWrappers = []any{}
-	file_event_proto_msgTypes[133].OneofWrappers = []any{
+	file_event_proto_msgTypes[134].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -17423,7 +17680,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      14,
-			NumMessages:   171,
+			NumMessages:   172,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

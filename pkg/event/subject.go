@@ -71,6 +71,9 @@ func (d Domain) EraseSubject(partition int) string { return fmt.Sprintf("%s.%d.e
 // QuerySubject takes Query requests to billing.
 func QuerySubject(partition int) string { return fmt.Sprintf("billing.%d.query", partition) }
 
+// ReportSubject takes RequestReport messages of edges. One replica of the partition gets each.
+func ReportSubject(partition int) string { return fmt.Sprintf("billing.%d.report", partition) }
+
 // UserSubject takes UserRequest requests; any billing instance answers.
 const UserSubject = "billing.users"
 

@@ -66,7 +66,7 @@ type Settings struct {
 
 	WebhookAllowPrivate bool
 
-	RecentBytes      int64
+	RequestRetention time.Duration
 	SnapshotMessages int
 	SnapshotInterval time.Duration
 	ContentRetention time.Duration
@@ -220,8 +220,8 @@ func (s *Settings) table() []setting {
 			meaning: "Partitions that this instance always folds. Without it the instances share all partitions.",
 		},
 		{
-			name: "QUIRE_RECENT_BYTES", value: config.Bytes(&s.RecentBytes, "1MiB", "16GiB"), readers: Billing | Quire, fallback: "32MiB",
-			meaning: "Memory for the lists of recent requests, for each partition, at about 80 bytes a request. Beyond it the oldest requests leave the lists.",
+			name: "QUIRE_REQUEST_RETENTION", value: config.Duration(&s.RequestRetention, "1h", "400d"), readers: Billing | Quire, fallback: "30d",
+			meaning: "How long the request logs of accounts keep a request. Each account also keeps at most 10,000 requests.",
 		},
 		{
 			name: "QUIRE_SNAPSHOT_MESSAGES", value: config.Int(&s.SnapshotMessages, 1, 1<<30), readers: Billing, fallback: "50000",

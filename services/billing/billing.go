@@ -69,7 +69,7 @@ type Config struct {
 	ProjectionBound int // documents waiting for the read model; 100,000
 	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, about 1 KB each; 200,000
 
-	RecentBytes int // memory for recent requests of a partition's accounts; 32 MiB
+	RequestRetention time.Duration // how long recent requests of accounts are kept; 30 days
 
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
@@ -91,7 +91,7 @@ func Configure(s host.Settings) Config {
 	}
 	return Config{
 		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, ClockOffset: s.ClockOffset,
-		Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit, RecentBytes: int(s.RecentBytes),
+		Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit, RequestRetention: s.RequestRetention,
 		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
 		Secrets: secrets, WebhookAllowPrivate: s.WebhookAllowPrivate,
 	}
@@ -123,7 +123,7 @@ func (c Config) Validate() error {
 		{"register limit", int64(c.RegisterLimit)},
 		{"projection bound", int64(c.ProjectionBound)},
 		{"audit principals", int64(c.AuditPrincipals)},
-		{"recent bytes", int64(c.RecentBytes)},
+		{"request retention", int64(c.RequestRetention)},
 		{"snapshot messages", int64(c.SnapshotMessages)},
 		{"history messages", int64(c.HistoryMessages)},
 		{"snapshot interval", int64(c.SnapshotInterval)},
@@ -147,8 +147,8 @@ func (c Config) withDefaults() Config {
 	if c.AuditPrincipals == 0 {
 		c.AuditPrincipals = 200_000
 	}
-	if c.RecentBytes == 0 {
-		c.RecentBytes = 32 << 20
+	if c.RequestRetention == 0 {
+		c.RequestRetention = 30 * 24 * time.Hour
 	}
 	if c.RegisterLimit == 0 {
 		c.RegisterLimit = 20
@@ -305,7 +305,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		Partition: number, Partitions: s.cfg.PartitionCount, Instance: s.cfg.Instance, Book: s.cfg.Book,
 		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
-		Rules: s.cfg.Rules, Started: s.started, RecentBytes: s.cfg.RecentBytes, HistoryMessages: s.cfg.HistoryMessages,
+		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{
 		NC: s.deps.NC, Shared: s.deps.Shared, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
 		Announce: s.replicas.Announce, Register: s.replicas.Register, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,

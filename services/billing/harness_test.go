@@ -470,9 +470,7 @@ func (s *stack) snapshots() []blob.Info {
 	s.t.Helper()
 	var list []blob.Info
 	err := s.blobs.Sweep(s.t.Context(), "billing/", time.Now().Add(time.Hour), func(i blob.Info) error {
-		if !strings.HasPrefix(i.Key, "billing/recent/") {
-			list = append(list, i)
-		}
+		list = append(list, i)
 		return nil
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func (s *stack) recent(id uint64, q *event.RecentQuery) (all []*event.RecentRequ
 	}
 }
 
-// TestRecentRequestsOutliveAKill: the list is rebuilt from an image and the journal, complete and without duplicates.
+// TestRecentRequestsOutliveAKill: the list is complete, in the last states, and without duplicates.
 func TestRecentRequestsOutliveAKill(t *testing.T) {
 	s := newStack(t)
 	cfg := billing.Config{SnapshotMessages: 3}
@@ -60,7 +60,7 @@ func TestRecentRequestsOutliveAKill(t *testing.T) {
 			}
 		}
 	}
-	s.usage(nil, []*event.Settlement{{RequestId: open.RequestId, Result: event.Result_VOID, Account: alice, QuotaKey: open.QuotaKey}}) // its record came from an image
+	s.usage(nil, []*event.Settlement{{RequestId: open.RequestId, Result: event.Result_VOID, Account: alice, QuotaKey: open.QuotaKey}})
 	all := s.recent(alice, &event.RecentQuery{})
 	if last := all[len(all)-1]; last.Status != "void" || last.Charge != event.ChargeSource_CHARGE_NONE {
 		t.Errorf("%v", last)

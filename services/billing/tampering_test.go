@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,10 +18,11 @@ import (
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/sqlite/sqlitetest"
 	"quire.dev/services/billing"
 	"quire.dev/services/billing/internal/account"
-	"quire.dev/services/billing/internal/recent"
+	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/snapshots"
 )
 
@@ -104,28 +106,30 @@ func (s *stack) forge(change func(*event.BillingState)) {
 	}
 }
 
-// forgeRequests replaces the recent requests of alice, newest first, with the MAC of this billing.
-func (s *stack) forgeRequests(change func([]recent.Record) []recent.Record) {
+// forgeRequests replaces the stored requests of alice, newest first.
+func (s *stack) forgeRequests(change func([]*event.RecentRequest) []*event.RecentRequest) {
 	s.t.Helper()
-	store := snapshots.New(s.blobs, s.views, "BILLING_0", slog.New(slog.DiscardHandler))
-	list, err := store.List(s.t.Context())
+	p := projection.New(s.views, "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
+	blocks, err := p.Blocks(s.t.Context(), event.AccountID(alice), 0)
+	if err != nil || len(blocks) == 0 {
+		s.t.Fatalf("%d blocks, %v", len(blocks), err)
+	}
+	byID, _, err := projection.JoinBlocks(blocks)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	stored, forged := recent.New(1<<20), recent.New(1<<20)
-	at := slices.MaxFunc(list, func(a, b snapshots.Snapshot) int { return cmp.Compare(a.Sequence, b.Sequence) }).Sequence
-	if err := store.LoadRecent(s.t.Context(), at, stored); err != nil {
+	list := slices.SortedFunc(maps.Values(byID), func(a, b *event.RecentRequest) int {
+		return cmp.Or(cmp.Compare(b.TimeMs, a.TimeMs), bytes.Compare(b.RequestId, a.RequestId))
+	})
+	last := blocks[len(blocks)-1]
+	if err := projection.EncodeBlock(&last, change(list)); err != nil {
 		s.t.Fatal(err)
 	}
-	var records []recent.Record
-	stored.Each(alice, func(r *recent.Record) bool {
-		records = append(records, *r)
-		return true
-	})
-	for _, r := range slices.Backward(change(records)) {
-		forged.Add(alice, r)
+	batch := views.Batch{Puts: []views.Put{{Collection: projection.Requests, Doc: last}}}
+	for _, b := range blocks[:len(blocks)-1] {
+		batch.Deletes = append(batch.Deletes, views.Delete{Collection: projection.Requests, ID: b.ID, Seq: b.Seq})
 	}
-	if err := store.WriteRecent(s.t.Context(), at, forged.Image()); err != nil {
+	if err := s.views.Commit(s.t.Context(), batch); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -223,30 +227,34 @@ func TestTheAuditNamesEveryTampering(t *testing.T) {
 			s.forge(func(state *event.BillingState) { aliceState(state).KeyFingerprint = 8 })
 		}, false, "accounts keyFingerprint 7 8", alice, 1, false},
 		{"recent request changed", func(s *stack) {
-			s.forgeRequests(func(list []recent.Record) []recent.Record {
+			s.forgeRequests(func(list []*event.RecentRequest) []*event.RecentRequest {
 				list[1].CostMicros = 5
 				return list
 			})
-		}, false, "requests costMicros 0 5", alice, 1, false},
-		{"recent request deleted", func(s *stack) {
-			s.forgeRequests(func(list []recent.Record) []recent.Record { return append(list[:1:1], list[2:]...) })
-		}, false, "requests  present missing", alice, 1, false},
-		{"newest request deleted", func(s *stack) {
-			s.forgeRequests(func(list []recent.Record) []recent.Record { return list[1:] })
-		}, false, "requests  present missing", alice, 1, false},
-		{"recent request made up", func(s *stack) {
-			s.forgeRequests(func(list []recent.Record) []recent.Record {
-				made := list[0]
-				made.Request = event.NewRequestID()
-				return append([]recent.Record{made}, list...)
-			})
-		}, false, "requests  missing present", alice, 1, false},
-		{"order of recent requests changed", func(s *stack) {
-			s.forgeRequests(func(list []recent.Record) []recent.Record {
-				list[0], list[1] = list[1], list[0]
+		}, true, "requests costMicros 0 5", alice, 1, false},
+		{"time of a recent request changed", func(s *stack) {
+			s.forgeRequests(func(list []*event.RecentRequest) []*event.RecentRequest {
+				list[0].TimeMs++
 				return list
 			})
-		}, false, "requests  ", alice, 2, false},
+		}, true, "requests timeMs", alice, 1, false},
+		{"recent request deleted", func(s *stack) {
+			s.forgeRequests(func(list []*event.RecentRequest) []*event.RecentRequest { return append(list[:1:1], list[2:]...) })
+		}, true, "requests  present missing", alice, 1, false},
+		{"newest request deleted", func(s *stack) {
+			s.forgeRequests(func(list []*event.RecentRequest) []*event.RecentRequest { return list[1:] })
+		}, true, "requests  present missing", alice, 1, false},
+		{"recent request made up", func(s *stack) {
+			s.forgeRequests(func(list []*event.RecentRequest) []*event.RecentRequest {
+				made := proto.Clone(list[0]).(*event.RecentRequest)
+				id := event.NewRequestID()
+				made.RequestId = id[:]
+				return append(list, made)
+			})
+		}, true, "requests  missing present", alice, 1, false},
+		{"block of requests damaged", func(s *stack) {
+			s.exec(`UPDATE "doc.billing_requests" SET body = x'00' WHERE number = (SELECT max(number) FROM "doc.billing_requests" WHERE id LIKE ? || '%')`, owner)
+		}, true, "requests  as billing wrote it", alice, 1, false},
 		{"account added", func(s *stack) {
 			s.forge(func(state *event.BillingState) {
 				other := proto.Clone(aliceState(state)).(*event.AccountState)

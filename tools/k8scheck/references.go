@@ -270,12 +270,19 @@ func (c *checker) serviceMonitor(o *Object) {
 	}
 }
 
+// runbook is the page of the alerts' headings.
+const runbook = "https://github.com/OWNER/quire/blob/main/docs/operations.md"
+
+var namespaceMatcher = regexp.MustCompile(`namespace="([^"]+)"`)
+
 func (c *checker) rules(o *Object) {
 	var rule struct {
-		Spec struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     struct {
 			Groups []struct {
 				Rules []struct {
 					Alert       string            `json:"alert"`
+					Record      string            `json:"record"`
 					Expr        string            `json:"expr"`
 					Labels      map[string]string `json:"labels"`
 					Annotations map[string]string `json:"annotations"`
@@ -289,13 +296,21 @@ func (c *checker) rules(o *Object) {
 	}
 	for _, group := range rule.Spec.Groups {
 		for _, r := range group.Rules {
-			c.jobs(o, r.Alert, r.Expr)
+			c.jobs(o, r.Alert+r.Record, r.Expr)
+			for _, match := range namespaceMatcher.FindAllStringSubmatch(r.Expr, -1) {
+				if match[1] != rule.Metadata.Namespace {
+					c.fault(o, "%s is about the namespace %q, not %q", r.Alert+r.Record, match[1], rule.Metadata.Namespace)
+				}
+			}
+			if r.Record != "" {
+				continue
+			}
 			if !slices.Contains([]string{"page", "ticket"}, r.Labels["severity"]) {
 				c.fault(o, "%s has the severity %q, not page or ticket", r.Alert, r.Labels["severity"])
 			}
-			_, anchor, _ := strings.Cut(r.Annotations["runbook"], "#")
-			if !c.options.Anchors[anchor] || anchor != strings.ToLower(r.Alert) {
-				c.fault(o, "the runbook of %s is not the heading with its name in docs/operations.md", r.Alert)
+			page, anchor, _ := strings.Cut(r.Annotations["runbook_url"], "#")
+			if !c.options.Anchors[anchor] || anchor != strings.ToLower(r.Alert) || page != runbook {
+				c.fault(o, "the runbook_url of %s is not the heading with its name in %s", r.Alert, runbook)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ export class Account {
     return this.#get(`/statements/${segment(period)}`, options)
   }
 
-  /** The latest metered requests, newest first: at most 1,000 of the last 48 hours. */
+  /** The latest metered requests, newest first: at most 10,000, of 30 days unless the operator chose another retention. */
   requests(filter: RequestFilter = {}, options?: CallOptions): List<RecentRequest> {
     return listOf(this.#transport, `${path}/requests`, 'requests', filter, options)
   }

@@ -487,10 +487,11 @@ export interface paths {
         };
         /**
          * List your recent requests
-         * @description The account's last metered requests, newest first: at most 1,000, of the last 48 hours. Each has an
-         *     explanation. A request that completes later, or is refunded, changes in the list. Calls that an edge refused
-         *     from memory, because the same call was refused within the last second, are not listed. If the operator limits
-         *     the memory of these lists, the oldest requests across all accounts are dropped first.
+         * @description The account's last requests to metered operations, newest first: at most 10,000, of the last 30 days unless
+         *     the operator chose another retention. Refused requests are listed too, also those that no charge was
+         *     considered for, such as 401 of a revoked key. A request that billing decided on has an explanation, and
+         *     changes in the list when it completes later or is refunded. The HTTP details follow within a second.
+         *     With `Accept: text/csv` the answer is CSV of up to 10,000 requests, with a `Link` to the rest.
          */
         get: operations["listRecentRequests"];
         put?: never;
@@ -1065,6 +1066,27 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/accounts/{id}/keys/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke one API key of an account
+         * @description Once this has answered, every edge refuses the key; the account's other keys stay valid. Revoking an inactive
+         *     key has no effect.
+         */
+        delete: operations["deleteAccountKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2337,22 +2359,22 @@ export interface components {
             /** @description Whether there is another page. */
             hasMore: boolean;
         };
-        /** @description A metered request. `explainRequest` has the details. */
+        /** @description A request. `explainRequest` says how it was billed. */
         RecentRequest: {
             /**
              * Format: uuid
              * @description Id of the request.
              */
             requestId: string;
-            /** @description When it was decided. */
+            /** @description When billing decided on it, or else when it began. */
             time: components["schemas"]["Time"];
             /** @description Quota key it was counted under. More may be added. */
             quotaKey: components["schemas"]["QuotaKey"];
             /** @description Id of the API key used: `default`, or one like `k1`. */
             key: string;
-            /** @description `admitted`, or the code of the refusal. More may be added. */
+            /** @description `admitted`, `not_charged` for an answer without a charge such as 304, or the code of the refusal. More may be added. */
             decision: string;
-            /** @description How it ended, like `settlement` of an explanation. Null for a refusal. More may be added. */
+            /** @description How it ended, like `settlement` of an explanation. Null for a refusal and without a charge. More may be added. */
             status: string | null;
             /** @description What paid by now. More may be added. */
             chargeSource: string;
@@ -2360,9 +2382,24 @@ export interface components {
             cost: components["schemas"]["Credits"];
             /**
              * Format: int64
-             * @description Free requests left after it; -1: unlimited.
+             * @description Free requests left after it; -1: unlimited. Null if billing did not decide on it.
              */
-            remaining: number;
+            remaining: number | null;
+            /**
+             * @description HTTP method. Like all fields below null until the edge has reported the request.
+             * @example GET
+             */
+            method: string | null;
+            /** @description Path, without its query, cut after 256 bytes. */
+            path: string | null;
+            /** @description HTTP status of the answer. */
+            httpStatus: number | null;
+            /** @description Milliseconds until the answer began, without sending a body. */
+            durationMs: number | null;
+            /** @description IP address of the caller. */
+            sourceAddress: string | null;
+            /** @description Name of the API key; null for one without a name. */
+            keyName: string | null;
         };
         /** @description How a request was billed. */
         Explanation: {
@@ -3250,10 +3287,13 @@ export interface components {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Content-Disposition": components["headers"]["ContentDispositionHeader"];
+                Link: components["headers"]["LinkHeader"];
                 [name: string]: unknown;
             };
             content: {
                 "application/json": components["schemas"]["RecentRequests"];
+                "text/csv": string;
             };
         };
         /** @description How it was billed. */
@@ -4624,6 +4664,11 @@ export interface components {
          */
         SessionIdParam: string;
         /**
+         * @description Id of the key, from the account's list: `default`, or `k` and a number. Anything else is 404.
+         * @example k1
+         */
+        AccountKeyIdParam: string;
+        /**
          * @description Id of the account: 11 characters of A-Z a-z 0-9. Anything else is 404.
          * @example G178uU9dNkL
          */
@@ -4819,6 +4864,11 @@ export interface components {
          * @example admitted
          */
         DecisionFilterParam: string;
+        /**
+         * @description Only requests with this HTTP status, such as `404`, or of this class, such as `4xx`.
+         * @example 4xx
+         */
+        HttpStatusFilterParam: string;
         /**
          * @description The earliest time.
          * @example 2026-11-21T00:00:00Z
@@ -6593,6 +6643,16 @@ export interface operations {
                  */
                 decision?: components["parameters"]["DecisionFilterParam"];
                 /**
+                 * @description Only requests with this HTTP status, such as `404`, or of this class, such as `4xx`.
+                 * @example 4xx
+                 */
+                httpStatus?: components["parameters"]["HttpStatusFilterParam"];
+                /**
+                 * @description Id of the request.
+                 * @example 01a1fff9-83d3-743f-9a6d-5290a1beb664
+                 */
+                requestId?: components["parameters"]["LedgerRequestParam"];
+                /**
                  * @description The earliest time.
                  * @example 2026-11-21T00:00:00Z
                  */
@@ -7709,6 +7769,46 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    deleteAccountKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the account: 11 characters of A-Z a-z 0-9. Anything else is 404.
+                 * @example G178uU9dNkL
+                 */
+                id: components["parameters"]["AccountIdParam"];
+                /**
+                 * @description Id of the key, from the account's list: `default`, or `k` and a number. Anything else is 404.
+                 * @example k1
+                 */
+                key: components["parameters"]["AccountKeyIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["KeyChangedAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
             429: components["responses"]["TooManyFailuresAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];

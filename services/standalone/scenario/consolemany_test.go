@@ -19,7 +19,7 @@ import (
 const many, charged = 1500, 1000
 
 // loaded is a user with many pastes, as many quick pastes and files, and as many API keys and webhooks as allowed. The log of
-// requests is full.
+// requests has all of them.
 func (i *instance) loaded(t testing.TB, others int) *person {
 	t.Helper()
 	p, a := i.owner(t)
@@ -78,7 +78,7 @@ func lists(others int) []list {
 		{"/console/pastes", listedContent, 40, many},
 		{"/console/quick", listedContent, 40, others},
 		{"/console/files", listedContent, 40, others},
-		{"/console/requests", listedRequest, 50, 1000},
+		{"/console/requests", listedRequest, 50, many + 2*others},
 		{"/console/billing/ledger", listedRequest, 50, charged + max(others-100, 0)}, // 100 files are free
 	}
 }

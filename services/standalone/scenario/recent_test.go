@@ -84,7 +84,7 @@ func TestRecentRequestsAreListed(t *testing.T) {
 		}
 	}
 	check()
-	a.do(t, "GET", "/api/users/user/requests", nil).hides(t, "secret words", "my title", ref)
+	a.do(t, "GET", "/api/users/user/requests", nil).hides(t, "secret words", "my title")
 	i.restart(t)
 	check()
 }
@@ -99,22 +99,29 @@ func TestRecentRequestsAreFilteredAndPaged(t *testing.T) {
 	}
 	a.setTier(t, "free")
 	a.do(t, "GET", "/api/dev/pastes/get/000000000000", nil).fails(t, http.StatusTooManyRequests, "plan_upgrade_required", "")
+	read := a.do(t, "GET", "/api/dev/paste-lite/get/"+ref, nil)
+	read.ok(t, http.StatusOK)
+	id := read.header.Get("X-Request-Id")
 	at := func(d time.Duration) string { return url.QueryEscape(begun.Add(d).Format(time.RFC3339)) }
 	for query, want := range map[string]int{
-		"":                                      6,
-		"?quotaKey=pasteLite.get":               4,
-		"?quotaKey=files.get":                   0,
-		"?decision=admitted":                    5,
-		"?decision=plan_upgrade_required":       1,
-		"?decision=quota_held":                  0,
-		"?key=default":                          6,
-		"?key=k1":                               0,
-		"?from=" + at(-time.Hour):               6,
-		"?from=" + at(time.Hour):                0,
-		"?to=" + at(time.Hour):                  6,
-		"?to=" + at(-time.Hour):                 0,
-		"?quotaKey=pasteLite.get&limit=3":       3,
-		"?decision=admitted&quotaKey=files.get": 0,
+		"":                                    7,
+		"?requestId=" + id:                    1,
+		"?requestId=" + strings.ToUpper(id):   1,
+		"?quotaKey=files.get&requestId=" + id: 0,
+		"?requestId=01a1fff9-83d3-743f-9a6d-5290a1beb664": 0,
+		"?quotaKey=pasteLite.get":                         5,
+		"?quotaKey=files.get":                             0,
+		"?decision=admitted":                              6,
+		"?decision=plan_upgrade_required":                 1,
+		"?decision=quota_held":                            0,
+		"?key=default":                                    7,
+		"?key=k1":                                         0,
+		"?from=" + at(-time.Hour):                         7,
+		"?from=" + at(time.Hour):                          0,
+		"?to=" + at(time.Hour):                            7,
+		"?to=" + at(-time.Hour):                           0,
+		"?quotaKey=pasteLite.get&limit=3":                 3,
+		"?decision=admitted&quotaKey=files.get":           0,
 	} {
 		if page, _ := a.recent(t, query); len(page) != want {
 			t.Errorf("%s: %d requests, want %d", query, len(page), want)
@@ -132,7 +139,7 @@ func TestRecentRequestsAreFilteredAndPaged(t *testing.T) {
 		}
 		cursor = "&cursor=" + next
 	}
-	if len(ids) != 6 || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != 6 {
+	if len(ids) != 7 || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != 7 {
 		t.Errorf("the pages have %v", ids)
 	}
 	if page, _ := i.account(t, "pro").recent(t, ""); len(page) != 0 {
@@ -150,9 +157,15 @@ func TestRecentRequestsAreFilteredAndPaged(t *testing.T) {
 		"?to=1970-01-01T00:00:00Z":                        "invalid_field",
 		"?to=1969-12-31T00:00:00Z":                        "invalid_field",
 		"?limit=0":                                        "invalid_field",
+		"?requestId=nothing":                              "invalid_field",
 		"?limit=101":                                      "invalid_field",
 		"?cursor=nonsense":                                "invalid_cursor",
 		"?cursor=" + strings.Repeat("A", 600):             "invalid_cursor",
+		"?httpStatus=600":                                 "invalid_field",
+		"?httpStatus=99":                                  "invalid_field",
+		"?httpStatus=6xx":                                 "invalid_field",
+		"?httpStatus=0xx":                                 "invalid_field",
+		"?httpStatus=xx":                                  "invalid_field",
 		"?status=open":                                    "unknown_field",
 	} {
 		a.do(t, "GET", "/api/users/user/requests"+query, nil).fails(t, http.StatusBadRequest, code, "")
@@ -163,3 +176,101 @@ func TestRecentRequestsAreFilteredAndPaged(t *testing.T) {
 		t.Errorf("a session is shown %v", body)
 	}
 }
+
+// TestRequestsShowWhatTheEdgeKnows: method, path, status, duration and address, also of calls that were refused before billing. They
+// outlive a restart, and only their owner sees them.
+func TestRequestsShowWhatTheEdgeKnows(t *testing.T) {
+	i := start(t, behindProxy())
+	p := i.person(t)
+	newKey := func() account {
+		body := p.do(t, "POST", "/api/users/user/dev-key/regenerate", nil).ok(t, http.StatusOK)
+		return account{i: i, key: text(t, body, "apiKey")}
+	}
+	a := newKey()
+	created := i.do(t, "POST", "/api/dev/paste-lite/create?title=my+title", request{key: a.key, header: map[string]string{"Content-Type": "text/plain"}, body: "x", source: "2001:db8:1:2:3:4:5:6"})
+	ref := text(t, created.ok(t, http.StatusCreated), "id")
+	read := "/api/dev/paste-lite/get/" + ref
+	missing := a.do(t, "HEAD", "/api/dev/paste-lite/get/000000000000", nil)
+	invalid := a.do(t, "POST", "/api/dev/paste-lite/create", object{"contents": "x"})
+	invalid.fails(t, http.StatusBadRequest, "unknown_field", "")
+	served := a.do(t, "GET", read, nil)
+	served.ok(t, http.StatusOK)
+	unchanged := i.do(t, "GET", read, request{key: a.key, header: map[string]string{"If-None-Match": served.header.Get("Etag")}})
+	if unchanged.status != http.StatusNotModified {
+		t.Fatalf("%d", unchanged.status)
+	}
+	old := a
+	a = newKey()
+	revoked := i.do(t, "GET", read, request{key: old.key, source: "198.51.100.23"})
+	revoked.fails(t, http.StatusUnauthorized, "invalid_api_key", "")
+	wanted := map[string]string{ // by request id
+		idOf(created):   "POST /api/dev/paste-lite/create 201 admitted served",
+		idOf(missing):   "HEAD /api/dev/paste-lite/get/000000000000 404 admitted void",
+		idOf(invalid):   "POST /api/dev/paste-lite/create 400 unknown_field <nil>",
+		idOf(served):    "GET " + read + " 200 admitted served",
+		idOf(unchanged): "GET " + read + " 304 not_charged <nil>",
+		idOf(revoked):   "GET " + read + " 401 invalid_api_key <nil>",
+	}
+	refusedByEdge := map[string]bool{idOf(invalid): true, idOf(unchanged): true}
+	check := func() {
+		t.Helper()
+		eventually.NoError(t, "all requests are reported", func() error {
+			page, _ := a.recent(t, "")
+			if len(page) != len(wanted) {
+				return fmt.Errorf("%d requests, want %d", len(page), len(wanted))
+			}
+			for _, r := range page {
+				got := fmt.Sprintf("%v %v %v %v %v", r["method"], r["path"], r["httpStatus"], r["decision"], r["status"])
+				if want := wanted[text(t, r, "requestId")]; got != want {
+					return fmt.Errorf("%s, want %s", got, want)
+				}
+				source := map[string]string{idOf(created): "2001:db8:1:2:3:4:5:6", idOf(revoked): "198.51.100.23"}[text(t, r, "requestId")]
+				if source != "" && r["sourceAddress"] != source || r["durationMs"] == nil || (r["remaining"] == nil) != refusedByEdge[text(t, r, "requestId")] {
+					return fmt.Errorf("%v", r)
+				}
+			}
+			return nil
+		})
+	}
+	check()
+	for query, want := range map[string][]answer{
+		"?httpStatus=4xx":                        {missing, invalid, revoked},
+		"?httpStatus=401":                        {revoked},
+		"?httpStatus=2xx":                        {created, served},
+		"?httpStatus=304":                        {unchanged},
+		"?httpStatus=5xx":                        nil,
+		"?requestId=" + idOf(revoked):            {revoked},
+		"?httpStatus=2xx&quotaKey=pasteLite.get": {served},
+	} {
+		page, _ := a.recent(t, query)
+		var got, ids []string
+		for _, r := range page {
+			got = append(got, text(t, r, "requestId"))
+		}
+		for _, w := range want {
+			ids = append(ids, idOf(w))
+		}
+		slices.Sort(got)
+		slices.Sort(ids)
+		if !slices.Equal(got, ids) {
+			t.Errorf("%s: %v, want %v", query, got, ids)
+		}
+	}
+	table := i.do(t, "GET", "/api/users/user/requests?httpStatus=401", request{key: a.key, header: map[string]string{"Accept": "text/csv"}})
+	table.hasHeader(t, "Content-Disposition", `attachment; filename="requests.csv"`)
+	lines := strings.Split(string(table.body), "\r\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], idOf(revoked)+",GET,"+read+",401,pasteLite.get,default,default,invalid_api_key,,none,0.000000,0,") || !strings.HasSuffix(lines[1], ",198.51.100.23") {
+		t.Errorf("%q", lines)
+	}
+	more := i.do(t, "GET", "/api/users/user/requests?limit=2", request{key: a.key, header: map[string]string{"Accept": "text/csv"}})
+	if n := strings.Count(string(more.body), "\r\n"); n != 3 || !strings.Contains(more.header.Get("Link"), "cursor=") {
+		t.Errorf("%d lines, and the link %q", n, more.header.Get("Link"))
+	}
+	other := i.account(t, "pro")
+	other.do(t, "GET", "/api/users/user/requests?requestId="+idOf(revoked), nil).hides(t, idOf(revoked), "198.51.100.23")
+	i.restart(t)
+	check()
+}
+
+// idOf is the id of an answered request.
+func idOf(a answer) string { return a.header.Get("X-Request-Id") }

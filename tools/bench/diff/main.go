@@ -10,11 +10,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -26,28 +24,10 @@ import (
 	"time"
 
 	"quire.dev/pkg/admin"
-	"quire.dev/tools/bench/internal/load"
-	"quire.dev/tools/bench/internal/machine"
 	"quire.dev/tools/bench/internal/stats"
 	"quire.dev/tools/bench/internal/wrk"
 	"quire.dev/tools/cluster"
 )
-
-// work is a kind of request whose rate is compared.
-type work struct {
-	name, quotaKey, script string
-	connections            int
-}
-
-func works() []work {
-	var list []work
-	for _, connections := range []int{256, 32, 1} {
-		list = append(list,
-			work{fmt.Sprintf("get-%d", connections), "pasteLite.get", "get.lua", connections},
-			work{fmt.Sprintf("create-%d", connections), "pasteLite.create", "create.lua", connections})
-	}
-	return list
-}
 
 type comparison struct {
 	root, dir, base, head string
@@ -68,10 +48,8 @@ type side struct {
 	environ []string
 	process *cluster.Process
 	admin   admin.Client
-	account string
-	key     string
+	holders map[holder]*account
 	paste   string
-	counted map[string]wrk.Tally
 }
 
 func main() {
@@ -84,7 +62,7 @@ func main() {
 	flag.IntVar(&c.pairs, "pairs", 15, "pairs of turns of each kind of request, 3 at least")
 	flag.DurationVar(&c.duration, "duration", 3*time.Second, "length of one turn")
 	flag.Float64Var(&c.confidence, "confidence", 0.95, "confidence of the interval, between 0 and 1")
-	flag.StringVar(&c.rows, "rows", "256$|^get-1$|^create-1$", "kinds of requests, as a regular expression: get-256, create-256, get-32, create-32, get-1, create-1")
+	flag.StringVar(&c.rows, "rows", "256$|^get-1$|^create-1$", "kinds of requests, as a regular expression; all: "+names())
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -137,7 +115,7 @@ func (c *comparison) run(ctx context.Context) error {
 		}
 	}
 	for _, s := range c.sides {
-		if err := c.start(ctx, s); err != nil {
+		if err := c.start(ctx, s, list); err != nil {
 			return err
 		}
 	}
@@ -193,7 +171,7 @@ func (c *comparison) build(ctx context.Context, number int, commit string, comma
 			return nil, err
 		}
 	}
-	s := &side{name: cmp.Or(commit, "the files"), program: filepath.Join(c.folder, fmt.Sprintf("quire-%d", number)), counted: map[string]wrk.Tally{}}
+	s := &side{name: cmp.Or(commit, "the files"), program: filepath.Join(c.folder, fmt.Sprintf("quire-%d", number)), holders: map[holder]*account{}}
 	return s, run(ctx, source, "go", slices.Insert(command, len(command)-1, "-trimpath", "-o", s.program)...)
 }
 
@@ -226,8 +204,8 @@ func (c *comparison) close() error {
 
 const startLimit = time.Minute
 
-// start starts a side on fresh data, with an account of unlimited quota and a paste to read.
-func (c *comparison) start(ctx context.Context, s *side) error {
+// start starts a side on fresh data, with what the kinds of requests in list need.
+func (c *comparison) start(ctx context.Context, s *side, list []work) error {
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	s.admin.Token = rand.Text()
@@ -239,19 +217,7 @@ func (c *comparison) start(ctx context.Context, s *side) error {
 		return err
 	}
 	s.admin.Base = s.process.URL()
-	made, err := s.admin.CreateAccount(ctx, admin.NewAccount{Email: "bench@example.org", Tier: "admin"}, "")
-	if err != nil {
-		return err
-	}
-	s.account, s.key = made.Account.ID, made.APIKey
-	var paste struct{ ID string }
-	client := admin.Client{Base: s.admin.Base, Token: s.key} // an API key goes in the same header as the administrator's token
-	if err := client.Call(ctx, http.MethodPost, "/api/dev/paste-lite/create", json.RawMessage(load.CreateBody()), &paste); err != nil {
-		return err
-	}
-	s.paste = paste.ID
-	s.counted["pasteLite.create"] = wrk.Tally{Succeeded: 1}
-	return nil
+	return c.prepare(ctx, s, list)
 }
 
 const warmUp = time.Second
@@ -278,45 +244,3 @@ func (c *comparison) compare(ctx context.Context, w work) (stats.Change, error) 
 
 // order alternates with each pair, so that the first turn's after-effects on the second even out.
 func order(pair int) [2]int { return [2]int{pair % 2, 1 - pair%2} }
-
-// turn returns the rate, once the server has finished the turn's background work.
-func (c *comparison) turn(ctx context.Context, s *side, w work, duration time.Duration) (float64, error) {
-	url := s.process.URL() + "/api/dev/paste-lite/get/" + s.paste
-	if w.quotaKey == "pasteLite.create" {
-		url = s.process.URL() + "/api/dev/paste-lite/create"
-	}
-	r, err := wrk.Generator{Folder: c.folder, Connections: w.connections, Threads: min(2, w.connections), Duration: duration}.Run(ctx, wrk.Load{
-		Script: w.script, URL: url, Environ: []string{"BENCH_KEY=" + s.key, "BENCH_BODY=" + load.CreateBody()},
-	})
-	if err != nil {
-		return 0, err
-	}
-	if r.Errors() > 0 {
-		return 0, fmt.Errorf("void: %d of %d requests to %s without a success: %+v", r.Errors(), r.Requests, s.name, r)
-	}
-	s.counted[w.quotaKey] = s.counted[w.quotaKey].With(r, w.connections)
-	return r.Rate(), machine.Settle(ctx, machine.Process(s.process.PID()).CPUSeconds)
-}
-
-// check compares the counters with what was sent, and audits the journal.
-func (s *side) check(ctx context.Context) error {
-	var answer struct {
-		Usage map[string]struct{ Used uint64 }
-	}
-	if err := s.admin.Call(ctx, http.MethodGet, "/api/admin/accounts/"+s.account, nil, &answer); err != nil {
-		return err
-	}
-	for key, t := range s.counted {
-		if err := t.Check(key, answer.Usage[key].Used); err != nil {
-			return err
-		}
-	}
-	audit, err := s.admin.Audit(ctx, admin.AuditOptions{}, func(_, _ uint64) {})
-	if err != nil {
-		return err
-	}
-	if audit.Match == nil || !*audit.Match {
-		return errors.New("the audit does not match")
-	}
-	return nil
-}

@@ -52,3 +52,11 @@ func TestAComparisonIsChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestRefusalsAreWhatTheRowsSay(t *testing.T) {
+	for _, w := range works() {
+		if want := w.name == "exhausted" || w.name == "bad-key"; w.refused() != want {
+			t.Errorf("%s: refused %v", w.name, w.refused())
+		}
+	}
+}

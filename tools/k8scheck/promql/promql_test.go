@@ -17,7 +17,7 @@ import (
 
 const root = "../../.."
 
-// expression is that of an alert or a scaler. The summary of an alert may name labels of the result.
+// expression is that of an alert, a recorded metric or a scaler. The summary of an alert may name labels of the result.
 type expression struct{ expr, summary string }
 
 func expressions(t *testing.T) map[string]expression {
@@ -27,8 +27,8 @@ func expressions(t *testing.T) map[string]expression {
 		Spec struct {
 			Groups []struct {
 				Rules []struct {
-					Alert, Expr string
-					Annotations struct{ Summary string }
+					Alert, Record, Expr string
+					Annotations         struct{ Summary string }
 				}
 			}
 		}
@@ -38,10 +38,11 @@ func expressions(t *testing.T) map[string]expression {
 	}
 	for _, group := range rule.Spec.Groups {
 		for _, r := range group.Rules {
-			if found[r.Alert].expr != "" {
-				t.Errorf("two alerts are called %s", r.Alert)
+			name := r.Alert + r.Record
+			if found[name].expr != "" {
+				t.Errorf("two rules are called %s", name)
 			}
-			found[r.Alert] = expression{r.Expr, r.Annotations.Summary}
+			found[name] = expression{r.Expr, r.Annotations.Summary}
 		}
 	}
 	for text := range strings.SplitSeq(string(read(t, "k8s/components/keda/scaledobjects.yaml")), "---\n") {
@@ -104,7 +105,13 @@ func checker(t *testing.T) (c *promql.Checker, own promql.Metrics) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err = promql.NewChecker(own, runtime, promql.Kubernetes()); err != nil {
+	recorded := promql.Metrics{}
+	for name := range expressions(t) {
+		if strings.HasPrefix(name, "quire:") {
+			recorded[name] = promql.Metric{Kind: promql.Gauge}
+		}
+	}
+	if c, err = promql.NewChecker(own, runtime, recorded, promql.Kubernetes()); err != nil {
 		t.Fatal(err)
 	}
 	return c, own

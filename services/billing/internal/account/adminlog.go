@@ -1,6 +1,9 @@
 package account
 
-import "quire.dev/pkg/event"
+import (
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+)
 
 // Commands of admins in the log: the values of AdminEntry.action. The edge defines the actions of notes.
 const (
@@ -8,6 +11,7 @@ const (
 	actionTier    = "tier.set"
 	actionGrant   = "credits.grant"
 	actionKey     = "key.regenerate"
+	actionRevoke  = "key.revoke"
 	actionSuspend = "account.suspend"
 	actionResume  = "account.resume"
 )
@@ -27,6 +31,8 @@ func (b *base) adminEntry(c *event.Command, o *event.CommandOutcome) *event.Admi
 		e.Action, e.AmountMicros, e.ExpiresMs, e.Detail = actionGrant, g.GetAmountMicros(), g.GetExpiresMs(), g.GetReason()
 	case *event.Command_RotateKey:
 		e.Action = actionKey
+	case *event.Command_RevokeKey:
+		e.Action, e.Detail = actionRevoke, apikey.ID(action.RevokeKey.GetKey())
 	case *event.Command_Suspend:
 		e.Action, e.Detail = actionSuspend, action.Suspend.GetReason()
 	case *event.Command_Resume:

@@ -41,7 +41,7 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	} else {
 		f.holds.addOpen(h)
 	}
-	if f.records.recent != nil && !item.Anonymous {
+	if f.records.recording && !item.Anonymous {
 		f.record(h, item, number, v)
 	}
 	if trace {

@@ -45,6 +45,7 @@ type history struct {
 	told     []*event.AdminEntry
 	alerts   []*event.Alert
 	days     map[dayKey]dayCount
+	recorded recordedLog
 }
 
 func newHistory(t tester, book *plan.Book) *history {
@@ -77,6 +78,10 @@ func (h *history) appendData(kind Kind, data []byte) []Answer {
 	h.told = append(h.told, effects.Admin...)
 	h.alerts = append(h.alerts, effects.Alerts...)
 	h.countDays(effects.Usage)
+	if h.recorded == nil {
+		h.recorded = recordedLog{}
+	}
+	h.recorded.apply(h.t, effects.Requests)
 	h.changed = append([]event.AccountID(nil), effects.Changed...)
 	return append([]Answer(nil), effects.Answers...)
 }

@@ -3,7 +3,6 @@ package account
 import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/billing/internal/recent"
 )
 
 // hold is an admission waiting for its settlement, or a closed one that is still remembered.
@@ -23,7 +22,6 @@ type hold struct {
 	index          uint32       // position in its batch
 	keyNumber      uint32       // of the API key; 0: the default key, or a network
 	lineage        uint32       // of that key
-	recent         recent.Ref   // of an account's; not part of the state
 	sequence       uint64
 	time           int64
 	closedAt       int64

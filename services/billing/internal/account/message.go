@@ -87,6 +87,7 @@ type Effects struct {
 	Admin       []*event.AdminEntry // in order; without ids
 	Alerts      []*event.Alert      // in order
 	Usage       []UsageDelta        // in order
+	Requests    []RequestChange     // in order; see Fold.Record
 	Refused     []Refused
 	Quarantined []Quarantined
 	Rules       uint32 // that decided the message

@@ -7,7 +7,6 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/billing/internal/recent"
 )
 
 // Failed calls cost nothing, neither by themselves nor by their effect on concurrent calls. While nothing is in flight and
@@ -39,7 +38,6 @@ type paidRequest struct {
 	time      int64  // of its admission
 	cost      uint64
 	use       []grantUse
-	recent    recent.Ref // not part of the state
 }
 
 // chargedLate is the index of a request charged late: it sorts after the admissions of the message.
@@ -139,7 +137,7 @@ func (c *credits) keepPaid(a *account, h *hold) {
 	}
 	l.items = slices.Insert(l.items, at, paidRequest{
 		request: h.request, sequence: h.sequence, index: h.index, cost: h.cost, use: h.use,
-		keyNumber: h.keyNumber, lineage: h.lineage, day: h.day, time: h.time, recent: h.recent,
+		keyNumber: h.keyNumber, lineage: h.lineage, day: h.day, time: h.time,
 	})
 	h.use = nil
 	c.trimPaid(a, h.key)
@@ -214,7 +212,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
 			f.credits.enterReturn(a, last.admission(key), last.cost, at)
 			f.credits.refundUses(a, last.use, at)
-			f.records.returned(a, last.recent, last.request)
+			f.records.returned(a, last.request, last.time, last.index)
 			*last = paidRequest{}
 			a.paid[i].items = items[:len(items)-1]
 			a.tidyPaid()
@@ -234,7 +232,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		f.credits.enterReturn(a, h.admission(), h.cost, at)
 	}
 	f.credits.refund(a, h, at)
-	f.records.returned(a, h.recent, h.request)
+	f.records.returned(a, h.request, h.time, h.index)
 	h.charge, h.cost = event.ChargeSource_CHARGE_QUOTA, 0
 	a.fix(h)
 	return true

@@ -125,7 +125,7 @@ func (f *Fold) forgive(a *account, h *hold) {
 			reduce(&l.spent[h.key], h.cost)
 		}
 	}
-	f.records.returned(a, h.recent, h.request)
+	f.records.returned(a, h.request, h.time, h.index)
 }
 
 // discard drops a hold without its grants.

@@ -1,102 +1,89 @@
 package account
 
-import (
-	"quire.dev/pkg/event"
-	"quire.dev/services/billing/internal/recent"
-)
+import "quire.dev/pkg/event"
+
+// RequestChange is a decision about a request of an account, or a later change of one. It influences no decision.
+type RequestChange struct {
+	Account    event.AccountID
+	Request    event.RequestID
+	TimeMillis int64 // of the decision; of a request charged late, of its settlement
+	Decided    bool  // the fields of the decision are set, too
+	Settled    bool  // Status is set
+	Paid       bool  // Charge and CostMicros are set
+	Late       bool  // the request was charged late, so TimeMillis is not of its decision
+
+	Held       bool   // refused, but open holds may undo that
+	QuotaKey   uint8  // plan.QuotaKey
+	Decision   uint8  // event.Decision
+	Charge     uint8  // event.ChargeSource
+	Key        uint32 // number of the API key
+	Remaining  int64  // as reported to the caller
+	Status     string // as ExplainAnswer.settlement; empty: refused
+	CostMicros uint64
+}
 
 // records show the decisions about requests. They influence no decision, and are not part of the state.
 type records struct {
 	*base
-	trace  *Trace      // nil: no request is watched
-	recent *recent.Log // nil: no recording
+	trace     *Trace // nil: no request is watched
+	recording bool
 }
 
-// Record makes the fold record the requests of accounts from the next message on. The records influence no decision and are not
-// part of the state.
-func (f *Fold) Record(log *recent.Log) { f.records.recent = log }
+// Record adds the requests of accounts to the effects, from the next message on.
+func (f *Fold) Record() { f.records.recording = true }
 
 // record records the decision about a request of an account. h is nil for a refusal.
 func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Verdict) {
 	if v.Tier == 0 { // no such account, or no prices
 		return
 	}
-	r := recent.Record{
-		Request: event.RequestID(item.RequestId), TimeMillis: f.time, CostMicros: v.CostMicros, Remaining: v.Remaining,
-		QuotaKey: uint8(item.QuotaKey), Decision: uint8(v.Decision), Charge: uint8(v.Charge), Status: recent.Open, Key: number,
+	c := RequestChange{
+		Account: event.AccountID(item.Account), Request: event.RequestID(item.RequestId), TimeMillis: f.time,
+		Decided: true, Settled: true, Paid: true, Held: h == nil && v.Held,
+		QuotaKey: uint8(item.QuotaKey), Decision: uint8(v.Decision), Charge: uint8(v.Charge), Key: number,
+		Remaining: v.Remaining, CostMicros: v.CostMicros,
 	}
-	switch {
-	case h != nil:
-		h.recent = f.records.recent.Add(item.Account, r)
-		return
-	case v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT && f.holds.byRequest[r.Request] != nil:
+	if h != nil {
+		c.Status = SettlementOpen
+	} else if v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT && f.holds.byRequest[c.Request] != nil {
 		return // a repeat
-	case v.Held:
-		r.Status = recent.Held
-	default:
-		r.Status = recent.Refused
 	}
-	f.records.recent.Add(item.Account, r)
+	f.effects.Requests = append(f.effects.Requests, c)
 }
 
-// recorded returns the record of a request, for changes, or nil.
-func (s *records) recorded(ref recent.Ref, account uint64, request event.RequestID) *recent.Record {
-	if s.recent == nil {
-		return nil
+// change adds a change of a hold's request to the effects.
+func (s *records) change(h *hold, c RequestChange) {
+	c.Late = h.index == chargedLate
+	if !s.recording || h.principal.account == nil {
+		return
 	}
-	return s.recent.Edit(ref, account, request)
+	c.Account, c.Request, c.TimeMillis = event.AccountID(h.principal.id), h.request, h.time
+	s.effects.Requests = append(s.effects.Requests, c)
 }
 
 // ended records how a hold ended. A later settlement may change that.
 func (s *records) ended(h *hold, settlement string) {
 	s.traceSettled(h.request, settlement)
-	if h.principal.account == nil {
-		return
-	}
-	r := s.recorded(h.recent, h.principal.id, h.request)
-	if r == nil {
-		return
-	}
-	switch settlement {
-	case SettlementServed:
-		r.Status = recent.Served
-	case SettlementServedUnsettled:
-		r.Status = recent.ServedUnsettled
-	case SettlementWaived:
-		r.Status = recent.Waived
-	case SettlementVoid:
-		r.Status, r.Charge, r.CostMicros = recent.Void, uint8(event.ChargeSource_CHARGE_NONE), 0
-	}
+	s.change(h, RequestChange{
+		Settled: true, Status: settlement,
+		Paid: settlement == SettlementVoid, Charge: uint8(event.ChargeSource_CHARGE_NONE),
+	})
 }
 
 // recordCharged records how a request charged late is paid.
 func (s *records) recordCharged(h *hold) {
-	if r := s.recorded(h.recent, h.principal.id, h.request); r != nil {
-		r.Charge, r.CostMicros = uint8(h.charge), h.cost
-	}
+	s.change(h, RequestChange{Paid: true, Charge: uint8(h.charge), CostMicros: h.cost})
 }
 
-// returned records that the void of another request refunded the price.
-func (s *records) returned(a *account, ref recent.Ref, request event.RequestID) {
+// returned records that the void of another request refunded the price. timeMillis and index are of its admission,
+// or of its late charge.
+func (s *records) returned(a *account, request event.RequestID, timeMillis int64, index uint32) {
 	s.traceReturned(request)
-	if r := s.recorded(ref, a.id, request); r != nil {
-		r.Charge, r.CostMicros = uint8(event.ChargeSource_CHARGE_QUOTA), 0
+	if !s.recording {
+		return
 	}
-}
-
-// Status is a record's status as in ExplainAnswer.settlement, empty for a refusal.
-func Status(s recent.Status) string {
-	switch s {
-	case recent.Open:
-		return SettlementOpen
-	case recent.Served:
-		return SettlementServed
-	case recent.Void:
-		return SettlementVoid
-	case recent.ServedUnsettled:
-		return SettlementServedUnsettled
-	case recent.Waived:
-		return SettlementWaived
-	}
-	return ""
+	s.effects.Requests = append(s.effects.Requests, RequestChange{
+		Account: event.AccountID(a.id), Request: request, TimeMillis: timeMillis, Late: index == chargedLate,
+		Paid: true, Charge: uint8(event.ChargeSource_CHARGE_QUOTA),
+	})
 }

@@ -35,10 +35,10 @@ type Config struct {
 	// Account returns an account's state once every message stored before the call is folded; nil for a missing account.
 	Account func(context.Context, event.AccountID) (*event.AccountSummary, error)
 	Append  func(*event.Command) error // stores a command in the partition's journal, or fails
-	// Webhooks deletes an account's webhooks from the read model, after everything projected for them.
-	Webhooks func(context.Context, event.AccountID) error
-	Now      func() time.Time
-	Log      *slog.Logger
+	// Rows deletes an account's webhooks and requests from the read model, after everything projected for them.
+	Rows func(context.Context, event.AccountID) error
+	Now  func() time.Time
+	Log  *slog.Logger
 }
 
 // Job erases accounts.
@@ -135,7 +135,7 @@ func (j *Job) erase(ctx context.Context, id event.AccountID) error {
 			}
 		}
 	}
-	if err := j.cfg.Webhooks(ctx, id); err != nil {
+	if err := j.cfg.Rows(ctx, id); err != nil {
 		return fmt.Errorf("delete the webhooks: %w", err)
 	}
 	switch done, err := j.cfg.Users.EraseExport(ctx, id); {

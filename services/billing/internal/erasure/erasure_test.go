@@ -67,7 +67,7 @@ func newWorld(t *testing.T) *world {
 			return w.accounts[id], nil
 		},
 		Append: w.append,
-		Webhooks: func(_ context.Context, id event.AccountID) error {
+		Rows: func(_ context.Context, id event.AccountID) error {
 			w.unhooked = append(w.unhooked, id)
 			return nil
 		},

@@ -13,7 +13,6 @@ import (
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/compare"
-	"quire.dev/services/billing/internal/recent"
 	"quire.dev/services/billing/internal/snapshots"
 )
 
@@ -31,7 +30,7 @@ const (
 	tableAccounts  = "accounts" // the live state, with grants, caps and keys
 	tableNetworks  = "networks"
 	tableState     = "state"
-	tableRequests  = "requests" // the lists of recent requests
+	tableRequests  = "requests" // of accounts
 	tableSnapshots = "snapshots"
 	tableReadModel = "readModel" // as a whole
 )
@@ -144,7 +143,8 @@ type position struct {
 	hash     account.Hash
 	chain    account.Hash
 	image    *account.Image
-	requests *recent.Image // nil: not compared
+	requests bool   // whether they are compared
+	stored   uint64 // what the read model includes
 	at       uint64
 	about    int
 	accounts []account.Listed
@@ -239,9 +239,7 @@ func (a *auditing) read(ctx context.Context, c *compare.Comparison) (live positi
 	if err == nil {
 		live.chain, live.at, live.about = live.image.Chain, live.image.Sequence, a.Partition.fold.Principals()
 		live.accounts, live.millis = a.Partition.fold.List(), a.Partition.fold.TimeMillis()
-		if a.options.repair == "" {
-			live.requests = a.recent.Image()
-		}
+		live.requests, live.stored = a.options.repair == "" && upTo > 0, upTo
 	}
 	a.mu.Unlock()
 	if err == nil {
@@ -252,7 +250,7 @@ func (a *auditing) read(ctx context.Context, c *compare.Comparison) (live positi
 		err = c.Read(ctx, live.accounts, live.millis)
 	}
 	if a.options.until != 0 {
-		live.at, live.image, live.requests, live.chain = a.options.until, nil, nil, account.Hash{}
+		live.at, live.image, live.requests, live.chain = a.options.until, nil, false, account.Hash{}
 	}
 	return live, upTo, err
 }
@@ -305,12 +303,12 @@ func (a *auditing) fold(
 			return err
 		}
 		if rows.Begin(pass == 0); pass == 0 {
-			a.kept = a.kept[:always]
+			a.kept, a.requests = a.kept[:always], 0
 		}
 		a.part = nil
-		requests := recent.New(a.cfg.RecentBytes)
-		if live.requests != nil {
-			fold.Record(requests)
+		requests := newReplayedRequests(live.millis - a.cfg.RequestRetention.Milliseconds())
+		if live.requests {
+			fold.Record()
 		}
 		before := a.before + uint64(pass)*live.at
 		a.task.read.Store(before)
@@ -323,6 +321,7 @@ func (a *auditing) fold(
 			if err := c.Apply(m.Sequence, effects, fold.Keeps); err != nil {
 				return err
 			}
+			requests.apply(m.Sequence, effects.Requests)
 			a.noteChain(m, fold.Head(), live.at)
 			a.task.read.Store(before + m.Sequence)
 			for _, s := range stored[m.Sequence] {
@@ -335,8 +334,8 @@ func (a *auditing) fold(
 		if err == nil && live.image != nil {
 			err = a.compareStates(fold, live.image, "")
 		}
-		if err == nil && live.requests != nil {
-			a.compareRequests(fold, live, requests)
+		if err == nil && live.requests {
+			err = a.compareRequests(ctx, fold, live, requests)
 		}
 		if err != nil {
 			return err
@@ -447,7 +446,7 @@ func (a *auditing) name(ctx context.Context, cfg compare.Config, exact bool, sum
 	c, naming := compare.NewNaming(cfg, sums)
 	live, upTo, err := a.read(ctx, c)
 	if err == nil {
-		live.image, live.requests = nil, nil
+		live.image, live.requests = nil, false
 		_, err = a.fold(ctx, live, exact, c, naming, nil)
 	}
 	if err == nil {

@@ -1,55 +1,202 @@
 package partition
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
-	"quire.dev/services/billing/internal/recent"
+	"quire.dev/services/billing/internal/projection"
 )
 
-// compareRequests compares the lists of recent requests that accounts are shown.
-func (a *auditing) compareRequests(fold *account.Fold, live position, replayed *recent.Log) {
-	compares := func(id uint64, r *recent.Record) bool {
-		return r.TimeMillis > live.millis-recent.KeepMillis && fold.Keeps(id) && (a.options.account == 0 || uint64(a.options.account) == id)
-	}
-	live.requests.Compare(replayed, compares, func(id uint64, expected, have *recent.Record) {
-		f := found{table: tableRequests}
-		add := func(request event.RequestID, field, expected, found string) {
-			f.list = append(f.list, &event.AuditDifference{
-				Table: tableRequests, Account: id, Row: request.String(), Field: field, Expected: expected, Found: found,
-			})
-		}
+// maxReplayedRequests bounds the requests that an audit holds in memory at a time, about 200 bytes each. It compares the latest ones.
+const maxReplayedRequests = 300_000
+
+// replayedRequests are the latest requests of a replay, as the read model should have them.
+type replayedRequests struct {
+	oldest int64 // earlier requests are not held, in Unix milliseconds
+	byID   map[event.RequestID]*replayedRequest
+	order  []event.RequestID
+}
+
+type replayedRequest struct {
+	account.RequestChange
+	decided, changed uint64 // sequences
+}
+
+func newReplayedRequests(oldest int64) *replayedRequests {
+	return &replayedRequests{oldest: oldest, byID: map[event.RequestID]*replayedRequest{}}
+}
+
+func (l *replayedRequests) apply(sequence uint64, changes []account.RequestChange) {
+	for i := range changes {
+		c := &changes[i]
+		r := l.byID[c.Request]
 		switch {
-		case expected == nil:
-			add(have.Request, "", "missing", "present")
-		case have == nil:
-			add(expected.Request, "", "present", "missing")
-		default:
-			for i, field := range requestFields(have) {
-				if want := requestFields(expected)[i]; want != field {
-					add(have.Request, field.name, want.value, field.value)
-				}
+		case c.Decided && c.TimeMillis >= l.oldest:
+			if r == nil {
+				l.order = append(l.order, c.Request)
+			}
+			r = &replayedRequest{RequestChange: *c, decided: sequence}
+			l.byID[c.Request] = r
+		case r == nil:
+			continue
+		}
+		if c.Settled {
+			r.Status = c.Status
+		}
+		if c.Paid {
+			r.Charge, r.CostMicros = c.Charge, c.CostMicros
+		}
+		r.changed = sequence
+	}
+	for len(l.order) > maxReplayedRequests {
+		l.oldest = max(l.oldest, l.byID[l.order[0]].TimeMillis+1)
+		delete(l.byID, l.order[0])
+		l.order = l.order[1:]
+	}
+}
+
+// compareRequests compares the stored requests of accounts with those of a replay, each list from its first request on: an earlier
+// version stored none. The reports of edges are in no journal.
+func (a *auditing) compareRequests(ctx context.Context, fold *account.Fold, live position, replayed *replayedRequests) error {
+	names, err := a.projection.RequestAccounts(ctx)
+	if err != nil {
+		return err
+	}
+	expected := map[event.AccountID][]*replayedRequest{}
+	for _, r := range replayed.byID {
+		expected[r.Account] = append(expected[r.Account], r)
+	}
+	for name := range names {
+		if id, err := event.ParseAccountID(name); err == nil && expected[id] == nil {
+			expected[id] = []*replayedRequest{}
+		}
+	}
+	// What may be deleted meanwhile is not compared.
+	oldest := max(replayed.oldest, a.now().Add(time.Minute-a.cfg.RequestRetention).UnixMilli())
+	for _, id := range slices.Sorted(maps.Keys(expected)) {
+		if !fold.Keeps(uint64(id)) || a.options.account != 0 && a.options.account != id || !a.exists(id) {
+			continue
+		}
+		blocks, err := a.projection.Blocks(ctx, id, 0)
+		if err != nil {
+			return err
+		}
+		stored := storedRequests{auditing: a, id: id, oldest: oldest, complete: live.stored, at: live.at, found: map[event.RequestID]storedRequest{}}
+		stored.read(blocks)
+		stored.compare(expected[id], replayed)
+	}
+	return nil
+}
+
+// storedRequests are the requests of an account in the read model.
+type storedRequests struct {
+	*auditing
+	id       event.AccountID
+	oldest   int64  // earlier ones are not compared, in Unix milliseconds
+	complete uint64 // all changes by messages up to this sequence must be stored
+	at       uint64 // end of the replay
+	found    map[event.RequestID]storedRequest
+}
+
+type storedRequest struct {
+	*event.RecentRequest
+	sequence uint64 // of its last block
+}
+
+func (s *storedRequests) read(blocks []views.Doc) {
+	intact := make([]views.Doc, 0, len(blocks))
+	sequences := map[event.RequestID]uint64{}
+	for _, doc := range blocks {
+		entries, err := projection.DecodeBlock(doc)
+		if err != nil {
+			s.part = append(s.part, found{table: tableRequests, list: []*event.AuditDifference{{
+				Table: tableRequests, Account: uint64(s.id), Row: doc.ID, Expected: "as billing wrote it", Found: err.Error(),
+			}}})
+			continue
+		}
+		intact = append(intact, doc)
+		for _, r := range entries {
+			if id, err := event.RequestIDFrom(r.RequestId); err == nil {
+				sequences[id] = max(sequences[id], doc.Seq)
 			}
 		}
-		a.part = append(a.part, f)
-	})
-	a.requests = live.requests.Len()
+	}
+	requests, sequence, err := projection.JoinBlocks(intact)
+	if err != nil {
+		return // each was read above
+	}
+	s.complete = max(s.complete, sequence)
+	for id, r := range requests {
+		if projection.Decided(r) {
+			s.found[id] = storedRequest{r, sequences[id]}
+		}
+	}
+}
+
+func (s *storedRequests) compare(expected []*replayedRequest, replayed *replayedRequests) {
+	first := int64(math.MaxInt64)
+	for id, have := range s.found {
+		first = min(first, have.TimeMs)
+		want := replayed.byID[id]
+		switch {
+		case have.TimeMs < s.oldest && (want == nil || want.TimeMillis < s.oldest), have.sequence > s.at:
+			continue
+		case want == nil || want.Account != s.id:
+			s.differs(id, requestField{"", "missing"}, requestField{"", "present"})
+			continue
+		}
+		s.requests++
+		if want.changed > s.complete {
+			continue
+		}
+		wanted, fields := replayedFields(want), storedFields(have.RecentRequest)
+		for i, field := range fields {
+			if wanted[i] != field {
+				s.differs(id, wanted[i], field)
+			}
+		}
+	}
+	for _, want := range expected {
+		_, stored := s.found[want.Request]
+		if !stored && want.TimeMillis >= max(first, s.oldest) && want.decided <= s.complete {
+			s.differs(want.Request, requestField{"", "present"}, requestField{"", "missing"})
+		}
+	}
+}
+
+func (s *storedRequests) differs(request event.RequestID, expected, have requestField) {
+	s.part = append(s.part, found{table: tableRequests, list: []*event.AuditDifference{{
+		Table: tableRequests, Account: uint64(s.id), Row: request.String(), Field: have.name, Expected: expected.value, Found: have.value,
+	}}})
 }
 
 type requestField struct{ name, value string }
 
-func requestFields(r *recent.Record) []requestField {
+func storedFields(r *event.RecentRequest) []requestField {
 	return []requestField{
-		{"timeMs", fmt.Sprint(r.TimeMillis)},
+		{"timeMs", fmt.Sprint(r.TimeMs)},
 		{"quotaKey", plan.QuotaKey(r.QuotaKey).String()},
 		{"key", fmt.Sprint(r.Key)},
-		{"decision", event.Decision(r.Decision).String()},
-		{"status", account.Status(r.Status)},
-		{"held", fmt.Sprint(r.Status == recent.Held)},
-		{"charge", event.ChargeSource(r.Charge).String()},
+		{"decision", r.Decision.String()},
+		{"status", r.Status},
+		{"held", fmt.Sprint(r.Held)},
+		{"charge", r.Charge.String()},
 		{"costMicros", fmt.Sprint(r.CostMicros)},
 		{"remaining", fmt.Sprint(r.Remaining)},
 	}
+}
+
+func replayedFields(r *replayedRequest) []requestField {
+	return storedFields(&event.RecentRequest{
+		TimeMs: r.TimeMillis, QuotaKey: uint32(r.QuotaKey), Key: r.Key, Decision: event.Decision(r.Decision), Status: r.Status, Held: r.Held,
+		Charge: event.ChargeSource(r.Charge), CostMicros: r.CostMicros, Remaining: r.Remaining,
+	})
 }

@@ -15,7 +15,7 @@ import (
 func (p *Partition) eraseAccounts(ctx context.Context) {
 	erasure.New(erasure.Config{
 		Partition: p.cfg.Partition, Partitions: p.cfg.Partitions, Users: p.deps.Users, NC: p.deps.NC,
-		Account: p.summary, Append: p.appendCommand, Webhooks: p.eraseWebhooks, Now: p.now, Log: p.log,
+		Account: p.summary, Append: p.appendCommand, Rows: p.eraseRows, Now: p.now, Log: p.log,
 	}).Run(ctx)
 }
 
@@ -33,12 +33,18 @@ func (p *Partition) summary(ctx context.Context, id event.AccountID) (*event.Acc
 	return p.fold.Summary(uint64(id)), nil
 }
 
-// eraseWebhooks deletes the webhooks of an account ended in the journal, once all of its alerts are in the read model: later
-// ones would stay.
-func (p *Partition) eraseWebhooks(ctx context.Context, id event.AccountID) error {
+// eraseRows deletes the requests and the webhooks of an account ended in the journal, once all of its requests and alerts are in
+// the read model: later ones would stay.
+func (p *Partition) eraseRows(ctx context.Context, id event.AccountID) error {
 	last, err := p.end.LastSequence(ctx)
 	if err == nil {
-		err = p.projection.Wait(ctx, last)
+		err = p.position.Until(ctx, last)
+	}
+	if err == nil {
+		err = p.projection.Written(ctx, last)
+	}
+	if err == nil {
+		err = p.projection.EraseRequests(ctx, id)
 	}
 	if err != nil {
 		return err

@@ -15,11 +15,12 @@ import (
 
 // Metrics are shared by the partitions of a process.
 type Metrics struct {
-	messages, skipped, unsent, snapshots prometheus.Counter
-	held                                 prometheus.Histogram
-	admissions                           [account.Decisions]prometheus.Counter
-	refused                              map[account.RefusalReason]prometheus.Counter
-	state, chain, quarantined            *prometheus.GaugeVec
+	messages, skipped, unsent, snapshots, reportsDropped prometheus.Counter
+
+	held                      prometheus.Histogram
+	admissions                [account.Decisions]prometheus.Counter
+	refused                   map[account.RefusalReason]prometheus.Counter
+	state, chain, quarantined *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics; m may be nil.
@@ -32,6 +33,8 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 		skipped:   m.Counter(desc("messages_skipped_total", "Journal messages that could not be decoded.")),
 		unsent:    m.Counter(desc("answers_unsent_total", "Answers that the connection did not take.")),
 		snapshots: m.Counter(desc("snapshots_total", "Snapshots written.")),
+		reportsDropped: m.Counter(desc("request_reports_dropped_total",
+			"Reports of requests that found the queue of the read model full. The request log lacks their HTTP details.")),
 		held: m.Histogram(desc("snapshot_hold_seconds", "How long the fold stood still for a snapshot."),
 			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
 		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),
@@ -56,7 +59,7 @@ func (p *Partition) observe() {
 	p.mu.Lock()
 	sizes := map[string]float64{
 		"sequence": float64(p.fold.Sequence()), "accounts": float64(p.fold.Accounts()), "open_holds": float64(p.fold.OpenHolds()),
-		"entries": float64(p.fold.Entries()), "recent_requests": float64(p.recent.Len()),
+		"entries": float64(p.fold.Entries()),
 	}
 	decided, quarantined := p.fold.Decided(), p.fold.Quarantined()
 	p.mu.Unlock()

@@ -66,15 +66,14 @@ func (p *Partition) open(ctx context.Context) error {
 	if err := fold.Know(p.cfg.Rules); err != nil {
 		return fmt.Errorf("snapshot %s: %w", key, err)
 	}
-	if err := p.openRecent(ctx, fold); err != nil {
-		return err
-	}
+	fold.Record()
 	p.log.Info("folding", "snapshot", key, "from", fold.Sequence(), "to", state.Last)
 	for _, id := range fold.QuarantinedAccounts() {
 		p.log.Warn("the account is in quarantine until an admin resumes it", "account", id.String())
 	}
 	p.fold = fold
 	p.projection = projection.New(p.deps.Views, p.stream, checkpoint, p.cfg.ProjectionBound, p.log)
+	p.projection.SkipRequests(p.now().Add(-p.cfg.RequestRetention).UnixMilli())
 	p.lastSnapshot = fold.Sequence()
 	p.position.Set(fold.Sequence())
 	return nil

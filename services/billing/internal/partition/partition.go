@@ -25,7 +25,6 @@ import (
 	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
-	"quire.dev/services/billing/internal/recent"
 	"quire.dev/services/billing/internal/snapshots"
 	"quire.dev/services/billing/internal/users"
 )
@@ -43,7 +42,7 @@ type Config struct {
 	HistoryMessages  int           // between two snapshots kept permanently
 	ProjectionBound  int           // documents waiting for the read model
 	AuditPrincipals  int           // held in memory by an audit
-	RecentBytes      int           // memory for recent requests of accounts
+	RequestRetention time.Duration // how long recent requests of accounts are kept
 	StopTimeout      time.Duration // for answering queries at a stop, and for the writes after that
 	// Progress is called during long folds, by several goroutines.
 	Progress func(task string, done, total uint64)
@@ -89,9 +88,8 @@ type Partition struct {
 	end       *journal.Confirmer // of journal
 	snapshots *snapshots.Store
 
-	mu         sync.Mutex // guards fold and recent; only the follower changes them
+	mu         sync.Mutex // guards fold; only the follower changes it
 	fold       *account.Fold
-	recent     *recent.Log
 	projection *projection.Projection
 	storedHead account.Head // of the read model at the start; the fold must come to it
 
@@ -118,7 +116,6 @@ func New(cfg Config, deps Deps) *Partition {
 		cfg: cfg, deps: deps, log: log, stream: stream, kinds: kindsOf(cfg.Partition),
 		journal:   deps.Shared.Files.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
-		recent:    recent.New(cfg.RecentBytes),
 		audits:    newAudits(), explanations: newExplanations(), waiting: make(chan struct{}, maxWaiting),
 		looks: looks{byAccount: map[event.AccountID]int{}},
 	}
@@ -323,6 +320,11 @@ func (p *Partition) serve(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	stopReports, err := p.takeReports()
+	if err != nil {
+		return err
+	}
+	defer stopReports()
 	defer p.deps.Announce(ctx, p.cfg.Partition)()
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.tick(work) })
@@ -330,6 +332,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { return p.keepBook(work) })
 	group.Go(func() error { p.compareWatermarks(work); return nil })
 	group.Go(func() error { p.sweepDays(work); return nil })
+	group.Go(func() error { p.sweepRequests(work); return nil })
 	group.Go(func() error { p.eraseAccounts(work); return nil })
 	group.Go(func() error { p.sweepWebhooks(work); return nil })
 	return group.Wait()

@@ -13,7 +13,7 @@ import (
 const (
 	defaultPage = 50
 	maxPage     = 200
-	// maxLedgerPage is larger, for an edge that exports the whole ledger.
+	// maxLedgerPage is larger, for an edge that exports the whole ledger or the request log.
 	maxLedgerPage = 1000
 	// aheadMillis bounds how far a caller's clock may be ahead of this service's.
 	aheadMillis = 5000
@@ -94,7 +94,7 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 	case *event.Query_UsageDays:
 		return p.usageDays(ctx, id, query.UsageDays, last)
 	case *event.Query_Recent:
-		return p.recentRequests(id, query.Recent, now), nil
+		return p.recentRequests(ctx, id, query.Recent, now)
 	case *event.Query_Webhooks:
 		return p.webhooks(ctx, id, last)
 	case *event.Query_Alerts:

@@ -64,7 +64,6 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	started := p.deps.Clock()
 	p.mu.Lock()
 	image, err := p.fold.Image()
-	requests := p.recent.Image()
 	p.mu.Unlock()
 	if err != nil {
 		return err
@@ -72,10 +71,6 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	held := p.deps.Clock().Sub(started)
 	if image.Sequence == 0 || image.Sequence == p.lastSnapshot {
 		return nil
-	}
-	// The recent requests go first: a start expects them beside a snapshot.
-	if err := p.snapshots.WriteRecent(ctx, image.Sequence, requests); err != nil {
-		return err
 	}
 	key, size, err := p.snapshots.Write(ctx, image)
 	if err != nil {
@@ -86,7 +81,7 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	p.deps.Metrics.held.Observe(held.Seconds())
 	p.showHead(image.Head)
 	p.log.Debug("snapshot", "key", key, "bytes", size, "held_ms", held.Milliseconds())
-	if err := errors.Join(p.snapshots.Thin(ctx, p.deps.Clock(), p.cfg.HistoryMessages), p.thinRecent(ctx)); err != nil {
+	if err := p.snapshots.Thin(ctx, p.deps.Clock(), p.cfg.HistoryMessages); err != nil {
 		p.log.Warn("old snapshots could not be deleted yet", "error", err)
 	}
 	return nil

@@ -1,5 +1,5 @@
 // Package projection writes the decisions of a billing fold into the read model: ledger entries, the statements of closed
-// months, usage by day, the admin log, and alerts to webhooks. It runs behind the fold with a bounded queue. A slow or failing
+// months, usage by day, recent requests, the admin log, and alerts to webhooks. It runs behind the fold with a bounded queue. A slow or failing
 // store stops verdicts only when the queue is full.
 package projection
 
@@ -25,6 +25,7 @@ const (
 	Statements = "billing_statements"
 	AdminLog   = "billing_admin_log"
 	Days       = "billing_days"
+	Requests   = "billing_requests"
 	Heads      = "billing_heads" // of the chains, one document per stream
 
 	byAccount   = "by_account"
@@ -39,6 +40,7 @@ func Collections() []views.Collection {
 		{Name: Statements},
 		{Name: AdminLog, Indexes: []views.Index{{Name: byStream, Keys: []string{"stream", "position"}}}},
 		{Name: Days, Indexes: []views.Index{{Name: byStreamDay, Keys: []string{"stream", "day"}}}},
+		{Name: Requests, Indexes: []views.Index{requestIndex, {Name: byStream, Keys: []string{"stream", "time"}}}},
 		{Name: Heads},
 	}
 }
@@ -69,14 +71,15 @@ type Projection struct {
 
 	writing sync.Mutex // held during a commit; before mu
 
-	mu      sync.Mutex
-	queue   []item
-	usage   []usageItem
-	wanted  uint64       // sequence up to which a caller waits for the days
-	pushed  uint64       // sequence of the last message pushed
-	head    account.Head // of the chain, with that message
-	done    uint64       // checkpoint in the store
-	failing error
+	mu       sync.Mutex
+	queue    []item
+	usage    []usageItem
+	requests requestLog
+	wanted   uint64       // sequence up to which a caller waits for the days
+	pushed   uint64       // sequence of the last message pushed
+	head     account.Head // of the chain, with that message
+	done     uint64       // checkpoint in the store
+	failing  error
 
 	changes    wait.Changes   // of the queue
 	gathering  wait.Gathering // of a batch
@@ -96,7 +99,7 @@ func New(store views.Store, stream string, checkpoint uint64, bound int, log *sl
 	}
 	return &Projection{
 		store: store, stream: stream, bound: bound, log: log,
-		pushed: checkpoint, done: checkpoint,
+		pushed: checkpoint, done: checkpoint, requests: newRequestLog(),
 		gathering: wait.NewGathering(), gatherTime: gatherTime,
 	}
 }
@@ -108,7 +111,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 	if err != nil {
 		return err
 	}
-	if len(puts) > 0 || len(effects.Usage) > 0 {
+	if len(puts) > 0 || len(effects.Usage) > 0 || len(effects.Requests) > 0 {
 		if err := p.gathering.Until(ctx, &p.changes, p.hasRoom); err != nil {
 			return err
 		}
@@ -118,13 +121,14 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 	if sequence <= p.pushed {
 		return nil
 	}
+	crowded := p.crowded()
 	p.pushed, p.head = sequence, effects.Head
+	p.requests.push(sequence, effects.Requests)
 	for _, put := range puts {
 		p.queue = append(p.queue, item{sequence, put})
 	}
-	before := len(p.usage)
 	p.pushUsage(sequence, effects.Usage)
-	if len(puts) > 0 || before < dayDeltas && len(p.usage) >= dayDeltas {
+	if len(puts) > 0 || !crowded && p.crowded() {
 		p.changes.Notify()
 	}
 	if p.full() {
@@ -195,16 +199,21 @@ func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
 }
 
 // full reports whether the queue fills a batch. mu is held.
-func (p *Projection) full() bool { return len(p.queue) >= batchPuts || len(p.usage) >= dayDeltas }
+func (p *Projection) full() bool { return len(p.queue) >= batchPuts || p.crowded() }
+
+// crowded reports whether the changes of days or requests fill a batch. mu is held.
+func (p *Projection) crowded() bool {
+	return len(p.usage) >= dayDeltas || p.requests.crowded()
+}
 
 // hasRoom reports whether more may be queued.
 func (p *Projection) hasRoom() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.queue) < p.bound && len(p.usage) < maxDeltas
+	return len(p.queue) < p.bound && len(p.usage) < maxDeltas && len(p.requests.queue) < maxRequests
 }
 
-// Pending returns the number of queued documents, without days.
+// Pending returns the number of queued documents, without days and requests.
 func (p *Projection) Pending() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,7 +233,7 @@ func (p *Projection) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
 	retry := wait.Backoff{Initial: initialPause, Max: maxPause}
-	var rested time.Duration // since only days are queued
+	var rested time.Duration // since only days and requests are queued
 	for ctx.Err() == nil {
 		next := p.changes.Next()
 		if pressing, full := p.pressing(); !pressing {
@@ -232,7 +241,7 @@ func (p *Projection) Run(ctx context.Context) error {
 			case <-next:
 				continue
 			case <-idle.C:
-				if rested += idleEvery; rested < daysEvery && p.daysWait() {
+				if rested += idleEvery; rested < daysEvery && p.changesWait() {
 					continue
 				}
 			case <-ctx.Done():
@@ -263,10 +272,10 @@ func (p *Projection) pressing() (pressing, full bool) {
 	return full || len(p.queue) > 0 || p.done < p.wanted && p.done < p.pushed, full
 }
 
-func (p *Projection) daysWait() bool {
+func (p *Projection) changesWait() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.usage) > 0
+	return len(p.usage) > 0 || !p.requests.empty()
 }
 
 // logChange logs when the store begins to fail and when it works again.
@@ -288,7 +297,7 @@ func (p *Projection) logChange(ctx context.Context, err error) {
 func (p *Projection) Flush(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		finished := len(p.queue) == 0 && len(p.usage) == 0 && p.done == p.pushed
+		finished := len(p.queue) == 0 && len(p.usage) == 0 && p.requests.empty() && p.done == p.pushed
 		p.mu.Unlock()
 		if finished {
 			return nil
@@ -307,24 +316,34 @@ func (p *Projection) write(ctx context.Context) error {
 	p.mu.Lock()
 	batch, n := p.next()
 	var byDay map[dayOf][]usageItem
-	days := 0
+	var requests []requestItem
+	var reports []Report
+	days, sequence := 0, p.done
 	if batch.Stream != "" {
 		byDay, days, batch.To = p.daysOf(batch.To)
 		for n > 0 && p.queue[n-1].sequence > batch.To {
 			n--
 		}
 		batch.Puts = batch.Puts[:n]
+		requests, reports, sequence = p.requests.until(batch.To), p.requests.reports, batch.To
 		if batch.To == p.head.Sequence {
 			batch.Puts = append(batch.Puts, p.headPut())
 		}
 	}
 	p.mu.Unlock()
 	if batch.Stream != "" && batch.From == batch.To {
-		return nil
+		if len(reports) == 0 {
+			return nil
+		}
+		batch = views.Batch{} // reports are from no message
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	err := p.addDays(ctx, &batch, byDay)
+	var added map[event.AccountID]int
+	if err == nil {
+		added, err = p.addRequests(&batch, sequence, requests, reports)
+	}
 	if err == nil {
 		err = p.store.Commit(ctx, batch)
 	}
@@ -337,6 +356,10 @@ func (p *Projection) write(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken(n, days)
+	for id, n := range added {
+		p.requests.count(id, n)
+	}
+	p.requests.taken(len(requests), len(reports))
 	if batch.Stream != "" {
 		p.done = batch.To
 	}
@@ -406,6 +429,11 @@ func (p *Projection) resume(ctx context.Context, cause error) error {
 		days++
 	}
 	p.taken(n, days)
+	taken := p.requests.until(at)
+	for i := range taken {
+		p.requests.count(taken[i].Account, 1) // by the other replica, which may stop before it trims
+	}
+	p.requests.taken(len(taken), 0)
 	p.done, p.pushed = at, max(p.pushed, at)
 	p.changes.Notify()
 	return nil

@@ -151,7 +151,12 @@ func (s *Accounts) FurtherKey(c *endpoint.Call, rules *event.KeyRules) (*madeKey
 
 // ownCommand executes a command on the session's account.
 func (s *Accounts) ownCommand(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
-	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(c.Who.Account), c.Idem, c.Hash
+	return s.commandOn(c, c.Who.Account, cmd)
+}
+
+// commandOn executes a command on an account.
+func (s *Accounts) commandOn(c *endpoint.Call, account event.AccountID, cmd *event.Command) (*event.CommandOutcome, error) {
+	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(account), c.Idem, c.Hash
 	return s.Command(c, cmd)
 }
 
@@ -191,7 +196,7 @@ func (s *Accounts) updateKey(c *endpoint.Call) error {
 
 // ChangedKey changes the properties of a key that the rules set.
 func (s *Accounts) ChangedKey(c *endpoint.Call, number uint32, rules *event.KeyRules) (*event.ApiKey, error) {
-	return s.changeKey(c, &event.Command{Action: &event.Command_UpdateKey{UpdateKey: &event.UpdateKey{Key: number, Rules: rules}}})
+	return s.changeKey(c, c.Who.Account, &event.Command{Action: &event.Command_UpdateKey{UpdateKey: &event.UpdateKey{Key: number, Rules: rules}}})
 }
 
 // revokeKey revokes a key. The outcome comes from the fold that admits requests, so that it admits no request with the key
@@ -200,12 +205,30 @@ func (s *Accounts) revokeKey(c *endpoint.Call) error {
 	return s.answerKey(c, func(number uint32) (*event.ApiKey, error) { return s.RevokedKey(c, number) })
 }
 
+// RevokedKey revokes a key of the session's account.
 func (s *Accounts) RevokedKey(c *endpoint.Call, number uint32) (*event.ApiKey, error) {
-	return s.changeKey(c, &event.Command{Action: &event.Command_RevokeKey{RevokeKey: &event.RevokeKey{Key: number}}})
+	return s.changeKey(c, c.Who.Account, revocation(number))
 }
 
-func (s *Accounts) changeKey(c *endpoint.Call, cmd *event.Command) (*event.ApiKey, error) {
-	o, err := s.ownCommand(c, cmd)
+// RevokeKeyOf revokes a key of an account, for an admin, and answers with it.
+func (s *Accounts) RevokeKeyOf(c *endpoint.Call, account event.AccountID, id string) error {
+	number, ok := apikey.ParseID(id)
+	if !ok {
+		return endpoint.NotFound()
+	}
+	key, err := s.changeKey(c, account, revocation(number))
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, keyChangedView{Success: endpoint.Succeeded(), Key: viewAPIKey(key)})
+}
+
+func revocation(number uint32) *event.Command {
+	return &event.Command{Action: &event.Command_RevokeKey{RevokeKey: &event.RevokeKey{Key: number}}}
+}
+
+func (s *Accounts) changeKey(c *endpoint.Call, account event.AccountID, cmd *event.Command) (*event.ApiKey, error) {
+	o, err := s.commandOn(c, account, cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,9 @@ package accounts
 
 import (
 	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -29,23 +32,111 @@ type recentRequestView struct {
 	Status       *string `json:"status"` // null: refused
 	ChargeSource string  `json:"chargeSource"`
 	Cost         string  `json:"cost"`
-	Remaining    int64   `json:"remaining"`
+	Remaining    *int64  `json:"remaining"` // null: billing did not decide
+
+	// From the edge; null until it has reported the request.
+	Method        *string `json:"method"`
+	Path          *string `json:"path"`
+	HTTPStatus    *uint32 `json:"httpStatus"`
+	DurationMs    *uint32 `json:"durationMs"`
+	SourceAddress *string `json:"sourceAddress"`
+	KeyName       *string `json:"keyName"` // null: it has none
 }
 
-// recentRequests answers with a page of the account's latest metered requests, newest first.
+const (
+	requestPage = 1000 // requests of a log in CSV that are read from billing at a time
+	// notCharged is the decision on a request that was answered without asking billing, such as 304.
+	notCharged = "not_charged"
+)
+
+// recentRequests answers with a page of the account's latest requests, newest first, or in CSV with up to MaxTable.
 func (s *Accounts) recentRequests(c *endpoint.Call) error {
-	q, err := recentQuery(c)
+	table := wantsCSV(c)
+	most, limit := uint64(endpoint.MaxPage), uint64(endpoint.DefaultPage)
+	if table {
+		most, limit = MaxTable, MaxTable
+	}
+	q := &RecentFilter{}
+	fields := q.Fields()
+	fields["limit"] = input.To(&limit, input.CountField(most))
+	err := input.QueryFields(c.Ctx, fields.Set)
+	if err == nil {
+		err = q.Check()
+	}
+	if err == nil {
+		err = s.CheckHolder(c)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.CheckHolder(c); err != nil {
-		return err
+	if table {
+		return s.RequestTable(c, &q.RecentQuery, int(limit))
 	}
-	page, err := s.RecentPage(c.Who.Account, q)
+	names, err := s.KeyNames(c.Who.Account)
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, ViewRecent(page))
+	q.Limit = uint32(limit)
+	page, err := s.RecentPage(c.Who.Account, &q.RecentQuery)
+	if err != nil {
+		return err
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewRecent(page, names))
+}
+
+// KeyNames returns the names of the account's API keys by number.
+func (s *Accounts) KeyNames(account event.AccountID) (map[uint32]string, error) {
+	u, err := s.UsageOf(nil, account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return nil, err
+	}
+	names := map[uint32]string{}
+	for _, k := range u.Keys {
+		names[k.Number] = k.Name
+	}
+	return names, nil
+}
+
+// RequestTable answers in CSV. If there are more requests, the Link header points to the rest.
+func (s *Accounts) RequestTable(c *endpoint.Call, q *event.RecentQuery, limit int) error {
+	names, err := s.KeyNames(c.Who.Account)
+	if err != nil {
+		return err
+	}
+	var records [][]string
+	for {
+		q.Limit = uint32(min(limit-len(records), requestPage))
+		page, err := s.RecentPage(c.Who.Account, q)
+		if err != nil {
+			return err
+		}
+		for _, r := range ViewRecent(page, names).Requests {
+			records = append(records, []string{
+				r.Time, r.RequestID, endpoint.Optional(r.Method), cell(endpoint.Optional(r.Path)), number(r.HTTPStatus), r.QuotaKey, r.Key,
+				cell(endpoint.Optional(r.KeyName)), r.Decision, endpoint.Optional(r.Status), r.ChargeSource, r.Cost, number(r.Remaining),
+				number(r.DurationMs), endpoint.Optional(r.SourceAddress),
+			})
+		}
+		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
+			break
+		}
+		if len(records) == limit {
+			c.Set(fiber.HeaderLink, "<"+s.nextTable(c, q.Cursor)+`>; rel="next"`)
+			break
+		}
+	}
+	return sendCSV(c, "requests.csv", []string{
+		"time", "requestId", "method", "path", "httpStatus", "quotaKey", "key", "keyName", "decision", "status", "chargeSource", "cost", "remaining",
+		"durationMs", "sourceAddress",
+	}, records)
+}
+
+// number is empty for nil.
+func number[N int64 | uint32](n *N) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(*n)
 }
 
 // RecentPage returns a page of an account's latest requests, once those answered before are settled.
@@ -68,15 +159,6 @@ func recentIn(a *event.QueryAnswer, err error) (*event.RecentAnswer, error) {
 	return a.GetRecent(), nil
 }
 
-func recentQuery(c *endpoint.Call) (*event.RecentQuery, error) {
-	q := &RecentFilter{RecentQuery: event.RecentQuery{Limit: endpoint.DefaultPage}}
-	err := input.QueryFields(c.Ctx, q.Fields().Set)
-	if err == nil {
-		err = q.Check()
-	}
-	return &q.RecentQuery, err
-}
-
 // RecentFilter has the filters of a list of recent requests.
 type RecentFilter struct {
 	event.RecentQuery
@@ -85,13 +167,17 @@ type RecentFilter struct {
 
 func (q *RecentFilter) Fields() input.Fields {
 	return input.Fields{
-		"limit":    input.To(&q.Limit, endpoint.PageLimit),
-		"cursor":   input.To(&q.Cursor, recentCursor),
-		"quotaKey": input.To(&q.QuotaKey, quotaKeyField),
-		"key":      input.To(&q.Key, keyField),
+		"cursor":    input.To(&q.Cursor, recentCursor),
+		"quotaKey":  input.To(&q.QuotaKey, quotaKeyField),
+		"key":       input.To(&q.Key, keyField),
+		"requestId": input.To(&q.RequestId, requestIDField),
 		"decision": func(name string, v input.Value) error {
 			d, err := decisionField(name, v)
 			q.Decision, q.Held = d.GetDecision(), d.GetHeld()
+			return err
+		},
+		"httpStatus": func(name string, v input.Value) (err error) {
+			q.StatusFrom, q.StatusTo, err = statusField(name, string(v.Text))
 			return err
 		},
 		"from": input.To(&q.FromMs, millisField),
@@ -112,10 +198,23 @@ func (q *RecentFilter) Check() error {
 
 func recentCursor(_ string, v input.Value) ([]byte, error) {
 	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
-	if err != nil || len(cursor) != len(event.RequestID{}) {
+	if err != nil || len(cursor) != 8+len(event.RequestID{}) {
 		return nil, endpoint.InvalidCursor()
 	}
 	return cursor, nil
+}
+
+// statusField parses a status such as 404, or a class of them such as 4xx.
+func statusField(name, text string) (from, to uint32, err error) {
+	class, isClass := strings.CutSuffix(text, "xx")
+	n, err := strconv.ParseUint(class, 10, 16)
+	switch {
+	case err == nil && isClass && n >= 1 && n <= 5:
+		return uint32(100 * n), uint32(100*n + 99), nil
+	case err == nil && !isClass && n >= 100 && n <= 599:
+		return uint32(n), uint32(n), nil
+	}
+	return 0, 0, httperr.InvalidField(name, "must be an HTTP status such as 404, or a class such as 4xx")
 }
 
 // keyField parses the id of an API key.
@@ -151,13 +250,21 @@ func millisField(name string, v input.Value) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
-func ViewRecent(a *event.RecentAnswer) recentView {
+// ViewRecent is a page as the API shows it. names are those of the account's API keys by number.
+func ViewRecent(a *event.RecentAnswer, names map[uint32]string) recentView {
 	out := recentView{Success: endpoint.Succeeded(), Requests: make([]recentRequestView, 0, len(a.Requests))}
 	for _, r := range a.Requests {
 		view := recentRequestView{
 			Time: endpoint.FormatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: apikey.ID(r.Key),
-			Decision: DecisionName(&event.Verdict{Decision: r.Decision, Held: r.Held}), Status: endpoint.OptionalText(r.Status),
-			ChargeSource: chargeName(r.Charge, 0), Cost: endpoint.Credits(r.CostMicros), Remaining: r.Remaining,
+			Decision: requestDecision(r), Status: endpoint.OptionalText(r.Status),
+			ChargeSource: chargeName(r.Charge, 0), Cost: endpoint.Credits(r.CostMicros), KeyName: endpoint.OptionalText(names[r.Key]),
+			Method: endpoint.OptionalText(r.Method), Path: endpoint.OptionalText(r.Path), SourceAddress: endpoint.OptionalText(r.SourceAddress),
+		}
+		if r.Decision != event.Decision_DECISION_UNSPECIFIED {
+			view.Remaining = &r.Remaining
+		}
+		if r.HttpStatus != 0 {
+			view.HTTPStatus, view.DurationMs = &r.HttpStatus, &r.DurationMs
 		}
 		if id := endpoint.RequestIDText(r.RequestId); id != nil {
 			view.RequestID = *id
@@ -166,4 +273,21 @@ func ViewRecent(a *event.RecentAnswer) recentView {
 	}
 	out.NextCursor, out.HasMore = endpoint.NextCursor(a.NextCursor)
 	return out
+}
+
+// RecentCursor is the cursor of the next page as text; more is false on the last page.
+func RecentCursor(a *event.RecentAnswer) (cursor string, more bool) {
+	next, more := endpoint.NextCursor(a.NextCursor)
+	return endpoint.Optional(next), more
+}
+
+// requestDecision is admitted, or the code of a refusal: of billing, or of an edge that refused the request without asking billing.
+func requestDecision(r *event.RecentRequest) string {
+	switch {
+	case r.Decision != event.Decision_DECISION_UNSPECIFIED:
+		return DecisionName(&event.Verdict{Decision: r.Decision, Held: r.Held})
+	case r.Error != "":
+		return r.Error
+	}
+	return notCharged
 }

@@ -133,6 +133,15 @@ func (s *Admin) showKeysOf(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, accounts.ViewKeys(u))
 }
 
+// revokeKeyOf revokes one key of an account. Once this has answered, every edge refuses it.
+func (s *Admin) revokeKeyOf(c *endpoint.Call) error {
+	account, err := PathAccount(c)
+	if err != nil {
+		return err
+	}
+	return s.accounts.RevokeKeyOf(c, account, c.Params("key"))
+}
+
 type tierSetView struct {
 	endpoint.Success
 	Account accounts.AccountView `json:"account"`

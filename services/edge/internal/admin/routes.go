@@ -11,6 +11,7 @@ func (s *Admin) Rows() []endpoint.Row {
 		row("GET", "/api/admin/accounts", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.listAccounts),
 		row("GET", "/api/admin/accounts/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showAccount),
 		row("GET", "/api/admin/accounts/:id/keys", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showKeysOf),
+		row("DELETE", "/api/admin/accounts/:id/keys/:key", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.Idempotent, s.revokeKeyOf),
 		row("PUT", "/api/admin/accounts/:id/tier", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.setTier),
 		row("POST", "/api/admin/accounts/:id/credits", endpoint.Admin, endpoint.Unmetered, endpoint.Fields, endpoint.Idempotent, s.grantCredits),
 		row("POST", "/api/admin/accounts/:id/key/regenerate", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, endpoint.Idempotent, s.regenerateKeyOf),

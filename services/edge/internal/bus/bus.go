@@ -104,6 +104,8 @@ type Bus struct {
 	// explaining names, for each billing partition, the instance that last worked on an explanation.
 	explaining []atomic.Pointer[string]
 
+	reports []reports // by billing partition
+
 	answers chan *nats.Msg
 	// handlers by subject. All run on the goroutine of receive.
 	handlers  map[string]func(data []byte) error
@@ -142,6 +144,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		askers:    askers{asking: map[asker]int{}},
 		signals:   sync.Pool{New: func() any { return make(chan struct{}, 1) }},
 		answers:   make(chan *nats.Msg, answerQueue),
+		reports:   make([]reports, cfg.Partitions),
 		handlers:  map[string]func([]byte) error{},
 
 		explaining: make([]atomic.Pointer[string], cfg.Partitions),
@@ -245,6 +248,7 @@ func (b *Bus) Run(ctx context.Context) error {
 	defer stop()
 	background.Go(func() { b.receive(receiving) })
 	background.Go(func() { b.sweep(receiving) })
+	background.Go(func() { b.sendReports(receiving) })
 	if err := b.flush(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}

@@ -22,6 +22,8 @@ type metrics struct {
 	orphans   prometheus.Counter
 	refusals  prometheus.Counter
 	malformed prometheus.Counter
+
+	unreported prometheus.Counter
 }
 
 func newMetrics(m *telemetry.Metrics) *metrics {
@@ -41,5 +43,7 @@ func newMetrics(m *telemetry.Metrics) *metrics {
 		orphans:   m.Counter(desc("orphans_total", "Admissions given back since nobody waited for the verdict any more.")),
 		refusals:  m.Counter(desc("refusals_from_memory_total", "Refusals answered without asking billing.")),
 		malformed: m.Counter(desc("malformed_answers_total", "Answers that could not be read.")),
+
+		unreported: m.Counter(desc("requests_unreported_total", "Finished requests whose HTTP details the request log lacks, since too many waited or the connection did not take them.")),
 	}
 }

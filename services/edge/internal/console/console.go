@@ -35,8 +35,9 @@ const (
 	KeysPath        = Path + "/keys" // and one of them: /default, /k1
 	SpendingCapPath = Path + "/spending-cap"
 
-	RequestsPath      = Path + "/requests"       // and one of them, by its id
-	RequestListPath   = RequestsPath + "/list"   // the live part of the log
+	RequestsPath      = Path + "/requests"     // and one of them, by its id
+	RequestListPath   = RequestsPath + "/list" // the live part of the log
+	RequestTablePath  = RequestsPath + ".csv"
 	RequestEventsPath = RequestsPath + "/events" // signals its changes
 
 	AccountPath  = Path + "/account"

@@ -357,7 +357,8 @@ func fullLog(holder Holder) *Requests {
 	for n := range 50 {
 		r.List = append(r.List, Request{
 			ID: fmt.Sprintf("019a9a1e-7c00-7000-8000-%012d", n), TimeMs: int64(n), QuotaKey: plan.LiteCreate.String(), Key: "k1", Decision: "admitted",
-			Status: "served_unsettled", Source: "credits", Cost: "1000000.000000",
+			Status: "served_unsettled", Source: "credits", Cost: "1000000.000000", KeyLabel: strings.Repeat("n", 90) + hostile[:10],
+			Method: "DELETE", Target: "/api/" + strings.Repeat("p", 240) + hostile[:10], HTTPStatus: 201, DurationMs: 100_000,
 		})
 	}
 	return r
@@ -375,7 +376,7 @@ func fullExplanation(holder Holder) *Explained {
 	f := &Fold{Path: RequestsPath + "/x", Folded: 1_000_000}
 	f.Compare("Decision", "Admitted", "Admitted")
 	f.Compare("Credits", "0.000005", "0.000006")
-	return &Explained{Holder: holder, ID: "x", Explanation: &Explanation{ExplainAnswer: answer, Words: hostile, Decision: "admitted", Source: "credits", KeyID: "k1"}, Fold: f}
+	return &Explained{Holder: holder, ID: "x", Explanation: &Explanation{ExplainAnswer: answer, Words: hostile, Decision: "admitted", Source: "credits", KeyID: "k1"}, Fold: f, Log: &fullLog(holder).List[0]}
 }
 
 // fullHealth is a page of the health of as many partitions as there can be, while those of billing move from one instance to another.

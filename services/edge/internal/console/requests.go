@@ -15,7 +15,7 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// Requests are the last metered requests of an account.
+// Requests are the last requests of an account.
 type Requests struct {
 	Holder Holder
 	Filter *Form
@@ -29,7 +29,15 @@ type Request struct {
 	ID                                      string
 	TimeMs                                  int64
 	QuotaKey, Key, Decision, Status, Source string
+	KeyLabel                                string // name of the API key
 	Cost                                    string // credits
+	Undecided                               bool   // billing was not asked
+
+	// Reported by the edge; zero until then.
+	Method, Target string // Target is the path of the request
+	HTTPStatus     uint32
+	DurationMs     uint32
+	Address        string // of the caller
 }
 
 // Path is the path of its page.
@@ -46,11 +54,22 @@ func (r Request) About() string {
 }
 
 // Refused reports whether it was not admitted.
-func (r Request) Refused() bool { return r.Decision != "admitted" }
+func (r Request) Refused() bool { return r.Decision != "admitted" && r.Decision != "not_charged" }
+
+// Failed reports whether the answer was an error.
+func (r Request) Failed() bool { return r.HTTPStatus >= fiber.StatusBadRequest }
+
+// Duration is how long the answer took; empty if unknown.
+func (r Request) Duration() string {
+	if r.HTTPStatus == 0 {
+		return ""
+	}
+	return pages.Number(int64(r.DurationMs)) + " ms"
+}
 
 // Outcome is how the request ended.
 func (r Request) Outcome() string {
-	if r.Refused() {
+	if r.Refused() || r.Undecided {
 		return Words(r.Decision)
 	}
 	return SettlementText(r.Status)
@@ -94,6 +113,17 @@ func RequestFilters(keys [][2]string, decisions []string) *Form {
 		{Name: "quotaKey", Label: "Quota key", Type: "select", Options: quotas},
 		{Name: "key", Label: "API key", Type: "select", Options: append([][2]string{{"", "All"}}, keys...)},
 		{Name: "decision", Label: "Decision", Type: "select", Options: outcomes},
+		{Name: "httpStatus", Label: "Status", Type: "select", Options: [][2]string{
+			{"", "All"},
+			{"2xx", "2xx Success"},
+			{"3xx", "3xx Not modified"},
+			{"4xx", "4xx Client error"},
+			{"401", "401 Unauthorized"},
+			{"404", "404 Not found"},
+			{"429", "429 Too many requests"},
+			{"5xx", "5xx Server error"},
+		}},
+		{Name: "requestId", Label: "Request id", Type: "text", Most: 36, Subject: "The request id"},
 		{Name: "from", Label: "From", Type: "datetime-local", Subject: "The time"},
 		{Name: "to", Label: "To", Type: "datetime-local", Subject: "The time"},
 	}}
@@ -130,6 +160,9 @@ func (r *Requests) query() url.Values {
 // MovingPath is the address of the live part.
 func (r *Requests) MovingPath() string { return address(RequestListPath, r.query()) }
 
+// TablePath is the address of the same requests in CSV.
+func (r *Requests) TablePath() string { return address(RequestTablePath, r.query()) }
+
 // NewestPath is the address of the first page with the same filters.
 func (r *Requests) NewestPath() string { return address(RequestsPath, r.query()) }
 
@@ -154,7 +187,8 @@ func address(path string, q url.Values) string {
 type Explained struct {
 	Holder      Holder
 	ID          string
-	Explanation *Explanation // nil while billing reads the journal
+	Explanation *Explanation // nil while billing reads the journal, and of a request that billing was not asked about
+	Log         *Request     // entry in the log; nil if it is no longer there
 	Done, Total uint64       // journal messages read, and in total
 	Fold        *Fold        // nil unless verification was asked for
 }

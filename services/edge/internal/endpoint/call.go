@@ -61,6 +61,7 @@ func (s *Base) Handler(r *Row) fiber.Handler {
 		}
 		returned = true
 		s.endTurn(c, err)
+		s.report(c, err)
 		if err != nil && r.Rules.Has(HTML) && pages.WantsHTML(ctx) {
 			return s.FailurePage(ctx, err)
 		}

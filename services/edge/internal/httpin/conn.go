@@ -60,9 +60,10 @@ type conn struct {
 
 // requestState belongs to the running request.
 type requestState struct {
-	id     string
-	share  *share // of the budget, released when the handler returns; nil: none
-	stream *share // of the budget for streams, likewise
+	id      string
+	started time.Time
+	share   *share // of the budget, released when the handler returns; nil: none
+	stream  *share // of the budget for streams, likewise
 }
 
 func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {

@@ -69,7 +69,16 @@ func (s *Server) Source(c *fiber.Ctx) netip.Addr {
 		}
 		return conn.source
 	}
-	return sourceOf(clientAddr(conn.peer, forwardedFor(&c.Context().Request.Header), s.cfg.TrustedProxies))
+	return sourceOf(s.Address(c))
+}
+
+// Address returns the address of the client, behind trusted proxies too.
+func (s *Server) Address(c *fiber.Ctx) netip.Addr {
+	conn := connOf(c)
+	if !contains(s.cfg.TrustedProxies, conn.peer) {
+		return conn.peer
+	}
+	return clientAddr(conn.peer, forwardedFor(&c.Context().Request.Header), s.cfg.TrustedProxies)
 }
 
 func forwardedFor(h *fasthttp.RequestHeader) []string {

@@ -207,7 +207,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) 
 	c := ctx.Conn().(*conn)
 	c.handled = true
 	started := time.Now()
-	c.current = requestState{id: s.cfg.NewRequestID()}
+	c.current = requestState{id: s.cfg.NewRequestID(), started: started}
 	ctx.Response.Header.Set(fiber.HeaderXRequestID, c.current.id)
 	if s.draining.Load() {
 		ctx.SetConnectionClose()
@@ -294,6 +294,9 @@ func connOf(c *fiber.Ctx) *conn { return c.Context().Conn().(*conn) }
 
 // RequestID returns the id of the request.
 func RequestID(c *fiber.Ctx) string { return connOf(c).current.id }
+
+// Started is when the header of the request had been read.
+func Started(c *fiber.Ctx) time.Time { return connOf(c).current.started }
 
 // SetRequestID changes the id of the running request.
 func SetRequestID(c *fiber.Ctx, id string) {

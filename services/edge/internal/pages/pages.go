@@ -253,3 +253,10 @@ func timeTag(ms int64) template.HTML {
 	instant := time.UnixMilli(ms).UTC().Format(time.RFC3339)
 	return template.HTML(`<time datetime="` + instant + `">` + dateText(ms) + "</time>") //nolint:gosec // of a number
 }
+
+// exactTag is timeTag with milliseconds.
+func exactTag(ms int64) template.HTML {
+	at := time.UnixMilli(ms).UTC()
+	return template.HTML(`<time data-exact datetime="` + at.Format("2006-01-02T15:04:05.000Z07:00") + `">` + //nolint:gosec // of a number
+		at.Format("2 January 2006, 15:04:05.000 UTC") + "</time>")
+}

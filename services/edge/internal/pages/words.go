@@ -11,7 +11,7 @@ import (
 
 // Functions are the template functions shared with other packages.
 func Functions() template.FuncMap {
-	return template.FuncMap{"size": sizeText, "time": timeTag, "number": numberText}
+	return template.FuncMap{"size": sizeText, "time": timeTag, "exact": exactTag, "number": numberText}
 }
 
 // Number formats a whole number with commas between thousands.

@@ -418,3 +418,88 @@ func TestTheGuidesHaveTheLimitsOfTheRules(t *testing.T) {
 		}
 	}
 }
+
+// TestTheReferenceSaysWhichPlanACallNeeds, by the price book.
+func TestTheReferenceSaysWhichPlanACallNeeds(t *testing.T) {
+	s := site(t)
+	book := plan.Published(0)
+	limits := map[string]plan.Term{}
+	for _, key := range plan.QuotaKeys() {
+		limits[key.String()] = book.Terms[plan.Free][key]
+	}
+	seen := map[string]int{}
+	for _, tag := range s.document.Tags {
+		for i := range tag.Operations {
+			op := &tag.Operations[i]
+			_, section, _ := strings.Cut(string(s.Page(apiPath+tag.Slug).Main), `<section class="operation" id="`+op.ID+`">`)
+			section, _, _ = strings.Cut(section, "</section>")
+			want := ""
+			switch {
+			case op.QuotaKey == "":
+			case limits[op.QuotaKey].Limit != 0:
+				want = "any"
+			default:
+				want = "Pro or Max"
+			}
+			seen[want]++
+			if got := strings.Contains(section, "<dt>Plan</dt>"); got != (want != "") || want != "" && !strings.Contains(section, "<dt>Plan</dt><dd>"+want+"</dd>") {
+				t.Errorf("%s does not say that it needs the plan %q", op.ID, want)
+			}
+		}
+	}
+	if seen["any"] < 5 || seen["Pro or Max"] < 6 || seen[""] < 20 {
+		t.Errorf("%v", seen)
+	}
+}
+
+var (
+	shownCode = regexp.MustCompile(`(?s)<(pre|code)[ >].*?</(pre|code)>`)
+	anyTag    = regexp.MustCompile(`<[^>]*>`)
+)
+
+// TestNoPageShowsMarkdown: a backtick outside of code is one that nobody has rendered.
+func TestNoPageShowsMarkdown(t *testing.T) {
+	s := site(t)
+	texts := map[string]string{}
+	for _, path := range s.Paths() {
+		p := s.Page(path)
+		texts[path] = p.Title + "\n" + p.Description + "\n" + string(p.Main)
+	}
+	for _, query := range []string{"quota", "paste", "key", "idempotency", "limit", "file", "webhook"} {
+		p, err := s.Search(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts["search for "+query] = string(p.Main)
+	}
+	for where, text := range texts {
+		text = anyTag.ReplaceAllString(shownCode.ReplaceAllString(text, ""), "")
+		if at := strings.IndexByte(text, '`'); at >= 0 {
+			t.Errorf("%s: %q", where, text[max(0, at-60):min(len(text), at+60)])
+		}
+	}
+}
+
+func TestResultsAreGroupedByPage(t *testing.T) {
+	s := site(t)
+	groups := s.byPage(find(s.entries, "burn"))
+	seen := map[string]bool{}
+	for _, g := range groups {
+		if seen[g.URL] || g.Title == "" || s.Page(g.URL) == nil {
+			t.Errorf("%+v", g)
+		}
+		seen[g.URL] = true
+		for _, e := range g.Entries {
+			if !strings.HasPrefix(e.URL, g.URL+"#") {
+				t.Errorf("%s is under %s", e.URL, g.URL)
+			}
+		}
+	}
+	if len(groups) < 2 || len(groups[0].Entries) == 0 {
+		t.Errorf("%+v", groups)
+	}
+	p, err := s.Search("keyless use")
+	if err != nil || !strings.Contains(string(p.Main), `<h2><a href="/docs/guides/keyless">Keyless use</a></h2>`) {
+		t.Errorf("%v %s", err, p.Main)
+	}
+}

@@ -21,6 +21,30 @@ const (
 	maxResults    = 40
 )
 
+// results are the results on one page, best first.
+type results struct {
+	Title, URL string // of the page
+	Entries    []entry
+}
+
+// byPage groups entries by the page that has them. The page of the best entry is first. An entry about a page itself is not
+// repeated below its title.
+func (s *Site) byPage(found []entry) []results {
+	var out []results
+	for _, e := range found {
+		path, part, _ := strings.Cut(e.URL, "#")
+		at := slices.IndexFunc(out, func(r results) bool { return r.URL == path })
+		if at < 0 {
+			at = len(out)
+			out = append(out, results{Title: s.Page(path).Title, URL: path})
+		}
+		if part != "" {
+			out[at].Entries = append(out[at].Entries, e)
+		}
+	}
+	return out
+}
+
 // find returns the entries that contain every word of the query, best first.
 func find(entries []entry, query string) []entry {
 	if utf8.RuneCountInString(query) > maxQueryRunes {

@@ -58,7 +58,7 @@ func New(base string, highlight Highlight) (*Site, error) {
 	if s.errorsIntro, s.failures, err = errorsIn(docs.Errors(), s.markdown); err != nil {
 		return nil, err
 	}
-	functions := template.FuncMap{"lower": strings.ToLower, "code": highlight.code}
+	functions := template.FuncMap{"lower": strings.ToLower, "code": highlight.code, "inline": s.markdown.inline}
 	if s.templates, err = template.New("").Funcs(functions).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (s *Site) Search(query string) (*Page, error) {
 	}
 	return s.page(searchPath, title, "search", struct {
 		Query   string
-		Results []entry
-	}{query, find(s.entries, query)})
+		Results []results
+	}{query, s.byPage(find(s.entries, query))})
 }
 
 // frame is the data of the navigation beside each page.
@@ -157,7 +157,7 @@ func (s *Site) render() error {
 		if i+1 < len(s.guides) {
 			data.Next = &s.guides[i+1]
 		}
-		if err := add(guidesPath+g.Name, g.Title, g.Summary, "guide", data); err != nil {
+		if err := add(guidesPath+g.Name, g.Title, plainCode(g.Summary), "guide", data); err != nil {
 			return err
 		}
 	}
@@ -192,7 +192,7 @@ func (s *Site) index() {
 		for i, h := range s.markdown.headings(g.Source) {
 			e := entry{Kind: "guide", Title: h.Title, Where: g.Title, URL: path + "#" + h.ID, Text: h.Text}
 			if i == 0 {
-				e.Where, e.URL, e.Text = "", path, g.Summary+" "+h.Text
+				e.Where, e.URL, e.Text = "", path, plainCode(g.Summary)+" "+h.Text
 			}
 			s.entries = append(s.entries, e)
 		}

@@ -4,6 +4,8 @@ import (
 	"html/template"
 	"slices"
 	"strings"
+
+	"quire.dev/pkg/plan"
 )
 
 // The views of a document, as the templates take them.
@@ -12,6 +14,7 @@ type operationView struct {
 	*Operation
 	Text       template.HTML
 	Auth       template.HTML
+	Plans      string // that include it; empty if no quota counts it
 	Idempotent bool
 	InPath     []parametersView // none or one
 	Parameters []parametersView // the other ones
@@ -60,7 +63,7 @@ type viewer struct {
 }
 
 func (v *viewer) operation(op *Operation) operationView {
-	out := operationView{Operation: op, Text: v.markdown.block(op.Description), Auth: v.auth(op), Snippets: SnippetsOf(v.base, op)}
+	out := operationView{Operation: op, Text: v.markdown.block(op.Description), Auth: v.auth(op), Plans: plansOf(op), Snippets: SnippetsOf(v.base, op)}
 	for _, place := range [][2]string{{"path", "Path"}, {"query", "Query"}, {"header", "Headers"}} {
 		view := parametersView{Title: place[1]}
 		for i := range op.Parameters {
@@ -93,6 +96,27 @@ func (v *viewer) operation(op *Operation) operationView {
 		}
 	}
 	return out
+}
+
+// plansOf names the plans that include an operation, by the price book.
+func plansOf(op *Operation) string {
+	if op.QuotaKey == "" {
+		return ""
+	}
+	book := plan.Published(0)
+	var names []string
+	all := []plan.Tier{plan.Free, plan.Pro, plan.Max} // Admin is not for sale
+	for _, key := range plan.QuotaKeys() {
+		for _, tier := range all {
+			if key.String() == op.QuotaKey && book.Terms[tier][key].Limit != 0 {
+				names = append(names, tier.Title())
+			}
+		}
+	}
+	if len(names) == len(all) {
+		return "any"
+	}
+	return strings.Join(names, " or ")
 }
 
 // auth are the ways to authenticate.

@@ -13,62 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"quire.dev/cli"
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/host"
 	"quire.dev/services/standalone"
 )
 
 const auditTimeout = 6 * time.Hour // it replays all events
-
-// account is the command `account` with its subcommands.
-func (c *command) account() *cobra.Command {
-	var wanted admin.NewAccount
-	create := &cobra.Command{
-		Use: "create --email <address> --tier free|pro|max|admin", Short: "Make an account and show its API key", Args: cli.None,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if wanted.Email == "" || !slices.Contains(tiers(), wanted.Tier) {
-				return cli.Usage("usage: quire account create --email <address> --tier free|pro|max|admin")
-			}
-			return c.createAccount(cmd.Context(), wanted)
-		},
-	}
-	create.Flags().StringVar(&wanted.Email, "email", "", "address of its holder")
-	create.Flags().StringVar(&wanted.Tier, "tier", "free", "free, pro, max or admin")
-	_ = create.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions(tiers(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
-	account := &cobra.Command{
-		Use: "account", Short: "Make accounts",
-		// create is the only subcommand, so a mistake is answered with its usage.
-		Args: func(*cobra.Command, []string) error {
-			return cli.Usage("usage: quire account create --email <address> --tier free|pro|max|admin")
-		},
-		RunE: func(*cobra.Command, []string) error { return nil },
-	}
-	account.AddCommand(create)
-	return account
-}
-
-func tiers() []string { return []string{"free", "pro", "max", "admin"} }
-
-func (c *command) createAccount(ctx context.Context, wanted admin.NewAccount) error {
-	cfg, _, err := c.settings()
-	if err != nil {
-		return err
-	}
-	api, err := c.findRunning(cfg)
-	if err != nil {
-		return err
-	}
-	created, err := api.CreateAccount(ctx, wanted, "")
-	if err != nil {
-		return fmt.Errorf("create account: %w", err)
-	}
-	fmt.Fprintf(c.stdout, "account: %s (%s, %s)\nAPI key: %s\n         (shown only this once)\n",
-		created.Account.ID, created.Account.Email, created.Account.Tier, created.APIKey)
-	return nil
-}
 
 func (c *command) explain(ctx context.Context, requestID string) error {
 	var answer json.RawMessage

@@ -11,10 +11,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"quire.dev/pkg/admin"
+	"quire.dev/pkg/wait"
 	"quire.dev/tools/cluster"
 )
 
@@ -38,6 +41,7 @@ func run(ctx context.Context) error {
 	instances := flag.Int("instances", 2, "instances of each service but the edge")
 	store := flag.String("store", cluster.PostgreSQL, "server of the read models: postgres or mongo")
 	welcome := flag.Bool("welcome", true, "make an account on the first start, and print its API key")
+	restart := flag.Bool("restart", true, "start a process again that has ended")
 	settings := map[string]string{}
 	flag.Func("set", "a setting of all services, such as QUIRE_ANON_LIMIT=100; it may come several times", func(text string) error {
 		name, value, found := strings.Cut(text, "=")
@@ -67,7 +71,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if err = greet(ctx, c, *dir, *welcome); err == nil {
-		watch(ctx, c)
+		if *restart {
+			fmt.Print("A process that ends, by kill -9 for example, is started again.\n\n")
+		}
+		watch(ctx, c, *restart)
 	}
 	fmt.Println("stopping")
 	return errors.Join(err, c.Close())
@@ -84,7 +91,11 @@ func greet(ctx context.Context, c *cluster.Cluster, dir string, welcome bool) er
 		fmt.Printf("  %-10s pid %-7d %s\n", p.Name(), p.PID(), where)
 	}
 	state := filepath.Join(dir, "cluster.json")
-	fmt.Printf("data folder: %s (logs in %s)\n", dir, filepath.Join(dir, "log"))
+	fmt.Printf("data folder: %s\n\n", dir)
+	fmt.Printf("Look at it:\n\n  %s/console\n  tail -f %s\n", c.Edges()[0], filepath.Join(dir, "log", "*.log"))
+	fmt.Printf("  curl -s %s/readyz\n  curl -s %[1]s/metrics\n", c.Processes("billing")[0].Ops())
+	fmt.Printf("  export QUIRE_PUBLIC_URL=%s QUIRE_ADMIN_TOKEN=$(jq -r .secrets.admin %s)\n", c.Edges()[0], state)
+	fmt.Printf("  quire account show owner@quire.localhost\n  quire audit\n\n")
 	welcomed := filepath.Join(dir, "welcomed")
 	if _, err := os.Stat(welcomed); err == nil || !welcome {
 		fmt.Printf("admin token: in %s\n", state)
@@ -97,22 +108,57 @@ func greet(ctx context.Context, c *cluster.Cluster, dir string, welcome bool) er
 	return os.WriteFile(welcomed, nil, 0o600)
 }
 
-// watch prints when a process ends by itself, until ctx ends.
-func watch(ctx context.Context, c *cluster.Cluster) {
+// watch prints when a process ends by itself, until ctx ends, and starts it again with restart.
+func watch(ctx context.Context, c *cluster.Cluster, restart bool) {
+	var restarts sync.WaitGroup
+	defer restarts.Wait()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	ended := map[string]bool{}
+	watched := map[string]*instance{}
 	for {
+		for _, p := range c.Processes() {
+			if watched[p.Name()] == nil {
+				watched[p.Name()] = &instance{Process: p}
+			}
+			if i := watched[p.Name()]; !p.Running() && i.busy.CompareAndSwap(false, true) {
+				restarts.Go(func() { i.ended(ctx, restart) })
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		for _, p := range c.Processes() {
-			if !p.Running() && !ended[p.Name()] {
-				ended[p.Name()] = true
-				fmt.Printf("%s has ended; the others go on. Its log: %s\n", p.Name(), p.Log())
-			}
-		}
 	}
+}
+
+// instance is a process that is watched.
+type instance struct {
+	*cluster.Process
+	busy  atomic.Bool  // it has ended, and is started again
+	pause wait.Backoff // before its next start, while it fails
+}
+
+// readyLimit bounds the start of one process.
+const readyLimit = 2 * time.Minute
+
+// ended prints that the process has ended, and starts it again with restart.
+func (i *instance) ended(ctx context.Context, restart bool) {
+	fmt.Printf("%s has ended; the others go on. Its log: %s\n", i.Name(), i.Log())
+	if !restart {
+		return // and stays busy, so that it is said once
+	}
+	defer i.busy.Store(false)
+	starting, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	if err := i.Start(starting); err != nil {
+		if ctx.Err() == nil {
+			fmt.Printf("%s does not start: %v\n", i.Name(), err)
+			i.pause.Initial, i.pause.Max = time.Second, readyLimit
+			i.pause.Wait(ctx)
+		}
+		return
+	}
+	i.pause.Reset()
+	fmt.Printf("%s runs again, pid %d\n", i.Name(), i.PID())
 }

@@ -1,7 +1,7 @@
 package handlers
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"strings"
 
@@ -53,8 +53,10 @@ func (s *Handlers) requestLog(c *endpoint.Call) (*console.Requests, error) {
 		return nil, err
 	}
 	var keys [][2]string
+	labels := map[string]string{}
 	for _, k := range s.consoleKeys(u) {
 		keys = append(keys, [2]string{k.ID, k.Label()})
+		labels[k.ID] = k.Label()
 	}
 	var names []string
 	for _, d := range accounts.Decisions() {
@@ -79,15 +81,35 @@ func (s *Handlers) requestLog(c *endpoint.Call) (*console.Requests, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := accounts.ViewRecent(page)
-	for n, r := range view.Requests {
-		shown.List = append(shown.List, console.Request{
-			ID: r.RequestID, TimeMs: page.Requests[n].TimeMs, QuotaKey: r.QuotaKey, Key: r.Key, Decision: r.Decision,
-			Status: endpoint.Optional(r.Status), Source: r.ChargeSource, Cost: r.Cost,
-		})
+	for _, r := range page.Requests {
+		shown.List = append(shown.List, loggedRequest(r, labels))
 	}
-	shown.Next = endpoint.Optional(view.NextCursor)
+	shown.Next, _ = accounts.RecentCursor(page)
 	return shown, nil
+}
+
+// loggedRequest is an entry of the log. labels are those of API keys by id.
+func loggedRequest(r *event.RecentRequest, labels map[string]string) console.Request {
+	view := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{r}}, nil).Requests[0]
+	return console.Request{
+		ID: view.RequestID, TimeMs: r.TimeMs, QuotaKey: view.QuotaKey, Key: view.Key, KeyLabel: cmp.Or(labels[view.Key], view.Key),
+		Decision: view.Decision, Status: r.Status, Source: view.ChargeSource, Cost: view.Cost,
+		Undecided: r.Decision == event.Decision_DECISION_UNSPECIFIED,
+		Method:    r.Method, Target: r.Path, HTTPStatus: r.HttpStatus, DurationMs: r.DurationMs, Address: r.SourceAddress,
+	}
+}
+
+// showRequestTable answers with the matches of the filters in CSV.
+func (s *Handlers) showRequestTable(c *endpoint.Call) error {
+	q := &accounts.RecentFilter{}
+	err := readFilters(c, console.RequestFilters(nil, nil), q.Fields())
+	if err == nil {
+		err = q.Check()
+	}
+	if err != nil {
+		return err
+	}
+	return s.accounts.RequestTable(c, &q.RecentQuery, accounts.MaxTable)
 }
 
 // requestMark changes whenever the newest page of the log has something new to show.
@@ -114,14 +136,25 @@ func (s *Handlers) showRequest(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
+	shown := &console.Explained{ID: id.String()}
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	recorded, err := s.recordOf(c.Who.Account, id)
+	if err != nil {
+		return err
+	}
+	if recorded != nil {
+		entry := loggedRequest(recorded, nil)
+		if shown.Log = &entry; entry.Undecided {
+			return s.console.Explained(c.Ctx, shown)
+		}
+	}
 	e, err := s.accounts.ExplainOwn(c, bus.Question{Request: id})
 	if err != nil {
 		return err
 	}
-	shown := &console.Explained{ID: id.String(), Done: e.Done, Total: e.Total, Explanation: explanationOf(e.Answer)}
-	if shown.Holder, err = s.holder(c); err != nil {
-		return err
-	}
+	shown.Done, shown.Total, shown.Explanation = e.Done, e.Total, explanationOf(e.Answer)
 	if e.Answer != nil && run != (event.RequestID{}) {
 		shown.Fold = s.foldOf(c, &console.Fold{Path: shown.Path()}, bus.Question{Request: id, Run: run}, s.accounts.ExplainOwn)
 	}
@@ -218,7 +251,7 @@ func (s *desk) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, expl
 	if err != nil {
 		return err
 	}
-	recorded, err := s.recordOf(account, q.Request, e.TimeMs)
+	recorded, err := s.recordOf(account, q.Request)
 	if err != nil {
 		return err
 	}
@@ -231,14 +264,14 @@ func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequ
 	const open = "open"
 	f.Folded, f.Open, f.Forgotten = e.Folded, e.Settlement == open || recorded.GetStatus() == open, recorded == nil
 	if recorded != nil {
-		log := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{recorded}}).Requests[0]
+		log := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{recorded}}, nil).Requests[0]
 		again := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{{
 			Key: e.Key, Decision: e.GetVerdict().GetDecision(), Held: e.GetVerdict().GetHeld(), Charge: e.Charge, CostMicros: e.CostMicros,
 			Remaining: e.GetVerdict().GetRemaining(), Status: e.Settlement,
-		}}}).Requests[0]
+		}}}, nil).Requests[0]
 		f.Compare("Decision", console.Words(log.Decision), console.Words(again.Decision))
 		f.Compare("API key", log.Key, again.Key)
-		f.Compare("Left after it", figureLeft(log.Remaining), figureLeft(again.Remaining))
+		f.Compare("Left after it", figureLeft(recorded.Remaining), figureLeft(e.GetVerdict().GetRemaining()))
 		f.Compare("Settlement", console.SettlementText(endpoint.Optional(log.Status)), console.SettlementText(endpoint.Optional(again.Status)))
 		f.Compare("Paid by", log.ChargeSource, again.ChargeSource)
 		f.Compare("Credits", log.Cost, again.Cost)
@@ -266,22 +299,11 @@ func (s *desk) paidFor(account event.AccountID, id event.RequestID) (paid int64,
 	return paid, nil
 }
 
-// recordOf returns a request's entry in the log of recent requests, given the time of its decision; nil if it is no longer
-// there.
-func (s *desk) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
-	q := &event.RecentQuery{Limit: endpoint.MaxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
-	for {
-		page, err := s.accounts.RecentPage(account, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range page.Requests {
-			if bytes.Equal(r.RequestId, id[:]) {
-				return r, nil
-			}
-		}
-		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
-			return nil, nil
-		}
+// recordOf returns a request's entry in the log of recent requests; nil if it is no longer there.
+func (s *desk) recordOf(account event.AccountID, id event.RequestID) (*event.RecentRequest, error) {
+	page, err := s.accounts.RecentPage(account, &event.RecentQuery{Limit: 1, RequestId: id[:]})
+	if err != nil || len(page.Requests) == 0 {
+		return nil, err
 	}
+	return page.Requests[0], nil
 }

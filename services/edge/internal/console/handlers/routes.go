@@ -29,6 +29,7 @@ func (s *Handlers) Rows() []endpoint.Row {
 		row("POST", console.KeysPath+"/:id/revoke", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.revokeKeyFromPage)),
 		row("POST", console.SpendingCapPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.capSpendingFromPage)),
 		row("GET", console.RequestsPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.inConsole(s.showRequests)),
+		row("GET", console.RequestTablePath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.inConsole(s.showRequestTable)),
 		row("GET", console.RequestListPath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.OwnQuery, s.showRequestList),
 		row("GET", console.RequestEventsPath, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, endpoint.With(s.requestMark, s.showEvents)),
 		row("GET", console.RequestsPath+"/:requestId", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.inConsole(s.showRequest)),

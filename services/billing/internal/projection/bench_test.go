@@ -1,0 +1,75 @@
+package projection
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views/sqlite"
+	"quire.dev/services/billing/internal/account"
+)
+
+// BenchmarkRequests writes requests with their ends and reports into SQLite, and reports what one takes on disk: in commits of 5,000
+// requests of one account, of 50 accounts with 100 requests each, and of 5,000 accounts.
+func BenchmarkRequests(b *testing.B) {
+	const batch = 5000
+	const together = 50 // in a message
+	for _, accounts := range []int{1, 50, 5000} {
+		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
+			b.ReportAllocs()
+			dir := b.TempDir()
+			store, err := sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(dir, "v.db"), Collections: Collections()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			p := New(store, "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
+			var e account.Effects
+			var reports []Report
+			n, sequence := 0, uint64(0)
+			for b.Loop() {
+				c := decided(event.AccountID(n%accounts+1), event.NewRequestID(), noon+int64(n/together))
+				end := c
+				end.Decided, end.Paid, end.Status = false, false, account.SettlementServed
+				e.Requests = append(e.Requests, c, end)
+				report := reported(c.Account, c.Request, c.TimeMillis, 200)
+				report.Path, report.Error = fmt.Sprintf("/api/dev/paste-lite/get/%012x", rand.Int64N(1<<48)), ""
+				reports = append(reports, report)
+				if n++; n%together != 0 {
+					continue
+				}
+				sequence++
+				err := p.Push(b.Context(), sequence, e)
+				p.Report(reports)
+				reports = reports[:0]
+				if n%batch == 0 {
+					err = errors.Join(err, p.Flush(b.Context()))
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				e.Requests = e.Requests[:0]
+			}
+			if err := errors.Join(p.Flush(b.Context()), store.Close()); err != nil {
+				b.Fatal(err)
+			}
+			size := int64(0)
+			err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+				if err != nil || entry.IsDir() {
+					return err
+				}
+				info, err := entry.Info()
+				size += info.Size()
+				return err
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(size)/float64(n), "disk-B/op")
+		})
+	}
+}
