@@ -295,7 +295,7 @@ func (s *side) check(ctx context.Context) error {
 		return err
 	}
 	if audit.Match == nil || !*audit.Match {
-		return errors.New("the audit does not match")
+		return fmt.Errorf("the audit does not match: %+v", audit)
 	}
 	return nil
 }

@@ -373,8 +373,9 @@ func (p *Projection) blockHeads(ctx context.Context, id event.AccountID, since i
 	return heads, err
 }
 
+// compareBlocks orders blocks by their sequences, and those of one commit by time, so that the oldest are deleted first.
 func compareBlocks(a, b views.Doc) int {
-	return cmp.Or(cmp.Compare(a.Seq, b.Seq), strings.Compare(a.ID, b.ID))
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Keys.Get("time").Int64(), b.Keys.Get("time").Int64()), strings.Compare(a.ID, b.ID))
 }
 
 // Blocks returns the blocks of an account that have requests since a time, in the order of their sequences.
