@@ -258,6 +258,42 @@ func (j *joined) sorted() []*event.RecentRequest {
 	return j.list
 }
 
+// surplus has how many requests of each account are more than are kept. The last account is remembered, since one account often has
+// many requests in a row.
+type surplus struct {
+	byAccount map[event.AccountID]*int
+	last      event.AccountID
+	left      *int
+}
+
+func newSurplus() surplus { return surplus{byAccount: map[event.AccountID]*int{}} }
+
+func (s *surplus) of(id event.AccountID) *int {
+	if s.left == nil || s.last != id {
+		s.last, s.left = id, s.byAccount[id]
+		if s.left == nil {
+			s.left = new(-RequestsKept)
+			s.byAccount[id] = s.left
+		}
+	}
+	return s.left
+}
+
+func (s *surplus) count(id event.AccountID) { *s.of(id)++ }
+
+// skips reports whether a change belongs to the first requests of an account, of which too many were counted. another is false for a
+// change of a request that had its turn.
+func (s *surplus) skips(id event.AccountID, another bool) bool {
+	left := s.of(id)
+	if *left <= 0 {
+		return false
+	}
+	if another {
+		*left--
+	}
+	return true
+}
+
 // addRequests adds blocks with changes and reports to a batch, and returns the number of requests added per account. sequence is the
 // checkpoint once the batch is committed.
 func (p *Projection) addRequests(b *views.Batch, sequence uint64, items []requestItem, reports []Report) (map[event.AccountID]int, error) {
@@ -270,15 +306,33 @@ func (p *Projection) addRequests(b *views.Batch, sequence uint64, items []reques
 		}
 		return j
 	}
+	// Of an account with more requests than are kept, the first ones would be deleted again.
+	surplus, first := newSurplus(), map[event.AccountID]bool{}
 	for i := range items {
+		if items[i].Decided {
+			surplus.count(items[i].Account)
+		}
+	}
+	for i := range items {
+		if surplus.skips(items[i].Account, items[i].Decided) {
+			first[items[i].Account] = true
+			continue
+		}
 		of(items[i].Account).apply(&items[i].RequestChange)
 	}
+	surplus = newSurplus()
 	for i := range reports {
+		surplus.count(reports[i].Account)
+	}
+	for i := range reports {
+		if surplus.skips(reports[i].Account, true) {
+			continue
+		}
 		of(reports[i].Account).report(&reports[i])
 	}
 	counts := make(map[event.AccountID]int, len(byAccount))
 	for id, j := range byAccount { // the order has no effect
-		puts, err := p.blocks(id, sequence, j.sorted())
+		puts, err := p.blocks(id, sequence, j.sorted(), first[id])
 		if err != nil {
 			return nil, err
 		}
@@ -288,8 +342,9 @@ func (p *Projection) addRequests(b *views.Batch, sequence uint64, items []reques
 	return counts, nil
 }
 
-// blocks returns the documents of an account's requests.
-func (p *Projection) blocks(id event.AccountID, sequence uint64, list []*event.RecentRequest) (puts []views.Put, err error) {
+// blocks returns the documents of an account's requests. The blocks before the first one are marked as beyond the number kept with
+// first.
+func (p *Projection) blocks(id event.AccountID, sequence uint64, list []*event.RecentRequest, first bool) (puts []views.Put, err error) {
 	for part := range slices.Chunk(list, maxBlock) {
 		last := int64(0)
 		for _, r := range part {
@@ -298,6 +353,9 @@ func (p *Projection) blocks(id event.AccountID, sequence uint64, list []*event.R
 		doc, err := block(p.stream, id, sequence, last, part)
 		if err != nil {
 			return nil, err
+		}
+		if first && len(puts) == 0 {
+			doc.Head = append(doc.Head, firstBlock)
 		}
 		puts = append(puts, views.Put{Collection: Requests, Doc: doc, New: true})
 	}
@@ -339,6 +397,16 @@ var (
 	})
 )
 
+// firstBlock follows the number of requests in the head of a block whose commit had more requests of the account than are kept: those
+// of earlier blocks may lack their ends, and are not shown.
+const firstBlock = 1
+
+// isFirst reports whether a block has that mark.
+func isFirst(d views.Doc) bool {
+	_, n := binary.Uvarint(d.Head)
+	return n > 0 && len(d.Head) > n
+}
+
 // DecodeBlock returns the entries of a block.
 func DecodeBlock(doc views.Doc) ([]*event.RecentRequest, error) {
 	body, err := zstdDecoder().DecodeAll(doc.Body, nil)
@@ -378,12 +446,19 @@ func compareBlocks(a, b views.Doc) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Keys.Get("time").Int64(), b.Keys.Get("time").Int64()), strings.Compare(a.ID, b.ID))
 }
 
-// Blocks returns the blocks of an account that have requests since a time, in the order of their sequences.
+// Blocks returns the blocks of an account that have requests since a time, in the order of their sequences, without those that are
+// beyond the number kept.
 func (p *Projection) Blocks(ctx context.Context, id event.AccountID, since int64) (blocks []views.Doc, err error) {
 	for range readAttempts {
 		heads, err := p.blockHeads(ctx, id, since)
 		if err != nil {
 			return nil, err
+		}
+		for i := len(heads) - 1; i > 0; i-- {
+			if isFirst(heads[i]) {
+				heads = heads[i:]
+				break
+			}
 		}
 		if blocks, err = p.loadBlocks(ctx, heads); err != nil || len(blocks) == len(heads) {
 			return blocks, err
@@ -563,7 +638,7 @@ func (p *Projection) trimRequests(ctx context.Context, id event.AccountID) error
 	if err != nil {
 		return err
 	}
-	puts, err := p.blocks(id, j.seq, j.sorted())
+	puts, err := p.blocks(id, j.seq, j.sorted(), false)
 	if err != nil {
 		return err
 	}

@@ -409,3 +409,57 @@ func TestRequestsOfAnEndedAccountAreErased(t *testing.T) {
 		t.Errorf("another account has %v", got)
 	}
 }
+
+// TestMoreRequestsThanAreKeptInOneCommit: the last ones are stored, and only these.
+func TestMoreRequestsThanAreKeptInOneCommit(t *testing.T) {
+	s := newSurplus()
+	const one, two = event.AccountID(1), event.AccountID(2)
+	for range RequestsKept + 2 {
+		s.count(one)
+	}
+	for range RequestsKept {
+		s.count(two)
+	}
+	if s.skips(two, true) || !s.skips(one, true) || !s.skips(one, false) || !s.skips(one, true) || s.skips(one, false) || s.skips(one, true) {
+		t.Error("not the first two of the first account are skipped")
+	}
+}
+
+// TestACommitWithMoreThanIsKeptHidesEarlierBlocks: their ends may be among what was not stored.
+func TestACommitWithMoreThanIsKeptHidesEarlierBlocks(t *testing.T) {
+	p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
+	const id = event.AccountID(7)
+	push := func(sequence uint64, n int) {
+		var e account.Effects
+		for i := range n {
+			e.Requests = append(e.Requests, decided(id, event.NewRequestID(), noon+int64(sequence)*1000+int64(i)/50))
+		}
+		if err := errors.Join(p.Push(t.Context(), sequence, e), p.Flush(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored := func() int {
+		blocks, err := p.Blocks(t.Context(), id, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := join(blocks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(j.byID)
+	}
+	push(1, 10)
+	push(2, RequestsKept)
+	if n := stored(); n != RequestsKept+10 {
+		t.Errorf("%d requests, with as many in a commit as are kept", n)
+	}
+	push(3, RequestsKept+1)
+	if n := stored(); n != RequestsKept {
+		t.Errorf("%d requests, after a commit with one more than are kept", n)
+	}
+	push(4, 10)
+	if n := stored(); n != RequestsKept+10 {
+		t.Errorf("%d requests, after another commit", n)
+	}
+}
