@@ -230,7 +230,7 @@ func TestAFormOfTheConsoleThatIsRefusedSaysWhereAndWhy(t *testing.T) {
 	if shownKey(t, v.submit(t, page, "/console/key")) != key {
 		t.Error("the form sent twice makes two keys")
 	}
-	v.submit(t, other, "/console/key").shows(t, http.StatusBadRequest, "has an API key already") // a page that was open all the time
+	v.submit(t, other, "/console/key").shows(t, http.StatusBadRequest, "already has an API key") // a page that was open all the time
 	i.do(t, "GET", "/api/users/user", request{key: key}).ok(t, http.StatusOK)
 }
 

@@ -132,6 +132,9 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		values["id"], values["delivery"] = s.webhook()
 	case strings.Contains(d.path, "/sessions/"):
 		values["id"] = sessionsOf(t, s.person.signIn(t, s.person.password))[0].id
+	case strings.HasSuffix(d.path, "/accounts/{id}/keys/{key}"):
+		_, made := s.person.signIn(t, s.person.password).further(t, object{})
+		values["id"], values["key"] = s.person.profile(t)["id"].(string), made["id"].(string)
 	case strings.HasSuffix(d.path, "/accounts/{id}/keys"):
 		values["id"] = s.person.profile(t)["id"].(string) // who has two
 	case strings.Contains(d.path, "{id}"):

@@ -190,7 +190,7 @@ func TestMarkdownAndSeparatedValuesAreShownRendered(t *testing.T) {
 		i.page(t, "POST", burning, browser()).shows(t, http.StatusOK, append(c.rendered, `id="L1"`)...).hides(t, "?view=").reads(t, source)
 	}
 	large := "/p/" + a.paste(t, object{"content": "# x\n" + strings.Repeat("text\n", 60<<10), "language": "markdown"})
-	i.page(t, "GET", large, browser()).shows(t, http.StatusOK, "too large or too intricate", `id="L1"`).hides(t, "<h2 id=")
+	i.page(t, "GET", large, browser()).shows(t, http.StatusOK, "too large or too complex", `id="L1"`).hides(t, "<h2 id=")
 }
 
 // A burnt text is shown once, so that all of it is.

@@ -359,7 +359,7 @@ func TestATerminalIsToldWhatItCanDo(t *testing.T) {
 		r := pipe("x")
 		r.source = source
 		i.do(t, "POST", "/", r).line(t, i)
-		if text := usage(); !strings.Contains(text, fmt.Sprintf("You have %d left. There is one more in ", anonLimit-1-n)) {
+		if text := usage(); !strings.Contains(text, fmt.Sprintf("You have %d left. The next one is free in ", anonLimit-1-n)) {
 			t.Errorf("after %d:\n%s", n+1, text)
 		}
 	}

@@ -36,7 +36,7 @@ func TestCallsThatNoQuotaCountsAreLimited(t *testing.T) {
 		if answered < 10 {
 			t.Errorf("%s: %d calls were answered, want a burst of 10", name, answered)
 		}
-		got.fails(t, http.StatusTooManyRequests, "rate_limited", "More than 1 calls a second that no quota counts. Try again later.")
+		got.fails(t, http.StatusTooManyRequests, "rate_limited", "More than 1 unmetered calls per second. Try again later.")
 		if seconds, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || seconds < 1 || number(t, got.json(t), "limit") != 1 {
 			t.Errorf("%s: Retry-After %q in %s", name, got.header.Get("Retry-After"), got.body)
 		}

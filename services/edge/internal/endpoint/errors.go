@@ -35,7 +35,7 @@ func NotFound() *fault.Error {
 }
 
 func accountSuspended() error {
-	return fault.New(fault.AccountSuspended, "The account is suspended or about to be deleted: its API keys are refused. Signing in takes a deletion back.")
+	return fault.New(fault.AccountSuspended, "The account is suspended or scheduled for deletion, so its API keys are refused. Sign in to cancel a deletion.")
 }
 
 func accountQuarantined() error {

@@ -111,7 +111,7 @@ func (s *Base) AdmitChange(account event.AccountID) error {
 	if seconds == 0 {
 		return nil
 	}
-	e := fault.New(fault.RateLimited, "An account may be changed %d times at once, and once a minute after that. Try again later.", changesAtOnce)
+	e := fault.New(fault.RateLimited, "Too many account changes: at most %d in a burst, then one per minute. Try again later.", changesAtOnce)
 	return WaitFor(e, changesAtOnce, seconds, now)
 }
 

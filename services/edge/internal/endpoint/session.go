@@ -150,7 +150,7 @@ func (s *Base) sameOrigin(c *Call) error {
 	if c.Row.Method == fiber.MethodGet || httpin.SameOrigin(c.Ctx, s.PublicURL()) {
 		return nil
 	}
-	return fault.New(fault.CrossOrigin, "This call is not taken from pages of another origin: Sec-Fetch-Site or Origin names one.")
+	return fault.New(fault.CrossOrigin, "Cross-origin requests are refused: Sec-Fetch-Site or Origin names another origin.")
 }
 
 // clientNetwork is the address shown in a list of sessions: enough to recognize the place, but not a single machine.

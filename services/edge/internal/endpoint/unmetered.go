@@ -77,7 +77,7 @@ func (s *Base) tooManyUnmetered(limit int64, seconds int) error {
 	if seconds == 0 {
 		return nil
 	}
-	return WaitFor(fault.New(fault.RateLimited, "More than %d calls a second that no quota counts. Try again later.", limit), limit, seconds, s.Now())
+	return WaitFor(fault.New(fault.RateLimited, "More than %d unmetered calls per second. Try again later.", limit), limit, seconds, s.Now())
 }
 
 // endTurn makes the call count, or refunds its turn: a conditional read counts if it ended in 304. A key that is not the

@@ -19,32 +19,32 @@ func (s *Readers) Usage(c *endpoint.Call) error {
 
 // usageText has at most 24 lines, to fit a terminal.
 func usageText(address string, a *event.AllowanceAnswer) string {
-	allowance := "  How many pastes you may make without an API key is not known at the moment.\n"
+	allowance := "  The allowance without an API key is not known at the moment.\n"
 	switch {
 	case a == nil:
 	case a.Limit == 0:
-		allowance = "  Pastes are made with an API key only.\n"
+		allowance = "  Creating a paste requires an API key.\n"
 	default:
 		allowance = fmt.Sprintf("  Without an API key: %d in any %s, each kept for 30 days at most.\n  You have %d left.",
 			a.Limit, pages.Duration(time.Duration(a.WindowMs)*time.Millisecond), a.Remaining)
 		if a.ResetSeconds > 0 {
-			allowance += fmt.Sprintf(" There is one more in %s.", pages.Duration(time.Duration(a.ResetSeconds)*time.Second))
+			allowance += fmt.Sprintf(" The next one is free in %s.", pages.Duration(time.Duration(a.ResetSeconds)*time.Second))
 		}
 		allowance += "\n"
 	}
-	return "Quire keeps text and gives you the address of a page that shows it.\n\n" +
+	return "Send text, get a link.\n\n" +
 		"  ls | curl -F 'f=<-' " + address + "\n" +
 		"  curl -F f=@notes.txt " + address + "\n" +
 		"  curl -T main.go " + address + "\n" +
 		"  curl --data-binary @notes.txt " + address + "\n\n" +
-		"The answer is the address; /raw behind it is the text alone. A file's name gives\n" +
-		"its title and language. Other fields of a paste are in the query:\n\n" +
+		"The response is the link; append /raw for the plain text. A file's name sets the\n" +
+		"title and language. Set other fields in the query:\n\n" +
 		"  ls | curl -F 'f=<-' '" + address + "?expiresIn=1h&burnAfterRead=true'\n\n" +
 		"Limits:\n" +
 		"  256 KiB of UTF-8 text in each paste.\n" +
 		allowance +
-		"  With one (curl -H 'x-api-key: <key>') it is what your plan has.\n\n" +
-		"curl -i shows X-Manage-Token: it changes or deletes a paste made without a key.\n" +
+		"  With one (curl -H 'x-api-key: <key>'): the limits of your plan.\n\n" +
+		"X-Manage-Token of curl -i edits or deletes a paste created without a key.\n" +
 		"Reference: " + address + "/docs\n" +
 		"Accounts and API keys: " + address + "/console\n"
 }

@@ -273,7 +273,7 @@ func (s *Readers) renderView(renderer *render.Renderer, content string, shown *p
 		return false
 	}
 	if shown.View == "" {
-		shown.Kind, shown.Notice = "", "It is too large or too intricate to be shown as more than its source."
+		shown.Kind, shown.Notice = "", "It is too large or too complex to render, so its source is shown."
 	}
 	return shown.View != ""
 }

@@ -108,7 +108,7 @@ func TestTheDocumentationIsSearched(t *testing.T) {
 		"quota_exhausted": `<a href="/docs/errors#quota_exhausted">`,
 		"create a paste":  `<a href="/docs/api/pastes#createPaste">`,
 		"":                "Operations, fields, errors and guides",
-		"xyzzy plugh":     "Nothing has all of these words.",
+		"xyzzy plugh":     "No results.",
 		`"><script>`:      "&#34;&gt;&lt;script&gt;",
 	} {
 		a := endpointtest.Exchange(t, addr, "GET /docs/search?q="+url.QueryEscape(query)+" HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]

@@ -33,7 +33,7 @@ type mark = func(event.AccountID) ([]byte, error)
 func (s *Handlers) showEvents(c *endpoint.Call, of mark) error {
 	account, session := c.Who.Account, apikey.HashToken(s.SessionToken(c.Ctx))
 	if c.Method() != fiber.MethodHead && !s.pageListeners.Begin(account) {
-		return endpoint.WaitFor(fault.New(fault.RateLimited, "More than %d pages of the account listen. Close one.", listenersOfAccount), listenersOfAccount, checkEvery, s.Now())
+		return endpoint.WaitFor(fault.New(fault.RateLimited, "More than %d live pages of this account are open. Close one.", listenersOfAccount), listenersOfAccount, checkEvery, s.Now())
 	}
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-store")

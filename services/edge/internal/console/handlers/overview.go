@@ -110,7 +110,7 @@ func (s *Handlers) hasNoOtherKey(c *endpoint.Call) error {
 	key.Version = u.KeyVersion
 	same, err := s.accounts.CurrentKey(key)
 	if err == nil && !same {
-		err = fault.New(fault.InvalidField, "The account has an API key already. It is on the page of the API keys, where it can be replaced.")
+		err = fault.New(fault.InvalidField, "The account already has an API key. Rotate it on the API keys page.")
 	}
 	return err
 }
