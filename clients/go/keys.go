@@ -46,9 +46,9 @@ func (k *Keys) List(ctx context.Context, options ...CallOption) (*KeyList, error
 	return fetch[KeyList](ctx, k.c, newRequest(http.MethodGet, "/api/users/user/keys", options))
 }
 
-// NewKey is an API key to create. Only Name is required.
+// NewKey is an API key to create. Without a Name it becomes "default 2", or the next such name that is free.
 type NewKey struct {
-	Name        string           `json:"name"`             // 1 to 100 characters. Stored permanently: avoid personal data
+	Name        string           `json:"name,omitempty"`   // 1 to 100 characters, unique among the active keys. Stored permanently: avoid personal data
 	Scopes      []string         `json:"scopes,omitempty"` // quota keys it may use; empty for all
 	ExpiresIn   Lifetime         `json:"expiresIn,omitempty"`
 	ExpiresAt   time.Time        `json:"expiresAt,omitzero"` // instead of ExpiresIn

@@ -273,6 +273,7 @@ const (
 	CommandStatus_COMMAND_INVALID              CommandStatus = 6
 	CommandStatus_COMMAND_KEY_NOT_FOUND        CommandStatus = 20 // or it has ended, or was replaced
 	CommandStatus_COMMAND_TOO_MANY_KEYS        CommandStatus = 21
+	CommandStatus_COMMAND_KEY_NAME_TAKEN       CommandStatus = 22 // by another live key
 	CommandStatus_COMMAND_WEBHOOK_NOT_FOUND    CommandStatus = 30
 	CommandStatus_COMMAND_TOO_MANY_WEBHOOKS    CommandStatus = 31
 	CommandStatus_COMMAND_WEBHOOK_INVALID      CommandStatus = 32 // for example a subscription to low balances without the balance
@@ -290,6 +291,7 @@ var (
 		6:  "COMMAND_INVALID",
 		20: "COMMAND_KEY_NOT_FOUND",
 		21: "COMMAND_TOO_MANY_KEYS",
+		22: "COMMAND_KEY_NAME_TAKEN",
 		30: "COMMAND_WEBHOOK_NOT_FOUND",
 		31: "COMMAND_TOO_MANY_WEBHOOKS",
 		32: "COMMAND_WEBHOOK_INVALID",
@@ -304,6 +306,7 @@ var (
 		"COMMAND_INVALID":              6,
 		"COMMAND_KEY_NOT_FOUND":        20,
 		"COMMAND_TOO_MANY_KEYS":        21,
+		"COMMAND_KEY_NAME_TAKEN":       22,
 		"COMMAND_WEBHOOK_NOT_FOUND":    30,
 		"COMMAND_TOO_MANY_WEBHOOKS":    31,
 		"COMMAND_WEBHOOK_INVALID":      32,
@@ -17064,7 +17067,7 @@ const file_event_proto_rawDesc = "" +
 	"\bCAP_NONE\x10\x00\x12\v\n" +
 	"\aCAP_DAY\x10\x01\x12\r\n" +
 	"\tCAP_MONTH\x10\x02\x12\r\n" +
-	"\tCAP_TOTAL\x10\x03*\xdd\x02\n" +
+	"\tCAP_TOTAL\x10\x03*\xf9\x02\n" +
 	"\rCommandStatus\x12\x17\n" +
 	"\x13COMMAND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -17075,7 +17078,8 @@ const file_event_proto_rawDesc = "" +
 	"\x1cCOMMAND_IDEMPOTENCY_MISMATCH\x10\x05\x12\x13\n" +
 	"\x0fCOMMAND_INVALID\x10\x06\x12\x19\n" +
 	"\x15COMMAND_KEY_NOT_FOUND\x10\x14\x12\x19\n" +
-	"\x15COMMAND_TOO_MANY_KEYS\x10\x15\x12\x1d\n" +
+	"\x15COMMAND_TOO_MANY_KEYS\x10\x15\x12\x1a\n" +
+	"\x16COMMAND_KEY_NAME_TAKEN\x10\x16\x12\x1d\n" +
 	"\x19COMMAND_WEBHOOK_NOT_FOUND\x10\x1e\x12\x1d\n" +
 	"\x19COMMAND_TOO_MANY_WEBHOOKS\x10\x1f\x12\x1b\n" +
 	"\x17COMMAND_WEBHOOK_INVALID\x10 *t\n" +

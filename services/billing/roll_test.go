@@ -47,7 +47,7 @@ func TestPricesAndRulesWaitForTheLastInstanceOfTheVersionBefore(t *testing.T) {
 	old := s.shareAs("old", 2, billing.Config{Book: bookWith(100)})
 	s.waitShared(old)
 	s.account(alice, plan.Pro)
-	if limit := s.limitNow(); limit != 100 || s.rulesNow() != account.Rules1 {
+	if limit := s.limitNow(); limit != 100 || s.rulesNow() != account.NewestRules {
 		t.Fatalf("at first: limit %d, rules %d", limit, s.rulesNow())
 	}
 
@@ -55,7 +55,7 @@ func TestPricesAndRulesWaitForTheLastInstanceOfTheVersionBefore(t *testing.T) {
 	s.waitShared(old, renewed)
 	second := s.shareAs("newer", 2, billing.Config{Rules: rules2, Book: bookWith(200)})
 	eventually.True(t, "it serves", func() bool { return len(second.serves())+len(renewed.serves()) > 0 })
-	if limit := s.limitNow(); limit != 100 || s.rulesNow() != account.Rules1 {
+	if limit := s.limitNow(); limit != 100 || s.rulesNow() != account.NewestRules {
 		t.Fatalf("during the roll-out: limit %d, rules %d", limit, s.rulesNow())
 	}
 

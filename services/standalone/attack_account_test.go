@@ -192,7 +192,7 @@ func (a *attack) addKey(ctx context.Context, n *attackAccount) error {
 		APIKey string
 		Key    struct{ ID string }
 	}
-	if _, err := a.holder(ctx, n, http.MethodPost, "keys", `{"name":"a program"}`, &made); err != nil {
+	if _, err := a.holder(ctx, n, http.MethodPost, "keys", `{}`, &made); err != nil {
 		return err
 	}
 	n.mu.Lock()

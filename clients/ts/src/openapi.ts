@@ -2561,8 +2561,8 @@ export interface components {
         CapPeriod: string;
         /** @description The rules of a new API key. */
         NewKeyRules: {
-            /** @description A name to recognize the key by. */
-            name: string;
+            /** @description A name to recognize the key by, unique among the active keys. Space around it is removed. Without one the key is named `default 2`, or the next such name that is free. */
+            name?: string;
             /** @description Quota keys it may use; null for all. */
             scopes?: components["schemas"]["QuotaKey"][] | null;
             /** @description Lifetime from now: see ExpiresIn. Not with `expiresAt`; null for never. */
@@ -2575,7 +2575,7 @@ export interface components {
         };
         /** @description The API key rules to change. */
         KeyRules: {
-            /** @description A name to recognize the key by. */
+            /** @description A name to recognize the key by, unique among the active keys. Space around it is removed. */
             name?: string;
             /** @description Quota keys it may use; null for all. */
             scopes?: components["schemas"]["QuotaKey"][] | null;
@@ -3417,6 +3417,30 @@ export interface components {
         };
         /** @description The account has reached its limit of keys. */
         TooManyKeysAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The account has reached its limit of keys, or another active key has the name. */
+        KeyConflictAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Another active key of the account has the name. */
+        NameTakenAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Cache-Control": components["headers"]["CacheControlHeader"];
@@ -6942,7 +6966,7 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
-            409: components["responses"]["TooManyKeysAnswer"];
+            409: components["responses"]["KeyConflictAnswer"];
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
@@ -6981,6 +7005,7 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["NameTakenAnswer"];
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];

@@ -133,8 +133,9 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 	case strings.Contains(d.path, "/sessions/"):
 		values["id"] = sessionsOf(t, s.person.signIn(t, s.person.password))[0].id
 	case strings.HasSuffix(d.path, "/accounts/{id}/keys/{key}"):
-		_, made := s.person.signIn(t, s.person.password).further(t, object{})
-		values["id"], values["key"] = s.person.profile(t)["id"].(string), made["id"].(string)
+		p, owner := s.i.owner(t)
+		_, made := p.further(t, object{})
+		values["id"], values["key"] = owner.id, made["id"].(string)
 	case strings.HasSuffix(d.path, "/accounts/{id}/keys"):
 		values["id"] = s.person.profile(t)["id"].(string) // who has two
 	case strings.Contains(d.path, "{id}"):
@@ -547,10 +548,14 @@ func provocations(t *testing.T, i *instance) map[string]func() answer {
 		"too_many_keys": func() answer {
 			full, _ := i.owner(t)
 			for {
-				if a := full.do(t, "POST", keysPath, object{"name": "x"}); a.status != http.StatusCreated {
+				if a := full.do(t, "POST", keysPath, object{}); a.status != http.StatusCreated {
 					return a
 				}
 			}
+		},
+		"name_taken": func() answer {
+			named, _ := i.owner(t)
+			return named.do(t, "POST", keysPath, object{"name": "default"})
 		},
 		"key_quota_exhausted": func() answer {
 			p, _ := i.owner(t)

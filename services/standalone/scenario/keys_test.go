@@ -20,9 +20,6 @@ const keysPath = "/api/users/user/keys"
 // further makes another key of the account.
 func (p *person) further(t testing.TB, rules object) (key string, made object) {
 	t.Helper()
-	if rules["name"] == nil {
-		rules["name"] = "program"
-	}
 	body := p.do(t, "POST", keysPath, rules).ok(t, http.StatusCreated)
 	return text(t, body, "apiKey"), body["key"].(map[string]any)
 }
@@ -104,8 +101,9 @@ func TestRulesOfKeysAreChecked(t *testing.T) {
 	p, _ := i.owner(t)
 	p.further(t, object{"name": strings.Repeat("ü", 100), "expiresIn": "1m", "spendingCap": object{"amount": "0", "period": "total"}})
 	for _, wrong := range []object{
-		{},
 		{"name": ""},
+		{"name": "  "},
+		{"name": nil},
 		{"name": strings.Repeat("ü", 101)},
 		{"name": 5},
 		{"name": "a\u0000b"},
@@ -130,9 +128,6 @@ func TestRulesOfKeysAreChecked(t *testing.T) {
 		{"spendingCap": object{"amount": "1000000000.000001", "period": "day"}},
 		{"spendingCap": object{"amount": "1", "period": "week"}},
 	} {
-		if wrong["name"] == nil && len(wrong) > 0 {
-			wrong["name"] = "x"
-		}
 		p.do(t, "POST", keysPath, wrong).fails(t, http.StatusBadRequest, "invalid_field", "")
 	}
 	p.do(t, "POST", keysPath, object{"name": "x", "scope": []string{"pastes.get"}}).fails(t, http.StatusBadRequest, "unknown_field", "")
@@ -163,6 +158,70 @@ func TestRulesOfKeysAreChecked(t *testing.T) {
 		t.Errorf("made %v, then %v", first, body)
 	}
 	(account{i: i, key: text(t, first, "apiKey")}).do(t, "GET", "/api/dev/pastes/list", nil).ok(t, http.StatusOK)
+}
+
+// TestNamesOfKeysAreUnique also when many edges create keys at once.
+func TestNamesOfKeysAreUnique(t *testing.T) {
+	i := common(t)
+	p, _ := i.owner(t)
+	taken := func(a answer) {
+		t.Helper()
+		a.fails(t, http.StatusConflict, "name_taken", "")
+		a.says(t, object{"field": "name", "reason": "name is already used by another active API key. Choose another."})
+	}
+	create := func(rules object) answer { return p.do(t, "POST", keysPath, rules) }
+	taken(create(object{"name": "default"}))
+	for _, want := range []string{"default 2", "default 3"} {
+		if _, made := p.further(t, object{}); made["name"] != want {
+			t.Errorf("a key without a name is named %v, want %s", made["name"], want)
+		}
+	}
+	_, build := p.further(t, object{"name": " build "})
+	if build["name"] != "build" {
+		t.Errorf("named %q", build["name"])
+	}
+	path := keysPath + "/" + build["id"].(string)
+	taken(create(object{"name": "build "}))
+	taken(p.do(t, "PUT", path, object{"name": "default 2"}))
+	p.do(t, "PUT", path, object{"name": "build", "quotas": object{"pastes.get": 1}}).ok(t, http.StatusOK)
+	rotated := p.do(t, "POST", path+"/rotate", object{"overlap": "0s"}).ok(t, http.StatusOK)
+	if name := text(t, rotated, "key", "name"); name != "build" {
+		t.Errorf("the successor is named %q", name)
+	}
+	taken(create(object{"name": "build"}))
+	p.do(t, "DELETE", keysPath+"/"+text(t, rotated, "key", "id"), nil).ok(t, http.StatusOK)
+	_, build = p.further(t, object{"name": "build"})
+	p.do(t, "PUT", keysPath+"/"+build["id"].(string), object{"name": "deploy"}).ok(t, http.StatusOK)
+	p.further(t, object{"name": "build"})
+
+	var group sync.WaitGroup
+	var made, refused atomic.Int64
+	names := sync.Map{}
+	for n := range 8 {
+		group.Go(func() {
+			rules := object{"name": "at once"}
+			if n%2 == 1 {
+				rules = object{}
+			}
+			a := create(rules)
+			if rules["name"] == nil {
+				if _, twice := names.LoadOrStore(text(t, a.ok(t, http.StatusCreated), "key", "name"), true); twice {
+					t.Errorf("two keys have one name: %s", a.body)
+				}
+				return
+			}
+			if a.status == http.StatusCreated {
+				made.Add(1)
+				return
+			}
+			taken(a)
+			refused.Add(1)
+		})
+	}
+	group.Wait()
+	if made.Load() != 1 || refused.Load() != 3 {
+		t.Errorf("%d keys have the name, %d were refused", made.Load(), refused.Load())
+	}
 }
 
 // An account may have 20 live keys, and 20 more that were replaced: the error names the one that is full.

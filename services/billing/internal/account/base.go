@@ -16,6 +16,7 @@ type base struct {
 	peak     int64             // latest value of time
 	offset   int64             // largest development clock offset of the price books
 	month    month             // of time
+	rules    uint32            // version of the rules for the next message
 	chain    Hash              // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 

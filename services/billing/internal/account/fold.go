@@ -50,7 +50,6 @@ var errUnknownSubject = fmt.Errorf("%w: unknown subject", ErrUndecodable)
 type Fold struct {
 	base
 	entries uint64
-	rules   uint32 // version for the next message
 	newest  uint32 // newest version known to the program
 
 	principals principals
@@ -72,7 +71,7 @@ type Fold struct {
 
 // New returns the state before the first message.
 func New() *Fold {
-	f := &Fold{base: base{month: monthOf(0)}, rules: Rules1, newest: NewestRules, sources: sources{}}
+	f := &Fold{base: base{month: monthOf(0), rules: Rules1}, newest: NewestRules, sources: sources{}}
 	f.principals = newPrincipals(&f.base)
 	f.holds = newHolds(&f.base)
 	f.credits = credits{base: &f.base}

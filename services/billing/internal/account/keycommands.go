@@ -2,6 +2,7 @@ package account
 
 import (
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"quire.dev/pkg/event"
@@ -55,14 +56,21 @@ func (a *account) liveKey(number uint32, now int64) *apiKey {
 
 func (a *account) createKey(b *base, c *event.CreateKey) (event.CommandStatus, *apiKey) {
 	rules := c.GetRules()
-	if rules == nil || rules.Name == nil || !validRules(rules, b.time) {
+	if rules == nil || rules.Name == nil && b.rules < Rules2 || !validRules(rules, b.time) {
 		return event.CommandStatus_COMMAND_INVALID, nil
 	}
 	if current, _ := a.liveKeys(b.time); current >= MaxKeys {
 		return event.CommandStatus_COMMAND_TOO_MANY_KEYS, nil
 	}
+	name := rules.GetName()
+	switch {
+	case rules.Name == nil:
+		name = a.freeKeyName(b.time)
+	case b.rules >= Rules2 && a.hasKeyNamed(name, b.time):
+		return event.CommandStatus_COMMAND_KEY_NAME_TAKEN, nil
+	}
 	r := a.ring()
-	l := &keyLineage{number: r.next, month: a.month}
+	l := &keyLineage{number: r.next, name: name, month: a.month}
 	k := &apiKey{
 		number: r.next, lineage: r.next, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: b.time,
 	}
@@ -77,8 +85,31 @@ func (a *account) changeKey(b *base, k *apiKey, rules *event.KeyRules) event.Com
 	if rules == nil || !validRules(rules, b.time) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
-	applyRules(k, a.lineageOf(k.lineage), rules, b.time)
+	l := a.lineageOf(k.lineage)
+	if b.rules >= Rules2 && rules.Name != nil && *rules.Name != l.name && a.hasKeyNamed(*rules.Name, b.time) {
+		return event.CommandStatus_COMMAND_KEY_NAME_TAKEN
+	}
+	applyRules(k, l, rules, b.time)
 	return event.CommandStatus_COMMAND_OK
+}
+
+// hasKeyNamed reports whether a live key has the name. The default key always counts, as in liveKeys.
+func (a *account) hasKeyNamed(name string, now int64) bool {
+	if a.keys == nil {
+		return name == defaultKeyName
+	}
+	return slices.ContainsFunc(a.keys.keys, func(k *apiKey) bool {
+		return (k.number == 0 || k.live(now)) && a.lineageOf(k.lineage).name == name
+	})
+}
+
+// freeKeyName returns the first of "default 2", "default 3" and so on that no live key has.
+func (a *account) freeKeyName(now int64) string {
+	for n := 2; ; n++ {
+		if name := defaultKeyName + " " + strconv.Itoa(n); !a.hasKeyNamed(name, now) {
+			return name
+		}
+	}
 }
 
 // replaceKey ends a key after the overlap, and no later than its own expiry. The successor gets the same lifetime, starting

@@ -16,6 +16,8 @@ const (
 	MaxKeyNameRunes = 100
 
 	maxEndedKeys = 20 // remembered ended keys
+
+	defaultKeyName = "default" // of the default key, until it is renamed
 )
 
 // keyring holds an account's keys beyond the default key, rules of keys, or a spending cap. It is nil for accounts that never
@@ -76,7 +78,7 @@ func (k *apiKey) live(now int64) bool { return k.revoked == 0 && (k.expires == 0
 // ring returns the account's keyring, creating it if needed. All earlier requests used the default key.
 func (a *account) ring() *keyring {
 	if a.keys == nil {
-		l := &keyLineage{name: "default", spending: a.spending, month: a.month}
+		l := &keyLineage{name: defaultKeyName, spending: a.spending, month: a.month}
 		l.used = a.current.used
 		if of := a.current.charges; of != nil {
 			l.overage, l.spent = of.overage, of.spent

@@ -15,9 +15,6 @@ const (
 )
 
 func createKey(id uint64, fingerprint uint64, rules *event.KeyRules) *event.Command {
-	if rules.Name == nil {
-		rules.Name = new("key")
-	}
 	return &event.Command{Account: id, Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
 		Fingerprint: fingerprint, Prefix: "qk_further", Rules: rules,
 	}}}
@@ -90,7 +87,7 @@ func TestAnAccountHasSeveralKeys(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Max)
 	k1 := h.does(createKey(alice, 11, &event.KeyRules{Scopes: scopesOf(plan.LiteCreate)})).Key
-	if k1.Number != 1 || k1.Version != 1 || k1.Name != "key" || k1.LastUsedMs != 0 {
+	if k1.Number != 1 || k1.Version != 1 || k1.Name != "default 2" || k1.LastUsedMs != 0 {
 		t.Fatalf("made %v", k1)
 	}
 	h.want(h.sent(alice, plan.LiteCreate, 1, 1, 11), admitted)
@@ -296,4 +293,80 @@ func TestAKeysLimitOfNothingDoesNotEndByWaiting(t *testing.T) {
 			t.Errorf("a limit of %d is refused with %v", limit, v)
 		}
 	}
+}
+
+// TestLiveKeysHaveUniqueNames: a taken name is refused, a missing one chosen, and an ended key frees its name. A key and its
+// successor share theirs.
+func TestLiveKeysHaveUniqueNames(t *testing.T) {
+	const taken = event.CommandStatus_COMMAND_KEY_NAME_TAKEN
+	h := historyOf(t)
+	h.account(alice, plan.Max)
+	fingerprint := uint64(10)
+	create := func(name string) *event.Command {
+		fingerprint++
+		rules := &event.KeyRules{}
+		if name != "" {
+			rules.Name = &name
+		}
+		return createKey(alice, fingerprint, rules)
+	}
+	named := func(number uint32, name string) *event.Command {
+		return updateKey(alice, number, &event.KeyRules{Name: &name})
+	}
+	chosen := func(want string) uint32 {
+		t.Helper()
+		k := h.does(create("")).Key
+		if k.Name != want {
+			t.Fatalf("the key is named %q, want %q", k.Name, want)
+		}
+		return k.Number
+	}
+	h.refuses(create("default"), taken)
+	second := chosen("default 2")
+	chosen("default 3")
+	h.refuses(create("default 2"), taken)
+	h.refuses(named(second, "default"), taken)
+	h.does(named(second, "default 2")) // its own
+	h.does(named(second, "Default"))
+	chosen("default 2")
+	h.does(named(0, "main"))
+	h.refuses(create("main"), taken)
+	h.does(create("default"))
+
+	build := h.does(create("build")).Key.Number
+	h.does(replaceKey(alice, build, 90, time.Hour))
+	h.refuses(create("build"), taken)
+	successor := h.keys(alice).Keys[len(h.keys(alice).Keys)-1]
+	h.does(revokeKey(alice, successor.Number))
+	h.refuses(create("build"), taken) // the replaced key is still valid
+	h.wait(time.Hour).tick()
+	h.does(create("build"))
+
+	h.does(createKey(alice, 91, &event.KeyRules{Name: new("short"), ExpiresInMs: new(int64(60_000))}))
+	h.refuses(create("short"), taken)
+	h.wait(time.Minute).tick()
+	h.does(create("short"))
+	h.does(revokeKey(alice, 0))
+	h.refuses(create("main"), taken) // regeneration revives the default key
+	h.sound()
+}
+
+// TestKeysNamedAlikeUnderTheFirstRulesStay: only what is named from then on must differ.
+func TestKeysNamedAlikeUnderTheFirstRulesStay(t *testing.T) {
+	h := newHistory(t, nil)
+	h.rules = Rules1
+	h.prices(smallBook())
+	h.account(alice, plan.Max)
+	h.refuses(createKey(alice, 11, &event.KeyRules{}), event.CommandStatus_COMMAND_INVALID)
+	for n := range uint64(2) {
+		h.does(createKey(alice, 11+n, &event.KeyRules{Name: new("default")}))
+	}
+	h.rules = Rules2
+	h.prices(smallBook())
+	h.refuses(createKey(alice, 13, &event.KeyRules{Name: new("default")}), event.CommandStatus_COMMAND_KEY_NAME_TAKEN)
+	h.does(updateKey(alice, 1, &event.KeyRules{Name: new("default"), Scopes: scopesOf(plan.LiteGet)}))
+	h.does(updateKey(alice, 1, &event.KeyRules{Name: new("reader")}))
+	h.refuses(updateKey(alice, 1, &event.KeyRules{Name: new("default")}), event.CommandStatus_COMMAND_KEY_NAME_TAKEN)
+	h.does(createKey(alice, 13, &event.KeyRules{}))
+	h.sound()
 }

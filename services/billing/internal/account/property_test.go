@@ -624,6 +624,24 @@ func (m *machine) regenerated(a *modelAccount) {
 	a.keys = append(a.keys, &modelKey{version: a.version, fingerprint: 1, created: m.model.now})
 }
 
+// namesAreUnique checks the names of the live keys after a command with rules, and that a name was refused only if another key has it.
+func (m *machine) namesAreUnique(t *rapid.T, id uint64, o *event.CommandOutcome, rules *event.KeyRules) {
+	live := map[string]int{}
+	for _, k := range m.fold.principals.accounts[id].keyViews(m.fold.time) {
+		if !k.Replaced && (k.Number == 0 || k.RevokedMs == 0 && (k.ExpiresMs == 0 || m.fold.time < k.ExpiresMs)) {
+			live[k.Name]++
+		}
+	}
+	for name, n := range live {
+		if n > 1 {
+			t.Fatalf("%d live keys are named %q", n, name)
+		}
+	}
+	if o.Status == event.CommandStatus_COMMAND_KEY_NAME_TAKEN && live[rules.GetName()] == 0 && rules.GetName() != defaultKeyName {
+		t.Fatalf("%q is refused, live are %v", rules.GetName(), live)
+	}
+}
+
 // keyCommand makes, changes, replaces and revokes keys, and sets caps.
 func (m *machine) keyCommand(t *rapid.T) {
 	id := rapid.SampledFrom(m.accounts).Draw(t, "account")
@@ -638,12 +656,15 @@ func (m *machine) keyCommand(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "uncapped") == 0 {
 		set = &event.SpendingCap{}
 	}
-	rules := &event.KeyRules{Name: new("key"), Cap: set, Quotas: &event.KeyQuotas{}, Scopes: &event.KeyScopes{}}
+	rules := &event.KeyRules{Cap: set, Quotas: &event.KeyQuotas{}, Scopes: &event.KeyScopes{}}
 	if rapid.IntRange(0, 2).Draw(t, "limited") == 0 {
 		rules.Quotas = quotasOf(plan.FilesUpload, uint32(rapid.IntRange(0, 4).Draw(t, "quota")))
 	}
 	if rapid.IntRange(0, 3).Draw(t, "scoped") == 0 {
 		rules.Scopes = scopesOf(rapid.SampledFrom(machineKeys).Draw(t, "scope"))
+	}
+	if rapid.IntRange(0, 2).Draw(t, "named") == 0 {
+		rules.Name = new(rapid.SampledFrom([]string{"key", "default", "default 2"}).Draw(t, "name"))
 	}
 	if days := rapid.SampledFrom([]int64{0, 0, 1, 9, 60}).Draw(t, "lives"); days != 0 {
 		rules.ExpiresInMs = new(days * 86_400_000)
@@ -672,10 +693,11 @@ func (m *machine) keyCommand(t *rapid.T) {
 	}
 	o := m.command(c)
 	m.model.advance(m.now)
+	m.namesAreUnique(t, id, o, rules)
 	switch o.Status {
 	case event.CommandStatus_COMMAND_OK:
 		m.model.keyCommand(a, c)
-	case event.CommandStatus_COMMAND_KEY_NOT_FOUND, event.CommandStatus_COMMAND_TOO_MANY_KEYS:
+	case event.CommandStatus_COMMAND_KEY_NOT_FOUND, event.CommandStatus_COMMAND_TOO_MANY_KEYS, event.CommandStatus_COMMAND_KEY_NAME_TAKEN:
 	default:
 		t.Fatalf("%v: %v", c, o)
 	}

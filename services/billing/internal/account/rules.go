@@ -15,8 +15,10 @@ import (
 const (
 	// Rules1 decides a journal from its first message on.
 	Rules1 = 1
+	// Rules2 keeps the names of an account's live keys unique, and names a key that is created without a name.
+	Rules2 = 2
 	// NewestRules is the newest version that this code knows.
-	NewestRules = Rules1
+	NewestRules = Rules2
 )
 
 // ErrRules means that the journal has reached rules unknown to this code. A newer version of the program wrote it. No later

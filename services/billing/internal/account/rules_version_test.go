@@ -42,7 +42,7 @@ func TestNewRulesDecideNothingAgain(t *testing.T) {
 	h.want(good, admitted)
 	h.served(good)
 	before, entries := len(h.messages), len(h.ledger)
-	if h.fold.Rules() != Rules1 {
+	if h.fold.Rules() != NewestRules {
 		t.Fatal("rules that no event names are in force")
 	}
 
@@ -63,7 +63,7 @@ func TestNewRulesDecideNothingAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if again.Rules() != Rules1 {
+	if again.Rules() != NewestRules {
 		t.Fatal("the part before has other rules")
 	}
 }
@@ -93,7 +93,7 @@ func TestAFoldStopsAtRulesThatItDoesNotKnow(t *testing.T) {
 	if _, err := next.Apply(Message{Sequence: 1, Kind: Prices, Data: data}); err != nil || next.Rules() != rules2 {
 		t.Fatalf("the next version: rules %d, %v", next.Rules(), err)
 	}
-	if err := next.Know(Rules1); !errors.Is(err, ErrRules) {
+	if err := next.Know(NewestRules); !errors.Is(err, ErrRules) {
 		t.Fatalf("the present version takes its state: %v", err)
 	}
 }
@@ -190,7 +190,7 @@ func TestOldPricesDoNotComeBack(t *testing.T) {
 		agreed bool
 		want   int64
 	}{
-		{1, 0, false, 1}, {2, 0, false, 1}, {2, Rules1, true, 2}, {3, rules2, true, 3}, {2, Rules1, false, 3}, {2, rules2, false, 3}, {4, 0, true, 4},
+		{1, 0, false, 1}, {2, 0, false, 1}, {2, NewestRules, true, 2}, {3, rules2, true, 3}, {2, NewestRules, false, 3}, {2, rules2, false, 3}, {4, 0, true, 4},
 	} {
 		if got := publish(c.limit, c.rules, c.agreed); got != c.want {
 			t.Errorf("book %d: limit %d, want %d", i, got, c.want)

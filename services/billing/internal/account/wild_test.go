@@ -142,7 +142,10 @@ func wildCap(t *rapid.T, number func(int) uint32) *event.SpendingCap {
 }
 
 func wildRules(t *rapid.T, number func(int) uint32) *event.KeyRules {
-	r := &event.KeyRules{Name: new("key"), Cap: wildCap(t, number)}
+	r := &event.KeyRules{Cap: wildCap(t, number)}
+	if n := number(3); n != 0 {
+		r.Name = new([]string{"key", "default", "default 2"}[n-1])
+	}
 	if number(3) == 0 {
 		r.Scopes = &event.KeyScopes{QuotaKeys: []uint32{number(14), number(14)}}
 	}

@@ -37,6 +37,8 @@ func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.Command
 		return nil, fault.New(fault.NotFound, "Not found: the account has no such API key, or it has ended or was replaced.")
 	case event.CommandStatus_COMMAND_TOO_MANY_KEYS:
 		return nil, tooManyKeys(cmd)
+	case event.CommandStatus_COMMAND_KEY_NAME_TAKEN:
+		return nil, endpoint.FailedAt("name", fault.NameTaken, "name is already used by another active API key. Choose another.")
 	case event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND:
 		return nil, endpoint.NotFound()
 	case event.CommandStatus_COMMAND_TOO_MANY_WEBHOOKS:

@@ -408,7 +408,7 @@ func capAmountField(name string, v input.Value) (*uint64, error) {
 	return new(uint64(amount)), nil
 }
 
-// ReadKeyRules reads the properties of a new key, or the changes to a key.
+// ReadKeyRules reads the properties of a new key, or the changes to a key. Billing names a new key without a name.
 func ReadKeyRules(from input.Source, now time.Time, create bool) (*event.KeyRules, error) {
 	r := &event.KeyRules{}
 	any, lifetime, instant := false, false, false
@@ -421,7 +421,7 @@ func ReadKeyRules(from input.Source, now time.Time, create bool) (*event.KeyRule
 		"name": func(name string, v input.Value) (err error) {
 			var text string
 			text, err = input.LineField(name, v, keyNameChars)
-			if err == nil && strings.TrimSpace(text) == "" {
+			if text = strings.TrimSpace(text); err == nil && text == "" {
 				err = httperr.InvalidField(name, fmt.Sprintf("must have 1 to %d characters", keyNameChars))
 			}
 			r.Name = &text
@@ -463,8 +463,6 @@ func ReadKeyRules(from input.Source, now time.Time, create bool) (*event.KeyRule
 	case err != nil:
 	case lifetime && instant:
 		err = httperr.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the key expires")
-	case create && r.Name == nil:
-		err = httperr.InvalidField("name", "is required")
 	case !create && !any:
 		err = httperr.Malformed("The body must be a JSON object with at least one field to change: name, scopes, expiresIn, expiresAt, quotas, spendingCap.")
 	}

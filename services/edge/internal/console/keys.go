@@ -116,10 +116,14 @@ func (k *Keys) only(live bool) (out []Key) {
 // SpendingCap is the account's cap; nil if not set.
 func (k *Keys) SpendingCap() *Cap { return capOf(k.Cap) }
 
-// ruleFields are the fields of a key's name, expiry, scopes and limits.
-func ruleFields() []Field {
+// ruleFields are the fields of a key's name, expiry, scopes and limits. A new key needs no name.
+func ruleFields(create bool) []Field {
+	hint := "Unique among your active keys. Stored permanently. Avoid personal data."
+	if create {
+		hint = "For example “office backup”. Leave empty for “default 2” or the next free name. Stored permanently. Avoid personal data."
+	}
 	out := append([]Field{
-		{Name: "name", Label: "Name", Type: "text", Most: 100, Required: true, Hint: "For example “office backup”. Stored permanently. Avoid personal data.", Subject: "The name"},
+		{Name: "name", Label: "Name", Type: "text", Most: 100, Required: !create, Hint: hint, Subject: "The name"},
 		{Name: "expiresIn", Label: "Expires", Type: "select", Options: lifetimes(), Subject: "The expiry"},
 		{Name: "scopes", Label: "Scopes", Subject: "The list"},
 		{Name: "quotas", Label: "Limits", Subject: "The limit"},
@@ -167,7 +171,7 @@ type Mark struct {
 // CreateKey is the form to create a key.
 func CreateKey(account, once string) *Form {
 	return &Form{
-		ID: "create", Action: KeysPath, Account: account, Once: once, fields: ruleFields(),
+		ID: "create", Action: KeysPath, Account: account, Once: once, fields: ruleFields(true),
 		Values: map[string]string{"expiresIn": "never", "scopes": ScopesAll, "spendingCap.period": "month"},
 	}
 }
@@ -177,7 +181,7 @@ const KeepExpiry = "keep"
 
 // ChangeKey is the form to edit a key.
 func ChangeKey(account, once string, k Key) *Form {
-	f := &Form{ID: "change", Action: k.Path(), Account: account, Once: once, fields: ruleFields(), Values: map[string]string{
+	f := &Form{ID: "change", Action: k.Path(), Account: account, Once: once, fields: ruleFields(false), Values: map[string]string{
 		"name": k.Label(), "expiresIn": KeepExpiry, "scopes": ScopesAll, "spendingCap.period": "month",
 	}}
 	for i := range f.fields {

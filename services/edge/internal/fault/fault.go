@@ -36,6 +36,7 @@ const (
 	IdempotencyMismatch  Kind = "idempotency_mismatch"
 	TooManyKeys          Kind = "too_many_keys"
 	EmailTaken           Kind = "email_taken"
+	NameTaken            Kind = "name_taken"
 	InsufficientCredits  Kind = "insufficient_credits"
 	TooManyWebhooks      Kind = "too_many_webhooks"
 	VersionMismatch      Kind = "version_mismatch"
@@ -73,7 +74,7 @@ func (k Kind) Status() int {
 		return 405
 	case RequestTimeout:
 		return 408
-	case IdempotencyInFlight, TooManyKeys, EmailTaken, InsufficientCredits, TooManyWebhooks:
+	case IdempotencyInFlight, TooManyKeys, EmailTaken, NameTaken, InsufficientCredits, TooManyWebhooks:
 		return 409
 	case VersionMismatch:
 		return 412

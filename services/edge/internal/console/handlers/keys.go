@@ -226,7 +226,10 @@ func keyRulesOf(f *console.Form) input.Source {
 	if expiry := f.Values["expiresIn"]; expiry != "" && expiry != console.KeepExpiry {
 		out = append(out, textField("expiresIn", expiry))
 	}
-	return input.List(append(out, textField("name", f.Values["name"]), input.Member{Name: "quotas", Value: quotas},
+	if name := strings.TrimSpace(f.Values["name"]); name != "" || f.Field("name").Required {
+		out = append(out, textField("name", name))
+	}
+	return input.List(append(out, input.Member{Name: "quotas", Value: quotas},
 		input.Member{Name: "scopes", Value: scopes}, input.Member{Name: "spendingCap", Value: limit})...)
 }
 
