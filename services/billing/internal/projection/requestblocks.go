@@ -1,0 +1,188 @@
+package projection
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+)
+
+// The blocks of requests in the read model.
+
+// blocks returns the documents of an account's requests. The blocks before the first one are marked as beyond the number kept with
+// first.
+func (p *Projection) blocks(id event.AccountID, sequence uint64, list []*event.RecentRequest, first bool) (puts []views.Put, err error) {
+	for part := range slices.Chunk(list, maxBlock) {
+		last := int64(0)
+		for _, r := range part {
+			last = max(last, r.TimeMs)
+		}
+		doc, err := block(p.stream, id, sequence, last, part)
+		if err != nil {
+			return nil, err
+		}
+		if first && len(puts) == 0 {
+			doc.Head = append(doc.Head, firstBlock)
+		}
+		puts = append(puts, views.Put{Collection: Requests, Doc: doc, New: true})
+	}
+	return puts, nil
+}
+
+// block returns the document with some of an account's requests. last is the time of the latest one.
+func block(stream string, id event.AccountID, sequence uint64, last int64, requests []*event.RecentRequest) (views.Doc, error) {
+	body, err := event.Encode(&event.RecentAnswer{Requests: requests})
+	if err != nil {
+		return views.Doc{}, err
+	}
+	return views.Doc{
+		ID: id.String() + "." + rand.Text()[:16], Seq: sequence, Head: binary.AppendUvarint(nil, uint64(len(requests))),
+		Body: zstdEncoder().EncodeAll(body, nil),
+		Keys: views.Keys{
+			{Name: "account", Value: views.String(id.String())},
+			{Name: "stream", Value: views.String(stream)},
+			{Name: "time", Value: views.Int(last)},
+		},
+	}, nil
+}
+
+var (
+	zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(128<<10),
+			zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+		if err != nil {
+			panic(err) // the options are constant
+		}
+		return e
+	})
+	zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(views.MaxDocBytes), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			panic(err)
+		}
+		return d
+	})
+)
+
+// firstBlock follows the number of requests in the head of a block whose commit had more requests of the account than are kept: those
+// of earlier blocks may lack their ends, and are not shown.
+const firstBlock = 1
+
+// isFirst reports whether a block has that mark.
+func isFirst(d views.Doc) bool {
+	_, n := binary.Uvarint(d.Head)
+	return n > 0 && len(d.Head) > n
+}
+
+// DecodeBlock returns the entries of a block.
+func DecodeBlock(doc views.Doc) ([]*event.RecentRequest, error) {
+	body, err := zstdDecoder().DecodeAll(doc.Body, nil)
+	if err != nil {
+		return nil, fmt.Errorf("block of requests %s: %w", doc.ID, err)
+	}
+	a := &event.RecentAnswer{}
+	if err := event.Decode(body, a); err != nil {
+		return nil, fmt.Errorf("block of requests %s: %w", doc.ID, err)
+	}
+	return a.Requests, nil
+}
+
+// EncodeBlock replaces the entries of a block.
+func EncodeBlock(doc *views.Doc, requests []*event.RecentRequest) error {
+	body, err := event.Encode(&event.RecentAnswer{Requests: requests})
+	doc.Head, doc.Body = binary.AppendUvarint(nil, uint64(len(requests))), zstdEncoder().EncodeAll(body, nil)
+	return err
+}
+
+// blockHeads lists the blocks of an account that have requests since a time, in the order of their sequences.
+func (p *Projection) blockHeads(ctx context.Context, id event.AccountID, since int64) ([]views.Doc, error) {
+	query := views.Query{
+		Index: byAccount, Equal: []views.Value{views.String(id.String())}, After: []views.Value{views.Int(since - 1)}, AfterID: "~",
+	}
+	var heads []views.Doc
+	err := each(ctx, p.store, Requests, query, requestIndex, func(d views.Doc) error {
+		heads = append(heads, d)
+		return nil
+	})
+	slices.SortFunc(heads, compareBlocks)
+	return heads, err
+}
+
+// compareBlocks orders blocks by their sequences, and those of one commit by time, so that the oldest are deleted first.
+func compareBlocks(a, b views.Doc) int {
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Keys.Get("time").Int64(), b.Keys.Get("time").Int64()), strings.Compare(a.ID, b.ID))
+}
+
+// Blocks returns the blocks of an account that have requests since a time, in the order of their sequences, without those that are
+// beyond the number kept.
+func (p *Projection) Blocks(ctx context.Context, id event.AccountID, since int64) (blocks []views.Doc, err error) {
+	for range readAttempts {
+		heads, err := p.blockHeads(ctx, id, since)
+		if err != nil {
+			return nil, err
+		}
+		for i := len(heads) - 1; i > 0; i-- {
+			if isFirst(heads[i]) {
+				heads = heads[i:]
+				break
+			}
+		}
+		if blocks, err = p.loadBlocks(ctx, heads); err != nil || len(blocks) == len(heads) {
+			return blocks, err
+		}
+	}
+	return blocks, nil // blocks are being deleted
+}
+
+func (p *Projection) loadBlocks(ctx context.Context, heads []views.Doc) (blocks []views.Doc, err error) {
+	for page := range slices.Chunk(heads, loadBlocks) {
+		ids := make([]string, 0, len(page))
+		for _, d := range page {
+			ids = append(ids, d.ID)
+		}
+		docs, err := p.store.Load(ctx, Requests, ids, views.Full)
+		if err != nil {
+			return nil, fmt.Errorf("load requests: %w", err)
+		}
+		blocks = append(blocks, docs...)
+	}
+	slices.SortFunc(blocks, compareBlocks)
+	return blocks, nil
+}
+
+// join joins blocks in the order of their sequences.
+func join(blocks []views.Doc) (*joined, error) {
+	j := newJoined()
+	for _, d := range blocks {
+		requests, err := DecodeBlock(d)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range requests {
+			j.add(r)
+		}
+		j.seq = max(j.seq, d.Seq)
+	}
+	return j, nil
+}
+
+// RequestAccounts returns the accounts of a stream that have blocks.
+func (p *Projection) RequestAccounts(ctx context.Context) (map[string]bool, error) {
+	accounts := map[string]bool{}
+	query := views.Query{Index: byStream, Equal: []views.Value{views.String(p.stream)}}
+	err := each(ctx, p.store, Requests, query, views.Index{Name: byStream, Keys: []string{"stream", "time"}}, func(d views.Doc) error {
+		account, _, _ := strings.Cut(d.ID, ".")
+		accounts[account] = true
+		return nil
+	})
+	return accounts, err
+}
