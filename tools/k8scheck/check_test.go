@@ -1,6 +1,7 @@
 package k8scheck_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -41,7 +42,23 @@ var shared = sync.OnceValues(func() (filesys.FileSystem, error) {
 			return nil, err
 		}
 	}
-	// KEDA needs its operator, so no overlay has it by default.
+	// KEDA needs its operator, so no overlay has it by default. Ingress is the other way in.
+	const production = "/k8s/overlays/production/kustomization.yaml"
+	if text, err = memory.ReadFile(production); err != nil {
+		return nil, err
+	}
+	before, rest, _ := strings.Cut(string(text), "  - target: {kind: Gateway, name: quire}")
+	_, after, found := strings.Cut(rest, "/spec/hostnames/0, value: quire.example.com}\n")
+	if !found {
+		return nil, errors.New("the patches of the gateway's host are not as they were")
+	}
+	if err := copyTree(memory, root+"/k8s/overlays/production", "/k8s/overlays/ingress"); err != nil {
+		return nil, err
+	}
+	withIngress := strings.Replace(before+after, "components/gateway", "components/ingress", 1)
+	if err := memory.WriteFile("/k8s/overlays/ingress/kustomization.yaml", []byte(withIngress)); err != nil {
+		return nil, err
+	}
 	return memory, memory.WriteFile("/k8s/overlays/keda/kustomization.yaml", []byte(`
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
@@ -134,7 +151,7 @@ func render(t *testing.T, overlay string) []*k8scheck.Object {
 }
 
 func TestOverlaysAreSound(t *testing.T) {
-	for _, overlay := range []string{"dev", "dev-mongo", "production", "keda"} {
+	for _, overlay := range []string{"dev", "dev-mongo", "production", "ingress", "keda"} {
 		t.Run(overlay, func(t *testing.T) {
 			objects := render(t, overlay)
 			for _, fault := range k8scheck.Check(objects, options(t, overlay)) {

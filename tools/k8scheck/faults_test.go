@@ -31,7 +31,7 @@ func plants() []planted {
 		{"budget of two kinds", "production", "PodDisruptionBudget/edge", "maxUnavailable: 1", "maxUnavailable: 1\n  minAvailable: 1", "refused"},
 		{"minimum above the maximum", "production", "HorizontalPodAutoscaler/edge", "maxReplicas: 20", "maxReplicas: 1", "maxReplicas"},
 		{"bad network", "production", "NetworkPolicy/services-to-postgres-outside", "10.0.0.0/8", "10.0.0.0/80", "cidr"},
-		{"bad path type", "production", "Ingress/quire", "pathType: Prefix", "pathType: Beginning", "pathType"},
+		{"bad path type", "ingress", "Ingress/quire", "pathType: Prefix", "pathType: Beginning", "pathType"},
 		{"mount of an unknown volume", "production", "Deployment/edge", "- mountPath: /tmp\n          name: tmp", "- mountPath: /tmp\n          name: temp", "volumeMounts"},
 		{"two volumes of one name", "dev", "StatefulSet/postgres", "        name: run\n", "        name: tmp\n", "volumes"},
 		{"bad restart policy", "dev", "Job/postgres-init", "restartPolicy: OnFailure", "restartPolicy: Always", "restartPolicy"},
@@ -63,8 +63,13 @@ func plants() []planted {
 		{"service's port", "production", "Service/edge", "targetPort: http", "targetPort: https", "does not have"},
 		{"budget's pods", "production", "PodDisruptionBudget/nats", "app.kubernetes.io/name: nats\n", "app.kubernetes.io/name: mats\n", "pods of 0 workloads"},
 		{"stateful set's service", "production", "StatefulSet/billing", "serviceName: billing", "serviceName: bills", "does not exist"},
-		{"ingress' service", "production", "Ingress/quire", "            name: edge\n", "            name: edges\n", "does not exist"},
-		{"certificate of another host", "production", "Ingress/quire", "  - host: quire.example.com", "  - host: paste.example.com", "without its certificate"},
+		{"ingress' service", "ingress", "Ingress/quire", "            name: edge\n", "            name: edges\n", "does not exist"},
+		{"route's service", "production", "HTTPRoute/quire", "    - name: edge\n", "    - name: edges\n", "does not exist"},
+		{"route's host", "production", "HTTPRoute/quire", "  - quire.example.com", "  - paste.example.com", "no listener for"},
+		{"route's gateway", "production", "HTTPRoute/quire", "    sectionName: https", "    sectionName: tls", "no listener for"},
+		{"gateway's certificate", "production", "Gateway/quire", "name: quire-tls", "name: quire-cert", "no Secret"},
+		{"misspelled route", "production", "HTTPRoute/quire", "  parentRefs:", "  parentRef:", "parentRef"},
+		{"certificate of another host", "ingress", "Ingress/quire", "  - host: quire.example.com", "  - host: paste.example.com", "without its certificate"},
 		{"probe's port", "production", "StatefulSet/nats", "path: /healthz\n            port: monitor", "path: /healthz\n            port: monitors", "not declared"},
 		{"policy's pods", "production", "NetworkPolicy/nats", "app.kubernetes.io/name: nats\n  policyTypes", "app.kubernetes.io/name: mats\n  policyTypes", "selects no pods"},
 		{"policy's port", "production", "NetworkPolicy/nats", "port: 4222", "port: 4223", "has no port"},
@@ -93,7 +98,7 @@ func plants() []planted {
 // TestPlantedFaultsAreFound: a check that never finds a fault would pass on sound overlays too.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	known := map[string]k8scheck.Options{}
-	for _, overlay := range []string{"dev", "dev-mongo", "production", "keda"} {
+	for _, overlay := range []string{"dev", "dev-mongo", "production", "ingress", "keda"} {
 		known[overlay] = options(t, overlay)
 	}
 	for _, plant := range plants() {

@@ -51,6 +51,7 @@ func (c *checker) services() {
 			}
 		}
 	}
+	c.routes()
 	budgets := map[*workload]int{}
 	for _, b := range typed[*policyv1.PodDisruptionBudget](c) {
 		pods := c.selected(b, b.T.Spec.Selector)
@@ -64,6 +65,72 @@ func (c *checker) services() {
 	for _, w := range c.work {
 		if w.selector != nil && (w.replicas == nil || *w.replicas > 1) && budgets[w] != 1 {
 			c.fault(w, "has %d disruption budgets", budgets[w])
+		}
+	}
+}
+
+// gateway is what is checked of a Gateway, and route of an HTTPRoute. The schemas check the rest.
+type gateway struct {
+	Spec struct {
+		Listeners []struct {
+			Name, Hostname string
+			TLS            struct{ CertificateRefs []struct{ Name string } }
+		}
+	}
+}
+
+type route struct {
+	Spec struct {
+		ParentRefs []struct{ Name, SectionName string }
+		Hostnames  []string
+		Rules      []struct {
+			BackendRefs []struct {
+				Name string
+				Port int32
+			}
+		}
+	}
+}
+
+// routes checks that HTTPRoutes belong to a listener of a Gateway with their hosts, and lead to existing ports.
+func (c *checker) routes() {
+	hosts := map[[3]string]bool{} // gateway, listener, host
+	for _, o := range c.objects {
+		if o.Kind != "Gateway" {
+			continue
+		}
+		var g gateway
+		if err := yaml.Unmarshal(o.YAML, &g); err != nil {
+			c.fault(o, "%v", err)
+		}
+		for _, l := range g.Spec.Listeners {
+			hosts[[3]string{o.Name, l.Name, l.Hostname}] = true
+			for _, ref := range l.TLS.CertificateRefs {
+				if _, ok := c.data("Secret", ref.Name); !ok {
+					c.fault(o, "there is no Secret %q", ref.Name)
+				}
+			}
+		}
+	}
+	for _, o := range c.objects {
+		if o.Kind != "HTTPRoute" {
+			continue
+		}
+		var r route
+		if err := yaml.Unmarshal(o.YAML, &r); err != nil {
+			c.fault(o, "%v", err)
+		}
+		for _, parent := range r.Spec.ParentRefs {
+			for _, host := range r.Spec.Hostnames {
+				if !hosts[[3]string{parent.Name, parent.SectionName, host}] {
+					c.fault(o, "gateway %q has no listener for %s", parent.Name, host)
+				}
+			}
+		}
+		for _, rule := range r.Spec.Rules {
+			for _, to := range rule.BackendRefs {
+				c.backend(o, &networkingv1.IngressServiceBackend{Name: to.Name, Port: networkingv1.ServiceBackendPort{Number: to.Port}})
+			}
 		}
 	}
 }
