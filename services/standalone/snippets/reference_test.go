@@ -150,6 +150,8 @@ func (i *instance) value(t *testing.T, o *operation, variable string, of owner) 
 	case "KEYID":
 		made := i.do(t, "POST", "/api/users/user/keys", map[string]any{"name": "snippet"}, "Cookie", "quire_session="+of.session(), "Sec-Fetch-Site", "same-origin")
 		return made.text(t, "key", "id"), true
+	case "KEY": // of the account
+		return "default", true
 	case "WEBHOOKID":
 		id, _ := i.webhook(t, of)
 		return id, true
