@@ -423,9 +423,9 @@ func TestTheGuidesHaveTheLimitsOfTheRules(t *testing.T) {
 func TestTheReferenceSaysWhichPlanACallNeeds(t *testing.T) {
 	s := site(t)
 	book := plan.Published(0)
-	limits := map[string]plan.Term{}
+	keys := map[string]plan.QuotaKey{}
 	for _, key := range plan.QuotaKeys() {
-		limits[key.String()] = book.Terms[plan.Free][key]
+		keys[key.String()] = key
 	}
 	seen := map[string]int{}
 	for _, tag := range s.document.Tags {
@@ -436,10 +436,12 @@ func TestTheReferenceSaysWhichPlanACallNeeds(t *testing.T) {
 			want := ""
 			switch {
 			case op.QuotaKey == "":
-			case limits[op.QuotaKey].Limit != 0:
+			case book.Terms[plan.Free][keys[op.QuotaKey]].Limit != 0:
 				want = "any"
-			default:
+			case book.Terms[plan.Pro][keys[op.QuotaKey]].Limit != 0:
 				want = "Pro or Max"
+			default:
+				want = "Max"
 			}
 			seen[want]++
 			if got := strings.Contains(section, "<dt>Plan</dt>"); got != (want != "") || want != "" && !strings.Contains(section, "<dt>Plan</dt><dd>"+want+"</dd>") {
@@ -501,5 +503,28 @@ func TestResultsAreGroupedByPage(t *testing.T) {
 	p, err := s.Search("keyless use")
 	if err != nil || !strings.Contains(string(p.Main), `<h2><a href="/docs/guides/keyless">Keyless use</a></h2>`) {
 		t.Errorf("%v %s", err, p.Main)
+	}
+}
+
+var statusOfCode = regexp.MustCompile("\\b([1-5]\\d\\d) \\[?`([a-z_]+)`")
+
+// TestTheGuidesSayEachCodesStatus: "404 `not_found`" in a guide is the status that the code has.
+func TestTheGuidesSayEachCodesStatus(t *testing.T) {
+	s := site(t)
+	all := kinds(t)
+	seen := 0
+	for _, g := range s.guides {
+		for _, m := range statusOfCode.FindAllStringSubmatch(g.Source, -1) {
+			if !slices.Contains(all, m[2]) {
+				continue
+			}
+			seen++
+			if want := fault.Kind(m[2]).Status(); m[1] != strconv.Itoa(want) {
+				t.Errorf("%s says that %s is %s: it is %d", g.Name, m[2], m[1], want)
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d codes have their status", seen)
 	}
 }
