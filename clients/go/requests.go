@@ -34,7 +34,7 @@ type RecentRequest struct {
 	Cost         Credits      `json:"cost"`
 	Remaining    *int64       `json:"remaining"` // free calls left; -1 if unlimited; nil if billing did not decide
 
-	// From the edge, within a second. Empty until then.
+	// From the edge, within some seconds. Empty until then.
 	Method        string `json:"method"`
 	Path          string `json:"path"` // without its query
 	HTTPStatus    int    `json:"httpStatus"`

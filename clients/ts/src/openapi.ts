@@ -490,7 +490,7 @@ export interface paths {
          * @description The account's last requests to metered operations, newest first: at most 10,000, of the last 30 days unless
          *     the operator chose another retention. Refused requests are listed too, also those that no charge was
          *     considered for, such as 401 of a revoked key. A request that billing decided on has an explanation, and
-         *     changes in the list when it completes later or is refunded. The HTTP details follow within a second.
+         *     changes in the list when it completes later or is refunded. The HTTP details follow within some seconds.
          *     With `Accept: text/csv` the answer is CSV of up to 10,000 requests, with a `Link` to the rest.
          */
         get: operations["listRecentRequests"];

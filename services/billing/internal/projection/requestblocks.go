@@ -56,7 +56,7 @@ func block(stream string, id event.AccountID, sequence uint64, last int64, reque
 }
 
 var (
-	zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
+	zstdEncoder = sync.OnceValue(func() *zstd.Encoder { //nolint:gochecknoglobals // it has its tables and buffers, and is safe for concurrent use
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(128<<10),
 			zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 		if err != nil {
@@ -64,7 +64,7 @@ var (
 		}
 		return e
 	})
-	zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+	zstdDecoder = sync.OnceValue(func() *zstd.Decoder { //nolint:gochecknoglobals // likewise
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(views.MaxDocBytes), zstd.WithDecoderLowmem(true))
 		if err != nil {
 			panic(err)
@@ -109,7 +109,7 @@ func (p *Projection) blockHeads(ctx context.Context, id event.AccountID, since i
 		Index: byAccount, Equal: []views.Value{views.String(id.String())}, After: []views.Value{views.Int(since - 1)}, AfterID: "~",
 	}
 	var heads []views.Doc
-	err := each(ctx, p.store, Requests, query, requestIndex, func(d views.Doc) error {
+	err := each(ctx, p.store, Requests, query, requestIndex(), func(d views.Doc) error {
 		heads = append(heads, d)
 		return nil
 	})

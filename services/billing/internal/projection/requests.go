@@ -46,7 +46,9 @@ const (
 	partReported
 )
 
-var requestIndex = views.Index{Name: byAccount, Keys: []string{"account", "time"}}
+func requestIndex() views.Index {
+	return views.Index{Name: byAccount, Keys: []string{"account", "time"}}
+}
 
 // requestItem is a change of a request by the message with a sequence.
 type requestItem struct {
