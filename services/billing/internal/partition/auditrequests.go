@@ -63,8 +63,8 @@ func (l *replayedRequests) apply(sequence uint64, changes []account.RequestChang
 	}
 }
 
-// compareRequests compares the stored requests of accounts with those of a replay, each list from its first request on: an earlier
-// version stored none. The reports of edges are in no journal.
+// compareRequests compares the stored requests of each account with the replayed ones, from the first stored request on: an earlier
+// version stored none. It does not compare the reports of edges, which no journal has.
 func (a *auditing) compareRequests(ctx context.Context, fold *account.Fold, live position, replayed *replayedRequests) error {
 	names, err := a.projection.RequestAccounts(ctx)
 	if err != nil {

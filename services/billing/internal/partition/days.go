@@ -35,13 +35,22 @@ func (p *Partition) usageDays(ctx context.Context, id event.AccountID, q *event.
 	return answer, nil
 }
 
-// sweepDays deletes old days until ctx ends. It retries an unavailable store later.
+// sweepDays deletes old days until ctx ends.
 func (p *Partition) sweepDays(ctx context.Context) {
-	ticker := time.NewTicker(sweepDaysEvery)
+	p.sweep(ctx, sweepDaysEvery, "old days of usage could not be deleted yet", func() error {
+		_, err := p.projection.SweepDays(ctx, p.now().UnixMilli())
+		return err
+	})
+}
+
+// sweep calls once at the start and at each interval, until ctx ends. An error, such as an unavailable store, is logged with a
+// message, and the next call tries again.
+func (p *Partition) sweep(ctx context.Context, every time.Duration, failure string, once func() error) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		if _, err := p.projection.SweepDays(ctx, p.now().UnixMilli()); err != nil && ctx.Err() == nil {
-			p.log.Warn("old days of usage could not be deleted yet", "error", err)
+		if err := once(); err != nil && ctx.Err() == nil {
+			p.log.Warn(failure, "error", err)
 		}
 		select {
 		case <-ticker.C:

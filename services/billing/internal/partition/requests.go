@@ -170,18 +170,9 @@ func reportsOf(m *event.RequestReport) ([]projection.Report, error) {
 	return reports, nil
 }
 
-// sweepRequests deletes old requests until ctx ends. It retries an unavailable store later.
+// sweepRequests deletes old requests until ctx ends.
 func (p *Partition) sweepRequests(ctx context.Context) {
-	ticker := time.NewTicker(sweepRequestsEvery)
-	defer ticker.Stop()
-	for {
-		if err := p.projection.SweepRequests(ctx, p.now(), p.cfg.RequestRetention, p.exists); err != nil && ctx.Err() == nil {
-			p.log.Warn("old requests could not be deleted yet", "error", err)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	p.sweep(ctx, sweepRequestsEvery, "old requests could not be deleted yet", func() error {
+		return p.projection.SweepRequests(ctx, p.now(), p.cfg.RequestRetention, p.exists)
+	})
 }

@@ -49,11 +49,9 @@ const webhookSweep = time.Hour
 // sweepWebhooks deletes addresses whose webhook is not in the journal. It skips addresses younger than a creation takes, and
 // first folds up to the end confirmed by a majority of the journal's servers: a replica that was cut off would delete too much.
 func (p *Partition) sweepWebhooks(ctx context.Context) {
-	tick := time.NewTicker(webhookSweep)
-	defer tick.Stop()
-	for {
+	p.sweep(ctx, webhookSweep, "addresses without a webhook could not be deleted yet", func() error {
 		confirmed := false
-		err := webhooks.Sweep(ctx, p.deps.Views, p.cfg.Partition, p.now(), func(id event.AccountID, webhook uint64) bool {
+		return webhooks.Sweep(ctx, p.deps.Views, p.cfg.Partition, p.now(), func(id event.AccountID, webhook uint64) bool {
 			if p.hasWebhook(id, webhook) {
 				return true
 			}
@@ -69,15 +67,7 @@ func (p *Partition) sweepWebhooks(ctx context.Context) {
 			}
 			return p.hasWebhook(id, webhook)
 		})
-		if err != nil && ctx.Err() == nil {
-			p.log.Warn("addresses without a webhook could not be deleted yet", "error", err)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	})
 }
 
 func (p *Partition) hasWebhook(id event.AccountID, webhook uint64) bool {

@@ -44,6 +44,25 @@ func stored(t interface{ Fatal(...any) }, p *Projection, id event.AccountID) map
 	return out
 }
 
+// replica folds a drawn journal, of which message n is at index n-1.
+type replica struct {
+	p    *Projection
+	next int // index of the message that it folds next
+}
+
+// beginReplica starts a replica at the checkpoint of the store, with a fold from an earlier snapshot.
+func beginReplica(rt *rapid.T, store views.Store, stream string) replica {
+	at, err := store.Checkpoint(context.Background(), stream)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	from := 0
+	if at > 0 {
+		from = rapid.IntRange(0, int(at)).Draw(rt, "snapshot")
+	}
+	return replica{New(store, stream, at, 0, slog.New(slog.DiscardHandler)), from}
+}
+
 // TestDaysCountEveryMessageOnce: replicas of one stream are behind and ahead of each other, lose responses to commits, end at
 // any moment, and restart from any message up to the checkpoint.
 func TestDaysCountEveryMessageOnce(t *testing.T) {
@@ -72,27 +91,9 @@ func TestDaysCountEveryMessageOnce(t *testing.T) {
 			}
 			journal = append(journal, e)
 		}
-		log := slog.New(slog.DiscardHandler)
 		ctx := context.Background()
-		begin := func() (*Projection, int) {
-			at, err := store.Checkpoint(ctx, stream)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			from := 0
-			if at > 0 {
-				from = rapid.IntRange(0, int(at)).Draw(rt, "snapshot")
-			}
-			return New(store, stream, at, 0, log), from
-		}
-		type replica struct {
-			p    *Projection
-			next int // message that it folds next
-		}
-		replicas := make([]replica, 2)
-		for i := range replicas {
-			replicas[i].p, replicas[i].next = begin()
-		}
+		begin := func() replica { return beginReplica(rt, store, stream) }
+		replicas := []replica{begin(), begin()}
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			r := &replicas[rapid.IntRange(0, 1).Draw(rt, "replica")]
 			switch step := rapid.IntRange(0, 9).Draw(rt, "step"); {
@@ -110,7 +111,7 @@ func TestDaysCountEveryMessageOnce(t *testing.T) {
 				}
 				store.lose.Store(0)
 			case step == 9: // killed
-				r.p, r.next = begin()
+				*r = begin()
 			}
 		}
 		for i := range replicas {

@@ -40,7 +40,7 @@ func Collections() []views.Collection {
 		{Name: Statements},
 		{Name: AdminLog, Indexes: []views.Index{{Name: byStream, Keys: []string{"stream", "position"}}}},
 		{Name: Days, Indexes: []views.Index{{Name: byStreamDay, Keys: []string{"stream", "day"}}}},
-		{Name: Requests, Indexes: []views.Index{requestIndex(), {Name: byStream, Keys: []string{"stream", "time"}}}},
+		{Name: Requests, Indexes: []views.Index{requestIndex(), requestStreamIndex()}},
 		{Name: Heads},
 	}
 }

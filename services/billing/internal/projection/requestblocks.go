@@ -18,15 +18,11 @@ import (
 
 // The blocks of requests in the read model.
 
-// blocks returns the documents of an account's requests. The blocks before the first one are marked as beyond the number kept with
-// first.
+// blocks returns the documents of an account's requests, which are sorted by time. With first, the blocks before them are beyond the
+// number kept.
 func (p *Projection) blocks(id event.AccountID, sequence uint64, list []*event.RecentRequest, first bool) (puts []views.Put, err error) {
 	for part := range slices.Chunk(list, maxBlock) {
-		last := int64(0)
-		for _, r := range part {
-			last = max(last, r.TimeMs)
-		}
-		doc, err := block(p.stream, id, sequence, last, part)
+		doc, err := block(p.stream, id, sequence, part)
 		if err != nil {
 			return nil, err
 		}
@@ -38,21 +34,18 @@ func (p *Projection) blocks(id event.AccountID, sequence uint64, list []*event.R
 	return puts, nil
 }
 
-// block returns the document with some of an account's requests. last is the time of the latest one.
-func block(stream string, id event.AccountID, sequence uint64, last int64, requests []*event.RecentRequest) (views.Doc, error) {
-	body, err := event.Encode(&event.RecentAnswer{Requests: requests})
-	if err != nil {
-		return views.Doc{}, err
-	}
-	return views.Doc{
-		ID: id.String() + "." + rand.Text()[:16], Seq: sequence, Head: binary.AppendUvarint(nil, uint64(len(requests))),
-		Body: zstdEncoder().EncodeAll(body, nil),
+// block returns the document with some of an account's requests, sorted by time.
+func block(stream string, id event.AccountID, sequence uint64, requests []*event.RecentRequest) (views.Doc, error) {
+	doc := views.Doc{
+		ID: id.String() + "." + rand.Text()[:16], Seq: sequence,
 		Keys: views.Keys{
 			{Name: "account", Value: views.String(id.String())},
 			{Name: "stream", Value: views.String(stream)},
-			{Name: "time", Value: views.Int(last)},
+			{Name: "time", Value: views.Int(requests[len(requests)-1].TimeMs)},
 		},
-	}, nil
+	}
+	err := EncodeBlock(&doc, requests)
+	return doc, err
 }
 
 var (
@@ -96,7 +89,7 @@ func DecodeBlock(doc views.Doc) ([]*event.RecentRequest, error) {
 	return a.Requests, nil
 }
 
-// EncodeBlock replaces the entries of a block.
+// EncodeBlock sets the entries of a block, and their number as its head.
 func EncodeBlock(doc *views.Doc, requests []*event.RecentRequest) error {
 	body, err := event.Encode(&event.RecentAnswer{Requests: requests})
 	doc.Head, doc.Body = binary.AppendUvarint(nil, uint64(len(requests))), zstdEncoder().EncodeAll(body, nil)
@@ -117,7 +110,7 @@ func (p *Projection) blockHeads(ctx context.Context, id event.AccountID, since i
 	return heads, err
 }
 
-// compareBlocks orders blocks by their sequences, and those of one commit by time, so that the oldest are deleted first.
+// compareBlocks orders blocks by sequence, and the blocks of one commit by time. The first ones are deleted first.
 func compareBlocks(a, b views.Doc) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Keys.Get("time").Int64(), b.Keys.Get("time").Int64()), strings.Compare(a.ID, b.ID))
 }
@@ -179,7 +172,7 @@ func join(blocks []views.Doc) (*joined, error) {
 func (p *Projection) RequestAccounts(ctx context.Context) (map[string]bool, error) {
 	accounts := map[string]bool{}
 	query := views.Query{Index: byStream, Equal: []views.Value{views.String(p.stream)}}
-	err := each(ctx, p.store, Requests, query, views.Index{Name: byStream, Keys: []string{"stream", "time"}}, func(d views.Doc) error {
+	err := each(ctx, p.store, Requests, query, requestStreamIndex(), func(d views.Doc) error {
 		account, _, _ := strings.Cut(d.ID, ".")
 		accounts[account] = true
 		return nil

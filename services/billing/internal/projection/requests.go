@@ -50,6 +50,10 @@ func requestIndex() views.Index {
 	return views.Index{Name: byAccount, Keys: []string{"account", "time"}}
 }
 
+func requestStreamIndex() views.Index {
+	return views.Index{Name: byStream, Keys: []string{"stream", "time"}}
+}
+
 // requestItem is a change of a request by the message with a sequence.
 type requestItem struct {
 	sequence uint64
@@ -245,7 +249,7 @@ func (j *joined) add(from *event.RecentRequest) {
 	r.Parts |= from.Parts
 }
 
-// sorted returns the requests by time, and those of the same millisecond in the order of decisions.
+// sorted returns the requests by time. Requests of one millisecond stay in the order of their decisions.
 func (j *joined) sorted() []*event.RecentRequest {
 	slices.SortStableFunc(j.list, func(a, b *event.RecentRequest) int { return cmp.Compare(a.TimeMs, b.TimeMs) })
 	return j.list

@@ -121,25 +121,8 @@ func TestEachRequestHasOneRowInItsLastState(t *testing.T) {
 		}
 		want := seenAfter(journal)
 		ctx := context.Background()
-		begin := func() (*Projection, int) {
-			at, err := store.Checkpoint(ctx, stream)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			from := 0
-			if at > 0 {
-				from = rapid.IntRange(0, int(at)).Draw(rt, "snapshot")
-			}
-			return New(store, stream, at, 0, slog.New(slog.DiscardHandler)), from
-		}
-		type replica struct {
-			p    *Projection
-			next int // message that it folds next
-		}
-		replicas := make([]replica, 2)
-		for i := range replicas {
-			replicas[i].p, replicas[i].next = begin()
-		}
+		begin := func() replica { return beginReplica(rt, store, stream) }
+		replicas := []replica{begin(), begin()}
 		push := func(r *replica) {
 			if err := r.p.Push(ctx, uint64(r.next+1), journal[r.next]); err != nil {
 				rt.Fatal(err)
@@ -172,7 +155,7 @@ func TestEachRequestHasOneRowInItsLastState(t *testing.T) {
 					rt.Fatal(err)
 				}
 			case step == 9: // killed
-				r.p, r.next = begin()
+				*r = begin()
 			}
 		}
 		for i := range replicas {

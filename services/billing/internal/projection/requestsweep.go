@@ -12,8 +12,8 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// SweepRequests deletes the blocks of the stream past their retention, and those of accounts that no longer exist. Of accounts with
-// new requests it deletes the blocks beyond the number kept, and joins small ones.
+// SweepRequests deletes the stream's blocks past their retention, and the blocks of accounts that no longer exist. For accounts with
+// new requests it also deletes the blocks beyond the number kept, and joins small ones.
 func (p *Projection) SweepRequests(ctx context.Context, now time.Time, retention time.Duration, exists func(event.AccountID) bool) error {
 	oldest := now.Add(-retention).UnixMilli()
 	query := views.Query{Index: byStream, Equal: []views.Value{views.String(p.stream)}, Limit: sweepPage}
