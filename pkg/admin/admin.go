@@ -54,7 +54,8 @@ func (c Client) CreateAccount(ctx context.Context, account NewAccount, idempoten
 		header.Set("Idempotency-Key", idempotencyKey)
 	}
 	var created CreatedAccount
-	return created, c.call(ctx, http.MethodPost, "/api/admin/accounts", header, account, &created)
+	err := c.call(ctx, http.MethodPost, "/api/admin/accounts", header, account, &created)
+	return created, err
 }
 
 // Failure is a response other than 2xx. Reason and Code are empty if it is not from Quire's API.

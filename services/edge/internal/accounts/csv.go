@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/httpin/input"
 )
 
 const (
@@ -19,6 +20,17 @@ const (
 // wantsCSV reports whether the call asks for CSV.
 func wantsCSV(c *endpoint.Call) bool {
 	return headers.Prefers(c.Context(), mediaCSV, fiber.MIMEApplicationJSON)
+}
+
+// addLimit adds the field limit of a list that answers with a page in JSON, or with up to MaxTable rows in CSV. limit is its value once
+// the fields are parsed.
+func addLimit(c *endpoint.Call, fields input.Fields) (table bool, limit *uint64) {
+	most, initial := uint64(endpoint.MaxPage), uint64(endpoint.DefaultPage)
+	if table = wantsCSV(c); table {
+		most, initial = MaxTable, MaxTable
+	}
+	fields["limit"] = input.To(&initial, input.CountField(most))
+	return table, &initial
 }
 
 // sendCSV answers with a CSV file (RFC 4180).

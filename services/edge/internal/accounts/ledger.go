@@ -82,14 +82,9 @@ func (l *LedgerSearch) Query() (*event.LedgerQuery, error) {
 
 // ledger answers with a page of the ledger in JSON, or up to MaxTable entries in CSV.
 func (s *Accounts) ledger(c *endpoint.Call) error {
-	table := wantsCSV(c)
-	most, limit := uint64(endpoint.MaxPage), uint64(endpoint.DefaultPage)
-	if table {
-		most, limit = MaxTable, MaxTable
-	}
 	search := &LedgerSearch{}
 	fields := search.Fields()
-	fields["limit"] = input.To(&limit, input.CountField(most))
+	table, limit := addLimit(c, fields)
 	if err := input.QueryFields(c.Ctx, fields.Set); err != nil {
 		return err
 	}
@@ -101,9 +96,9 @@ func (s *Accounts) ledger(c *endpoint.Call) error {
 		return err
 	}
 	if table {
-		return s.LedgerTable(c, q, int(limit))
+		return s.LedgerTable(c, q, int(*limit))
 	}
-	q.Limit = uint32(limit)
+	q.Limit = uint32(*limit)
 	page, err := s.LedgerPage(c.Who.Account, q)
 	if err != nil {
 		return err

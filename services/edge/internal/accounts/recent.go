@@ -51,14 +51,9 @@ const (
 
 // recentRequests answers with a page of the account's latest requests, newest first, or in CSV with up to MaxTable.
 func (s *Accounts) recentRequests(c *endpoint.Call) error {
-	table := wantsCSV(c)
-	most, limit := uint64(endpoint.MaxPage), uint64(endpoint.DefaultPage)
-	if table {
-		most, limit = MaxTable, MaxTable
-	}
 	q := &RecentFilter{}
 	fields := q.Fields()
-	fields["limit"] = input.To(&limit, input.CountField(most))
+	table, limit := addLimit(c, fields)
 	err := input.QueryFields(c.Ctx, fields.Set)
 	if err == nil {
 		err = q.Check()
@@ -70,13 +65,13 @@ func (s *Accounts) recentRequests(c *endpoint.Call) error {
 		return err
 	}
 	if table {
-		return s.RequestTable(c, &q.RecentQuery, int(limit))
+		return s.RequestTable(c, &q.RecentQuery, int(*limit))
 	}
 	names, err := s.KeyNames(c.Who.Account)
 	if err != nil {
 		return err
 	}
-	q.Limit = uint32(limit)
+	q.Limit = uint32(*limit)
 	page, err := s.RecentPage(c.Who.Account, &q.RecentQuery)
 	if err != nil {
 		return err
@@ -250,29 +245,32 @@ func millisField(name string, v input.Value) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
-// ViewRecent is a page as the API shows it. names are those of the account's API keys by number.
+// ViewRecent returns a page as the API shows it. names maps the numbers of the account's API keys to their names.
 func ViewRecent(a *event.RecentAnswer, names map[uint32]string) recentView {
 	out := recentView{Success: endpoint.Succeeded(), Requests: make([]recentRequestView, 0, len(a.Requests))}
 	for _, r := range a.Requests {
-		view := recentRequestView{
-			Time: endpoint.FormatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: apikey.ID(r.Key),
-			Decision: requestDecision(r), Status: endpoint.OptionalText(r.Status),
-			ChargeSource: chargeName(r.Charge, 0), Cost: endpoint.Credits(r.CostMicros), KeyName: endpoint.OptionalText(names[r.Key]),
-			Method: endpoint.OptionalText(r.Method), Path: endpoint.OptionalText(r.Path), SourceAddress: endpoint.OptionalText(r.SourceAddress),
-		}
-		if r.Decision != event.Decision_DECISION_UNSPECIFIED {
-			view.Remaining = &r.Remaining
-		}
-		if r.HttpStatus != 0 {
-			view.HTTPStatus, view.DurationMs = &r.HttpStatus, &r.DurationMs
-		}
-		if id := endpoint.RequestIDText(r.RequestId); id != nil {
-			view.RequestID = *id
-		}
-		out.Requests = append(out.Requests, view)
+		out.Requests = append(out.Requests, ViewRequest(r, names[r.Key]))
 	}
 	out.NextCursor, out.HasMore = endpoint.NextCursor(a.NextCursor)
 	return out
+}
+
+// ViewRequest returns a request as the API shows it. keyName is the name of its API key, or empty.
+func ViewRequest(r *event.RecentRequest, keyName string) recentRequestView {
+	view := recentRequestView{
+		RequestID: endpoint.Optional(endpoint.RequestIDText(r.RequestId)),
+		Time:      endpoint.FormatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: apikey.ID(r.Key),
+		Decision: requestDecision(r), Status: endpoint.OptionalText(r.Status),
+		ChargeSource: chargeName(r.Charge, 0), Cost: endpoint.Credits(r.CostMicros), KeyName: endpoint.OptionalText(keyName),
+		Method: endpoint.OptionalText(r.Method), Path: endpoint.OptionalText(r.Path), SourceAddress: endpoint.OptionalText(r.SourceAddress),
+	}
+	if r.Decision != event.Decision_DECISION_UNSPECIFIED {
+		view.Remaining = &r.Remaining
+	}
+	if r.HttpStatus != 0 {
+		view.HTTPStatus, view.DurationMs = &r.HttpStatus, &r.DurationMs
+	}
+	return view
 }
 
 // RecentCursor is the cursor of the next page as text; more is false on the last page.

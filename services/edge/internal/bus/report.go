@@ -40,7 +40,7 @@ type Report struct {
 type reports struct {
 	mu   sync.Mutex
 	list []Report
-	// paths are those of the list, joined. Report.Path is a part of it, which may be an earlier copy after it grew.
+	// paths holds the bytes of each Report.Path in the list. After it grew, earlier reports still refer to the previous array.
 	paths []byte
 	spare reportBuffers // owned by sendReports
 }

@@ -62,8 +62,9 @@ type conn struct {
 type requestState struct {
 	id      string
 	started time.Time
-	share   *share // of the budget, released when the handler returns; nil: none
-	stream  *share // of the budget for streams, likewise
+	client  netip.Addr // behind a trusted proxy, once it was read from the header
+	share   *share     // of the budget, released when the handler returns; nil: none
+	stream  *share     // of the budget for streams, likewise
 }
 
 func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {

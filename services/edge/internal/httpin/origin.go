@@ -78,7 +78,10 @@ func (s *Server) Address(c *fiber.Ctx) netip.Addr {
 	if !contains(s.cfg.TrustedProxies, conn.peer) {
 		return conn.peer
 	}
-	return clientAddr(conn.peer, forwardedFor(&c.Context().Request.Header), s.cfg.TrustedProxies)
+	if !conn.current.client.IsValid() {
+		conn.current.client = clientAddr(conn.peer, forwardedFor(&c.Context().Request.Header), s.cfg.TrustedProxies)
+	}
+	return conn.current.client
 }
 
 func forwardedFor(h *fasthttp.RequestHeader) []string {

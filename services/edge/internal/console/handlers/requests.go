@@ -88,9 +88,9 @@ func (s *Handlers) requestLog(c *endpoint.Call) (*console.Requests, error) {
 	return shown, nil
 }
 
-// loggedRequest is an entry of the log. labels are those of API keys by id.
+// loggedRequest returns an entry of the log. labels maps the ids of API keys to their labels.
 func loggedRequest(r *event.RecentRequest, labels map[string]string) console.Request {
-	view := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{r}}, nil).Requests[0]
+	view := accounts.ViewRequest(r, "")
 	return console.Request{
 		ID: view.RequestID, TimeMs: r.TimeMs, QuotaKey: view.QuotaKey, Key: view.Key, KeyLabel: cmp.Or(labels[view.Key], view.Key),
 		Decision: view.Decision, Status: r.Status, Source: view.ChargeSource, Cost: view.Cost,
@@ -264,11 +264,11 @@ func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequ
 	const open = "open"
 	f.Folded, f.Open, f.Forgotten = e.Folded, e.Settlement == open || recorded.GetStatus() == open, recorded == nil
 	if recorded != nil {
-		log := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{recorded}}, nil).Requests[0]
-		again := accounts.ViewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{{
+		log := accounts.ViewRequest(recorded, "")
+		again := accounts.ViewRequest(&event.RecentRequest{
 			Key: e.Key, Decision: e.GetVerdict().GetDecision(), Held: e.GetVerdict().GetHeld(), Charge: e.Charge, CostMicros: e.CostMicros,
 			Remaining: e.GetVerdict().GetRemaining(), Status: e.Settlement,
-		}}}, nil).Requests[0]
+		}, "")
 		f.Compare("Decision", console.Words(log.Decision), console.Words(again.Decision))
 		f.Compare("API key", log.Key, again.Key)
 		f.Compare("Left after it", figureLeft(recorded.Remaining), figureLeft(e.GetVerdict().GetRemaining()))
