@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/load"
 	"quire.dev/tools/bench/internal/machine"
 	"quire.dev/tools/bench/internal/report"
@@ -54,7 +55,7 @@ func (b *bench) ageOnce(ctx context.Context, round int) (perSecond []float64, er
 		list, watch = s.createdPerSecond(watching)
 		rate <- list
 	}()
-	_, err = s.turn(ctx, a, createKey, createLoad(), b.connections[0], b.aging)
+	_, err = s.turn(ctx, a, account.Create, createLoad(), b.connections[0], b.aging)
 	stop()
 	perSecond = <-rate
 	if err != nil {
@@ -116,12 +117,12 @@ func later(perSecond []float64, second int) (share float64, ok bool) {
 const fillConnections = 128
 
 // fill creates pastes of 1 KiB and returns their ids.
-func (s *server) fill(ctx context.Context, a *account, count int) ([]string, error) {
-	ids, err := load.Create(ctx, load.Request{Method: "POST", URL: s.process.URL() + bareCreate, Key: a.key, Body: load.CreateBody()}, count, fillConnections)
+func (s *server) fill(ctx context.Context, a *account.Account, count int) ([]string, error) {
+	ids, err := load.Create(ctx, load.Request{Method: "POST", URL: s.process.URL() + bareCreate, Key: a.Key, Body: load.CreateBody()}, count, fillConnections)
 	if err != nil {
 		return nil, fmt.Errorf("make %d pastes: %w", count, err)
 	}
-	a.counted[createKey] = a.counted[createKey].Plus(wrk.Tally{Succeeded: uint64(count)})
+	a.Counted[account.Create] = a.Counted[account.Create].Plus(wrk.Tally{Succeeded: uint64(count)})
 	return ids, nil
 }
 

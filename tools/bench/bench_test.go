@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/load"
 	"quire.dev/tools/bench/internal/report"
 )
@@ -138,7 +139,7 @@ func TestAThirdOfTheCoresIsOneAtLeast(t *testing.T) {
 
 func TestAWrongKeyHasTheFormOfARightOne(t *testing.T) {
 	for _, key := range []string{"qk_xyz", "qk_xya"} {
-		if wrong := wrongKey(key); wrong == key || len(wrong) != len(key) || wrong[:5] != key[:5] {
+		if wrong := account.WrongKey(key); wrong == key || len(wrong) != len(key) || wrong[:5] != key[:5] {
 			t.Errorf("%s for %s", wrong, key)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/wait"
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/machine"
 )
 
@@ -25,7 +26,7 @@ const explainedOfAnAge = 3
 type large struct {
 	*bench
 	server *server
-	owner  *account
+	owner  *account.Account
 	ids    []string
 }
 
@@ -148,13 +149,13 @@ func (m *large) sample(seed uint64) []string {
 func (m *large) readTurn(ctx context.Context, ids []string, connections int) (float64, error) {
 	var list bytes.Buffer
 	for _, id := range ids {
-		fmt.Fprintf(&list, "%s %s%s\n", m.owner.key, bareGet, id)
+		fmt.Fprintf(&list, "%s %s%s\n", m.owner.Key, bareGet, id)
 	}
 	file := filepath.Join(m.folder, "list")
 	if err := os.WriteFile(file, list.Bytes(), 0o600); err != nil {
 		return 0, err
 	}
-	r, err := m.server.turn(ctx, m.owner, getKey, requests{script: "mixed.lua", environ: []string{
+	r, err := m.server.turn(ctx, m.owner, account.Get, requests{script: "mixed.lua", environ: []string{
 		"BENCH_METHOD=" + http.MethodGet, "BENCH_LIST=" + file, "BENCH_ADDRESSES=" + m.server.process.URL()[len("http://"):],
 	}}, connections, m.duration)
 	return r.Rate(), err
@@ -175,10 +176,10 @@ func (m *large) creations(ctx context.Context) error {
 		var rates [2]float64
 		for i, on := range []struct {
 			*server
-			*account
+			*account.Account
 		}{{fresh, a}, {m.server, m.owner}} {
 			for _, duration := range []time.Duration{warmUp, m.duration} {
-				r, err := on.turn(ctx, on.account, createKey, createLoad(), m.connections[0], duration)
+				r, err := on.turn(ctx, on.Account, account.Create, createLoad(), m.connections[0], duration)
 				if err != nil {
 					return err
 				}
@@ -207,14 +208,14 @@ func (m *large) kill(ctx context.Context) error {
 		wait.For(ctx, working)
 		killed <- m.server.process.Kill()
 	}()
-	r, err := m.wrk(ctx, m.server.process.URL(), m.owner.key, createLoad(), m.connections[0], working+time.Second)
+	r, err := m.wrk(ctx, m.server.process.URL(), m.owner.Key, createLoad(), m.connections[0], working+time.Second)
 	if failed := <-killed; failed != nil {
 		return failed
 	}
 	if err != nil {
 		return err
 	}
-	m.owner.counted[createKey] = m.owner.counted[createKey].With(r, m.connections[0])
+	m.owner.Counted[account.Create] = m.owner.Counted[account.Create].With(r, m.connections[0])
 	return nil
 }
 
@@ -259,8 +260,8 @@ func (m *large) explain(ctx context.Context, requests []string) error {
 }
 
 // readOne reads a paste once, and returns the id of the request.
-func (s *server) readOne(ctx context.Context, a *account, id string) (string, error) {
-	request, err := s.request(ctx, http.MethodGet, bareGet+id, a.key, "")
+func (s *server) readOne(ctx context.Context, a *account.Account, id string) (string, error) {
+	request, err := s.request(ctx, http.MethodGet, bareGet+id, a.Key, "")
 	if err != nil {
 		return "", err
 	}
@@ -274,6 +275,6 @@ func (s *server) readOne(ctx context.Context, a *account, id string) (string, er
 	if response.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("read a paste: %s", response.Status)
 	}
-	a.succeeded(getKey)
+	a.Succeeded(account.Get)
 	return response.Header.Get("X-Request-Id"), nil
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/load"
 	"quire.dev/tools/bench/internal/report"
 	"quire.dev/tools/bench/internal/wrk"
@@ -44,9 +45,9 @@ func (b *bench) measureOpenLoop(ctx context.Context) error {
 		if !b.wants(name+"-p99", name+"-p999", name+"-silent") {
 			continue
 		}
-		key, l, path, plan := getKey, getLoad(id), bareGet+id, load.Request{Method: http.MethodGet, Key: a.key}
+		key, l, path, plan := account.Get, getLoad(id), bareGet+id, load.Request{Method: http.MethodGet, Key: a.Key}
 		if kind == "create" {
-			key, l, path = createKey, createLoad(), bareCreate
+			key, l, path = account.Create, createLoad(), bareCreate
 			plan.Method, plan.Body = http.MethodPost, load.CreateBody()
 		}
 		plan.URL = s.process.URL() + path
@@ -62,7 +63,7 @@ func (b *bench) measureOpenLoop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a.counted[key] = a.counted[key].Plus(wrk.Tally{Succeeded: outcome.Succeeded, Uncertain: outcome.Failed})
+		a.Counted[key] = a.Counted[key].Plus(wrk.Tally{Succeeded: outcome.Succeeded, Uncertain: outcome.Failed})
 		if outcome.Failed > 0 {
 			b.void("%s: %d requests of the open loop failed: %s", s.name, outcome.Failed, outcome.Failure)
 		}

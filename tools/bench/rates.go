@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/wait"
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/machine"
 	"quire.dev/tools/bench/internal/wrk"
 	"quire.dev/tools/cluster"
@@ -24,7 +25,7 @@ type rated struct {
 	*bench
 	server      *server
 	bare        *cluster.Process
-	quota, paid *account
+	quota, paid *account.Account
 	id          string // of the paste that is read
 }
 
@@ -33,9 +34,9 @@ func kinds() []string { return []string{"get", "create"} }
 
 func (r *rated) load(kind string) (quotaKey string, l requests) {
 	if kind == "get" {
-		return getKey, getLoad(r.id)
+		return account.Get, getLoad(r.id)
 	}
-	return createKey, createLoad()
+	return account.Create, createLoad()
 }
 
 // measureRates measures gets and creations within quota, paid from credits, and bare, in turns. Requests within quota use an
@@ -127,14 +128,14 @@ func (r *rated) exhaust(ctx context.Context) error {
 		return err
 	}
 	grant := map[string]string{"amount": "1000000", "reason": "bench"}
-	path := "/api/admin/accounts/" + r.paid.id + "/credits"
+	path := "/api/admin/accounts/" + r.paid.ID + "/credits"
 	if err := r.server.admin().Call(ctx, http.MethodPost, path, grant, new(json.RawMessage)); err != nil {
 		return err
 	}
 	for _, kind := range kinds() {
 		key, l := r.load(kind)
 		for {
-			used, err := r.server.used(ctx, r.paid)
+			used, err := r.paid.Used(ctx, r.server.admin())
 			if err != nil {
 				return err
 			}
@@ -171,7 +172,7 @@ func (r *rated) compare(ctx context.Context, kind string, connections int) error
 			return err
 		}
 		c.sync = append(c.sync, sync*1000)
-		bare, err := r.wrk(ctx, r.bare.URL(), r.quota.key, l, connections, r.duration)
+		bare, err := r.wrk(ctx, r.bare.URL(), r.quota.Key, l, connections, r.duration)
 		if err != nil {
 			return err
 		}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/cluster"
 )
 
@@ -30,7 +30,7 @@ func (b *bench) measureRefusals(ctx context.Context) error {
 	if err := s.untilExhausted(ctx, free, id); err != nil {
 		return err
 	}
-	keys := map[string]string{bareBadKey: wrongKey(owner.key), bareExhausted: free.key}
+	keys := map[string]string{bareBadKey: account.WrongKey(owner.Key), bareExhausted: free.Key}
 	var answers []recorded
 	paths := map[string]string{"bad-key": bareBadKey, "exhausted": bareExhausted}
 	for row, path := range paths {
@@ -70,9 +70,9 @@ func (b *bench) measureRefusals(ctx context.Context) error {
 }
 
 // untilExhausted reads until the account's quota is used up.
-func (s *server) untilExhausted(ctx context.Context, a *account, id string) error {
+func (s *server) untilExhausted(ctx context.Context, a *account.Account, id string) error {
 	for {
-		request, err := s.request(ctx, http.MethodGet, bareGet+id, a.key, "")
+		request, err := s.request(ctx, http.MethodGet, bareGet+id, a.Key, "")
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (s *server) untilExhausted(ctx context.Context, a *account, id string) erro
 		case answer.Status != http.StatusOK:
 			return fmt.Errorf("use up a quota: %d %s", answer.Status, answer.Body)
 		}
-		a.succeeded(getKey)
+		a.Succeeded(account.Get)
 	}
 }
 
@@ -109,13 +109,4 @@ func (b *bench) compareRefusals(ctx context.Context, s *server, bare *cluster.Pr
 	b.report.BarePerSecond[row] = median(rates)
 	b.note(row, ratios, fmt.Sprintf("bare %.0f/s", median(rates)))
 	return nil
-}
-
-// wrongKey is a key of the right form with a wrong signature.
-func wrongKey(key string) string {
-	last := "a"
-	if strings.HasSuffix(key, last) {
-		last = "b"
-	}
-	return key[:len(key)-1] + last
 }

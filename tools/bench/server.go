@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/admin"
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/load"
 	"quire.dev/tools/bench/internal/machine"
 	"quire.dev/tools/bench/internal/wrk"
@@ -24,8 +25,6 @@ import (
 )
 
 const (
-	getKey    = "pasteLite.get"
-	createKey = "pasteLite.create"
 	// processLimit bounds the start and the stop of a server with few data. With many, a start is what is measured.
 	processLimit = 5 * time.Minute
 )
@@ -38,13 +37,7 @@ type server struct {
 	folder   string // data and log
 	token    string
 	process  *cluster.Process
-	accounts []*account
-}
-
-// account is one that sends requests.
-type account struct {
-	id, key string
-	counted map[string]wrk.Tally // by quota key
+	accounts []*account.Account
 }
 
 // startServer starts quire on fresh data. settings ("NAME=value") come beside those that every server has.
@@ -87,65 +80,42 @@ func (s *server) close() error {
 func (s *server) admin() admin.Client { return admin.Client{Base: s.process.URL(), Token: s.token} }
 
 // api calls as an account. The edge takes an API key in the same header as the administrator's token.
-func (s *server) api(a *account) admin.Client {
-	return admin.Client{Base: s.process.URL(), Token: a.key}
+func (s *server) api(a *account.Account) admin.Client {
+	return admin.Client{Base: s.process.URL(), Token: a.Key}
 }
 
-// account makes an account. One of the tier "admin" has no limit and is never charged, and its requests are counted as any.
-func (s *server) account(ctx context.Context, tier string) (*account, error) {
-	email := fmt.Sprintf("bench-%d@example.org", len(s.accounts))
-	made, err := s.admin().CreateAccount(ctx, admin.NewAccount{Email: email, Tier: tier}, "")
-	if err != nil {
-		return nil, err
+// account creates an account whose counters are checked in the end.
+func (s *server) account(ctx context.Context, tier string) (*account.Account, error) {
+	a, err := account.New(ctx, s.admin(), fmt.Sprintf("bench-%d@example.org", len(s.accounts)), tier)
+	if err == nil {
+		s.accounts = append(s.accounts, a)
 	}
-	a := &account{made.Account.ID, made.APIKey, map[string]wrk.Tally{}}
-	s.accounts = append(s.accounts, a)
-	return a, nil
+	return a, err
 }
 
 // paste makes a quick paste and returns its id.
-func (s *server) paste(ctx context.Context, a *account) (string, error) {
+func (s *server) paste(ctx context.Context, a *account.Account) (string, error) {
 	var made struct{ ID string }
 	err := s.api(a).Call(ctx, http.MethodPost, bareCreate, json.RawMessage(load.CreateBody()), &made)
-	a.succeeded(createKey)
+	a.Succeeded(account.Create)
 	return made.ID, err
-}
-
-// succeeded notes a request.
-func (a *account) succeeded(quotaKey string) {
-	t := a.counted[quotaKey]
-	t.Succeeded++
-	a.counted[quotaKey] = t
-}
-
-// used is what the server has counted for an account.
-func (s *server) used(ctx context.Context, a *account) (map[string]usage, error) {
-	var answer struct{ Usage map[string]usage }
-	err := s.admin().Call(ctx, http.MethodGet, "/api/admin/accounts/"+a.id, nil, &answer)
-	return answer.Usage, err
-}
-
-type usage struct {
-	Used      uint64
-	Limit     int64
-	Remaining int64
 }
 
 // check compares the counters of all accounts with the requests that were sent, audits the journals, and stops the server in
 // order. What does not agree makes the run void.
 func (s *server) check(ctx context.Context) error {
 	for _, a := range s.accounts {
-		used, err := s.used(ctx, a)
+		used, err := a.Used(ctx, s.admin())
 		if err != nil {
 			return err
 		}
-		for _, key := range slices.Sorted(maps.Keys(a.counted)) {
-			if err := a.counted[key].Check(key, used[key].Used); err != nil {
+		for _, key := range slices.Sorted(maps.Keys(a.Counted)) {
+			if err := a.Counted[key].Check(key, used[key].Used); err != nil {
 				s.bench.void("%s: %v", s.name, err)
 			}
 		}
 		for key, u := range used {
-			if _, ok := a.counted[key]; !ok && u.Used > 0 {
+			if _, ok := a.Counted[key]; !ok && u.Used > 0 {
 				s.bench.void("%s: %d requests of %s counted, and none was sent", s.name, u.Used, key)
 			}
 		}
@@ -190,12 +160,12 @@ func createLoad() requests {
 }
 
 // turn has wrk send requests of an account for a while. Answers that are no success make the run void.
-func (s *server) turn(ctx context.Context, a *account, quotaKey string, l requests, connections int, duration time.Duration) (wrk.Result, error) {
-	r, err := s.bench.wrk(ctx, s.process.URL(), a.key, l, connections, duration)
+func (s *server) turn(ctx context.Context, a *account.Account, quotaKey string, l requests, connections int, duration time.Duration) (wrk.Result, error) {
+	r, err := s.bench.wrk(ctx, s.process.URL(), a.Key, l, connections, duration)
 	if err != nil {
 		return r, err
 	}
-	a.counted[quotaKey] = a.counted[quotaKey].With(r, connections)
+	a.Count(quotaKey, r, connections)
 	if r.Errors() > 0 {
 		s.bench.void("%s: %d of %d requests of %s without a success: %+v", s.name, r.Errors(), r.Requests, quotaKey, r)
 	}
@@ -272,12 +242,12 @@ func (b *bench) startBare(ctx context.Context, answers []recorded) (*cluster.Pro
 }
 
 // startYardstick starts a bare handler that repeats the answers to a read of a paste and to a creation.
-func (s *server) startYardstick(ctx context.Context, a *account, id string) (*cluster.Process, error) {
-	get, err := s.request(ctx, http.MethodGet, bareGet+id, a.key, "")
+func (s *server) startYardstick(ctx context.Context, a *account.Account, id string) (*cluster.Process, error) {
+	get, err := s.request(ctx, http.MethodGet, bareGet+id, a.Key, "")
 	if err != nil {
 		return nil, err
 	}
-	create, err := s.request(ctx, http.MethodPost, bareCreate, a.key, load.CreateBody())
+	create, err := s.request(ctx, http.MethodPost, bareCreate, a.Key, load.CreateBody())
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +255,7 @@ func (s *server) startYardstick(ctx context.Context, a *account, id string) (*cl
 	for _, of := range []struct {
 		request        *http.Request
 		path, quotaKey string
-	}{{get, bareGet + ":ref", getKey}, {create, bareCreate, createKey}} {
+	}{{get, bareGet + ":ref", account.Get}, {create, bareCreate, account.Create}} {
 		answer, err := record(of.request, of.path)
 		if err != nil {
 			return nil, err
@@ -293,7 +263,7 @@ func (s *server) startYardstick(ctx context.Context, a *account, id string) (*cl
 		if answer.Status/100 != 2 {
 			return nil, fmt.Errorf("%s %s: %d %s", of.request.Method, of.path, answer.Status, answer.Body)
 		}
-		a.succeeded(of.quotaKey)
+		a.Succeeded(of.quotaKey)
 		answers = append(answers, answer)
 	}
 	return s.bench.startBare(ctx, answers)

@@ -12,14 +12,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/machine"
 	"quire.dev/tools/bench/internal/stats"
 )
 
 const (
-	fileBytes   = 50 << 20
-	uploadKey   = "files.upload"
-	downloadKey = "files.get"
+	fileBytes = 50 << 20
 	// clientBuffer is large enough that the client's own calls to the kernel are no part of the figure.
 	clientBuffer = 1 << 20
 )
@@ -60,7 +59,7 @@ func (b *bench) measureTransfers(ctx context.Context) error {
 
 type transfer struct {
 	server  *server
-	account *account
+	account *account.Account
 	client  *http.Client
 	content []byte
 	fill    io.Reader
@@ -94,7 +93,7 @@ func (t *transfer) upload(ctx context.Context, id *string) (seconds float64, err
 	if _, err := io.ReadFull(t.fill, t.content[:64]); err != nil {
 		return 0, err
 	}
-	request, err := t.server.request(ctx, http.MethodPost, "/api/dev/files/upload?name=bench.bin", t.account.key, "")
+	request, err := t.server.request(ctx, http.MethodPost, "/api/dev/files/upload?name=bench.bin", t.account.Key, "")
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +110,7 @@ func (t *transfer) upload(ctx context.Context, id *string) (seconds float64, err
 	if err != nil || response.StatusCode != http.StatusCreated {
 		return 0, fmt.Errorf("upload: %s %.200s: %w", response.Status, answer, err)
 	}
-	t.account.succeeded(uploadKey)
+	t.account.Succeeded(account.Upload)
 	if id != nil {
 		*id, err = idOf(answer)
 	}
@@ -145,7 +144,7 @@ func (t *transfer) downloads(ctx context.Context) error {
 				return err
 			}
 			downloaded += seconds
-			t.account.succeeded(downloadKey)
+			t.account.Succeeded(account.Download)
 		}
 		ratios = append(ratios, streamed/downloaded)
 		speeds = append(speeds, float64(b.transfers*fileBytes)/(1<<20)/downloaded)
@@ -159,7 +158,7 @@ func (t *transfer) download(ctx context.Context, url string) (seconds float64, e
 	if err != nil {
 		return 0, err
 	}
-	request.Header.Set("x-api-key", t.account.key)
+	request.Header.Set("x-api-key", t.account.Key)
 	started := time.Now()
 	response, err := t.client.Do(request)
 	if err != nil {

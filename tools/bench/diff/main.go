@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/admin"
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/stats"
 	"quire.dev/tools/bench/internal/wrk"
 	"quire.dev/tools/cluster"
@@ -48,7 +49,7 @@ type side struct {
 	environ []string
 	process *cluster.Process
 	admin   admin.Client
-	holders map[holder]*account
+	holders map[holder]*account.Account
 	paste   string
 }
 
@@ -171,7 +172,7 @@ func (c *comparison) build(ctx context.Context, number int, commit string, comma
 			return nil, err
 		}
 	}
-	s := &side{name: cmp.Or(commit, "the files"), program: filepath.Join(c.folder, fmt.Sprintf("quire-%d", number)), holders: map[holder]*account{}}
+	s := &side{name: cmp.Or(commit, "the files"), program: filepath.Join(c.folder, fmt.Sprintf("quire-%d", number)), holders: map[holder]*account.Account{}}
 	return s, run(ctx, source, "go", slices.Insert(command, len(command)-1, "-trimpath", "-o", s.program)...)
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/admin"
+	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/load"
 	"quire.dev/tools/bench/internal/machine"
 	"quire.dev/tools/bench/internal/wrk"
@@ -35,27 +36,20 @@ type work struct {
 	holder         holder
 }
 
-const (
-	getKey      = "pasteLite.get"
-	createKey   = "pasteLite.create"
-	uploadKey   = "files.upload"
-	downloadKey = "files.get"
-)
-
 func works() []work {
 	var list []work
 	for _, connections := range []int{256, 32, 1} {
 		list = append(list,
-			work{fmt.Sprintf("get-%d", connections), getKey, connections, unlimited},
-			work{fmt.Sprintf("create-%d", connections), createKey, connections, unlimited})
+			work{fmt.Sprintf("get-%d", connections), account.Get, connections, unlimited},
+			work{fmt.Sprintf("create-%d", connections), account.Create, connections, unlimited})
 	}
 	return append(list,
-		work{"paid-get-32", getKey, 32, paying},
-		work{"paid-create-32", createKey, 32, paying},
-		work{"exhausted", getKey, 32, exhausted},
-		work{"bad-key", getKey, 32, nobody},
-		work{"upload", uploadKey, 1, unlimited},
-		work{"download", downloadKey, 1, unlimited})
+		work{"paid-get-32", account.Get, 32, paying},
+		work{"paid-create-32", account.Create, 32, paying},
+		work{"exhausted", account.Get, 32, exhausted},
+		work{"bad-key", account.Get, 32, nobody},
+		work{"upload", account.Upload, 1, unlimited},
+		work{"download", account.Download, 1, unlimited})
 }
 
 // names are the names of all kinds of requests.
@@ -70,12 +64,6 @@ func names() string {
 // refused reports whether the server must refuse the requests.
 func (w work) refused() bool { return w.holder == exhausted || w.holder == nobody }
 
-// account is an account of one side, with the requests that its counters must have.
-type account struct {
-	id, key string
-	counted map[string]wrk.Tally
-}
-
 // prepare creates the accounts that the kinds of requests in list need, and a paste to read.
 func (c *comparison) prepare(ctx context.Context, s *side, list []work) error {
 	owner, err := s.account(ctx, unlimited, "admin")
@@ -83,22 +71,22 @@ func (c *comparison) prepare(ctx context.Context, s *side, list []work) error {
 		return err
 	}
 	var paste struct{ ID string }
-	client := admin.Client{Base: s.admin.Base, Token: owner.key} // an API key goes in the same header as the administrator's token
+	client := admin.Client{Base: s.admin.Base, Token: owner.Key} // an API key goes in the same header as the administrator's token
 	if err := client.Call(ctx, http.MethodPost, "/api/dev/paste-lite/create", json.RawMessage(load.CreateBody()), &paste); err != nil {
 		return err
 	}
 	s.paste = paste.ID
-	owner.counted[createKey] = wrk.Tally{Succeeded: 1}
+	owner.Counted[account.Create] = wrk.Tally{Succeeded: 1}
 	for _, w := range list {
 		if s.holders[w.holder] != nil {
 			continue
 		}
 		switch w.holder {
 		case nobody:
-			s.holders[nobody] = &account{key: wrongKey(owner.key)}
+			s.holders[nobody] = &account.Account{Key: account.WrongKey(owner.Key)}
 		case exhausted:
 			if _, err = s.account(ctx, exhausted, "free"); err == nil {
-				err = c.exhaust(ctx, s, exhausted, getKey)
+				err = c.exhaust(ctx, s, exhausted, account.Get)
 			}
 		case paying:
 			err = c.preparePaying(ctx, s)
@@ -110,13 +98,12 @@ func (c *comparison) prepare(ctx context.Context, s *side, list []work) error {
 	return nil
 }
 
-func (s *side) account(ctx context.Context, h holder, plan string) (*account, error) {
-	made, err := s.admin.CreateAccount(ctx, admin.NewAccount{Email: string(h) + "@example.org", Tier: plan}, "")
-	if err != nil {
-		return nil, err
+func (s *side) account(ctx context.Context, h holder, plan string) (*account.Account, error) {
+	a, err := account.New(ctx, s.admin, string(h)+"@example.org", plan)
+	if err == nil {
+		s.holders[h] = a
 	}
-	s.holders[h] = &account{id: made.Account.ID, key: made.APIKey, counted: map[string]wrk.Tally{}}
-	return s.holders[h], nil
+	return a, err
 }
 
 // preparePaying creates an account that pays for each request from now on.
@@ -126,16 +113,16 @@ func (c *comparison) preparePaying(ctx context.Context, s *side) error {
 		return err
 	}
 	grant := map[string]string{"amount": "10000000", "reason": "bench"}
-	if err := s.admin.Call(ctx, http.MethodPost, "/api/admin/accounts/"+a.id+"/credits", grant, new(json.RawMessage)); err != nil {
+	if err := s.admin.Call(ctx, http.MethodPost, "/api/admin/accounts/"+a.ID+"/credits", grant, new(json.RawMessage)); err != nil {
 		return err
 	}
-	return errors.Join(c.exhaust(ctx, s, paying, getKey), c.exhaust(ctx, s, paying, createKey))
+	return errors.Join(c.exhaust(ctx, s, paying, account.Get), c.exhaust(ctx, s, paying, account.Create))
 }
 
 // exhaust sends requests until the quota is used up.
 func (c *comparison) exhaust(ctx context.Context, s *side, h holder, quotaKey string) error {
 	for {
-		left, err := s.usage(ctx, s.holders[h])
+		left, err := s.holders[h].Used(ctx, s.admin)
 		if err != nil || left[quotaKey].Remaining == 0 {
 			return err
 		}
@@ -143,21 +130,8 @@ func (c *comparison) exhaust(ctx context.Context, s *side, h holder, quotaKey st
 		if err != nil {
 			return err
 		}
-		s.holders[h].count(quotaKey, r, 32)
+		s.holders[h].Count(quotaKey, r, 32)
 	}
-}
-
-// wrongKey is a key of the right form with a wrong signature.
-func wrongKey(key string) string {
-	last := "a"
-	if strings.HasSuffix(key, last) {
-		last = "b"
-	}
-	return key[:len(key)-1] + last
-}
-
-func (a *account) count(quotaKey string, r wrk.Result, connections int) {
-	a.counted[quotaKey] = a.counted[quotaKey].With(r, connections)
 }
 
 // turn returns requests a second, once the server has finished the turn's background work.
@@ -170,7 +144,7 @@ func (c *comparison) turn(ctx context.Context, s *side, w work, duration time.Du
 }
 
 func (c *comparison) rate(ctx context.Context, s *side, w work, duration time.Duration) (float64, error) {
-	if w.quotaKey == uploadKey || w.quotaKey == downloadKey {
+	if w.quotaKey == account.Upload || w.quotaKey == account.Download {
 		return s.transfers(ctx, w, duration)
 	}
 	r, err := c.wrk(ctx, s, w, duration)
@@ -187,17 +161,17 @@ func (c *comparison) rate(ctx context.Context, s *side, w work, duration time.Du
 	if r.Errors() > 0 {
 		return 0, fmt.Errorf("void: %d of %d requests to %s without a success: %+v", r.Errors(), r.Requests, s.name, r)
 	}
-	a.count(w.quotaKey, r, w.connections)
+	a.Count(w.quotaKey, r, w.connections)
 	return r.Rate(), nil
 }
 
 func (c *comparison) wrk(ctx context.Context, s *side, w work, duration time.Duration) (wrk.Result, error) {
 	script, path := "get.lua", "/api/dev/paste-lite/get/"+s.paste
-	if w.quotaKey == createKey {
+	if w.quotaKey == account.Create {
 		script, path = "create.lua", "/api/dev/paste-lite/create"
 	}
 	return wrk.Generator{Folder: c.folder, Connections: w.connections, Threads: min(2, w.connections), Duration: duration}.Run(ctx, wrk.Load{
-		Script: script, URL: s.process.URL() + path, Environ: []string{"BENCH_KEY=" + s.holders[w.holder].key, "BENCH_BODY=" + load.CreateBody()},
+		Script: script, URL: s.process.URL() + path, Environ: []string{"BENCH_KEY=" + s.holders[w.holder].Key, "BENCH_BODY=" + load.CreateBody()},
 	})
 }
 
@@ -209,7 +183,7 @@ func (s *side) transfers(ctx context.Context, w work, duration time.Duration) (f
 	content := make([]byte, fileBytes)
 	_, _ = rand.Read(content)
 	var path string // of a download
-	if w.quotaKey == downloadKey {
+	if w.quotaKey == account.Download {
 		answer, err := s.transfer(ctx, http.MethodPost, "/api/dev/files/upload?name=bench.bin", content)
 		if err != nil {
 			return 0, err
@@ -219,7 +193,7 @@ func (s *side) transfers(ctx context.Context, w work, duration time.Duration) (f
 			return 0, err
 		}
 		path = "/api/dev/files/get/" + made.ID + "?download=1"
-		s.holders[w.holder].succeeded(uploadKey)
+		s.holders[w.holder].Succeeded(account.Upload)
 	}
 	started := time.Now()
 	for n := 1; ; n++ {
@@ -233,15 +207,11 @@ func (s *side) transfers(ctx context.Context, w work, duration time.Duration) (f
 		if err != nil {
 			return 0, err
 		}
-		s.holders[w.holder].succeeded(w.quotaKey)
+		s.holders[w.holder].Succeeded(w.quotaKey)
 		if took := time.Since(started); took >= duration {
 			return float64(n) / took.Seconds(), nil
 		}
 	}
-}
-
-func (a *account) succeeded(quotaKey string) {
-	a.counted[quotaKey] = a.counted[quotaKey].Plus(wrk.Tally{Succeeded: 1})
 }
 
 func (s *side) transfer(ctx context.Context, method, path string, content []byte) ([]byte, error) {
@@ -249,7 +219,7 @@ func (s *side) transfer(ctx context.Context, method, path string, content []byte
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("x-api-key", s.holders[unlimited].key)
+	request.Header.Set("x-api-key", s.holders[unlimited].Key)
 	request.Header.Set("Content-Type", "application/octet-stream")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -263,28 +233,17 @@ func (s *side) transfer(ctx context.Context, method, path string, content []byte
 	return answer, err
 }
 
-// counters is what an account has used of its quotas.
-type counters map[string]struct {
-	Used      uint64
-	Remaining int64
-}
-
-func (s *side) usage(ctx context.Context, a *account) (counters, error) {
-	var answer struct{ Usage counters }
-	return answer.Usage, s.admin.Call(ctx, http.MethodGet, "/api/admin/accounts/"+a.id, nil, &answer)
-}
-
 // check compares the counters with what was sent, and audits the journal.
 func (s *side) check(ctx context.Context) error {
 	for h, a := range s.holders {
 		if h == nobody {
 			continue
 		}
-		used, err := s.usage(ctx, a)
+		used, err := a.Used(ctx, s.admin)
 		if err != nil {
 			return err
 		}
-		for key, t := range a.counted {
+		for key, t := range a.Counted {
 			if err := t.Check(key, used[key].Used); err != nil {
 				return fmt.Errorf("%s: %w", h, err)
 			}
@@ -295,7 +254,7 @@ func (s *side) check(ctx context.Context) error {
 		return err
 	}
 	if audit.Match == nil || !*audit.Match {
-		return fmt.Errorf("the audit does not match: %+v", audit)
+		return fmt.Errorf("the audit does not match: %+v", audit.Partitions)
 	}
 	return nil
 }
