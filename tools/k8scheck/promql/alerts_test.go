@@ -12,23 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ruleFile is the PrometheusRule of the alerts.
-type ruleFile struct {
-	Spec json.RawMessage
-}
-
-func alertRules(t *testing.T) ruleFile {
-	t.Helper()
-	var rules ruleFile
-	if err := yaml.Unmarshal(read(t, "k8s/components/monitoring/alerts.yaml"), &rules); err != nil {
-		t.Fatal(err)
-	}
-	return rules
-}
-
 // TestAlertsFire has promtool evaluate the tests of testdata: each alert fires by itself, and is silent below its threshold.
 func TestAlertsFire(t *testing.T) {
-	rules, err := yaml.JSONToYAML(alertRules(t).Spec)
+	var object struct{ Spec json.RawMessage }
+	if err := yaml.Unmarshal(read(t, "k8s/components/monitoring/alerts.yaml"), &object); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := yaml.JSONToYAML(object.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func watch(ctx context.Context, c *cluster.Cluster, restart bool) {
 	for {
 		for _, p := range c.Processes() {
 			if watched[p.Name()] == nil {
-				watched[p.Name()] = &instance{Process: p}
+				watched[p.Name()] = &instance{Process: p, pause: wait.Backoff{Initial: time.Second, Max: readyLimit}}
 			}
 			if i := watched[p.Name()]; !p.Running() && i.busy.CompareAndSwap(false, true) {
 				restarts.Go(func() { i.ended(ctx, restart) })
@@ -154,7 +154,6 @@ func (i *instance) ended(ctx context.Context, restart bool) {
 	if err := i.Start(starting); err != nil {
 		if ctx.Err() == nil {
 			fmt.Printf("%s does not start: %v\n", i.Name(), err)
-			i.pause.Initial, i.pause.Max = time.Second, readyLimit
 			i.pause.Wait(ctx)
 		}
 		return
