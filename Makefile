@@ -10,7 +10,7 @@ PGO     ?= services/standalone/quire.pgo
 # The modules with Go written by hand: those of go.work, and those outside of it, which would change the versions that
 # Quire is built from. fmt, vet, lint, vuln and tidy take MODULES="deploy tools/k8scheck" for some of them.
 WORKSPACE := pkg docs $(wildcard services/*) clients/go clients/cli tools/cluster tools/bench
-ALONE     := deploy tools/ferretdb tools/k8scheck tools/k8scheck/promql
+ALONE     := deploy tools/ferretdb tools/k8scheck $(patsubst %/go.mod,%,$(wildcard tools/k8scheck/*/go.mod)) tools/release
 MODULES   := $(WORKSPACE) $(ALONE)
 
 MAKEFLAGS += --no-print-directory
@@ -22,13 +22,20 @@ define each
   (cd $$module && case " $(ALONE) " in *" $$module "*) export GOWORK=off ;; esac && $(2)) || exit 1; done
 endef
 
-# $(call need,command,Debian package): installs the package if the command is missing.
+# $(call need,command,Debian package[,test ||]): installs the package if the command is missing. It fails where that can't be done,
+# unless the test passes.
 define need
 @command -v $(1) >/dev/null 2>&1 || { \
   echo "$(1) is missing: installing the Debian package $(2)"; \
   sudo=; [ "$$(id -u)" = 0 ] || sudo="sudo -n"; \
   { $$sudo apt-get update && $$sudo apt-get install -y --no-install-recommends $(2); } >/tmp/quire-apt.log 2>&1 \
-    || { echo "could not install $(2) (see /tmp/quire-apt.log): install $(1) yourself, then try again" >&2; exit 1; }; }
+    || $(3) { echo "could not install $(2) (see /tmp/quire-apt.log): install $(1) yourself, then try again" >&2; exit 1; }; }
+endef
+
+# Most tests use the chromium without windows, if it can be had: it takes half the time.
+define browser
+$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
+$(call need,chromium-headless-shell,chromium-headless-shell,true ||)
 endef
 
 .DEFAULT_GOAL := help
@@ -67,6 +74,38 @@ install: $(BINARY)-build ## install quire, its completions and manual pages (PRE
 	@$(BINARY) completion zsh >"$(INSTALLED)/share/zsh/site-functions/_quire"
 	@$(BINARY) completion fish >"$(INSTALLED)/share/fish/vendor_completions.d/quire.fish"
 	@echo "installed $(INSTALLED)/bin/quire, its completions and manual pages"
+
+# Releases: .goreleaser.yaml has what is in them.
+GORELEASER := bin/goreleaser
+bin/goreleaser bin/sbom: tools/release/go.mod $(wildcard tools/release/sbom/*.go)
+	@echo "building $(notdir $@)"
+	@cd tools/release && GOWORK=off $(GO) build -trimpath -o ../../$@ $(if $(filter %/sbom,$@),./sbom,github.com/goreleaser/goreleaser/v2)
+
+# Completions and manual pages of packages, the same for the same commit.
+.PHONY: package-files
+package-files: bin/sbom
+	@rm -rf bin/package
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(MAKE) install DESTDIR=bin/package PREFIX=/usr >/dev/null
+	@rm -r bin/package/usr/bin && find bin/package -exec touch -d @$$(git log -1 --format=%ct) {} +
+
+.PHONY: release-snapshot
+release-snapshot: $(GORELEASER) bin/sbom ## build a release into bin/dist without publishing it: archives, deb, rpm, SBOM, checksums, formula
+	@$(GORELEASER) release --snapshot --clean --skip=announce,publish $(RELEASEFLAGS)
+
+.PHONY: release
+release: $(GORELEASER) bin/sbom ## publish the tag of HEAD (needs GITHUB_TOKEN)
+	@$(GORELEASER) release --clean
+
+.PHONY: owner
+owner: ## name the owner of the published repository in all files: OWNER=name
+	@test -n '$(OWNER)' || { echo "name the owner: make owner OWNER=name" >&2; exit 2; }
+	@git grep -lzE 'github.com/OWNER/quire|owner: OWNER,' -- ':!Makefile' | xargs -0 sed -i -E 's,github.com/OWNER/quire,github.com/$(OWNER)/quire,g; s/owner: OWNER,/owner: $(OWNER),/g'
+
+.PHONY: test-release
+test-release: ## build a release and look into its packages (10 minutes the first time)
+	$(call need,rpm,rpm)
+	@PGO=off $(MAKE) release-snapshot RELEASEFLAGS=--quiet
+	@.ci/release_test
 
 .PHONY: services-build
 services-build:
@@ -126,6 +165,10 @@ PLAIN := TestConcurrent|TestIdempotencyOf|TestUpdateIsAMerge|TestVersionsAreList
 test-plain: ## run scenario tests with one process whose services use NATS alone (a minute)
 	$(GO) test -count=1 -timeout 5m -run '$(PLAIN)' ./services/standalone/scenario -args -without=all
 
+.PHONY: drill
+drill: ## run the commands of docs/operations.md for refused starts on damaged data, and print what is lost (RPO) and how long it takes (RTO)
+	$(GO) test -count=1 -timeout 10m -run '^TestDrill' -v ./services/standalone
+
 # The npm tools of the browser's and the documents' tests, at the versions of the lock file.
 e2e/node_modules: e2e/package-lock.json
 	$(call need,npm,nodejs npm)
@@ -134,7 +177,7 @@ e2e/node_modules: e2e/package-lock.json
 
 .PHONY: e2e
 e2e: e2e/node_modules clients/ts/dist $(BINARY)-build ## try the pages in a browser (ONLY='xss file' for some files)
-	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
+	$(browser)
 	@cd e2e && node --test --test-reporter=spec $(foreach name,$(or $(ONLY),*),browser/$(name).test.mjs)
 
 # The pages of accounts and admins, whose flows all edges of a cluster have to share.
@@ -142,7 +185,7 @@ CONSOLE := $(foreach name,admin billing console content requests,browser/$(name)
 
 .PHONY: e2e-cluster
 e2e-cluster: e2e/node_modules clients/ts/dist cluster-programs ## try the console in a browser, against a cluster with two edges (ONLY='billing' for some files)
-	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
+	$(browser)
 	@$(GO) build -trimpath -o bin/quire-cluster ./tools/cluster/cmd/cluster
 	@cd e2e && node cluster.mjs $(if $(ONLY),$(foreach name,$(ONLY),$(patsubst e2e/%,%,$(wildcard e2e/browser/$(name).test.mjs e2e/cluster/$(name).test.mjs))),$(CONSOLE))
 
@@ -169,7 +212,7 @@ DRIVER := -driver="node clients/ts/driver.mjs"
 
 .PHONY: test-clients
 test-clients: e2e/node_modules clients/ts/dist clients/importers/node_modules $(BINARY)-build ## try the TypeScript client and its package, the key ring, the imports of Postman and Bruno
-	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
+	$(browser)
 	@cd clients/ts && npm test --silent
 	$(call need,gnome-keyring-daemon,gnome-keyring)
 	$(call need,dbus-daemon,dbus-daemon)
@@ -209,11 +252,20 @@ attack: ## kill quire while clients attack quotas, caps and credits, and compare
 .PHONY: chaos-cluster
 # It runs in its own network namespace, so that it needs no rights and leaves the machine's network alone. Each run draws
 # the seed of its clients' choices and prints it; CHAOSFLAGS='-chaos.seed N' runs them again.
-chaos-cluster: cluster-programs ## have each part of a cluster fail under load (STORE=postgres|mongo, FAULTS='kill|cut' for some, 20 minutes)
+chaos-cluster: cluster-programs $(if $(BASE),bin/before) ## have each part of a cluster fail under load (STORE=postgres|mongo, FAULTS='kill|cut' for some, 20 minutes; BASE=v0.1.0 upgrades from there, and back)
 	$(call need,ip,iproute2)
 	@$(GO) test -c -o bin/chaos.test ./tools/cluster/chaos
 	cd tools/cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
-	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.store $(STORE) -chaos.only '$(FAULTS)' $(CHAOSFLAGS)
+	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.store $(STORE) -chaos.only '$(FAULTS)' \
+	  $(if $(BASE),-chaos.before $(CURDIR)/bin/before) $(CHAOSFLAGS)
+
+# The services' programs of another commit.
+.PHONY: bin/before
+bin/before:
+	@echo "building the services of $(BASE)"
+	@rm -rf bin/before bin/before-tree && git worktree prune && git worktree add --quiet --detach bin/before-tree '$(BASE)'
+	@cd bin/before-tree && $(MAKE) services-build PGO=off && mv bin ../before
+	@git worktree remove --force bin/before-tree
 
 .PHONY: bench
 # The programs of a cluster are needed for its rows only.
@@ -303,9 +355,7 @@ tools/bin/%: tools/go.mod
 .PHONY: k8s-check
 # -count=1: these tests read files of the whole project, and go's cache of results only follows those of their module.
 k8s-check: ## check the manifests and the stores' configuration (10 minutes the first time)
-	cd deploy && GOWORK=off $(GO) test -count=1 ./...
-	cd tools/k8scheck && GOWORK=off $(GO) test -count=1 ./...
-	cd tools/k8scheck/promql && GOWORK=off $(GO) test -count=1 ./...
+	@for module in $(filter deploy tools/k8scheck%,$(ALONE)); do (cd $$module && GOWORK=off $(GO) test -count=1 ./...) || exit 1; done
 
 K8S_PROGRAMS := k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager sigs.k8s.io/kwok/cmd/kwok
 

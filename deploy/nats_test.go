@@ -69,6 +69,7 @@ func start(t *testing.T) *world {
 	write(t, filepath.Join(dir, "conf", "users.conf"), read(t, "nats/users.conf"))
 	write(t, filepath.Join(dir, "secrets", "passwords.conf"), passwords.String())
 	t.Setenv("NATS_SERVER_NAME", "nats-0")
+	t.Setenv("NATS_MAX_FILE_STORE", "85GB")
 
 	opts, err := server.ProcessConfigFile(filepath.Join(dir, "conf", "nats.conf"))
 	if err != nil {
@@ -76,6 +77,9 @@ func start(t *testing.T) *world {
 	}
 	if opts.Cluster.Name != "quire" || len(opts.Routes) != 3 || opts.Cluster.TLSConfig.ClientAuth != tls.RequireAndVerifyClientCert {
 		t.Errorf("cluster %q of %d routes, client certificates %v", opts.Cluster.Name, len(opts.Routes), opts.Cluster.TLSConfig.ClientAuth)
+	}
+	if opts.JetStreamMaxStore != 85<<30 {
+		t.Errorf("the server stores up to %d bytes", opts.JetStreamMaxStore)
 	}
 	if !opts.SyncAlways {
 		t.Error("the server acknowledges before it syncs")
@@ -97,7 +101,7 @@ func start(t *testing.T) *world {
 }
 
 func users() []string {
-	all := []string{"sys", natsconf.Operator, natsconf.Provision}
+	all := append([]string{"sys"}, natsconf.Others()...)
 	for _, service := range natsconf.Services() {
 		all = append(all, natsconf.Users(service)...)
 	}

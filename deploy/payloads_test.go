@@ -177,6 +177,7 @@ func TestTheOperatorMayDoWhatTheDocumentsSay(t *testing.T) {
 		"stream backup":            {"STREAM.INFO.BILLING_0", "STREAM.SNAPSHOT.BILLING_0"},
 		"stream restore":           {"STREAM.RESTORE.BILLING_0"},
 		"stream ls":                {"STREAM.NAMES", "STREAM.LIST"},
+		"stream report":            {"STREAM.NAMES", "STREAM.LIST"},
 		"stream info":              {"STREAM.INFO.BILLING_0"},
 		"stream cluster step-down": {"STREAM.INFO.BILLING_0", "STREAM.LEADER.STEPDOWN.BILLING_0"},
 		"consumer ls":              {"CONSUMER.NAMES.BILLING_0", "CONSUMER.LIST.BILLING_0"},

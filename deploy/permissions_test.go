@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -378,7 +380,7 @@ func TestOperatorBacksUpAndWritesNothing(t *testing.T) {
 	}
 	chunk, err := sub.NextMsg(patience)
 	if err != nil || len(chunk.Data) == 0 {
-		t.Fatalf("first chunk of the back-up: %v", err)
+		t.Fatalf("first chunk of the backup: %v", err)
 	}
 	// With this message a client asks for the next chunk.
 	if err := c.Publish("$JS.SNAPSHOT.ACK.BILLING_0.token", nil); err != nil {
@@ -395,6 +397,63 @@ func TestOperatorBacksUpAndWritesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustRefuse(t, c, natsconf.Operator, "publish", subject)
+	}
+}
+
+// TestABackUpReadsAndARestoreWrites with the deployed users: the first may change nothing, and the second read nothing.
+func TestABackUpReadsAndARestoreWrites(t *testing.T) {
+	w := start(t)
+	owner := owners(t, w)
+	if _, err := owner["edge"].Request("billing.0.usage", []byte("batch"), patience); err != nil {
+		t.Fatal(err)
+	}
+	c := w.connect(t, natsconf.Backup, natsconf.Backup)
+	var copied []journal.Message
+	j := journal.Open(c.Conn, "BILLING_0")
+	metadata, err := j.Metadata(t.Context())
+	if err == nil {
+		_, err = journal.Partitions(metadata)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := j.LastSequence(t.Context())
+	if err == nil {
+		err = j.Replay(t.Context(), 0, last, func(m journal.Message) error {
+			m.Data = bytes.Clone(m.Data)
+			copied = append(copied, m)
+			return nil
+		}, nil)
+	}
+	if err != nil || len(copied) == 0 {
+		t.Fatalf("%d messages were read: %v", len(copied), err)
+	}
+	if refused := c.settled(t); len(refused) > 0 {
+		t.Errorf("the backup was refused: %s", refused)
+	}
+	for _, subject := range []string{
+		"billing.0.usage", "billing.0.account", "paste.0.request", "$JS.API.STREAM.DELETE.BILLING_0", "$JS.API.STREAM.CREATE.OTHER",
+		"$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.UPDATE.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0", "$JS.API.STREAM.RESTORE.BILLING_0",
+	} {
+		if err := c.Publish(subject, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		mustRefuse(t, c, natsconf.Backup, "publish", subject)
+	}
+
+	empty := start(t)
+	r := empty.connect(t, natsconf.Operator, natsconf.Operator)
+	next := func() (m journal.Message, ok bool, err error) {
+		if len(copied) > 0 {
+			m, ok, copied = copied[0], true, copied[1:]
+		}
+		return m, ok, nil
+	}
+	if err := journal.Restore(t.Context(), r.Conn, installation.Stream(event.Billing, 0), 16, time.Now(), 0, next); err != nil {
+		t.Fatal(err)
+	}
+	if refused := r.settled(t); len(refused) > 0 {
+		t.Errorf("the restore was refused: %s", refused)
 	}
 }
 

@@ -26,7 +26,7 @@ func API() []byte { return bytes.Clone(api) }
 // parts of openapi.yaml, by that name.
 func Pages() []byte { return bytes.Clone(pages) }
 
-// Errors returns errors.md: the codes of the API's errors, each with its cause and its cure.
+// Errors returns errors.md: the codes of the API's errors, each with its cause and fix.
 func Errors() string { return errorCodes }
 
 // Guides returns the files of the folder guides, which are Markdown. Its README.md lists the others in their order.

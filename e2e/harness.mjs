@@ -2,6 +2,7 @@
 // no page of ours may do: an error on the console, a violation of the page's policy, a dialog, a request to another host.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -213,6 +214,9 @@ export const screens = {
   desktop: { width: 1280, height: 800 },
 }
 
+/** The program of chromium with all its parts. Without windows it has no viewer for PDF, and takes half the time. */
+export const whole = '/usr/bin/chromium'
+
 /** Each scheme on each screen. */
 export const looks = ['light', 'dark'].flatMap((scheme) =>
   Object.keys(screens).map((screen) => ({ scheme, screen })))
@@ -222,24 +226,26 @@ export const looks = ['light', 'dark'].flatMap((scheme) =>
  *
  *   const site = await suite()
  *   site.test('what holds', { scheme: 'dark' }, async ({ page, open }) => { … })
+ *
+ * browsers are the programs of chromium, the first of which that exists is used.
  */
-export async function suite(settings = {}) {
+export async function suite(settings = {}, browsers = ['/usr/bin/chromium-headless-shell', whole]) {
   const site = new Site()
   after(async () => {
     await site.browser?.close()
     await site.quire?.stop()
   })
   const shared = process.env.E2E_CLUSTER
-  const started = await Promise.allSettled([shared ? new Cluster(JSON.parse(shared)) : Quire.start(settings), launch()])
+  const started = await Promise.allSettled([shared ? new Cluster(JSON.parse(shared)) : Quire.start(settings), launch(browsers)])
   site.quire = started[0].value
   site.browser = started[1].value
   for (const { reason } of started) if (reason) throw reason
   return site
 }
 
-function launch() {
+function launch(browsers) {
   return chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    executablePath: process.env.CHROMIUM ?? browsers.find(existsSync),
     args: [
       '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update',
       '--disable-sync', '--no-first-run', '--no-proxy-server',
@@ -460,11 +466,11 @@ export async function eventually(what, ask) {
   }
 }
 
-/** Sets the spending cap of the account on the page of its keys, as a reader does. An empty amount takes it away. */
+/** Sets the spending cap of the account on the page of its keys, as a reader does. An empty amount clears it. */
 export async function capSpending(page, amount, period) {
   const form = page.locator('form[action="/console/spending-cap"]')
   await form.getByLabel('Credits').fill(amount)
   if (period) await form.getByLabel('Period').selectOption(period)
   await form.getByRole('button').click()
-  await page.getByText('Spending cap saved').waitFor()
+  await page.getByText(amount ? 'Spending cap saved' : 'Spending cap cleared').waitFor()
 }

@@ -45,7 +45,7 @@ func Main(ctx context.Context, streams Streams, version string, args []string) i
 		Short: "Create, read and share pastes and files",
 		Long: `Create, read and share pastes and files of a Quire server.
 
-This program has the commands of users. The server's program has them too, and its own beside them.`,
+This program has the commands for users. The server's program has them too, plus its own.`,
 	}
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
@@ -80,7 +80,7 @@ Without a key you can create quick pastes.`,
 	flags := paste.PersistentFlags()
 	flags.StringVar(&a.url, "url", "", "URL of the service, such as https://paste.example")
 	flags.StringVar(&a.profile, "profile", "", "profile to use instead of the current one")
-	flags.BoolVar(&a.json, "json", false, "print JSON, one object per line, also for errors")
+	flags.BoolVar(&a.json, "json", false, "print JSON, one object per line, including errors")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print only results and errors")
 	paste.AddCommand(
 		a.create(), a.view(), a.get(), a.diff(), a.edit(), a.list(), a.remove(), a.versions(),

@@ -101,7 +101,7 @@ func TestMistakesAreOneLineAndStatus2(t *testing.T) {
 		{"no such file", []string{"paste", "create", filepath.Join(folder, "missing")}},
 		{"is empty", []string{"paste", "create", empty}},
 		{"not UTF-8 text; use quire paste upload", []string{"paste", "create", binary}},
-		{"and a paste at most 4.0 MB", []string{"paste", "create", large}},
+		{"a paste can have at most 4.0 MB", []string{"paste", "create", large}},
 		{"accept one file", []string{"paste", "create", "--title", "x", text, text}},
 		{"no line 4; the text has 3 lines", []string{"paste", "create", "--lines", "2-4", text}},
 		{"expected a range", []string{"paste", "create", "--lines", "0-4", text}},
@@ -113,9 +113,9 @@ func TestMistakesAreOneLineAndStatus2(t *testing.T) {
 		{"Use --yes", []string{"paste", "rm", "Zk3vPq81mXaT"}},
 		{"is a folder", []string{"paste", "upload", folder}},
 		{"is empty", []string{"paste", "upload", empty}},
-		{"--name is needed", []string{"paste", "upload", "-"}},
-		{"of a file it is a period", []string{"paste", "upload", "--expires", "2026-12-31", text}},
-		{"there already", []string{"paste", "download", "-o", text, "Zk3vPq81mXaT"}},
+		{"--name is required", []string{"paste", "upload", "-"}},
+		{"expected a period such as 7d for a file", []string{"paste", "upload", "--expires", "2026-12-31", text}},
+		{"already exists", []string{"paste", "download", "-o", text, "Zk3vPq81mXaT"}},
 		{"paste, quick or file", []string{"paste", "ls", "--kind", "image"}},
 		{"at least 1", []string{"paste", "ls", "--limit", "0"}},
 		{"mutually exclusive", []string{"paste", "ls", "--limit", "3", "--all"}},
@@ -237,7 +237,7 @@ func TestAServiceThatIsNotThereIsStatus8(t *testing.T) {
 	taken.Close() // nobody listens there any more
 	environ := []string{"HOME=" + t.TempDir(), "QUIRE_URL=" + address, "QUIRE_API_KEY=qk_x"}
 	out, errs, status := run(t, environ, "paste", "usage")
-	if status != ExitUnavailable || out != "" || errs != "quire: "+address+" can't be reached: connection refused. QUIRE_URL, --url and quire paste login set another address\n" {
+	if status != ExitUnavailable || out != "" || errs != "quire: "+address+" can't be reached: connection refused. Set another URL with QUIRE_URL, --url or quire paste login\n" {
 		t.Errorf("%d %q %q", status, out, errs)
 	}
 	_, errs, _ = run(t, environ, "paste", "usage", "--json")

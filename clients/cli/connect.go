@@ -189,7 +189,7 @@ func (e *unreachedError) Error() string {
 	if errors.As(cause, &call) {
 		cause = call.Err
 	}
-	return fmt.Sprintf("%s can't be reached: %v. QUIRE_URL, --url and quire paste login set another address", e.address, cause)
+	return fmt.Sprintf("%s can't be reached: %v. Set another URL with QUIRE_URL, --url or quire paste login", e.address, cause)
 }
 
 // Unwrap is the error of the connection.

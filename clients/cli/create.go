@@ -51,7 +51,7 @@ creates a quick paste of up to 256 KB, counted as pasteLite.create. --quick alwa
 --dry-run shows what would be created and how it would be billed.
 
 Several files are all read before the first paste is created. If the service refuses one, the others are still created, each failure
-is reported with its file, and the exit status is the one of the first failure.`,
+is reported with its file, and the exit status is that of the first failure.`,
 		Example: `  quire paste create main.go
   quire paste create *.go
   quire paste create --lines 10-20 main.go
@@ -258,7 +258,7 @@ func checkContent(name, content string) error {
 	case !utf8.ValidString(content):
 		return Usage("%s is not UTF-8 text; use quire paste upload", name)
 	case len(content) > largestPaste:
-		return Usage("%s has %s, and a paste at most %s; use quire paste upload for files up to 50 MB", name, size(len(content)), size(largestPaste))
+		return Usage("%s has %s; a paste can have at most %s; use quire paste upload for files up to 50 MB", name, size(len(content)), size(largestPaste))
 	}
 	return nil
 }
@@ -362,7 +362,7 @@ func (c *creation) foresee(ctx context.Context, p client.NewPaste) error {
 	if c.quick || !c.chosen && c.as.key == "" {
 		out.Kind = kindQuick
 	}
-	text := "It counts toward this network's quick pastes without a key."
+	text := "It counts toward this network's anonymous quick pastes."
 	if c.as.key != "" {
 		used, err := c.client.Account.Usage(ctx)
 		if err != nil {
@@ -380,7 +380,7 @@ func (c *creation) foresee(ctx context.Context, p client.NewPaste) error {
 		case quota.Remaining < 0:
 			text = "The plan is unlimited."
 		case quota.Remaining > 0:
-			text = fmt.Sprintf("%s left, of which it takes one.", count(int(quota.Remaining), "free request"))
+			text = fmt.Sprintf("%s left, of which it uses one.", count(int(quota.Remaining), "free request"))
 		case used.Account.Tier == "free":
 			out.ChargeSource, text = string(client.NotCharged), "It would be refused: this month's quota is exhausted."
 		default:
@@ -392,7 +392,7 @@ func (c *creation) foresee(ctx context.Context, p client.NewPaste) error {
 	if c.json {
 		return c.printJSON(out)
 	}
-	return c.print(c.about(fmt.Sprintf("It would be a %s of %s, counted as %s. %s", out.Kind.name(), size(out.Size), out.QuotaKey, text)))
+	return c.print(c.about(fmt.Sprintf("It would be a %s of %s, counted under %s. %s", out.Kind.name(), size(out.Size), out.QuotaKey, text)))
 }
 
 func quotaKeys() map[kind]string {

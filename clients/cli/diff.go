@@ -37,7 +37,7 @@ func (a *app) diff() *cobra.Command {
 		Long: `Show the difference between two versions of a paste, of a paste and a file, or of two pastes, as patch reads it. Without flags it
 compares the newest version with the one before. Nothing is printed if the texts are the same.
 
-Each version is a read, which is counted.`,
+Each version counts as a read.`,
 		Example: `  quire paste diff https://paste.example/p/Zk3vPq81mXaT
   quire paste diff Zk3vPq81mXaT --from 1 --to 3
   quire paste diff Zk3vPq81mXaT --file main.go
@@ -68,7 +68,7 @@ Each version is a read, which is counted.`,
 	cmd.Flags().Int64Var(&from, "from", 0, "the version to compare, from 1")
 	cmd.Flags().Int64Var(&to, "to", 0, "the version to compare it with")
 	cmd.Flags().StringVar(&file, "file", "", "compare with this file (- is standard input)")
-	cmd.Flags().BoolVar(&plain, "no-pager", false, "print it without a pager")
+	cmd.Flags().BoolVar(&plain, "no-pager", false, "do not use a pager")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func (r *reading) sides(ctx context.Context, refs []reference, from, to int64, f
 	}
 	if from == 0 {
 		if from = newest - 1; from == 0 {
-			return one, other, Usage("%s has one version: name another paste, or a file with --file", refs[0].id)
+			return one, other, Usage("%s has only one version: give another paste, or a file with --file", refs[0].id)
 		}
 	}
 	one, _, err = r.side(ctx, refs[0], from)

@@ -56,8 +56,8 @@ is kept in a file whose name is printed. --if-version does the same for standard
 	flags.Lookup(flagTitle).Usage = "new title"
 	flags.Lookup(flagLanguage).Usage = "new language for highlighting, such as go, or auto to detect it in the new text; see quire paste languages"
 	flags.BoolVar(&e.newPassword, "new-password", false, "protect it with a new password, prompted for or from QUIRE_PASSWORD")
-	flags.BoolVar(&e.quick, "quick", false, "the id names a quick paste")
-	flags.Int64Var(&e.ifVersion, "if-version", 0, "edit it only if it has this version")
+	flags.BoolVar(&e.quick, "quick", false, "the id belongs to a quick paste")
+	flags.Int64Var(&e.ifVersion, "if-version", 0, "edit the paste only if it has this version")
 	return cmd
 }
 

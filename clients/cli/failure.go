@@ -175,7 +175,7 @@ func hints(err error, status int) []string {
 	var failed *client.APIError
 	if !errors.As(err, &failed) {
 		if status == ExitUnknown {
-			return []string{"It may have been done."}
+			return []string{"It may have been carried out."}
 		}
 		return nil
 	}
@@ -188,11 +188,11 @@ func hints(err error, status int) []string {
 	case errors.As(err, &key):
 		out = append(out, key.hint())
 	case failed.Code == "manage_token_required":
-		out = append(out, "Log in with quire paste login, or give the management token of its creation with QUIRE_MANAGE_TOKEN.")
+		out = append(out, "Log in with quire paste login, or set QUIRE_MANAGE_TOKEN to the paste's management token.")
 	case failed.Code == "wrong_password":
-		out = append(out, "Use --password, which asks for it, or set QUIRE_PASSWORD.")
+		out = append(out, "Use --password, which prompts for it, or set QUIRE_PASSWORD.")
 	case status == ExitUnknown:
-		out = append(out, "It may have been done.")
+		out = append(out, "It may have been carried out.")
 	}
 	if !failed.ResetAt.IsZero() {
 		out = append(out, "Retry after "+clock(failed.ResetAt)+".")

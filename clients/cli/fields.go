@@ -96,7 +96,7 @@ func (a *app) newPassword(ctx context.Context) (string, error) {
 	case password == "":
 		return "", Usage("the password is empty")
 	case password != again:
-		return "", Usage("the passwords differ")
+		return "", Usage("the passwords do not match")
 	}
 	return password, nil
 }

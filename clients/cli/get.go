@@ -26,7 +26,7 @@ type reading struct {
 }
 
 func (r *reading) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.quick, "quick", false, "the id names a quick paste")
+	cmd.Flags().BoolVar(&r.quick, "quick", false, "the id belongs to a quick paste")
 	cmd.Flags().BoolVar(&r.password, flagPassword, false, "prompt for the paste's password, or use QUIRE_PASSWORD")
 }
 
@@ -107,7 +107,7 @@ An id is looked up among pastes, then among quick pastes. Failed lookups cost no
 	}
 	r.add(cmd)
 	cmd.Flags().Int64Var(&version, "version", 0, "an earlier version, from 1")
-	cmd.Flags().StringVarP(&to, "output", "o", "", "write the text to a file, replacing it")
+	cmd.Flags().StringVarP(&to, "output", "o", "", "write the text to a file, replacing it if it exists")
 	return cmd
 }
 
@@ -216,7 +216,7 @@ func (a *app) versions() *cobra.Command {
 			return table.Write(r.term, r.term.Out)
 		},
 	}
-	cmd.Flags().BoolVar(&r.quick, "quick", false, "the id names a quick paste")
+	cmd.Flags().BoolVar(&r.quick, "quick", false, "the id belongs to a quick paste")
 	return cmd
 }
 

@@ -128,7 +128,7 @@ func (a *app) languages() *cobra.Command {
 	return &cobra.Command{
 		Use:   "languages [text]",
 		Short: "List the languages for highlighting",
-		Long:  "List the languages for --lang and their other names, or those whose names contain a text. It needs no service.",
+		Long:  "List the languages for --lang and their other names, or those whose names contain a text. It works offline.",
 		Args:  atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
 			lists, _ := languages()

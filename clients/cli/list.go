@@ -126,7 +126,7 @@ func (l *listing) run(ctx context.Context) error {
 	}
 	switch {
 	case more:
-		l.note("There are more: use --all, or --limit %d.", 2*l.limit)
+		l.note("There are more: use --all or --limit %d.", 2*l.limit)
 	case n == 0:
 		l.note("Nothing found.")
 	}
@@ -251,7 +251,7 @@ created without a key, set QUIRE_MANAGE_TOKEN to its management token.`,
 		Args: atLeastOne,
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
 	}
-	cmd.Flags().StringVarP(&r.kind, "kind", "k", "", "what the ids are of: paste, quick or file")
+	cmd.Flags().StringVarP(&r.kind, "kind", "k", "", "kind of the items: paste, quick or file")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation")
 	completeValues(cmd, "kind", "paste", "quick", "file")
 	return cmd

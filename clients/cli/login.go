@@ -19,7 +19,7 @@ func (a *app) login() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login [flags]",
 		Short: "Store an API key for the service",
-		Long: `Store an API key for the service, after trying it. It prompts for the URL of the service and for the key. If standard input is not
+		Long: `Verify an API key and store it for the service. It prompts for the URL of the service and for the key. If standard input is not
 a terminal, it reads the key from there, and the URL is --url or QUIRE_URL.
 
 The key is kept in the system's key ring, or else in a file that only you can read. Use --profile for several accounts or

@@ -60,7 +60,7 @@ console.`,
 			return a.openBrowser(address)
 		},
 	}
-	cmd.Flags().StringVarP(&kindName, "kind", "k", "", "what the id is of: paste, quick or file")
+	cmd.Flags().StringVarP(&kindName, "kind", "k", "", "kind of the item: paste, quick or file")
 	cmd.Flags().BoolVar(&printOnly, "print", false, "only print the URL")
 	completeValues(cmd, "kind", "paste", "quick", "file")
 	return cmd

@@ -58,9 +58,9 @@ func (u *upload) run(ctx context.Context, files []string) error {
 	case err != nil:
 		return err
 	case !at.IsZero():
-		return Usage("--%s %s: of a file it is a period such as 7d", flagExpires, u.expires)
+		return Usage("--%s %s: expected a period such as 7d for a file", flagExpires, u.expires)
 	case len(files) > 1 && u.name != "":
-		return Usage("--name is for one file, and there are %d", len(files))
+		return Usage("--name accepts one file, not %d", len(files))
 	}
 	if err := checkVisibility(u.visibility); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (u *upload) run(ctx context.Context, files []string) error {
 func (u *upload) check(file string) error {
 	if file == "-" {
 		if u.name == "" {
-			return Usage("--name is needed for standard input")
+			return Usage("--name is required for standard input")
 		}
 		return nil
 	}
@@ -95,11 +95,11 @@ func (u *upload) check(file string) error {
 	case err != nil:
 		return readable(err)
 	case info.IsDir():
-		return Usage("%s is a folder: pack it first, such as by tar", file)
+		return Usage("%s is a folder: pack it first, for example with tar", file)
 	case info.Mode().IsRegular() && info.Size() == 0:
 		return Usage("%s is empty", file)
 	case info.Size() > largestFile:
-		return Usage("%s has %s, and a file %s at most", file, terminal.Size(info.Size()), terminal.Size(largestFile))
+		return Usage("%s has %s; a file can have at most %s", file, terminal.Size(info.Size()), terminal.Size(largestFile))
 	}
 	return nil
 }
@@ -281,7 +281,7 @@ func (d *download) save(ctx context.Context, c *client.Client, ref reference, fo
 // free returns an error if the file exists and must not be replaced.
 func (d *download) free(path string) error {
 	if _, err := os.Lstat(path); err == nil && !d.force {
-		return Usage("%s is there already: use --force to replace it, or -o for another name", path)
+		return Usage("%s already exists: use --force to replace it, or -o for another name", path)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func (a *app) showUsage(u *client.Usage) error {
 	bold := func(text string) string { return a.term.Paint(out, terminal.Bold, text) }
 	people := terminal.IsTerminal(out)
 	if people {
-		if err := a.print(fmt.Sprintf("%s, %s plan, %s. It begins again at %s.\n", bold(terminal.Visible(u.Account.Email, false)), u.Account.Tier,
+		if err := a.print(fmt.Sprintf("%s, %s plan, %s. Quotas reset at %s.\n", bold(terminal.Visible(u.Account.Email, false)), u.Account.Tier,
 			u.Period.Start.Format("January 2006"), clock(u.Period.End))); err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (a *app) showUsage(u *client.Usage) error {
 	if u.Storage.FreeBytes > 0 {
 		share = float64(u.Storage.UsedBytes) / float64(u.Storage.FreeBytes)
 	}
-	storage := fmt.Sprintf("%s of %s free", terminal.Size(u.Storage.UsedBytes), terminal.Size(u.Storage.FreeBytes))
+	storage := fmt.Sprintf("%s of %s included", terminal.Size(u.Storage.UsedBytes), terminal.Size(u.Storage.FreeBytes))
 	const label = 9
 	if free := terminal.Width(out) - label - len(storage) - 2; free >= meterColumns {
 		storage = a.term.Paint(out, warmth(share), terminal.Meter(share, meterColumns)) + "  " + storage

@@ -52,7 +52,7 @@ Control characters are shown as text. If standard output is not a terminal, it p
 	}
 	r.add(cmd)
 	cmd.Flags().Int64Var(&version, "version", 0, "an earlier version, from 1")
-	cmd.Flags().BoolVar(&plain, "no-pager", false, "print it without a pager")
+	cmd.Flags().BoolVar(&plain, "no-pager", false, "do not use a pager")
 	return cmd
 }
 

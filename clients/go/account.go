@@ -288,6 +288,7 @@ type CapChange struct {
 type UpdatedSpendingCap struct {
 	Meta
 	SpendingCap *SpendingCap `json:"spendingCap"` // nil if not set
+	CapCleared  bool         `json:"capCleared"`  // the call removed the cap
 }
 
 // SetSpendingCap sets the account's spending cap; nil removes it. It requires a session.

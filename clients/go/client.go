@@ -19,8 +19,8 @@ const DefaultBaseURL = "http://127.0.0.1:8080"
 
 // Client calls one service with one API key. It is safe for concurrent use.
 type Client struct {
-	Pastes      *Pastes  // up to 4 MiB, with an account
-	QuickPastes *Pastes  // up to 256 KiB, with an account or without
+	Pastes      *Pastes  // up to 4 MB, with an account
+	QuickPastes *Pastes  // up to 256 KB, with an account or without
 	Files       *Files   // up to 50 MB, with an account
 	Account     *Account // of the API key or session
 	Keys        *Keys    // the account's API keys, with a session

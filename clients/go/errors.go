@@ -23,6 +23,7 @@ type APIError struct {
 	QuotaKey   string        // of a refused call
 	Limit      int64         // that was reached or exceeded; sizes in bytes
 	ResetAt    time.Time     // when a retry may succeed; zero if waiting does not help
+	DeletesAt  time.Time     // with the code "deletion_scheduled": when the account will be deleted
 	UpgradeURL string        // page to upgrade the plan
 	Docs       string        // URL of the code's documentation
 	RequestID  string        // for the operator to look up the call
@@ -146,14 +147,15 @@ func failure(r *http.Response) error {
 	var answer struct {
 		Code, Reason, Field, Suggestion, QuotaKey, UpgradeURL, Docs, RequestID string
 
-		Limit   int64
-		ResetAt time.Time
+		Limit     int64
+		ResetAt   time.Time
+		DeletesAt time.Time
 	}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if kind == "application/json" && json.Unmarshal(body, &answer) == nil && answer.Code != "" {
 		e.Code, e.Reason, e.Field, e.Suggestion = answer.Code, answer.Reason, answer.Field, answer.Suggestion
 		e.QuotaKey, e.Limit, e.ResetAt = answer.QuotaKey, answer.Limit, answer.ResetAt
-		e.UpgradeURL, e.Docs = answer.UpgradeURL, answer.Docs
+		e.DeletesAt, e.UpgradeURL, e.Docs = answer.DeletesAt, answer.UpgradeURL, answer.Docs
 		if answer.RequestID != "" {
 			e.RequestID = answer.RequestID
 		}

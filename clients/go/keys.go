@@ -13,18 +13,21 @@ type Keys struct{ c *Client }
 
 // Key is an API key as its owner sees it. The key itself is shown only when it is created.
 type Key struct {
-	ID          string                `json:"id"` // "default", or such as "k1"
-	Name        string                `json:"name"`
-	Prefix      string                `json:"prefix"` // its first characters
-	Scopes      []string              `json:"scopes"` // quota keys it may use; nil for all
-	CreatedAt   time.Time             `json:"createdAt"`
-	LastUsedAt  time.Time             `json:"lastUsedAt"` // zero if never
-	ExpiresAt   time.Time             `json:"expiresAt"`  // zero if never
-	RevokedAt   time.Time             `json:"revokedAt"`  // zero if it was not
-	ReplacedBy  string                `json:"replacedBy"` // id of the key that replaced it
-	Quotas      map[string]int64      `json:"quotas"`     // calls per month by quota key
-	SpendingCap *SpendingCap          `json:"spendingCap"`
-	Usage       map[string]UsageOfKey `json:"usage"` // this month's, by quota key, omitting unused ones
+	ID         string    `json:"id"` // "default", or such as "k1"
+	Name       string    `json:"name"`
+	Prefix     string    `json:"prefix"` // its first characters
+	Status     string    `json:"status"` // active, capped, expired or revoked; more may be added
+	Scopes     []string  `json:"scopes"` // quota keys it may use; nil for all
+	CreatedAt  time.Time `json:"createdAt"`
+	LastUsedAt time.Time `json:"lastUsedAt"` // zero if never
+	// LastUsedAddress is the source of the last use, in lists; empty if unknown.
+	LastUsedAddress string                `json:"lastUsedAddress"`
+	ExpiresAt       time.Time             `json:"expiresAt"`  // zero if never
+	RevokedAt       time.Time             `json:"revokedAt"`  // zero if it was not
+	ReplacedBy      string                `json:"replacedBy"` // id of the key that replaced it
+	Quotas          map[string]int64      `json:"quotas"`     // calls per month by quota key
+	SpendingCap     *SpendingCap          `json:"spendingCap"`
+	Usage           map[string]UsageOfKey `json:"usage"` // this month's, by quota key, omitting unused ones
 }
 
 // UsageOfKey is an API key's usage under a quota key this month.
@@ -76,7 +79,8 @@ type CreatedKey struct {
 // UpdatedKey is the current API key.
 type UpdatedKey struct {
 	Meta
-	Key Key `json:"key"`
+	Key        Key  `json:"key"`
+	CapCleared bool `json:"capCleared"` // the update removed the key's spending cap
 }
 
 // RotatedKey is the API key created by a rotation.

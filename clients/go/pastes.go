@@ -39,7 +39,7 @@ func (l Lifetime) MarshalJSON() ([]byte, error) {
 
 // NewPaste is a paste or quick paste to create. Only Content is needed.
 type NewPaste struct {
-	Content       string     `json:"content"`                 // UTF-8: 1 byte to 4 MiB; for a quick paste, to 256 KiB
+	Content       string     `json:"content"`                 // UTF-8: 1 byte to 4 MB; for a quick paste, to 256 KB
 	Title         string     `json:"title,omitempty"`         // one line of at most 200 characters
 	Language      string     `json:"language,omitempty"`      // for highlighting; empty is plaintext, "auto" is detected from Title and Content
 	Visibility    Visibility `json:"visibility,omitempty"`    // empty is Unlisted

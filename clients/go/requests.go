@@ -10,15 +10,17 @@ import (
 
 // RequestFilter selects calls that match all fields that are set.
 type RequestFilter struct {
-	QuotaKey   string    // such as "pastes.get"
-	Key        string    // id of the API key, such as "default"
-	Decision   string    // admitted, or the code of a refusal
-	HTTPStatus string    // such as "404", or a class such as "4xx"
-	RequestID  string    // of a single call
-	From       time.Time // inclusive
-	To         time.Time // exclusive
-	PageSize   int       // calls per page, 1 to 100; 0 is 100
-	Cursor     string    // continues an earlier list
+	QuotaKey   string // such as "pastes.get"
+	Key        string // id of the API key, such as "default"
+	Decision   string // admitted, or the code of a refusal
+	HTTPStatus string // such as "404", or a class such as "4xx"
+	RequestID  string // of a single call
+	// ClientRequestID is the X-Request-Id that the program sent with the call.
+	ClientRequestID string
+	From            time.Time // inclusive
+	To              time.Time // exclusive
+	PageSize        int       // calls per page, 1 to 100; 0 is 100
+	Cursor          string    // continues an earlier list
 }
 
 // RecentRequest is a recent metered call.
@@ -40,6 +42,8 @@ type RecentRequest struct {
 	HTTPStatus    int    `json:"httpStatus"`
 	DurationMs    int64  `json:"durationMs"` // until the answer began
 	SourceAddress string `json:"sourceAddress"`
+	// ClientRequestID is the X-Request-Id that the program sent with the call, if it is a valid one.
+	ClientRequestID string `json:"clientRequestId"`
 }
 
 type requestPage struct {
@@ -58,6 +62,7 @@ func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ..
 		setText(r.query, "decision", filter.Decision)
 		setText(r.query, "httpStatus", filter.HTTPStatus)
 		setText(r.query, "requestId", filter.RequestID)
+		setText(r.query, "clientRequestId", filter.ClientRequestID)
 		setTime(r.query, "from", filter.From)
 		setTime(r.query, "to", filter.To)
 		return r

@@ -30,22 +30,28 @@ func WithSession(cookie string) Option {
 
 // Register creates an account on the Free plan and opens a session. A password has 8 to 128 characters.
 func Register(ctx context.Context, email, password string, options ...Option) (*Session, error) {
-	return open(ctx, "/api/users/register", email, password, options)
+	return open(ctx, "/api/users/register", map[string]any{"email": email, "password": password}, options)
 }
 
-// LogIn opens a session. The error is an *UnauthorizedError if the email or password is wrong.
+// LogIn opens a session. The error is an *UnauthorizedError if the email or password is wrong, and a *ConflictError with DeletesAt
+// if the account is scheduled for deletion: CancelDeletion keeps it.
 func LogIn(ctx context.Context, email, password string, options ...Option) (*Session, error) {
-	return open(ctx, "/api/users/login", email, password, options)
+	return open(ctx, "/api/users/login", map[string]any{"email": email, "password": password}, options)
 }
 
-func open(ctx context.Context, path, email, password string, options []Option) (*Session, error) {
+// CancelDeletion is LogIn to an account that is scheduled for deletion, and keeps it.
+func CancelDeletion(ctx context.Context, email, password string, options ...Option) (*Session, error) {
+	return open(ctx, "/api/users/login", map[string]any{"email": email, "password": password, "cancelDeletion": true}, options)
+}
+
+func open(ctx context.Context, path string, credentials map[string]any, options []Option) (*Session, error) {
 	c, err := New("", options...)
 	if err != nil {
 		return nil, err
 	}
 	r := once(http.MethodPost, path, nil)
 	r.keyless = true
-	if err := r.json(map[string]string{"email": email, "password": password}); err != nil {
+	if err := r.json(credentials); err != nil {
 		return nil, err
 	}
 	session := &Session{Client: c}
@@ -136,7 +142,7 @@ type Deletion struct {
 }
 
 // Delete deletes the account: its sessions and keys end immediately, its documents and personal data are deleted after 14
-// days. Until then a LogIn cancels the deletion. It requires a session.
+// days. Until then CancelDeletion keeps the account. It requires a session.
 func (a *Account) Delete(ctx context.Context, currentPassword string, options ...CallOption) (*Deletion, error) {
 	r := once(http.MethodDelete, "/api/users/user", options)
 	if err := r.json(map[string]string{"currentPassword": currentPassword}); err != nil {

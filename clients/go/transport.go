@@ -22,7 +22,7 @@ const (
 	maxPause     = 10 * time.Second
 	// maxWait is the longest Retry-After that a call waits for. A longer one is up to the caller.
 	maxWait = time.Minute
-	// answerBytes is the maximum size of a JSON response: a paste of 4 MiB with every byte escaped.
+	// answerBytes is the maximum size of a JSON response: a paste of 4 MB with every byte escaped.
 	answerBytes = 6*(4<<20) + 1<<20
 )
 

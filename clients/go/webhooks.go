@@ -18,7 +18,19 @@ const (
 	EventQuotaThreshold = "quota.threshold" // a threshold of a monthly quota is reached
 	EventCapThreshold   = "cap.threshold"   // a threshold of a spending cap is reached
 	EventBalanceLow     = "balance.low"     // the balance dropped below BalanceBelow
-	EventKeyExpiring    = "key.expiring"    // an API key expires in 7 days, or in 1 day
+	EventPasteCreated   = "paste.created"
+	EventPasteUpdated   = "paste.updated"
+	EventPasteDeleted   = "paste.deleted"
+	EventPasteBurned    = "paste.burned"      // by its reader
+	EventQuickCreated   = "pasteLite.created" // a quick paste is created
+	EventQuickUpdated   = "pasteLite.updated"
+	EventQuickDeleted   = "pasteLite.deleted"
+	EventQuickBurned    = "pasteLite.burned"
+	EventFileCreated    = "file.created"
+	EventFileDeleted    = "file.deleted"
+	EventKeyCreated     = "key.created"  // an API key is created
+	EventKeyRevoked     = "key.revoked"  // an API key is revoked or replaced
+	EventKeyExpiring    = "key.expiring" // an API key expires in 7 days, or in 1 day
 )
 
 // Webhook is a URL that is notified about events of the account.

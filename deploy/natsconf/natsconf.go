@@ -23,6 +23,12 @@ const Operator = "operator"
 // change a stream could have it publish what it stores to any subject.
 const Provision = "provision"
 
+// Backup is the user of `quire backup`. It reads journals, and may neither write nor change anything.
+const Backup = "backup"
+
+// Others returns the users that are no service's.
+func Others() []string { return []string{Provision, Operator, Backup} }
+
 // InboxPrefix begins the subjects on which a service receives replies and its journal's messages. The connection must be
 // made with nats.CustomInboxPrefix of it. Each service has its own, so that none can read another's replies.
 func InboxPrefix(service string) string { return "_INBOX_" + service }
@@ -128,9 +134,20 @@ func operator() permissions {
 	}
 }
 
+// backup may read the messages of every stream.
+func backup(partitions int) permissions {
+	var publish []string
+	for _, stream := range []string{"BILLING", "PASTE", "LITE", "FILE"} {
+		publish = append(publish, journal(stream, partitions)...)
+	}
+	return permissions{publish: publish, subscribe: []string{InboxPrefix(Backup) + ".>"}}
+}
+
 func of(service string, cfg Config) permissions {
 	partitions := cfg.Partitions
 	switch service {
+	case Backup:
+		return backup(partitions)
 	case Operator:
 		return operator()
 	case Provision:
@@ -155,7 +172,7 @@ func Write(cfg Config) string {
 	b.WriteString("\n")
 	b.WriteString("# Defines <user>_password for every user below, and sys_password.\n")
 	b.WriteString("include \"../secrets/passwords.conf\"\n")
-	for _, service := range append(Services(), Provision, Operator) {
+	for _, service := range append(Services(), Others()...) {
 		p := of(service, cfg)
 		fmt.Fprintf(&b, "\n%s_permissions: {\n", service)
 		list(&b, "publish", p.publish)
@@ -168,7 +185,7 @@ func Write(cfg Config) string {
 			fmt.Fprintf(&b, "      {user: %s, password: $%s_password, permissions: $%s_permissions}\n", user, user, service)
 		}
 	}
-	for _, user := range []string{Provision, Operator} {
+	for _, user := range Others() {
 		fmt.Fprintf(&b, "      {user: %s, password: $%s_password, permissions: $%s_permissions}\n", user, user, user)
 	}
 	b.WriteString("    ]\n  }\n  SYS: {\n    users: [{user: sys, password: $sys_password}]\n  }\n}\nsystem_account: SYS\n")

@@ -35,7 +35,7 @@ func generate(store string) (map[string][]byte, error) {
 
 	nats := map[string]string{}
 	var hashes strings.Builder
-	users := []string{"sys", natsconf.Operator, natsconf.Provision}
+	users := append([]string{"sys"}, natsconf.Others()...)
 	for _, service := range natsconf.Services() {
 		users = append(users, natsconf.Users(service)...)
 	}
@@ -50,6 +50,7 @@ func generate(store string) (map[string][]byte, error) {
 	put("nats/passwords.conf", "%s", hashes.String())
 	put("nats/sys-password", "%s", nats["sys"])
 	put("nats/operator-password", "%s", nats[natsconf.Operator])
+	put("nats/backup-password", "%s", nats[natsconf.Backup])
 	if err := certificates(files); err != nil {
 		return nil, err
 	}

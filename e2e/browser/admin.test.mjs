@@ -1,5 +1,6 @@
 // The pages for admins, from the token to the state that the API then shows.
 import assert from 'node:assert/strict'
+import { looked } from '../accessible.mjs'
 import { suite } from '../harness.mjs'
 
 const token = 'admin-token-of-the-browser'
@@ -31,6 +32,7 @@ site.test('an admin signs in, helps and suspends an account, and audits', { sche
   await giving.getByLabel('Reason').fill('a gift')
   await giving.getByRole('button').click()
   await page.getByText('balance 2.500000 credits').waitFor()
+  await looked(page, 'account for an admin')
   assert.equal((await user.api.call('GET', '/api/users/user/dev-usage')).account.tier, 'pro')
   const suspending = page.locator('form[action$="/suspend"]')
   await suspending.getByLabel('Reason').fill('sends spam')
@@ -84,12 +86,12 @@ site.test('an admin sees what an account uses, explains its request, replaces it
   expectErrorPage('/console/admin/requests?id=no+id')
   await page.getByLabel('X-Request-Id').fill('no id')
   await page.getByRole('button', { name: 'Explain' }).click()
-  await page.getByText('must be the X-Request-Id').waitFor()
+  await page.getByText('must be a request id such as').waitFor()
   await page.getByLabel('X-Request-Id').fill(request)
   await page.getByRole('button', { name: 'Explain' }).click()
-  await page.getByText('5,000 requests per month of').waitFor()
+  await page.getByText('5,000 requests per month for').waitFor()
   const { request: explained } = await site.api().admin('GET', `/api/admin/requests/${request}`)
-  assert.ok((await page.getByRole('main').innerText()).includes(`message ${explained.journal.sequence.toLocaleString('en')}`))
+  assert.ok((await page.getByRole('main').textContent()).includes(`message ${explained.journal.sequence.toLocaleString('en')}`))
   await page.getByRole('button', { name: 'Verify this charge' }).click()
   await page.getByText('Verified:').waitFor()
   await page.getByRole('link', { name: 'View account' }).click()
@@ -98,7 +100,7 @@ site.test('an admin sees what an account uses, explains its request, replaces it
   expectErrorPage(`/console/admin/accounts/${user.id}/key`)
   await replacing.getByLabel('Type the id of the account').fill('another')
   await replacing.getByRole('button').click()
-  await page.getByText(`This must be ${user.id}`).waitFor()
+  await page.getByText(`Type “${user.id}” to confirm.`).waitFor()
   assert.equal((await user.api.send('GET', '/api/users/user')).status, 200)
   await replacing.getByLabel('Type the id of the account').fill(user.id)
   await replacing.getByRole('button').click()

@@ -3,13 +3,14 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { after } from 'node:test'
+import { accessible, looked } from '../accessible.mjs'
 import { capSpending, eventually, suite } from '../harness.mjs'
 
 const posts = []
 const receiver = createServer((request, response) => {
   let body = ''
   request.on('data', (part) => { body += part }).on('end', () => {
-    posts.push({ id: request.headers['webhook-id'], body: JSON.parse(body) })
+    posts.push({ path: request.url, id: request.headers['webhook-id'], body: JSON.parse(body) })
     response.end('thank you')
   })
 })
@@ -18,15 +19,6 @@ after(() => receiver.close())
 const address = `http://127.0.0.1:${receiver.address().port}`
 
 const site = await suite({ QUIRE_WEBHOOK_ALLOW_PRIVATE: '1' })
-
-/** Loads the page again until it is so: what is sent to a receiver arrives some moments later. */
-function until(page, what, told) {
-  return eventually(what, async () => {
-    if (await told()) return true
-    await page.getByRole('link', { name: 'Refresh' }).click()
-    await page.waitForLoadState('load')
-  })
-}
 
 site.test('credits are followed from a grant to the request that took them', async ({ page, open, signedIn, expectErrorPage }) => {
   const { id, api, own } = await signedIn()
@@ -48,6 +40,8 @@ site.test('credits are followed from a grant to the request that took them', asy
   assert.match(await grants.nth(1).innerText(), /a gift for a week\s+4\.995000\s+5\.000000/)
   assert.match(await grants.nth(2).innerText(), /a gift for life\s+1,234\.500000.*never/)
 
+  await looked(page, 'billing')
+
   await page.getByRole('link', { name: 'Search the ledger' }).click()
   const rows = page.getByRole('region', { name: 'Entries of the ledger' }).locator('tbody').getByRole('row')
   const { entries } = await own('GET', '/api/users/user/credits')
@@ -67,7 +61,7 @@ site.test('credits are followed from a grant to the request that took them', asy
   assert.equal((await readFile(await saved.path(), 'utf8')).split('\r\n')[1].split(',')[0], charge.id)
   await rows.getByRole('link').click()
   await page.waitForURL(new RegExp(charge.requestId))
-  assert.match(await page.locator('body').innerText(), /files\.upload[^]*from “a gift for a week” \(journal message/)
+  assert.match(await page.locator('body').innerText(), /files\.upload[^]*from “a gift for a week”/)
   await open('/console')
   const used = page.getByRole('row').filter({ hasText: 'files.upload' }).getByRole('cell')
   assert.deepEqual(await used.allInnerTexts(), ['101', '100', '0', '1', '0.005'])
@@ -77,6 +71,7 @@ site.test('credits are followed from a grant to the request that took them', asy
   expectErrorPage(wrong)
   await open(wrong, { status: 400 })
   await page.getByText('Did you mean').waitFor()
+  await looked(page, 'ledger refused')
   assert.equal(await page.getByLabel('Kind').getAttribute('aria-invalid'), 'true')
 })
 
@@ -92,9 +87,32 @@ site.test('a statement is printed, and a cap is set on the way', { screen: 'phon
 
   await page.getByRole('region', { name: 'Statements' }).getByRole('link').first().click()
   await page.getByRole('heading', { name: /^Statement of/ }).waitFor()
+  await looked(page, 'statement')
   await page.emulateMedia({ media: 'print' })
   assert.ok(await page.getByText(email).last().isVisible())
   for (const control of await page.locator('nav, form, .button').all()) assert.ok(!await control.isVisible())
+})
+
+site.test('a reader without scripts refreshes the deliveries', { script: false }, async ({ page, open, signedIn }) => {
+  const { own } = await signedIn()
+  const { webhook } = await own('POST', '/api/users/user/webhooks', { url: `${address}/plain`, events: ['key.created'] })
+  await open(`/console/billing/webhooks/${webhook.id}`)
+  await page.getByRole('button', { name: 'Send test event' }).click()
+  await eventually('the test is delivered', async () => {
+    await page.getByRole('link', { name: 'Refresh' }).click()
+    return page.getByRole('cell', { name: 'delivered', exact: true }).count()
+  })
+})
+
+site.testLooks('the deliveries of a webhook move', async ({ page, open, signedIn }) => {
+  const { own } = await signedIn()
+  const { webhook } = await own('POST', '/api/users/user/webhooks', { url: `${address}/looks`, events: ['key.created', 'key.revoked', 'quota.threshold'] })
+  const path = `/console/billing/webhooks/${webhook.id}`
+  await open(path)
+  await page.getByText('No deliveries yet').waitFor()
+  await own('POST', '/api/users/user/keys', { name: 'deploy' })
+  await page.getByRole('row', { name: 'The key “deploy” was created' }).getByRole('cell', { name: 'delivered', exact: true }).waitFor()
+  await accessible(page)
 })
 
 site.test('a webhook is made, tried, changed, given a new secret and deleted', async ({ page, open, signedIn, expectErrorPage }) => {
@@ -112,6 +130,7 @@ site.test('a webhook is made, tried, changed, given a new secret and deleted', a
   await page.getByLabel('URL').fill(`${address}/hooks`)
   await page.getByRole('button', { name: 'Create webhook' }).click()
   await page.getByRole('heading', { name: 'Your new webhook' }).waitFor()
+  await looked(page, 'new webhook')
   const secret = await page.locator('#secret').innerText()
   assert.match(secret, /^whsec_/)
   const { webhooks: [made] } = await own('GET', '/api/users/user/webhooks')
@@ -120,15 +139,22 @@ site.test('a webhook is made, tried, changed, given a new secret and deleted', a
   await page.getByRole('link', { name: 'Send test event' }).click()
   await page.getByRole('button', { name: 'Send test event' }).click()
   await page.getByText('Sending a test event').waitFor()
-  const row = page.getByRole('region', { name: 'Deliveries' }).locator('tbody').getByRole('row')
-  await until(page, 'the test is delivered', async () => /\bdelivered\b/.test((await row.allInnerTexts()).join()))
-  await row.locator('summary').click()
+  const rows = page.getByRole('region', { name: 'Deliveries' }).locator('tbody').getByRole('row')
+  const delivered = rows.getByRole('cell', { name: 'delivered', exact: true })
+  await delivered.waitFor() // without a reload
+  await rows.locator('summary').click()
   await page.getByText('thank you').waitFor()
-  await row.getByRole('button', { name: 'Send again' }).click()
+  await looked(page, 'webhook with deliveries')
+  await own('POST', `/api/users/user/webhooks/${made.id}/test`)
+  await delivered.nth(1).waitFor()
+  assert.deepEqual(await rows.locator('details').evaluateAll((all) => all.map(({ open }) => open)), [false, true], 'what the reader has opened is closed')
+  await rows.nth(1).getByRole('button', { name: 'Send again' }).click()
   await page.getByText('Sending the event again').waitFor()
-  await until(page, 'it arrives again', () => posts.length === 2)
-  assert.equal(posts[0].id, posts[1].id)
-  assert.equal(posts[0].body.type, 'webhook.test')
+  await rows.nth(1).locator('summary').filter({ hasText: '2' }).waitFor()
+  const sent = posts.filter(({ path }) => path === '/hooks')
+  assert.equal(sent.length, 3)
+  assert.equal(sent[0].id, sent[2].id)
+  assert.equal(sent[0].body.type, 'webhook.test')
 
   const path = `/console/billing/webhooks/${made.id}`
   await open(path)
@@ -144,7 +170,7 @@ site.test('a webhook is made, tried, changed, given a new secret and deleted', a
   expectErrorPage(`${path}/delete`)
   await page.getByLabel('Type the id').fill('it')
   await page.getByRole('button', { name: 'Delete webhook' }).click()
-  await page.getByText(`This must be ${made.id}`).waitFor()
+  await page.getByText(`Type “${made.id}” to confirm.`).waitFor()
   await page.getByLabel('Type the id').fill(made.id)
   await page.getByRole('button', { name: 'Delete webhook' }).click()
   await page.getByText('Webhook deleted').waitFor()

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { goCode } from '../fixtures.mjs'
+import { looked } from '../accessible.mjs'
 import { suite } from '../harness.mjs'
 
 const site = await suite()
@@ -70,8 +71,9 @@ site.test('files are dropped, uploaded with their checksum, and refused beside t
   await form.dispatchEvent('dragover', { dataTransfer: transfer })
   await form.dispatchEvent('drop', { dataTransfer: transfer })
   const sum = createHash('sha256').update('hello').digest('hex')
-  await page.getByText(`stored, SHA-256 ${sum}`).waitFor()
+  await page.getByText(`Uploaded, SHA-256 ${sum}`).waitFor()
   await page.getByText('The file is empty.').waitFor()
+  await looked(page, 'files uploaded and refused')
   // Slow enough for a reader to see the progress.
   const network = await context.newCDPSession(page)
   await network.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 4 << 20 })
@@ -86,7 +88,7 @@ site.test('files are dropped, uploaded with their checksum, and refused beside t
   const { files } = await api.call('GET', '/api/dev/files/list')
   assert.deepEqual(files.map(({ name, size }) => [name, size]), [['two.bin', 3 << 20], ['hello.txt', 5]])
   const texts = await page.evaluate(() => globalThis.told)
-  assert.ok(texts.includes('is read'))
+  assert.ok(texts.includes('Reading …'))
   const percents = texts.filter((text) => /^\d+ %$/.test(text)).map(parseFloat)
   assert.ok(percents.some((percent) => percent > 0 && percent < 100), `the progress was ${percents}`)
   assert.deepEqual(await page.locator('.uploads progress').evaluateAll((bars) => bars.map(({ max, value }) => value === max)), [true, false, true])
@@ -121,6 +123,7 @@ site.test('quick pastes are made, found by their tag, and deleted together', { s
   assert.equal(await page.getByRole('checkbox', { name: /^Select (?!all)/ }).count(), 3)
   await page.getByRole('button', { name: 'Delete selected' }).click()
   await page.getByText('This uses 3 of the 2,000 quick paste deletions').waitFor()
+  await looked(page, 'deletion of quick pastes')
   await page.getByRole('button', { name: 'Delete all 3' }).click()
   await page.getByText('Deleted.').waitFor()
   const { pastes } = await api.call('GET', '/api/dev/paste-lite/list')

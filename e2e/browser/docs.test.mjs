@@ -23,7 +23,7 @@ for (const script of [true, false]) {
     await page.keyboard.press('Enter')
     await page.getByRole('link', { name: 'quota_exhausted', exact: true }).first().click()
     await page.waitForURL(/\/docs\/errors#quota_exhausted$/)
-    assert.ok(await page.locator('#quota_exhausted').getByText('Cure', { exact: true }).isVisible())
+    assert.ok(await page.locator('#quota_exhausted').getByText('Fix', { exact: true }).isVisible())
   })
 
   site.test(`a phone has the contents behind a button, scripts ${script ? 'on' : 'off'}`, { script, screen: 'phone' }, async ({ page, open }) => {

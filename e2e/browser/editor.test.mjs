@@ -102,7 +102,7 @@ for (const place of ['/', '/console/pastes/new', '/console/quick/new']) {
     await area(page).fill('x'.repeat(262_145))
     expectErrorPage('/editor/preview')
     await page.getByRole('button', { name: 'Preview' }).click()
-    await says(page, 'Only texts of up to 256 KiB have a preview.')
+    await says(page, 'The preview is limited to 256 KB of text.')
   })
 
   site.test(`a text is previewed on ${place} without scripts, and Enter does not preview`, { script: false }, async ({ page, open, context, signedIn }) => {

@@ -1,5 +1,6 @@
 // The documentation: found, linked and copied from.
 import assert from 'node:assert/strict'
+import { looked } from '../accessible.mjs'
 import { suite } from '../harness.mjs'
 
 const site = await suite()
@@ -10,6 +11,7 @@ for (const script of [true, false]) {
     await page.getByRole('searchbox').first().fill('quota_exhausted')
     await page.keyboard.press('Enter')
     await page.waitForURL(/\/docs\/search\?q=quota_exhausted/)
+    if (script) await looked(page, 'search')
     await page.getByRole('main').getByRole('link', { name: 'quota_exhausted' }).first().click()
     await page.waitForURL(/\/docs\/errors#quota_exhausted$/)
   })
@@ -20,7 +22,7 @@ site.test('a search without a result says so', async ({ page, open }) => {
   assert.match(await page.getByRole('main').innerText(), /no|nothing/i)
 })
 
-site.test('the address in an error leads to its cause and cure', async ({ page, open }) => {
+site.test('the address in an error leads to its cause and fix', async ({ page, open }) => {
   const answers = [
     await site.api().send('GET', '/api/dev/pastes/list'),
     await site.api('qk_wrong').send('GET', '/api/dev/pastes/list'),

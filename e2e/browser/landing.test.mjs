@@ -65,7 +65,7 @@ site.test('a file that is dropped becomes the text, and what is none is refused'
   await drop(page, null, 'picture.png')
   await page.getByText('Sign in to upload images and files.').waitFor()
   await drop(page, 'a'.repeat(262_145), 'large.txt')
-  await page.getByText('can have up to 256 KiB').waitFor()
+  await page.getByText('can have up to 256 KB').waitFor()
   assert.equal(await area.inputValue(), 'from a file: é\n')
   await area.fill('')
   await drop(page, 'a'.repeat(262_144), 'largest.txt')
@@ -97,12 +97,12 @@ site.test('at the limit the page says so, says when there is one more, and keeps
     await page.getByText(`${left} anonymous pastes left today`).waitFor()
   }
   await open('/')
-  await page.getByText('0 of 3 anonymous pastes left in 24 hours').waitFor()
+  await page.getByText('0 of 3 anonymous pastes left per 24 hours').waitFor()
   await page.getByText(/Next one in/).waitFor()
   await page.getByLabel('Text').fill('one too many')
   expectErrorPage('/paste/create')
   await page.getByRole('button', { name: 'Create paste' }).click()
-  await page.getByText(/Anonymous limit of 3 quick pastes per 24 hours reached/).waitFor()
+  await page.getByText(/You have created 3 quick pastes in 24 hours, the most without an account/).waitFor()
   assert.equal(await page.getByLabel('Text').inputValue(), 'one too many')
 })
 
@@ -124,7 +124,7 @@ site.test("another site's form cannot use up its visitors' allowance", async ({ 
 site.test('the lines for a terminal name this host, and are copied with a click', async ({ page, open, context }) => {
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   await open('/')
-  await page.getByRole('button', { name: 'Copy the line that sends a pipe' }).click()
+  await page.getByRole('button', { name: 'Copy the command for piped output' }).click()
   await page.waitForFunction(async (line) => await navigator.clipboard.readText() === line, `ls | curl -F 'f=<-' ${site.url}`)
 })
 

@@ -1,5 +1,6 @@
 // The log of requests, from a call of the API to the explanation that is folded again.
 import assert from 'node:assert/strict'
+import { looked } from '../accessible.mjs'
 import { suite } from '../harness.mjs'
 
 const site = await suite()
@@ -14,6 +15,7 @@ site.test('the log moves, and a request is folded again in front of its reader',
   await rows.filter({ hasText: 'Served' }).first().waitFor()
   await user.api.send('GET', '/api/dev/paste-lite/get/000000000000')
   await page.getByRole('row').filter({ hasText: '404 Refunded' }).waitFor()
+  await looked(page, 'requests')
 
   await page.getByLabel('Quota key').selectOption('pasteLite.create')
   await page.getByLabel('From, your time').fill('2020-01-01T10:00')
@@ -23,13 +25,13 @@ site.test('the log moves, and a request is folded again in front of its reader',
   assert.equal(await page.getByRole('row').count(), 2)
   await page.getByRole('row').getByRole('link').click()
   await page.getByRole('heading', { name: 'How this request was billed' }).waitFor()
-  await page.getByText('5,000 requests per month of').waitFor()
+  await page.getByText('5,000 requests per month for').waitFor()
   await page.getByRole('button', { name: 'Verify this charge' }).click()
   await page.getByText('Verified:').waitFor()
   assert.doesNotMatch(page.url(), /run=/, 'the page was loaded again')
-  const row = page.getByRole('row').filter({ hasText: 'Left after it' })
+  const row = page.getByRole('row').filter({ hasText: 'Remaining' })
   assert.deepEqual(await row.getByRole('cell').allTextContents(), ['4,999', '4,999', 'matches'])
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'wider than the screen')
+  await looked(page, 'request verified')
 })
 
 site.test('a request is explained and folded again without scripts', { script: false }, async ({ page, open, signedIn }) => {

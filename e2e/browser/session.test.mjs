@@ -1,5 +1,6 @@
 // Pages that know who has signed in: the header's menu, the landing page's form, and a paste or file as its owner sees it.
 import assert from 'node:assert/strict'
+import { looked } from '../accessible.mjs'
 import { suite } from '../harness.mjs'
 
 const site = await suite()
@@ -98,6 +99,7 @@ site.test('the Free plan offers quick pastes, and says before anything is typed 
   const { api } = await signedIn('free')
   await open('/')
   await page.getByText('The Free plan doesn’t include pastes.').waitFor()
+  await looked(page, 'landing page of a Free account')
   assert.equal(await page.getByRole('button', { name: 'Create paste' }).count(), 0)
   await page.getByLabel('Text', { exact: true }).fill('quick')
   await page.keyboard.press('Control+Enter')
@@ -115,6 +117,7 @@ site.test('a private file is shown to its owner alone, with a link to its bytes'
   const { id } = await api.file('notes.txt', 'text/plain', 'for me\n', { visibility: 'private' })
   await open(`/f/${id}`)
   await page.getByText('for me').waitFor()
+  await looked(page, 'private file for its owner')
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()])
   assert.equal(download.suggestedFilename(), 'notes.txt')
   await page.getByRole('link', { name: 'Delete' }).click()

@@ -1,6 +1,6 @@
-// What a paste or a file is shown as: Markdown, a table, changes between versions, a picture, a PDF, a text.
+// What a paste or a file is shown as: Markdown, a table, changes between versions, a picture, a text.
 import assert from 'node:assert/strict'
-import { csv, goCode, goCodeLater, hostilePDF, markdown, pdf, png } from '../fixtures.mjs'
+import { csv, goCode, goCodeLater, markdown, png } from '../fixtures.mjs'
 import { suite } from '../harness.mjs'
 
 const site = await suite()
@@ -82,22 +82,6 @@ site.test('a picture is shown in the size of the screen', { screen: 'phone' }, a
   const image = page.getByRole('img', { name: 'gradient.png' })
   assert.equal(await image.evaluate((img) => img.complete && img.naturalWidth), 1600)
   assert.ok((await image.boundingBox()).width <= 390)
-})
-
-site.test('a PDF is shown by the viewer of the browser once a reader asks for it', async ({ page, open, context }) => {
-  const { id } = await owner.api.file('page.pdf', 'application/pdf', pdf, { visibility: 'public' })
-  await open(`/f/${id}`)
-  const viewer = context.waitForEvent('request', (request) => /^chrome-extension:.*\/index.html$/.test(request.url()))
-  await page.getByText('Show the PDF').click()
-  await page.locator('iframe[title="page.pdf"]').waitFor()
-  await viewer
-})
-
-site.test('a PDF that opens a dialog does not do so before', async ({ page, open, requests }) => {
-  const { id } = await owner.api.file('page.pdf', 'application/pdf', hostilePDF, { visibility: 'public' })
-  await open(`/f/${id}`)
-  await page.getByText('Show the PDF').waitFor()
-  assert.deepEqual(requests.map((request) => new URL(request.url()).pathname).filter((path) => path.endsWith('/view')), [])
 })
 
 site.test('a file of text is shown as one, whatever it calls itself', async ({ page, open }) => {

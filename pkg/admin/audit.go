@@ -37,6 +37,18 @@ type AuditPartition struct {
 	ComparedSequence uint64            `json:"comparedSequence"` // of the read model; 0: it was not compared
 	Tables           []AuditTable      `json:"tables"`
 	Differences      []AuditDifference `json:"differences"` // the first ones
+	Losses           []AuditLoss       `json:"losses"`      // oldest first
+}
+
+// AuditLoss is a range of messages that a journal of documents has lost, accepted by an operator.
+type AuditLoss struct {
+	Journal    string `json:"journal"`
+	First      uint64 `json:"first"` // sequences
+	Last       uint64 `json:"last"`
+	Projected  bool   `json:"projected"` // the read model has what they changed
+	AcceptedBy string `json:"acceptedBy"`
+	AcceptedAt string `json:"acceptedAt"` // by the journal's clock
+	Sequence   uint64 `json:"sequence"`   // of the message of this partition's billing journal that records it
 }
 
 // AuditTable counts what was compared in a table.

@@ -14,21 +14,68 @@ type Type struct {
 	event.AlertType
 	Name  string // in the API
 	Words string // when it occurs, for people
+	Group string // what it is about, for people
 }
 
-// Types lists the types that a webhook may subscribe to, by number.
+// Groups of types.
+const (
+	usage   = "Usage"
+	content = "Content"
+	keys    = "Keys"
+)
+
+// Types lists the types that a webhook may subscribe to, those of a group together.
 func Types() []Type {
 	return []Type{
-		{event.AlertType_ALERT_QUOTA, "quota.threshold", "Requests reach a threshold of their monthly limit"},
-		{event.AlertType_ALERT_CAP, "cap.threshold", "Spending reaches a threshold of its cap"},
-		{event.AlertType_ALERT_BALANCE, "balance.low", "The balance drops below an amount"},
-		{event.AlertType_ALERT_KEY, "key.expiring", "An API key expires in 7 days or in 1 day"},
+		{event.AlertType_ALERT_QUOTA, "quota.threshold", "Requests reach a threshold of their monthly limit", usage},
+		{event.AlertType_ALERT_CAP, "cap.threshold", "Spending reaches a threshold of its cap", usage},
+		{event.AlertType_ALERT_BALANCE, "balance.low", "The balance drops below an amount", usage},
+		{event.AlertType_ALERT_PASTE_CREATED, "paste.created", "A paste is created", content},
+		{event.AlertType_ALERT_PASTE_UPDATED, "paste.updated", "A paste is edited", content},
+		{event.AlertType_ALERT_PASTE_DELETED, "paste.deleted", "A paste is deleted", content},
+		{event.AlertType_ALERT_PASTE_BURNED, "paste.burned", "A paste is burned by its reader", content},
+		{event.AlertType_ALERT_LITE_CREATED, "pasteLite.created", "A quick paste is created", content},
+		{event.AlertType_ALERT_LITE_UPDATED, "pasteLite.updated", "A quick paste is edited", content},
+		{event.AlertType_ALERT_LITE_DELETED, "pasteLite.deleted", "A quick paste is deleted", content},
+		{event.AlertType_ALERT_LITE_BURNED, "pasteLite.burned", "A quick paste is burned by its reader", content},
+		{event.AlertType_ALERT_FILE_CREATED, "file.created", "A file is uploaded", content},
+		{event.AlertType_ALERT_FILE_DELETED, "file.deleted", "A file is deleted", content},
+		{event.AlertType_ALERT_KEY_CREATED, "key.created", "An API key is created", keys},
+		{event.AlertType_ALERT_KEY_REVOKED, "key.revoked", "An API key is revoked or replaced", keys},
+		{event.AlertType_ALERT_KEY, "key.expiring", "An API key expires in 7 days or in 1 day", keys},
 	}
+}
+
+// ContentType is the type of a change of content in a domain; ALERT_UNSPECIFIED if there is none.
+func ContentType(domain event.Domain, action event.ContentAction) event.AlertType {
+	var of [5]event.AlertType // by action
+	switch domain {
+	case event.Paste:
+		of = [...]event.AlertType{
+			0, event.AlertType_ALERT_PASTE_CREATED, event.AlertType_ALERT_PASTE_UPDATED, event.AlertType_ALERT_PASTE_DELETED, event.AlertType_ALERT_PASTE_BURNED,
+		}
+	case event.Lite:
+		of = [...]event.AlertType{
+			0, event.AlertType_ALERT_LITE_CREATED, event.AlertType_ALERT_LITE_UPDATED, event.AlertType_ALERT_LITE_DELETED, event.AlertType_ALERT_LITE_BURNED,
+		}
+	case event.File:
+		of = [...]event.AlertType{0, event.AlertType_ALERT_FILE_CREATED, 0, event.AlertType_ALERT_FILE_DELETED, 0}
+	}
+	if action < 0 || int(action) >= len(of) {
+		return event.AlertType_ALERT_UNSPECIFIED
+	}
+	return of[action]
+}
+
+// ContentBits are the bits of all types of content.
+func ContentBits() uint32 {
+	const texts = 1<<event.AlertType_ALERT_LITE_BURNED - 1<<(event.AlertType_ALERT_PASTE_CREATED-1)
+	return texts | Bit(event.AlertType_ALERT_FILE_CREATED) | Bit(event.AlertType_ALERT_FILE_DELETED)
 }
 
 // TypeOf describes a type, one that nobody subscribes to included. An unknown one has no name.
 func TypeOf(t event.AlertType) Type {
-	for _, known := range append(Types(), Type{event.AlertType_ALERT_TEST, "webhook.test", "Test event"}) {
+	for _, known := range append(Types(), Type{event.AlertType_ALERT_TEST, "webhook.test", "Test event", ""}) {
 		if known.AlertType == t {
 			return known
 		}
@@ -82,6 +129,7 @@ type Data struct {
 	WebhookID    string  `json:"webhookId,omitempty"`
 	QuotaKey     string  `json:"quotaKey,omitempty"`
 	Key          string  `json:"key,omitempty"`
+	KeyName      string  `json:"keyName,omitempty"`
 	Threshold    uint32  `json:"threshold,omitempty"` // percent
 	Used         uint64  `json:"used,omitempty"`      // requests
 	Limit        uint64  `json:"limit,omitempty"`     // requests
@@ -92,6 +140,10 @@ type Data struct {
 	BalanceBelow string  `json:"balanceBelow,omitempty"`
 	ExpiresAt    string  `json:"expiresAt,omitempty"`
 	DaysBefore   uint32  `json:"daysBefore,omitempty"` // days until a key expires
+	ID           string  `json:"id,omitempty"`         // of content
+	Version      uint64  `json:"version,omitempty"`
+	Visibility   string  `json:"visibility,omitempty"`
+	Size         *uint64 `json:"size,omitempty"` // bytes
 }
 
 // Period is the period of a limit. A total limit has none.
@@ -106,6 +158,12 @@ func Of(a *event.Alert) Payload {
 	if a.UntilMs != 0 {
 		d.Period = &Period{Start: event.FormatTime(a.FromMs), End: event.FormatTime(a.UntilMs)}
 	}
+	if c := a.Content; c != nil {
+		d.ID, d.Version, d.Visibility, d.Size = c.Item, c.Version, event.Visibility(c.Visibility).String(), &c.SizeBytes
+		if c.ExpiresMs != 0 {
+			d.ExpiresAt = event.FormatTime(c.ExpiresMs)
+		}
+	}
 	switch a.Type {
 	case event.AlertType_ALERT_QUOTA:
 		d.QuotaKey, d.Threshold, d.Used, d.Limit = plan.QuotaKey(a.QuotaKey).String(), a.Threshold, a.Used, a.Limit
@@ -118,6 +176,11 @@ func Of(a *event.Alert) Payload {
 		d.Balance, d.BalanceBelow = credits(a.BalanceMicros), credits(a.BelowMicros)
 	case event.AlertType_ALERT_KEY:
 		d.Key, d.ExpiresAt, d.DaysBefore = apikey.ID(a.Key), event.FormatTime(a.ExpiresMs), a.DaysBefore
+	case event.AlertType_ALERT_KEY_CREATED, event.AlertType_ALERT_KEY_REVOKED:
+		d.Key, d.KeyName = apikey.ID(a.Key), a.KeyName
+		if a.ExpiresMs != 0 {
+			d.ExpiresAt = event.FormatTime(a.ExpiresMs)
+		}
 	case event.AlertType_ALERT_TEST:
 		if len(a.Webhooks) == 1 {
 			d.WebhookID = WebhookName(a.Webhooks[0])

@@ -25,13 +25,18 @@ type Reader struct {
 
 // New returns a Reader of variables in the form of os.Environ, "NAME=value".
 func New(environ []string) *Reader {
-	r := &Reader{values: make(map[string]string, len(environ)), known: make(map[string]bool)}
+	return &Reader{values: Variables(environ), known: make(map[string]bool)}
+}
+
+// Variables returns the values of variables in the form of os.Environ, by name. The last of several with a name counts.
+func Variables(environ []string) map[string]string {
+	values := make(map[string]string, len(environ))
 	for _, variable := range environ {
 		if name, value, ok := strings.Cut(variable, "="); ok {
-			r.values[name] = value
+			values[name] = value
 		}
 	}
-	return r
+	return values
 }
 
 // Read sets a value from a setting, or from the fallback if the setting is unset, empty or invalid; an empty fallback leaves
@@ -72,15 +77,12 @@ func (r *Reader) Err() error {
 
 func (r *Reader) fault(name, allowed string, secret bool) {
 	value := r.values[name]
-	text := fmt.Sprintf("%s=%q", name, Redact(value))
+	text := fmt.Sprintf("%s=%q", name, withoutUser(value))
 	switch {
 	case value == "":
 		text = name + " is not set"
 	case secret || IsSecretName(name):
 		text = name + " (not shown)"
-	case !strings.Contains(value, "://"):
-		// It may be a URL without its scheme, which Redact misses.
-		text = fmt.Sprintf("%s=%q", name, hideUser(value))
 	}
 	r.faults = append(r.faults, fmt.Errorf("%s: it must be %s", text, allowed))
 }

@@ -35,33 +35,61 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Redact hides the credentials of all URLs in a text: everything between "://" and the last "@" before the next space, since a
 // password may hold an unescaped "/" or "@", and the values of query parameters with a secret's name.
-func Redact(text string) string {
+func Redact(text string) string { return redact(text, func(string) {}) }
+
+// Credentials returns what Redact hides in a text, without short names of users.
+func Credentials(text string) (hidden []string) {
+	redact(text, func(credential string) {
+		if credential != "" {
+			hidden = append(hidden, credential)
+		}
+	})
+	return hidden
+}
+
+func redact(text string, found func(credential string)) string {
 	parts := strings.Split(text, "://")
 	for i, part := range parts[1:] {
 		end := strings.IndexFunc(part, unicode.IsSpace)
 		if end < 0 {
 			end = len(part)
 		}
-		parts[i+1] = redactQuery(hideUser(part[:end])) + part[end:]
+		parts[i+1] = redactQuery(redactUser(part[:end], found), found) + part[end:]
 	}
 	return strings.Join(parts, "://")
 }
 
-func hideUser(text string) string {
-	if at := strings.LastIndex(text, "@"); at >= 0 {
-		return Hidden + text[at:]
+func hideUser(text string) string { return redactUser(text, func(string) {}) }
+
+// minKeyID is the length of the shortest user name that counts as a credential: that of an access key of S3. Names such as "quire" are
+// everywhere.
+const minKeyID = 16
+
+func redactUser(text string, found func(credential string)) string {
+	at := strings.LastIndex(text, "@")
+	if at < 0 {
+		return text
 	}
-	return text
+	user, password, ok := strings.Cut(text[:at], ":")
+	if !ok {
+		password = user // NATS has tokens in its place
+	}
+	found(password)
+	if ok && len(user) >= minKeyID {
+		found(user)
+	}
+	return Hidden + text[at:]
 }
 
-func redactQuery(part string) string {
+func redactQuery(part string, found func(credential string)) string {
 	path, query, ok := strings.Cut(part, "?")
 	if !ok {
 		return part
 	}
 	fields := strings.Split(query, "&")
 	for i, field := range fields {
-		if name, _, ok := strings.Cut(field, "="); ok && IsSecretName(name) {
+		if name, value, ok := strings.Cut(field, "="); ok && IsSecretName(name) {
+			found(value)
 			fields[i] = name + "=" + Hidden
 		}
 	}

@@ -23,6 +23,25 @@ type Value struct {
 	secret bool                   // faults hide the text
 }
 
+// IsSecret reports whether all of the value is secret, not only the credentials in a URL.
+func (v Value) IsSecret() bool { return v.secret }
+
+// Show returns a text for the value as people may see it.
+func (v Value) Show(text string) string {
+	if v.secret && text != "" {
+		return Hidden
+	}
+	return withoutUser(text)
+}
+
+// withoutUser hides the credentials of a text that may be a URL, even one without its scheme, which Redact misses.
+func withoutUser(text string) string {
+	if strings.Contains(text, "://") {
+		return Redact(text)
+	}
+	return hideUser(text)
+}
+
 func value[T any](into *T, allowed string, parse func(string) (T, bool)) Value {
 	return Value{Into: into, Allowed: allowed, set: func(text string) bool {
 		parsed, ok := parse(text)
@@ -71,6 +90,14 @@ func Level(into *slog.Level) Value {
 func Int(into *int, least, most int) Value {
 	return bounded(into, "a whole number", strconv.Itoa(least), strconv.Itoa(most), func(text string) (int, bool) {
 		number, err := strconv.Atoi(text)
+		return number, err == nil
+	})
+}
+
+// Fraction accepts a number from 0 to 1.
+func Fraction(into *float64) Value {
+	return bounded(into, "a number", "0", "1", func(text string) (float64, bool) {
+		number, err := strconv.ParseFloat(text, 64)
 		return number, err == nil
 	})
 }

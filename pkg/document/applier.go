@@ -58,10 +58,12 @@ func (f *applier) handle(ctx context.Context, m journal.Message) error {
 		f.answerer.repeat(batch)
 		return nil
 	}
+	begun := f.beginSpans(folded, m, batch)
 	known, err := f.load(ctx, m.Sequence, batch)
 	if err != nil {
 		return err
 	}
+	folded.spans.Part("load", begun)
 	groups := f.decide(folded, known, batch, now, m.Time.UnixMilli()+batch.OffsetMs)
 	// Earlier versions go first: a reader that sees a document finds all of its versions.
 	for _, first := range [...]bool{true, false} {
@@ -76,6 +78,7 @@ func (f *applier) handle(ctx context.Context, m journal.Message) error {
 	}
 	f.queue(folded, groups)
 	f.answerer.answer(folded, folded.answers)
+	folded.endSpans()
 	f.answerer.remember(folded, f.state)
 	for i := range groups {
 		if err := f.settler.settle(ctx, &groups[i]); err != nil {

@@ -34,6 +34,7 @@ import (
 	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/trace"
 	"quire.dev/pkg/views"
 )
 
@@ -160,6 +161,7 @@ type Deps struct {
 	Clock   func() time.Time
 	Logger  *slog.Logger       // nil: silent
 	Metrics *telemetry.Metrics // nil: none
+	Traces  *trace.Scope       // nil: nothing is traced
 }
 
 // Engine is one instance of a document service.
@@ -230,7 +232,9 @@ const instanceWorkers = 4
 
 // describe answers with the name and partitions of this instance. Every instance of the service answers.
 func (e *Engine) describe(ctx context.Context, asked []byte) ([]byte, error) {
-	is := event.Instance{Name: e.cfg.Instance, Partitions: e.cfg.PartitionCount, Serves: e.replicas.Served(), Live: e.cfg.Live()}
+	is := event.Instance{
+		Name: e.cfg.Instance, Partitions: e.cfg.PartitionCount, Serves: e.replicas.Served(), Stalled: e.replicas.Stalled(), Live: e.cfg.Live(),
+	}
 	if string(asked) == event.AskHealth {
 		is.Folds = e.replicas.Health(ctx)
 	}
@@ -277,11 +281,27 @@ func (e *Engine) fold(ctx context.Context, partition int) error {
 	}
 	for _, lost := range []error{journal.ErrGap, journal.ErrTruncated, journal.ErrNoStream, journal.ErrClosed} {
 		if errors.Is(err, lost) {
-			return replica.Fatal(fmt.Errorf("fold %s: %w", e.cfg.Policy.Domain.Stream(partition), err))
+			return replica.Fatal(fmt.Errorf("fold %s: %w%s", e.cfg.Policy.Domain.Stream(partition), err, e.wayOut(err)))
 		}
 	}
 	if ctx.Err() == nil {
 		e.metrics.restarts.Inc()
 	}
 	return err
+}
+
+// wayOut tells operators what lets the service start after an error, as the end of its text.
+func (e *Engine) wayOut(err error) string {
+	const page = ": docs/operations.md, When a start is refused"
+	command := "`quire repair accept-gap --service " + string(e.cfg.Policy.Domain) + "`"
+	switch {
+	case errors.Is(err, journal.ErrGap):
+		return ". Nothing was changed. Restore a newer backup of the read model. Without one, " + command + " records what is lost, and goes on" + page
+	case errors.Is(err, journal.ErrTruncated):
+		return ". Nothing was changed. Put back the journal that belongs to the read model. Without it, " + command +
+			" records what the journal has lost, and goes on: the read model has it" + page
+	case errors.Is(err, journal.ErrNoStream):
+		return ". Nothing was changed. Restore the journal from a backup, with `quire restore`" + page
+	}
+	return ""
 }

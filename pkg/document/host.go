@@ -23,7 +23,7 @@ func Wire(policy fold.Policy) func(context.Context, *host.Process) error {
 		cfg.Policy = policy
 		cfg.Assigned, cfg.Served = membership.Assigned(), membership.Serving
 		cfg.Instance, cfg.Live = membership.Instance(), membership.Live
-		service, err := New(cfg, Deps{NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics})
+		service, err := New(cfg, Deps{NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics, Traces: p.Traces.Scope(name)})
 		if err != nil {
 			return err
 		}

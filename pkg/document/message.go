@@ -2,8 +2,10 @@ package document
 
 import (
 	"sync/atomic"
+	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/trace"
 )
 
 // message is one folded journal message.
@@ -21,6 +23,9 @@ type message struct {
 	lateAnswers []*event.Outcome // safe to send once it is settled
 
 	unsettled atomic.Int32 // groups of settlements not in billing's journal yet
+
+	spans   trace.Spans // of the folds of its traced requests
+	decided time.Time   // zero without spans
 }
 
 func (m *message) settled() bool { return m.unsettled.Load() == 0 }

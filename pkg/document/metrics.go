@@ -30,15 +30,15 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 	desc := func(name, help string) telemetry.Desc {
 		return telemetry.Desc{Service: string(domain), Name: name, Help: help}
 	}
-	reads := m.CounterVec(desc("reads_total", "Documents and kept outcomes read, by where they were found."), "from")
-	statuses := m.CounterVec(desc("outcomes_total", "Requests decided, by how."), "status")
+	reads := m.CounterVec(desc("reads_total", "Documents and stored outcomes read, by where they were found."), "from")
+	statuses := m.CounterVec(desc("outcomes_total", "Requests decided, by outcome."), "status")
 	outcomes := make([]prometheus.Counter, len(event.OutcomeStatus_name))
 	for number, name := range event.OutcomeStatus_name {
 		outcomes[number] = statuses.WithLabelValues(strings.ToLower(name))
 	}
-	failures := m.CounterVec(desc("failures_total", "Calls of the read model or the blob store that failed."),
+	failures := m.CounterVec(desc("failures_total", "Failed calls to the read model or the blob store."),
 		"call", "load", "commit", "read", "list", "erase", "blob", "sweep")
-	swept := m.CounterVec(desc("swept_total", "What the sweepers removed or had removed."),
+	swept := m.CounterVec(desc("swept_total", "Items removed by the sweepers, or on their request."),
 		"what", "expired", "outcomes", "orphans", "trash", "restored", "blobs", "erased")
 	return &metrics{
 		messages:    m.Counter(desc("messages_folded_total", "Journal messages folded.")),
@@ -50,10 +50,10 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 		unavailable: reads.WithLabelValues("unavailable"),
 		swept:       swept,
 		damaged:     m.Counter(desc("damaged_contents_total", "Contents loaded from the read model that differ from their SHA-256.")),
-		restarts:    m.Counter(desc("fold_restarts_total", "Folds begun again from the checkpoint.")),
-		leases:      m.Counter(desc("read_leases_total", "Journal messages that confirm or renew what reads may be answered from.")),
-		overlay:     m.Gauge(desc("unprojected_bytes", "Decided and not yet in the read model, of the partition that moved last.")),
-		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided and not yet in the read model, of the partition that moved last.")),
+		restarts:    m.Counter(desc("fold_restarts_total", "Folds restarted from the checkpoint.")),
+		leases:      m.Counter(desc("read_leases_total", "Journal messages that confirm or renew read leases.")),
+		overlay:     m.Gauge(desc("unprojected_bytes", "Bytes decided but not yet in the read model, of the partition that moved last.")),
+		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided but not yet in the read model, of the partition that moved last.")),
 	}
 }
 

@@ -139,12 +139,22 @@ func (p *partition) run(ctx context.Context) error {
 		case <-serving.Done():
 			return nil
 		}
+		group.Go(func() error { p.watch(serving); return nil })
 		return p.serve(serving, ctx)
 	})
 	group.Go(func() error {
 		return p.journal.Follow(ctx, checkpoint, p.applier.handle, journal.FollowOptions{CaughtUp: func() { close(caughtUp) }})
 	})
 	return group.Wait()
+}
+
+// watch records whether the journal takes writes, until ctx ends.
+func (p *partition) watch(ctx context.Context) {
+	stall := func(cause error) { p.replicas.Stall(p.number, cause) }
+	defer stall(nil)
+	p.journal.NewConfirmer(p.cfg.Policy.Domain.RequestSubject(p.number), func() ([]byte, error) {
+		return event.Encode(&event.RequestBatch{})
+	}).Watch(ctx, journal.Watch{Position: p.applier.position.Get, Quiet: p.deps.Shared.Files != nil, Changed: stall})
 }
 
 // open loads the state at the checkpoint into the parts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"quire.dev/pkg/document/sweep"
 	"quire.dev/pkg/views"
@@ -176,10 +177,14 @@ func (p *projection) project(ctx context.Context, batch []*message) error {
 	}
 	commit.Stream, commit.From, commit.To = p.stream, p.model.projected.Load(), last.sequence
 	commit.Puts = append(commit.Puts, state)
+	begun := time.Now()
 	if err := p.model.commit(ctx, commit); err != nil {
 		return err
 	}
 	p.metrics.commits.Inc()
+	for _, m := range batch {
+		m.spans.Part("commit", begun)
+	}
 	p.release(batch, c)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/trace"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/wait"
 )
@@ -39,6 +40,16 @@ type readJob struct {
 
 	newest uint64 // sequence of the last change found in the read model
 	missed bool   // a document was not found there
+
+	spans trace.Spans // of the traced reads among them
+}
+
+// done ends the spans of the traced reads.
+func (j *readJob) done() {
+	if len(j.spans) > 0 {
+		j.spans.End(time.Now())
+	}
+	j.spans = nil
 }
 
 func newReader(s *scope, model *readModel, memory *memory, position *wait.Position, lease *lease) *reader {
@@ -81,6 +92,13 @@ func (r *reader) receive(request *rpc.Request) {
 		batch.NowMs = r.now()
 	}
 	job := &readJob{request: request, batch: batch}
+	if r.deps.Traces != nil {
+		for _, read := range batch.Reads {
+			if span := r.beginRead(read); span != nil {
+				job.spans = append(job.spans, span)
+			}
+		}
+	}
 	held := r.lease.held() // before the state is read
 	if !held || batch.AfterSequence > r.position.Get() {
 		for i := range batch.Reads {
@@ -98,6 +116,7 @@ func (r *reader) receive(request *rpc.Request) {
 	}
 	switch {
 	case len(job.indexes) == 0:
+		job.done()
 	case held:
 		r.enqueue(job)
 	default:
@@ -110,6 +129,7 @@ func (r *reader) readNow(read *event.Read, after uint64, nowMS int64) *event.Rea
 	if !r.lease.held() || after > r.position.Get() {
 		return nil
 	}
+	span := r.beginRead(read)
 	var one struct { // one allocation
 		space [1]event.ReadAnswer
 		list  [1]*event.ReadAnswer
@@ -119,6 +139,7 @@ func (r *reader) readNow(read *event.Read, after uint64, nowMS int64) *event.Rea
 		return nil
 	}
 	r.metrics.fromMemory.Inc()
+	span.End(time.Now())
 	return &one.space[0]
 }
 
@@ -169,6 +190,7 @@ func (r *reader) refuseQueued() {
 // refuse answers that the reads are unavailable.
 func (r *reader) refuse(job *readJob) {
 	r.metrics.unavailable.Add(float64(len(job.indexes)))
+	defer job.done()
 	answers := r.newAnswers(job.request, len(job.indexes))
 	for _, i := range job.indexes {
 		a := answers.next(uint32(i), 0)
@@ -268,7 +290,9 @@ func (r *reader) load(ctx context.Context, job *readJob) error {
 		if err := r.position.Until(ctx, job.batch.AfterSequence); err != nil {
 			return fmt.Errorf("%w: wait for message %d: %w", errLate, job.batch.AfterSequence, err)
 		}
+		begun := time.Now()
 		found, err := r.find(ctx, job)
+		job.spans.Part("load", begun)
 		if err != nil {
 			return err
 		}
@@ -278,6 +302,7 @@ func (r *reader) load(ctx context.Context, job *readJob) error {
 		}
 		if !ahead {
 			r.answer(job, found)
+			job.done()
 			return nil
 		}
 	}

@@ -75,6 +75,61 @@ func (Result) EnumDescriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{0}
 }
 
+type ContentAction int32
+
+const (
+	ContentAction_CONTENT_UNSPECIFIED ContentAction = 0
+	ContentAction_CONTENT_CREATED     ContentAction = 1
+	ContentAction_CONTENT_UPDATED     ContentAction = 2
+	ContentAction_CONTENT_DELETED     ContentAction = 3
+	ContentAction_CONTENT_BURNED      ContentAction = 4 // by the last read
+)
+
+// Enum value maps for ContentAction.
+var (
+	ContentAction_name = map[int32]string{
+		0: "CONTENT_UNSPECIFIED",
+		1: "CONTENT_CREATED",
+		2: "CONTENT_UPDATED",
+		3: "CONTENT_DELETED",
+		4: "CONTENT_BURNED",
+	}
+	ContentAction_value = map[string]int32{
+		"CONTENT_UNSPECIFIED": 0,
+		"CONTENT_CREATED":     1,
+		"CONTENT_UPDATED":     2,
+		"CONTENT_DELETED":     3,
+		"CONTENT_BURNED":      4,
+	}
+)
+
+func (x ContentAction) Enum() *ContentAction {
+	p := new(ContentAction)
+	*p = x
+	return p
+}
+
+func (x ContentAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ContentAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_event_proto_enumTypes[1].Descriptor()
+}
+
+func (ContentAction) Type() protoreflect.EnumType {
+	return &file_event_proto_enumTypes[1]
+}
+
+func (x ContentAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ContentAction.Descriptor instead.
+func (ContentAction) EnumDescriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{1}
+}
+
 type Decision int32
 
 const (
@@ -144,11 +199,11 @@ func (x Decision) String() string {
 }
 
 func (Decision) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[1].Descriptor()
+	return file_event_proto_enumTypes[2].Descriptor()
 }
 
 func (Decision) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[1]
+	return &file_event_proto_enumTypes[2]
 }
 
 func (x Decision) Number() protoreflect.EnumNumber {
@@ -157,7 +212,7 @@ func (x Decision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Decision.Descriptor instead.
 func (Decision) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{1}
+	return file_event_proto_rawDescGZIP(), []int{2}
 }
 
 type ChargeSource int32
@@ -193,11 +248,11 @@ func (x ChargeSource) String() string {
 }
 
 func (ChargeSource) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[2].Descriptor()
+	return file_event_proto_enumTypes[3].Descriptor()
 }
 
 func (ChargeSource) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[2]
+	return &file_event_proto_enumTypes[3]
 }
 
 func (x ChargeSource) Number() protoreflect.EnumNumber {
@@ -206,7 +261,7 @@ func (x ChargeSource) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChargeSource.Descriptor instead.
 func (ChargeSource) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{2}
+	return file_event_proto_rawDescGZIP(), []int{3}
 }
 
 type CapPeriod int32
@@ -245,11 +300,11 @@ func (x CapPeriod) String() string {
 }
 
 func (CapPeriod) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[3].Descriptor()
+	return file_event_proto_enumTypes[4].Descriptor()
 }
 
 func (CapPeriod) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[3]
+	return &file_event_proto_enumTypes[4]
 }
 
 func (x CapPeriod) Number() protoreflect.EnumNumber {
@@ -258,7 +313,7 @@ func (x CapPeriod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapPeriod.Descriptor instead.
 func (CapPeriod) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{3}
+	return file_event_proto_rawDescGZIP(), []int{4}
 }
 
 type CommandStatus int32
@@ -324,11 +379,11 @@ func (x CommandStatus) String() string {
 }
 
 func (CommandStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[4].Descriptor()
+	return file_event_proto_enumTypes[5].Descriptor()
 }
 
 func (CommandStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[4]
+	return &file_event_proto_enumTypes[5]
 }
 
 func (x CommandStatus) Number() protoreflect.EnumNumber {
@@ -337,19 +392,31 @@ func (x CommandStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CommandStatus.Descriptor instead.
 func (CommandStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{4}
+	return file_event_proto_rawDescGZIP(), []int{5}
 }
 
 // AlertType is what happened. A type's bit in SetWebhook.events is 1 << (type - 1).
 type AlertType int32
 
 const (
-	AlertType_ALERT_UNSPECIFIED AlertType = 0
-	AlertType_ALERT_QUOTA       AlertType = 1  // a share of a monthly limit is used
-	AlertType_ALERT_CAP         AlertType = 2  // a share of a spending cap is spent
-	AlertType_ALERT_BALANCE     AlertType = 3  // the balance has dropped below a value
-	AlertType_ALERT_KEY         AlertType = 4  // an API key expires soon
-	AlertType_ALERT_TEST        AlertType = 15 // a test of a webhook
+	AlertType_ALERT_UNSPECIFIED   AlertType = 0
+	AlertType_ALERT_QUOTA         AlertType = 1 // a share of a monthly limit is used
+	AlertType_ALERT_CAP           AlertType = 2 // a share of a spending cap is spent
+	AlertType_ALERT_BALANCE       AlertType = 3 // the balance has dropped below a value
+	AlertType_ALERT_KEY           AlertType = 4 // an API key expires soon
+	AlertType_ALERT_KEY_CREATED   AlertType = 5
+	AlertType_ALERT_KEY_REVOKED   AlertType = 6 // or replaced
+	AlertType_ALERT_PASTE_CREATED AlertType = 7
+	AlertType_ALERT_PASTE_UPDATED AlertType = 8
+	AlertType_ALERT_PASTE_DELETED AlertType = 9
+	AlertType_ALERT_PASTE_BURNED  AlertType = 10
+	AlertType_ALERT_LITE_CREATED  AlertType = 11
+	AlertType_ALERT_LITE_UPDATED  AlertType = 12
+	AlertType_ALERT_LITE_DELETED  AlertType = 13
+	AlertType_ALERT_LITE_BURNED   AlertType = 14
+	AlertType_ALERT_TEST          AlertType = 15 // a test of a webhook
+	AlertType_ALERT_FILE_CREATED  AlertType = 16
+	AlertType_ALERT_FILE_DELETED  AlertType = 17
 )
 
 // Enum value maps for AlertType.
@@ -360,15 +427,39 @@ var (
 		2:  "ALERT_CAP",
 		3:  "ALERT_BALANCE",
 		4:  "ALERT_KEY",
+		5:  "ALERT_KEY_CREATED",
+		6:  "ALERT_KEY_REVOKED",
+		7:  "ALERT_PASTE_CREATED",
+		8:  "ALERT_PASTE_UPDATED",
+		9:  "ALERT_PASTE_DELETED",
+		10: "ALERT_PASTE_BURNED",
+		11: "ALERT_LITE_CREATED",
+		12: "ALERT_LITE_UPDATED",
+		13: "ALERT_LITE_DELETED",
+		14: "ALERT_LITE_BURNED",
 		15: "ALERT_TEST",
+		16: "ALERT_FILE_CREATED",
+		17: "ALERT_FILE_DELETED",
 	}
 	AlertType_value = map[string]int32{
-		"ALERT_UNSPECIFIED": 0,
-		"ALERT_QUOTA":       1,
-		"ALERT_CAP":         2,
-		"ALERT_BALANCE":     3,
-		"ALERT_KEY":         4,
-		"ALERT_TEST":        15,
+		"ALERT_UNSPECIFIED":   0,
+		"ALERT_QUOTA":         1,
+		"ALERT_CAP":           2,
+		"ALERT_BALANCE":       3,
+		"ALERT_KEY":           4,
+		"ALERT_KEY_CREATED":   5,
+		"ALERT_KEY_REVOKED":   6,
+		"ALERT_PASTE_CREATED": 7,
+		"ALERT_PASTE_UPDATED": 8,
+		"ALERT_PASTE_DELETED": 9,
+		"ALERT_PASTE_BURNED":  10,
+		"ALERT_LITE_CREATED":  11,
+		"ALERT_LITE_UPDATED":  12,
+		"ALERT_LITE_DELETED":  13,
+		"ALERT_LITE_BURNED":   14,
+		"ALERT_TEST":          15,
+		"ALERT_FILE_CREATED":  16,
+		"ALERT_FILE_DELETED":  17,
 	}
 )
 
@@ -383,11 +474,11 @@ func (x AlertType) String() string {
 }
 
 func (AlertType) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[5].Descriptor()
+	return file_event_proto_enumTypes[6].Descriptor()
 }
 
 func (AlertType) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[5]
+	return &file_event_proto_enumTypes[6]
 }
 
 func (x AlertType) Number() protoreflect.EnumNumber {
@@ -396,7 +487,7 @@ func (x AlertType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AlertType.Descriptor instead.
 func (AlertType) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{5}
+	return file_event_proto_rawDescGZIP(), []int{6}
 }
 
 type DeliveryStatus int32
@@ -432,11 +523,11 @@ func (x DeliveryStatus) String() string {
 }
 
 func (DeliveryStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[6].Descriptor()
+	return file_event_proto_enumTypes[7].Descriptor()
 }
 
 func (DeliveryStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[6]
+	return &file_event_proto_enumTypes[7]
 }
 
 func (x DeliveryStatus) Number() protoreflect.EnumNumber {
@@ -445,7 +536,7 @@ func (x DeliveryStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeliveryStatus.Descriptor instead.
 func (DeliveryStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{6}
+	return file_event_proto_rawDescGZIP(), []int{7}
 }
 
 type WebhookStatus int32
@@ -484,11 +575,11 @@ func (x WebhookStatus) String() string {
 }
 
 func (WebhookStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[7].Descriptor()
+	return file_event_proto_enumTypes[8].Descriptor()
 }
 
 func (WebhookStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[7]
+	return &file_event_proto_enumTypes[8]
 }
 
 func (x WebhookStatus) Number() protoreflect.EnumNumber {
@@ -497,7 +588,7 @@ func (x WebhookStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WebhookStatus.Descriptor instead.
 func (WebhookStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{7}
+	return file_event_proto_rawDescGZIP(), []int{8}
 }
 
 type OutcomeStatus int32
@@ -551,11 +642,11 @@ func (x OutcomeStatus) String() string {
 }
 
 func (OutcomeStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[8].Descriptor()
+	return file_event_proto_enumTypes[9].Descriptor()
 }
 
 func (OutcomeStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[8]
+	return &file_event_proto_enumTypes[9]
 }
 
 func (x OutcomeStatus) Number() protoreflect.EnumNumber {
@@ -564,7 +655,7 @@ func (x OutcomeStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OutcomeStatus.Descriptor instead.
 func (OutcomeStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{8}
+	return file_event_proto_rawDescGZIP(), []int{9}
 }
 
 type QueryStatus int32
@@ -621,11 +712,11 @@ func (x QueryStatus) String() string {
 }
 
 func (QueryStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[9].Descriptor()
+	return file_event_proto_enumTypes[10].Descriptor()
 }
 
 func (QueryStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[9]
+	return &file_event_proto_enumTypes[10]
 }
 
 func (x QueryStatus) Number() protoreflect.EnumNumber {
@@ -634,7 +725,7 @@ func (x QueryStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use QueryStatus.Descriptor instead.
 func (QueryStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{9}
+	return file_event_proto_rawDescGZIP(), []int{10}
 }
 
 type LedgerType int32
@@ -676,11 +767,11 @@ func (x LedgerType) String() string {
 }
 
 func (LedgerType) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[10].Descriptor()
+	return file_event_proto_enumTypes[11].Descriptor()
 }
 
 func (LedgerType) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[10]
+	return &file_event_proto_enumTypes[11]
 }
 
 func (x LedgerType) Number() protoreflect.EnumNumber {
@@ -689,7 +780,7 @@ func (x LedgerType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LedgerType.Descriptor instead.
 func (LedgerType) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{10}
+	return file_event_proto_rawDescGZIP(), []int{11}
 }
 
 type Deletion int32
@@ -725,11 +816,11 @@ func (x Deletion) String() string {
 }
 
 func (Deletion) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[11].Descriptor()
+	return file_event_proto_enumTypes[12].Descriptor()
 }
 
 func (Deletion) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[11]
+	return &file_event_proto_enumTypes[12]
 }
 
 func (x Deletion) Number() protoreflect.EnumNumber {
@@ -738,7 +829,7 @@ func (x Deletion) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Deletion.Descriptor instead.
 func (Deletion) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{11}
+	return file_event_proto_rawDescGZIP(), []int{12}
 }
 
 type ExportState int32
@@ -780,11 +871,11 @@ func (x ExportState) String() string {
 }
 
 func (ExportState) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[12].Descriptor()
+	return file_event_proto_enumTypes[13].Descriptor()
 }
 
 func (ExportState) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[12]
+	return &file_event_proto_enumTypes[13]
 }
 
 func (x ExportState) Number() protoreflect.EnumNumber {
@@ -793,7 +884,7 @@ func (x ExportState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExportState.Descriptor instead.
 func (ExportState) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{12}
+	return file_event_proto_rawDescGZIP(), []int{13}
 }
 
 type UserStatus int32
@@ -838,11 +929,11 @@ func (x UserStatus) String() string {
 }
 
 func (UserStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[13].Descriptor()
+	return file_event_proto_enumTypes[14].Descriptor()
 }
 
 func (UserStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[13]
+	return &file_event_proto_enumTypes[14]
 }
 
 func (x UserStatus) Number() protoreflect.EnumNumber {
@@ -851,7 +942,7 @@ func (x UserStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UserStatus.Descriptor instead.
 func (UserStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{13}
+	return file_event_proto_rawDescGZIP(), []int{14}
 }
 
 // UsageBatch is one message on billing.<p>.usage, or on billing.<p>.settle.<domain>: everything queued at one source.
@@ -865,6 +956,7 @@ type UsageBatch struct {
 	Settlements   []*Settlement          `protobuf:"bytes,6,rep,name=settlements,proto3" json:"settlements,omitempty"`
 	Served        []*Served              `protobuf:"bytes,7,rep,name=served,proto3" json:"served,omitempty"`
 	SinceMs       int64                  `protobuf:"zigzag64,8,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // instead of stamp_ms: the source's clock, relative to the time in the id of the first admission
+	Loss          *Loss                  `protobuf:"bytes,9,opt,name=loss,proto3" json:"loss,omitempty"`                         // on a domain's subject, without anything else: what that domain's journal has lost
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -955,6 +1047,114 @@ func (x *UsageBatch) GetSinceMs() int64 {
 	return 0
 }
 
+func (x *UsageBatch) GetLoss() *Loss {
+	if x != nil {
+		return x.Loss
+	}
+	return nil
+}
+
+// Loss is a range of messages that a journal has lost for good, which an operator has accepted so that its service can start.
+type Loss struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stream        string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	First         uint64                 `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"` // sequences
+	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	Actor         string                 `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`                  // who has accepted it
+	Projected     bool                   `protobuf:"varint,5,opt,name=projected,proto3" json:"projected,omitempty"`         // the read model has what the messages changed
+	TimeMs        int64                  `protobuf:"varint,6,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time; set by the fold, as is sequence
+	Sequence      uint64                 `protobuf:"varint,7,opt,name=sequence,proto3" json:"sequence,omitempty"`           // in billing's journal, of the message that records it
+	Logged        bool                   `protobuf:"varint,8,opt,name=logged,proto3" json:"logged,omitempty"`               // for the log of admin actions: of the journals that record a loss, one has the entry
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Loss) Reset() {
+	*x = Loss{}
+	mi := &file_event_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Loss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Loss) ProtoMessage() {}
+
+func (x *Loss) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Loss.ProtoReflect.Descriptor instead.
+func (*Loss) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Loss) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *Loss) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Loss) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Loss) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Loss) GetProjected() bool {
+	if x != nil {
+		return x.Projected
+	}
+	return false
+}
+
+func (x *Loss) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Loss) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Loss) GetLogged() bool {
+	if x != nil {
+		return x.Logged
+	}
+	return false
+}
+
 // Served settles served reads by the positions of their admissions. That takes a byte or two for each, where a Settlement takes
 // 33.
 type Served struct {
@@ -967,7 +1167,7 @@ type Served struct {
 
 func (x *Served) Reset() {
 	*x = Served{}
-	mi := &file_event_proto_msgTypes[1]
+	mi := &file_event_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1179,7 @@ func (x *Served) String() string {
 func (*Served) ProtoMessage() {}
 
 func (x *Served) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[1]
+	mi := &file_event_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1192,7 @@ func (x *Served) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Served.ProtoReflect.Descriptor instead.
 func (*Served) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{1}
+	return file_event_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Served) GetSequence() uint64 {
@@ -1029,7 +1229,7 @@ type Admission struct {
 
 func (x *Admission) Reset() {
 	*x = Admission{}
-	mi := &file_event_proto_msgTypes[2]
+	mi := &file_event_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1241,7 @@ func (x *Admission) String() string {
 func (*Admission) ProtoMessage() {}
 
 func (x *Admission) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[2]
+	mi := &file_event_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1254,7 @@ func (x *Admission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admission.ProtoReflect.Descriptor instead.
 func (*Admission) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{2}
+	return file_event_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Admission) GetRequestId() []byte {
@@ -1147,13 +1347,14 @@ type Settlement struct {
 	StorageDelta  int64                  `protobuf:"zigzag64,8,opt,name=storage_delta,json=storageDelta,proto3" json:"storage_delta,omitempty"` // bytes
 	StorageAtMs   int64                  `protobuf:"varint,9,opt,name=storage_at_ms,json=storageAtMs,proto3" json:"storage_at_ms,omitempty"`    // when the change takes effect; 0: the fold's time
 	StoredMs      int64                  `protobuf:"varint,10,opt,name=stored_ms,json=storedMs,proto3" json:"stored_ms,omitempty"`              // when the domain's journal stored the request, by its clock; 0 from an edge
+	Content       *ContentChange         `protobuf:"bytes,11,opt,name=content,proto3" json:"content,omitempty"`                                 // what the request did, if the account's webhooks may want to know; never from an edge
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Settlement) Reset() {
 	*x = Settlement{}
-	mi := &file_event_proto_msgTypes[3]
+	mi := &file_event_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1366,7 @@ func (x *Settlement) String() string {
 func (*Settlement) ProtoMessage() {}
 
 func (x *Settlement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[3]
+	mi := &file_event_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1379,7 @@ func (x *Settlement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settlement.ProtoReflect.Descriptor instead.
 func (*Settlement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{3}
+	return file_event_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Settlement) GetRequestId() []byte {
@@ -1251,6 +1452,98 @@ func (x *Settlement) GetStoredMs() int64 {
 	return 0
 }
 
+func (x *Settlement) GetContent() *ContentChange {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+// ContentChange is what a request did to a document. It has no personal data, since billing's journal is kept.
+type ContentChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Action        ContentAction          `protobuf:"varint,1,opt,name=action,proto3,enum=quire.event.v1.ContentAction" json:"action,omitempty"`
+	Item          string                 `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
+	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Visibility    uint32                 `protobuf:"varint,4,opt,name=visibility,proto3" json:"visibility,omitempty"` // event.Visibility
+	SizeBytes     uint64                 `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	ExpiresMs     int64                  `protobuf:"varint,6,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // 0: never
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentChange) Reset() {
+	*x = ContentChange{}
+	mi := &file_event_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentChange) ProtoMessage() {}
+
+func (x *ContentChange) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentChange.ProtoReflect.Descriptor instead.
+func (*ContentChange) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ContentChange) GetAction() ContentAction {
+	if x != nil {
+		return x.Action
+	}
+	return ContentAction_CONTENT_UNSPECIFIED
+}
+
+func (x *ContentChange) GetItem() string {
+	if x != nil {
+		return x.Item
+	}
+	return ""
+}
+
+func (x *ContentChange) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ContentChange) GetVisibility() uint32 {
+	if x != nil {
+		return x.Visibility
+	}
+	return 0
+}
+
+func (x *ContentChange) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *ContentChange) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
 // VerdictBatch answers a UsageBatch: verdicts by position of its admissions.
 type VerdictBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1266,7 +1559,7 @@ type VerdictBatch struct {
 
 func (x *VerdictBatch) Reset() {
 	*x = VerdictBatch{}
-	mi := &file_event_proto_msgTypes[4]
+	mi := &file_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1571,7 @@ func (x *VerdictBatch) String() string {
 func (*VerdictBatch) ProtoMessage() {}
 
 func (x *VerdictBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[4]
+	mi := &file_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1584,7 @@ func (x *VerdictBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerdictBatch.ProtoReflect.Descriptor instead.
 func (*VerdictBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{4}
+	return file_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *VerdictBatch) GetSource() string {
@@ -1353,13 +1646,14 @@ type Verdict struct {
 	KeyLimit          int64                  `protobuf:"zigzag64,20,opt,name=key_limit,json=keyLimit,proto3" json:"key_limit,omitempty"`                            // with KEY_QUOTA_EXHAUSTED: the key's limit
 	KeyCap            bool                   `protobuf:"varint,21,opt,name=key_cap,json=keyCap,proto3" json:"key_cap,omitempty"`                                    // with SPENDING_CAP_REACHED: the cap is the key's, else the account's
 	Cap               *SpendingCap           `protobuf:"bytes,22,opt,name=cap,proto3" json:"cap,omitempty"`                                                         // with SPENDING_CAP_REACHED: the cap
+	Announce          bool                   `protobuf:"varint,23,opt,name=announce,proto3" json:"announce,omitempty"`                                              // of a write: a webhook of the account wants events of content
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_event_proto_msgTypes[5]
+	mi := &file_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1665,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[5]
+	mi := &file_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1678,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{5}
+	return file_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Verdict) GetDecision() Decision {
@@ -1492,6 +1786,13 @@ func (x *Verdict) GetCap() *SpendingCap {
 	return nil
 }
 
+func (x *Verdict) GetAnnounce() bool {
+	if x != nil {
+		return x.Announce
+	}
+	return false
+}
+
 // SpendingCap is the maximum of credits that requests may take in a period, including open holds.
 type SpendingCap struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1503,7 +1804,7 @@ type SpendingCap struct {
 
 func (x *SpendingCap) Reset() {
 	*x = SpendingCap{}
-	mi := &file_event_proto_msgTypes[6]
+	mi := &file_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1816,7 @@ func (x *SpendingCap) String() string {
 func (*SpendingCap) ProtoMessage() {}
 
 func (x *SpendingCap) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[6]
+	mi := &file_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1829,7 @@ func (x *SpendingCap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingCap.ProtoReflect.Descriptor instead.
 func (*SpendingCap) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{6}
+	return file_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SpendingCap) GetPeriod() CapPeriod {
@@ -1559,7 +1860,7 @@ type CommandBatch struct {
 
 func (x *CommandBatch) Reset() {
 	*x = CommandBatch{}
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1872,7 @@ func (x *CommandBatch) String() string {
 func (*CommandBatch) ProtoMessage() {}
 
 func (x *CommandBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1885,7 @@ func (x *CommandBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandBatch.ProtoReflect.Descriptor instead.
 func (*CommandBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{7}
+	return file_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CommandBatch) GetSource() string {
@@ -1656,7 +1957,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1969,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1982,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{8}
+	return file_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Command) GetRequestId() []byte {
@@ -2010,7 +2311,7 @@ type AdminAction struct {
 
 func (x *AdminAction) Reset() {
 	*x = AdminAction{}
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2323,7 @@ func (x *AdminAction) String() string {
 func (*AdminAction) ProtoMessage() {}
 
 func (x *AdminAction) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2336,7 @@ func (x *AdminAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminAction.ProtoReflect.Descriptor instead.
 func (*AdminAction) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{9}
+	return file_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdminAction) GetToken() string {
@@ -2055,7 +2356,7 @@ type Suspend struct {
 
 func (x *Suspend) Reset() {
 	*x = Suspend{}
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2368,7 @@ func (x *Suspend) String() string {
 func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2381,7 @@ func (x *Suspend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{10}
+	return file_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Suspend) GetReason() string {
@@ -2100,7 +2401,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2413,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2426,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{11}
+	return file_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Resume) GetReason() string {
@@ -2147,7 +2448,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2460,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2473,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{12}
+	return file_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Note) GetAction() string {
@@ -2198,7 +2499,7 @@ type DeleteAccount struct {
 
 func (x *DeleteAccount) Reset() {
 	*x = DeleteAccount{}
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2511,7 @@ func (x *DeleteAccount) String() string {
 func (*DeleteAccount) ProtoMessage() {}
 
 func (x *DeleteAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2524,7 @@ func (x *DeleteAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAccount.ProtoReflect.Descriptor instead.
 func (*DeleteAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{13}
+	return file_event_proto_rawDescGZIP(), []int{15}
 }
 
 // KeepAccount cancels DeleteAccount. It is COMMAND_ACCOUNT_NOT_FOUND once the account is erased.
@@ -2235,7 +2536,7 @@ type KeepAccount struct {
 
 func (x *KeepAccount) Reset() {
 	*x = KeepAccount{}
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2247,7 +2548,7 @@ func (x *KeepAccount) String() string {
 func (*KeepAccount) ProtoMessage() {}
 
 func (x *KeepAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2561,7 @@ func (x *KeepAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepAccount.ProtoReflect.Descriptor instead.
 func (*KeepAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{14}
+	return file_event_proto_rawDescGZIP(), []int{16}
 }
 
 // EraseAccount ends an account permanently. It is COMMAND_INVALID before the time set by DeleteAccount. From then on billing
@@ -2273,7 +2574,7 @@ type EraseAccount struct {
 
 func (x *EraseAccount) Reset() {
 	*x = EraseAccount{}
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2285,7 +2586,7 @@ func (x *EraseAccount) String() string {
 func (*EraseAccount) ProtoMessage() {}
 
 func (x *EraseAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2298,7 +2599,7 @@ func (x *EraseAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseAccount.ProtoReflect.Descriptor instead.
 func (*EraseAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{15}
+	return file_event_proto_rawDescGZIP(), []int{17}
 }
 
 // SetWebhook creates a webhook or changes its subscription. Its address and secret are only in billing's read model.
@@ -2315,7 +2616,7 @@ type SetWebhook struct {
 
 func (x *SetWebhook) Reset() {
 	*x = SetWebhook{}
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2628,7 @@ func (x *SetWebhook) String() string {
 func (*SetWebhook) ProtoMessage() {}
 
 func (x *SetWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2641,7 @@ func (x *SetWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWebhook.ProtoReflect.Descriptor instead.
 func (*SetWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{16}
+	return file_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetWebhook) GetWebhook() uint64 {
@@ -2387,7 +2688,7 @@ type Percents struct {
 
 func (x *Percents) Reset() {
 	*x = Percents{}
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2700,7 @@ func (x *Percents) String() string {
 func (*Percents) ProtoMessage() {}
 
 func (x *Percents) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2713,7 @@ func (x *Percents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Percents.ProtoReflect.Descriptor instead.
 func (*Percents) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{17}
+	return file_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Percents) GetValues() []uint32 {
@@ -2432,7 +2733,7 @@ type DeleteWebhook struct {
 
 func (x *DeleteWebhook) Reset() {
 	*x = DeleteWebhook{}
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2444,7 +2745,7 @@ func (x *DeleteWebhook) String() string {
 func (*DeleteWebhook) ProtoMessage() {}
 
 func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2457,7 +2758,7 @@ func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWebhook.ProtoReflect.Descriptor instead.
 func (*DeleteWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{18}
+	return file_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeleteWebhook) GetWebhook() uint64 {
@@ -2477,7 +2778,7 @@ type TestWebhook struct {
 
 func (x *TestWebhook) Reset() {
 	*x = TestWebhook{}
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2790,7 @@ func (x *TestWebhook) String() string {
 func (*TestWebhook) ProtoMessage() {}
 
 func (x *TestWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2803,7 @@ func (x *TestWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestWebhook.ProtoReflect.Descriptor instead.
 func (*TestWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{19}
+	return file_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TestWebhook) GetWebhook() uint64 {
@@ -2523,7 +2824,7 @@ type CreateAccount struct {
 
 func (x *CreateAccount) Reset() {
 	*x = CreateAccount{}
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2836,7 @@ func (x *CreateAccount) String() string {
 func (*CreateAccount) ProtoMessage() {}
 
 func (x *CreateAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2849,7 @@ func (x *CreateAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccount.ProtoReflect.Descriptor instead.
 func (*CreateAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{20}
+	return file_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreateAccount) GetTier() uint32 {
@@ -2574,7 +2875,7 @@ type SetTier struct {
 
 func (x *SetTier) Reset() {
 	*x = SetTier{}
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2887,7 @@ func (x *SetTier) String() string {
 func (*SetTier) ProtoMessage() {}
 
 func (x *SetTier) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2900,7 @@ func (x *SetTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTier.ProtoReflect.Descriptor instead.
 func (*SetTier) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{21}
+	return file_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SetTier) GetTier() uint32 {
@@ -2621,7 +2922,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2934,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2947,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{22}
+	return file_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Grant) GetAmountMicros() int64 {
@@ -2681,7 +2982,7 @@ type RotateKey struct {
 
 func (x *RotateKey) Reset() {
 	*x = RotateKey{}
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +2994,7 @@ func (x *RotateKey) String() string {
 func (*RotateKey) ProtoMessage() {}
 
 func (x *RotateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2706,7 +3007,7 @@ func (x *RotateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKey.ProtoReflect.Descriptor instead.
 func (*RotateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{23}
+	return file_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RotateKey) GetFingerprint() uint64 {
@@ -2738,7 +3039,7 @@ type KeyRules struct {
 
 func (x *KeyRules) Reset() {
 	*x = KeyRules{}
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +3051,7 @@ func (x *KeyRules) String() string {
 func (*KeyRules) ProtoMessage() {}
 
 func (x *KeyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +3064,7 @@ func (x *KeyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRules.ProtoReflect.Descriptor instead.
 func (*KeyRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{24}
+	return file_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KeyRules) GetName() string {
@@ -2818,7 +3119,7 @@ type KeyScopes struct {
 
 func (x *KeyScopes) Reset() {
 	*x = KeyScopes{}
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +3131,7 @@ func (x *KeyScopes) String() string {
 func (*KeyScopes) ProtoMessage() {}
 
 func (x *KeyScopes) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +3144,7 @@ func (x *KeyScopes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyScopes.ProtoReflect.Descriptor instead.
 func (*KeyScopes) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{25}
+	return file_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KeyScopes) GetQuotaKeys() []uint32 {
@@ -2863,7 +3164,7 @@ type KeyQuotas struct {
 
 func (x *KeyQuotas) Reset() {
 	*x = KeyQuotas{}
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +3176,7 @@ func (x *KeyQuotas) String() string {
 func (*KeyQuotas) ProtoMessage() {}
 
 func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +3189,7 @@ func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuotas.ProtoReflect.Descriptor instead.
 func (*KeyQuotas) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{26}
+	return file_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KeyQuotas) GetLimits() []*KeyQuota {
@@ -2908,7 +3209,7 @@ type KeyQuota struct {
 
 func (x *KeyQuota) Reset() {
 	*x = KeyQuota{}
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +3221,7 @@ func (x *KeyQuota) String() string {
 func (*KeyQuota) ProtoMessage() {}
 
 func (x *KeyQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +3234,7 @@ func (x *KeyQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuota.ProtoReflect.Descriptor instead.
 func (*KeyQuota) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{27}
+	return file_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KeyQuota) GetQuotaKey() uint32 {
@@ -2962,7 +3263,7 @@ type CreateKey struct {
 
 func (x *CreateKey) Reset() {
 	*x = CreateKey{}
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2974,7 +3275,7 @@ func (x *CreateKey) String() string {
 func (*CreateKey) ProtoMessage() {}
 
 func (x *CreateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2987,7 +3288,7 @@ func (x *CreateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKey.ProtoReflect.Descriptor instead.
 func (*CreateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{28}
+	return file_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateKey) GetFingerprint() uint64 {
@@ -3021,7 +3322,7 @@ type UpdateKey struct {
 
 func (x *UpdateKey) Reset() {
 	*x = UpdateKey{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3033,7 +3334,7 @@ func (x *UpdateKey) String() string {
 func (*UpdateKey) ProtoMessage() {}
 
 func (x *UpdateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3046,7 +3347,7 @@ func (x *UpdateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateKey.ProtoReflect.Descriptor instead.
 func (*UpdateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UpdateKey) GetKey() uint32 {
@@ -3078,7 +3379,7 @@ type ReplaceKey struct {
 
 func (x *ReplaceKey) Reset() {
 	*x = ReplaceKey{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3391,7 @@ func (x *ReplaceKey) String() string {
 func (*ReplaceKey) ProtoMessage() {}
 
 func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3404,7 @@ func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceKey.ProtoReflect.Descriptor instead.
 func (*ReplaceKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReplaceKey) GetKey() uint32 {
@@ -3143,7 +3444,7 @@ type RevokeKey struct {
 
 func (x *RevokeKey) Reset() {
 	*x = RevokeKey{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3155,7 +3456,7 @@ func (x *RevokeKey) String() string {
 func (*RevokeKey) ProtoMessage() {}
 
 func (x *RevokeKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3168,7 +3469,7 @@ func (x *RevokeKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKey.ProtoReflect.Descriptor instead.
 func (*RevokeKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RevokeKey) GetKey() uint32 {
@@ -3188,7 +3489,7 @@ type SetSpendingCap struct {
 
 func (x *SetSpendingCap) Reset() {
 	*x = SetSpendingCap{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3501,7 @@ func (x *SetSpendingCap) String() string {
 func (*SetSpendingCap) ProtoMessage() {}
 
 func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3514,7 @@ func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSpendingCap.ProtoReflect.Descriptor instead.
 func (*SetSpendingCap) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetSpendingCap) GetCap() *SpendingCap {
@@ -3235,7 +3536,7 @@ type CommandOutcomeBatch struct {
 
 func (x *CommandOutcomeBatch) Reset() {
 	*x = CommandOutcomeBatch{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3247,7 +3548,7 @@ func (x *CommandOutcomeBatch) String() string {
 func (*CommandOutcomeBatch) ProtoMessage() {}
 
 func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3260,7 +3561,7 @@ func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcomeBatch.ProtoReflect.Descriptor instead.
 func (*CommandOutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CommandOutcomeBatch) GetSource() string {
@@ -3313,7 +3614,7 @@ type CommandOutcome struct {
 
 func (x *CommandOutcome) Reset() {
 	*x = CommandOutcome{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3325,7 +3626,7 @@ func (x *CommandOutcome) String() string {
 func (*CommandOutcome) ProtoMessage() {}
 
 func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3338,7 +3639,7 @@ func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcome.ProtoReflect.Descriptor instead.
 func (*CommandOutcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CommandOutcome) GetStatus() CommandStatus {
@@ -3458,15 +3759,17 @@ type Alert struct {
 	UntilMs       int64                  `protobuf:"varint,14,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
 	BalanceMicros uint64                 `protobuf:"varint,15,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
 	BelowMicros   uint64                 `protobuf:"varint,16,opt,name=below_micros,json=belowMicros,proto3" json:"below_micros,omitempty"`
-	ExpiresMs     int64                  `protobuf:"varint,17,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`    // of a key
+	ExpiresMs     int64                  `protobuf:"varint,17,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`    // of a key; 0: never, or of a revoked one at once
 	DaysBefore    uint32                 `protobuf:"varint,18,opt,name=days_before,json=daysBefore,proto3" json:"days_before,omitempty"` // of its expiry
+	KeyName       string                 `protobuf:"bytes,19,opt,name=key_name,json=keyName,proto3" json:"key_name,omitempty"`           // of a key that was created or revoked
+	Content       *ContentChange         `protobuf:"bytes,20,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3478,7 +3781,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3491,7 +3794,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Alert) GetId() string {
@@ -3620,6 +3923,20 @@ func (x *Alert) GetDaysBefore() uint32 {
 	return 0
 }
 
+func (x *Alert) GetKeyName() string {
+	if x != nil {
+		return x.KeyName
+	}
+	return ""
+}
+
+func (x *Alert) GetContent() *ContentChange {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
 // WebhookRules is the subscription of a webhook.
 type WebhookRules struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -3634,7 +3951,7 @@ type WebhookRules struct {
 
 func (x *WebhookRules) Reset() {
 	*x = WebhookRules{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3646,7 +3963,7 @@ func (x *WebhookRules) String() string {
 func (*WebhookRules) ProtoMessage() {}
 
 func (x *WebhookRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3659,7 +3976,7 @@ func (x *WebhookRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRules.ProtoReflect.Descriptor instead.
 func (*WebhookRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WebhookRules) GetWebhook() uint64 {
@@ -3714,7 +4031,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3726,7 +4043,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3739,7 +4056,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Delivery) GetAlert() *Alert {
@@ -3811,7 +4128,7 @@ type DeliveryAttempt struct {
 
 func (x *DeliveryAttempt) Reset() {
 	*x = DeliveryAttempt{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3823,7 +4140,7 @@ func (x *DeliveryAttempt) String() string {
 func (*DeliveryAttempt) ProtoMessage() {}
 
 func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3836,7 +4153,7 @@ func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryAttempt.ProtoReflect.Descriptor instead.
 func (*DeliveryAttempt) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeliveryAttempt) GetTimeMs() int64 {
@@ -3889,7 +4206,7 @@ type WebhookAddress struct {
 
 func (x *WebhookAddress) Reset() {
 	*x = WebhookAddress{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3901,7 +4218,7 @@ func (x *WebhookAddress) String() string {
 func (*WebhookAddress) ProtoMessage() {}
 
 func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3914,7 +4231,7 @@ func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAddress.ProtoReflect.Descriptor instead.
 func (*WebhookAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WebhookAddress) GetAccount() uint64 {
@@ -3971,7 +4288,7 @@ type WebhookSecret struct {
 
 func (x *WebhookSecret) Reset() {
 	*x = WebhookSecret{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3983,7 +4300,7 @@ func (x *WebhookSecret) String() string {
 func (*WebhookSecret) ProtoMessage() {}
 
 func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3996,7 +4313,7 @@ func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecret.ProtoReflect.Descriptor instead.
 func (*WebhookSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WebhookSecret) GetSealed() []byte {
@@ -4049,7 +4366,7 @@ type WebhookRequest struct {
 
 func (x *WebhookRequest) Reset() {
 	*x = WebhookRequest{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4061,7 +4378,7 @@ func (x *WebhookRequest) String() string {
 func (*WebhookRequest) ProtoMessage() {}
 
 func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4074,7 +4391,7 @@ func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRequest.ProtoReflect.Descriptor instead.
 func (*WebhookRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WebhookRequest) GetAccount() uint64 {
@@ -4217,7 +4534,7 @@ type CreateAddress struct {
 
 func (x *CreateAddress) Reset() {
 	*x = CreateAddress{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4229,7 +4546,7 @@ func (x *CreateAddress) String() string {
 func (*CreateAddress) ProtoMessage() {}
 
 func (x *CreateAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4242,7 +4559,7 @@ func (x *CreateAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAddress.ProtoReflect.Descriptor instead.
 func (*CreateAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CreateAddress) GetUrl() string {
@@ -4269,7 +4586,7 @@ type SetAddress struct {
 
 func (x *SetAddress) Reset() {
 	*x = SetAddress{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4281,7 +4598,7 @@ func (x *SetAddress) String() string {
 func (*SetAddress) ProtoMessage() {}
 
 func (x *SetAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4294,7 +4611,7 @@ func (x *SetAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAddress.ProtoReflect.Descriptor instead.
 func (*SetAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetAddress) GetUrl() string {
@@ -4319,7 +4636,7 @@ type DeleteAddress struct {
 
 func (x *DeleteAddress) Reset() {
 	*x = DeleteAddress{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4331,7 +4648,7 @@ func (x *DeleteAddress) String() string {
 func (*DeleteAddress) ProtoMessage() {}
 
 func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4344,7 +4661,7 @@ func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAddress.ProtoReflect.Descriptor instead.
 func (*DeleteAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 type RotateSecret struct {
@@ -4356,7 +4673,7 @@ type RotateSecret struct {
 
 func (x *RotateSecret) Reset() {
 	*x = RotateSecret{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4368,7 +4685,7 @@ func (x *RotateSecret) String() string {
 func (*RotateSecret) ProtoMessage() {}
 
 func (x *RotateSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4381,7 +4698,7 @@ func (x *RotateSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSecret.ProtoReflect.Descriptor instead.
 func (*RotateSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RotateSecret) GetChange() []byte {
@@ -4399,7 +4716,7 @@ type FindAddresses struct {
 
 func (x *FindAddresses) Reset() {
 	*x = FindAddresses{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4411,7 +4728,7 @@ func (x *FindAddresses) String() string {
 func (*FindAddresses) ProtoMessage() {}
 
 func (x *FindAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4424,7 +4741,7 @@ func (x *FindAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAddresses.ProtoReflect.Descriptor instead.
 func (*FindAddresses) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 type ListDeliveries struct {
@@ -4437,7 +4754,7 @@ type ListDeliveries struct {
 
 func (x *ListDeliveries) Reset() {
 	*x = ListDeliveries{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4449,7 +4766,7 @@ func (x *ListDeliveries) String() string {
 func (*ListDeliveries) ProtoMessage() {}
 
 func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4462,7 +4779,7 @@ func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveries.ProtoReflect.Descriptor instead.
 func (*ListDeliveries) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListDeliveries) GetLimit() uint32 {
@@ -4489,7 +4806,7 @@ type ReplayDelivery struct {
 
 func (x *ReplayDelivery) Reset() {
 	*x = ReplayDelivery{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4501,7 +4818,7 @@ func (x *ReplayDelivery) String() string {
 func (*ReplayDelivery) ProtoMessage() {}
 
 func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4514,7 +4831,7 @@ func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDelivery.ProtoReflect.Descriptor instead.
 func (*ReplayDelivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReplayDelivery) GetAlert() string {
@@ -4547,7 +4864,7 @@ type WebhookAnswer struct {
 
 func (x *WebhookAnswer) Reset() {
 	*x = WebhookAnswer{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4559,7 +4876,7 @@ func (x *WebhookAnswer) String() string {
 func (*WebhookAnswer) ProtoMessage() {}
 
 func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4572,7 +4889,7 @@ func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAnswer.ProtoReflect.Descriptor instead.
 func (*WebhookAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WebhookAnswer) GetStatus() WebhookStatus {
@@ -4640,7 +4957,7 @@ type WebhooksQuery struct {
 
 func (x *WebhooksQuery) Reset() {
 	*x = WebhooksQuery{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4652,7 +4969,7 @@ func (x *WebhooksQuery) String() string {
 func (*WebhooksQuery) ProtoMessage() {}
 
 func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4665,7 +4982,7 @@ func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksQuery.ProtoReflect.Descriptor instead.
 func (*WebhooksQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 type WebhooksAnswer struct {
@@ -4677,7 +4994,7 @@ type WebhooksAnswer struct {
 
 func (x *WebhooksAnswer) Reset() {
 	*x = WebhooksAnswer{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4689,7 +5006,7 @@ func (x *WebhooksAnswer) String() string {
 func (*WebhooksAnswer) ProtoMessage() {}
 
 func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4702,7 +5019,7 @@ func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksAnswer.ProtoReflect.Descriptor instead.
 func (*WebhooksAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WebhooksAnswer) GetWebhooks() []*WebhookRules {
@@ -4723,7 +5040,7 @@ type AlertsQuery struct {
 
 func (x *AlertsQuery) Reset() {
 	*x = AlertsQuery{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4735,7 +5052,7 @@ func (x *AlertsQuery) String() string {
 func (*AlertsQuery) ProtoMessage() {}
 
 func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4748,7 +5065,7 @@ func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsQuery.ProtoReflect.Descriptor instead.
 func (*AlertsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AlertsQuery) GetAfter() string {
@@ -4775,7 +5092,7 @@ type AlertsAnswer struct {
 
 func (x *AlertsAnswer) Reset() {
 	*x = AlertsAnswer{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4787,7 +5104,7 @@ func (x *AlertsAnswer) String() string {
 func (*AlertsAnswer) ProtoMessage() {}
 
 func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4800,7 +5117,7 @@ func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsAnswer.ProtoReflect.Descriptor instead.
 func (*AlertsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AlertsAnswer) GetAlerts() []*Alert {
@@ -4830,7 +5147,7 @@ type AlertState struct {
 
 func (x *AlertState) Reset() {
 	*x = AlertState{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4842,7 +5159,7 @@ func (x *AlertState) String() string {
 func (*AlertState) ProtoMessage() {}
 
 func (x *AlertState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4855,7 +5172,7 @@ func (x *AlertState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertState.ProtoReflect.Descriptor instead.
 func (*AlertState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AlertState) GetWebhooks() []*WebhookRules {
@@ -4898,7 +5215,7 @@ type ExpiringState struct {
 
 func (x *ExpiringState) Reset() {
 	*x = ExpiringState{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4910,7 +5227,7 @@ func (x *ExpiringState) String() string {
 func (*ExpiringState) ProtoMessage() {}
 
 func (x *ExpiringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4923,7 +5240,7 @@ func (x *ExpiringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpiringState.ProtoReflect.Descriptor instead.
 func (*ExpiringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ExpiringState) GetKey() uint32 {
@@ -4964,7 +5281,7 @@ type CrossingState struct {
 
 func (x *CrossingState) Reset() {
 	*x = CrossingState{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4976,7 +5293,7 @@ func (x *CrossingState) String() string {
 func (*CrossingState) ProtoMessage() {}
 
 func (x *CrossingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4989,7 +5306,7 @@ func (x *CrossingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CrossingState.ProtoReflect.Descriptor instead.
 func (*CrossingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CrossingState) GetType() AlertType {
@@ -5067,7 +5384,7 @@ type PriceBook struct {
 
 func (x *PriceBook) Reset() {
 	*x = PriceBook{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5079,7 +5396,7 @@ func (x *PriceBook) String() string {
 func (*PriceBook) ProtoMessage() {}
 
 func (x *PriceBook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5092,7 +5409,7 @@ func (x *PriceBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceBook.ProtoReflect.Descriptor instead.
 func (*PriceBook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PriceBook) GetStampMs() int64 {
@@ -5168,7 +5485,7 @@ type TierPlan struct {
 
 func (x *TierPlan) Reset() {
 	*x = TierPlan{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5180,7 +5497,7 @@ func (x *TierPlan) String() string {
 func (*TierPlan) ProtoMessage() {}
 
 func (x *TierPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5193,7 +5510,7 @@ func (x *TierPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPlan.ProtoReflect.Descriptor instead.
 func (*TierPlan) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TierPlan) GetTier() uint32 {
@@ -5222,7 +5539,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5234,7 +5551,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5247,7 +5564,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Term) GetQuotaKey() uint32 {
@@ -5293,7 +5610,7 @@ type RequestBatch struct {
 
 func (x *RequestBatch) Reset() {
 	*x = RequestBatch{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5305,7 +5622,7 @@ func (x *RequestBatch) String() string {
 func (*RequestBatch) ProtoMessage() {}
 
 func (x *RequestBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5318,7 +5635,7 @@ func (x *RequestBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatch.ProtoReflect.Descriptor instead.
 func (*RequestBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RequestBatch) GetSource() string {
@@ -5379,7 +5696,7 @@ type ReadLease struct {
 
 func (x *ReadLease) Reset() {
 	*x = ReadLease{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5391,7 +5708,7 @@ func (x *ReadLease) String() string {
 func (*ReadLease) ProtoMessage() {}
 
 func (x *ReadLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5404,7 +5721,7 @@ func (x *ReadLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
 func (*ReadLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ReadLease) GetInstance() string {
@@ -5465,7 +5782,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5477,7 +5794,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5490,7 +5807,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -5635,13 +5952,14 @@ type Charge struct {
 	QuotaKey      uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
 	Anonymous     bool                   `protobuf:"varint,3,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
 	Remaining     int64                  `protobuf:"zigzag64,4,opt,name=remaining,proto3" json:"remaining,omitempty"` // shown in the first answer
+	Announce      bool                   `protobuf:"varint,5,opt,name=announce,proto3" json:"announce,omitempty"`     // Verdict.announce: the settlement reports what the request did
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5653,7 +5971,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5666,7 +5984,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -5697,6 +6015,13 @@ func (x *Charge) GetRemaining() int64 {
 	return 0
 }
 
+func (x *Charge) GetAnnounce() bool {
+	if x != nil {
+		return x.Announce
+	}
+	return false
+}
+
 type Create struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Document      *Document              `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`                             // complete except for its version and times, which the fold sets
@@ -5707,7 +6032,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5719,7 +6044,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5732,7 +6057,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -5771,7 +6096,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5783,7 +6108,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5796,7 +6121,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Update) GetContent() *Content {
@@ -5892,7 +6217,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5904,7 +6229,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5917,7 +6242,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Tags) GetValues() []string {
@@ -5937,7 +6262,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5949,7 +6274,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5962,7 +6287,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -5989,7 +6314,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6001,7 +6326,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6014,7 +6339,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -6033,7 +6358,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6045,7 +6370,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6058,7 +6383,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -6074,7 +6399,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6086,7 +6411,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6099,7 +6424,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Content) GetInline() []byte {
@@ -6156,7 +6481,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6168,7 +6493,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6181,7 +6506,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Document) GetId() string {
@@ -6315,7 +6640,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6327,7 +6652,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6340,7 +6665,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -6393,7 +6718,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6405,7 +6730,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6418,7 +6743,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -6532,7 +6857,7 @@ type DomainState struct {
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6544,7 +6869,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6557,7 +6882,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -6600,7 +6925,7 @@ type DomainLease struct {
 
 func (x *DomainLease) Reset() {
 	*x = DomainLease{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6612,7 +6937,7 @@ func (x *DomainLease) String() string {
 func (*DomainLease) ProtoMessage() {}
 
 func (x *DomainLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6625,7 +6950,7 @@ func (x *DomainLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainLease.ProtoReflect.Descriptor instead.
 func (*DomainLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DomainLease) GetInstance() string {
@@ -6660,7 +6985,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6672,7 +6997,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6685,7 +7010,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -6710,7 +7035,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6722,7 +7047,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6735,7 +7060,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -6792,7 +7117,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6804,7 +7129,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6817,7 +7142,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -6857,7 +7182,7 @@ type SourceCounts struct {
 
 func (x *SourceCounts) Reset() {
 	*x = SourceCounts{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6869,7 +7194,7 @@ func (x *SourceCounts) String() string {
 func (*SourceCounts) ProtoMessage() {}
 
 func (x *SourceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6882,7 +7207,7 @@ func (x *SourceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
 func (*SourceCounts) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SourceCounts) GetEdge() string {
@@ -6944,7 +7269,7 @@ type SourceCount struct {
 
 func (x *SourceCount) Reset() {
 	*x = SourceCount{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6956,7 +7281,7 @@ func (x *SourceCount) String() string {
 func (*SourceCount) ProtoMessage() {}
 
 func (x *SourceCount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6969,7 +7294,7 @@ func (x *SourceCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
 func (*SourceCount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SourceCount) GetSource() uint64 {
@@ -6998,7 +7323,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7010,7 +7335,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7023,7 +7348,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -7057,13 +7382,14 @@ type Read struct {
 	ListVersions   uint32                 `protobuf:"varint,6,opt,name=list_versions,json=listVersions,proto3" json:"list_versions,omitempty"` // if set: asks for this many versions instead of the document, newest first. For its owner only
 	BelowVersion   uint64                 `protobuf:"varint,7,opt,name=below_version,json=belowVersion,proto3" json:"below_version,omitempty"` // with list_versions: only lower numbers; 0: all
 	ByLink         bool                   `protobuf:"varint,8,opt,name=by_link,json=byLink,proto3" json:"by_link,omitempty"`                   // a valid signed link, which grants anyone the current version
+	Traceparent    string                 `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`                        // of the span in which the edge waits; empty: the request is not traced
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7075,7 +7401,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7088,7 +7414,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Read) GetItem() string {
@@ -7147,6 +7473,13 @@ func (x *Read) GetByLink() bool {
 	return false
 }
 
+func (x *Read) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
 type ReadAnswerBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*ReadAnswer          `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
@@ -7156,7 +7489,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7168,7 +7501,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7181,7 +7514,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -7206,7 +7539,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7218,7 +7551,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7231,7 +7564,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -7302,7 +7635,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7314,7 +7647,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7327,7 +7660,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -7412,7 +7745,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7424,7 +7757,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7437,7 +7770,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -7479,7 +7812,7 @@ type EraseRequest struct {
 
 func (x *EraseRequest) Reset() {
 	*x = EraseRequest{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7491,7 +7824,7 @@ func (x *EraseRequest) String() string {
 func (*EraseRequest) ProtoMessage() {}
 
 func (x *EraseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7504,7 +7837,7 @@ func (x *EraseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRequest.ProtoReflect.Descriptor instead.
 func (*EraseRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *EraseRequest) GetAccount() uint64 {
@@ -7523,7 +7856,7 @@ type EraseAnswer struct {
 
 func (x *EraseAnswer) Reset() {
 	*x = EraseAnswer{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7535,7 +7868,7 @@ func (x *EraseAnswer) String() string {
 func (*EraseAnswer) ProtoMessage() {}
 
 func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7548,7 +7881,7 @@ func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseAnswer.ProtoReflect.Descriptor instead.
 func (*EraseAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *EraseAnswer) GetDeleting() uint32 {
@@ -7568,7 +7901,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7580,7 +7913,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7593,7 +7926,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -7632,7 +7965,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7644,7 +7977,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7657,7 +7990,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -7907,17 +8240,18 @@ type UsageQuery struct {
 	CheckKey       bool                   `protobuf:"varint,1,opt,name=check_key,json=checkKey,proto3" json:"check_key,omitempty"` // INVALID unless these are current
 	KeyVersion     uint32                 `protobuf:"varint,2,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
 	KeyFingerprint uint64                 `protobuf:"fixed64,3,opt,name=key_fingerprint,json=keyFingerprint,proto3" json:"key_fingerprint,omitempty"`
-	Key            uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`       // number of the key to check; 0: the default key
-	Keys           bool                   `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`     // include the account's keys and spending cap
-	Grants         uint32                 `protobuf:"varint,7,opt,name=grants,proto3" json:"grants,omitempty"` // include at most this many of the account's grants
-	Scope          uint32                 `protobuf:"varint,5,opt,name=scope,proto3" json:"scope,omitempty"`   // plan.QuotaKey that the key must be allowed to use; 0: a key with scopes is QUERY_KEY_SCOPE
+	Key            uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`             // number of the key to check; 0: the default key
+	Keys           bool                   `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`           // include the account's keys and spending cap
+	Addresses      bool                   `protobuf:"varint,8,opt,name=addresses,proto3" json:"addresses,omitempty"` // with keys: include their last addresses, from the request log
+	Grants         uint32                 `protobuf:"varint,7,opt,name=grants,proto3" json:"grants,omitempty"`       // include at most this many of the account's grants
+	Scope          uint32                 `protobuf:"varint,5,opt,name=scope,proto3" json:"scope,omitempty"`         // plan.QuotaKey that the key must be allowed to use; 0: a key with scopes is QUERY_KEY_SCOPE
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7929,7 +8263,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7942,7 +8276,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -7980,6 +8314,13 @@ func (x *UsageQuery) GetKeys() bool {
 	return false
 }
 
+func (x *UsageQuery) GetAddresses() bool {
+	if x != nil {
+		return x.Addresses
+	}
+	return false
+}
+
 func (x *UsageQuery) GetGrants() uint32 {
 	if x != nil {
 		return x.Grants
@@ -8011,7 +8352,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8023,7 +8364,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8036,7 +8377,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -8106,7 +8447,7 @@ type UsageDaysQuery struct {
 
 func (x *UsageDaysQuery) Reset() {
 	*x = UsageDaysQuery{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8118,7 +8459,7 @@ func (x *UsageDaysQuery) String() string {
 func (*UsageDaysQuery) ProtoMessage() {}
 
 func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8131,7 +8472,7 @@ func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
 func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *UsageDaysQuery) GetFromDay() uint32 {
@@ -8157,7 +8498,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8169,7 +8510,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8182,7 +8523,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{94}
+	return file_event_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -8204,7 +8545,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8216,7 +8557,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8229,7 +8570,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{95}
+	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -8277,7 +8618,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8289,7 +8630,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8302,7 +8643,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{96}
+	return file_event_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -8377,7 +8718,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8389,7 +8730,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8402,7 +8743,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{97}
+	return file_event_proto_rawDescGZIP(), []int{99}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, newest entry first. It ignores Query.account.
@@ -8416,7 +8757,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8428,7 +8769,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8441,7 +8782,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{98}
+	return file_event_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -8468,7 +8809,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8480,7 +8821,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8493,7 +8834,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{99}
+	return file_event_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -8512,7 +8853,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8524,7 +8865,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8537,7 +8878,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{100}
+	return file_event_proto_rawDescGZIP(), []int{102}
 }
 
 type QueryAnswer struct {
@@ -8567,7 +8908,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8579,7 +8920,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8592,7 +8933,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{101}
+	return file_event_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -8840,25 +9181,26 @@ func (*QueryAnswer_Recent) isQueryAnswer_Answer() {}
 
 // RecentQuery asks for a page of the account's recent requests, newest first. Unset fields filter nothing.
 type RecentQuery struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	Cursor        []byte                 `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"` // RecentAnswer.next_cursor of the previous page; empty: from the newest
-	QuotaKey      uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
-	Key           *uint32                `protobuf:"varint,4,opt,name=key,proto3,oneof" json:"key,omitempty"` // number of the API key
-	Decision      Decision               `protobuf:"varint,5,opt,name=decision,proto3,enum=quire.event.v1.Decision" json:"decision,omitempty"`
-	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`                                // with QUOTA_EXHAUSTED: only the refusals that open holds could undo, else only the others
-	FromMs        int64                  `protobuf:"varint,7,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`              // inclusive
-	ToMs          int64                  `protobuf:"varint,8,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`                    // exclusive; 0: no end
-	RequestId     []byte                 `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`      // empty: all
-	StatusFrom    uint32                 `protobuf:"varint,10,opt,name=status_from,json=statusFrom,proto3" json:"status_from,omitempty"` // lowest HTTP status, inclusive; 0: also requests whose status is unknown
-	StatusTo      uint32                 `protobuf:"varint,11,opt,name=status_to,json=statusTo,proto3" json:"status_to,omitempty"`       // highest HTTP status, inclusive; 0: no end
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Limit           uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Cursor          []byte                 `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"` // RecentAnswer.next_cursor of the previous page; empty: from the newest
+	QuotaKey        uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	Key             *uint32                `protobuf:"varint,4,opt,name=key,proto3,oneof" json:"key,omitempty"` // number of the API key
+	Decision        Decision               `protobuf:"varint,5,opt,name=decision,proto3,enum=quire.event.v1.Decision" json:"decision,omitempty"`
+	Held            bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`                                                // with QUOTA_EXHAUSTED: only the refusals that open holds could undo, else only the others
+	FromMs          int64                  `protobuf:"varint,7,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`                              // inclusive
+	ToMs            int64                  `protobuf:"varint,8,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`                                    // exclusive; 0: no end
+	RequestId       []byte                 `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`                      // empty: all
+	StatusFrom      uint32                 `protobuf:"varint,10,opt,name=status_from,json=statusFrom,proto3" json:"status_from,omitempty"`                 // lowest HTTP status, inclusive; 0: also requests whose status is unknown
+	StatusTo        uint32                 `protobuf:"varint,11,opt,name=status_to,json=statusTo,proto3" json:"status_to,omitempty"`                       // highest HTTP status, inclusive; 0: no end
+	ClientRequestId string                 `protobuf:"bytes,12,opt,name=client_request_id,json=clientRequestId,proto3" json:"client_request_id,omitempty"` // empty: all
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RecentQuery) Reset() {
 	*x = RecentQuery{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8870,7 +9212,7 @@ func (x *RecentQuery) String() string {
 func (*RecentQuery) ProtoMessage() {}
 
 func (x *RecentQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8883,7 +9225,7 @@ func (x *RecentQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentQuery.ProtoReflect.Descriptor instead.
 func (*RecentQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *RecentQuery) GetLimit() uint32 {
@@ -8963,6 +9305,13 @@ func (x *RecentQuery) GetStatusTo() uint32 {
 	return 0
 }
 
+func (x *RecentQuery) GetClientRequestId() string {
+	if x != nil {
+		return x.ClientRequestId
+	}
+	return ""
+}
+
 type RecentAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Requests      []*RecentRequest       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
@@ -8973,7 +9322,7 @@ type RecentAnswer struct {
 
 func (x *RecentAnswer) Reset() {
 	*x = RecentAnswer{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8985,7 +9334,7 @@ func (x *RecentAnswer) String() string {
 func (*RecentAnswer) ProtoMessage() {}
 
 func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8998,7 +9347,7 @@ func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentAnswer.ProtoReflect.Descriptor instead.
 func (*RecentAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RecentAnswer) GetRequests() []*RecentRequest {
@@ -9030,20 +9379,22 @@ type RecentRequest struct {
 	CostMicros uint64                 `protobuf:"varint,9,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
 	Remaining  int64                  `protobuf:"zigzag64,10,opt,name=remaining,proto3" json:"remaining,omitempty"` // as reported to the caller
 	// From the edge; unset until its report arrives.
-	Method        string `protobuf:"bytes,11,opt,name=method,proto3" json:"method,omitempty"`
-	Path          string `protobuf:"bytes,12,opt,name=path,proto3" json:"path,omitempty"` // without its query
-	HttpStatus    uint32 `protobuf:"varint,13,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	DurationMs    uint32 `protobuf:"varint,14,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"` // until the answer began
-	SourceAddress string `protobuf:"bytes,15,opt,name=source_address,json=sourceAddress,proto3" json:"source_address,omitempty"`
-	Error         string `protobuf:"bytes,16,opt,name=error,proto3" json:"error,omitempty"`  // code of the failure
-	Parts         uint32 `protobuf:"varint,17,opt,name=parts,proto3" json:"parts,omitempty"` // in the read model: the groups of fields that are set, as bits
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Method          string         `protobuf:"bytes,11,opt,name=method,proto3" json:"method,omitempty"`
+	Path            string         `protobuf:"bytes,12,opt,name=path,proto3" json:"path,omitempty"` // without its query
+	HttpStatus      uint32         `protobuf:"varint,13,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
+	DurationMs      uint32         `protobuf:"varint,14,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"` // until the answer began
+	SourceAddress   string         `protobuf:"bytes,15,opt,name=source_address,json=sourceAddress,proto3" json:"source_address,omitempty"`
+	Error           string         `protobuf:"bytes,16,opt,name=error,proto3" json:"error,omitempty"`                                              // code of the failure
+	Parts           uint32         `protobuf:"varint,17,opt,name=parts,proto3" json:"parts,omitempty"`                                             // in the read model: the groups of fields that are set, as bits
+	ClientRequestId string         `protobuf:"bytes,18,opt,name=client_request_id,json=clientRequestId,proto3" json:"client_request_id,omitempty"` // the client's own id of the request; empty: none
+	Timing          *RequestTiming `protobuf:"bytes,19,opt,name=timing,proto3" json:"timing,omitempty"`                                            // of a request that took long
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RecentRequest) Reset() {
 	*x = RecentRequest{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9055,7 +9406,7 @@ func (x *RecentRequest) String() string {
 func (*RecentRequest) ProtoMessage() {}
 
 func (x *RecentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9068,7 +9419,7 @@ func (x *RecentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentRequest.ProtoReflect.Descriptor instead.
 func (*RecentRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *RecentRequest) GetRequestId() []byte {
@@ -9190,6 +9541,140 @@ func (x *RecentRequest) GetParts() uint32 {
 	return 0
 }
 
+func (x *RecentRequest) GetClientRequestId() string {
+	if x != nil {
+		return x.ClientRequestId
+	}
+	return ""
+}
+
+func (x *RecentRequest) GetTiming() *RequestTiming {
+	if x != nil {
+		return x.Timing
+	}
+	return nil
+}
+
+// RequestTiming has the parts of a request's time, as its edge measured them, in milliseconds. An edge reports them for requests that
+// took long.
+type RequestTiming struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Index  uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`                 // of the request in its report
+	BodyMs uint32                 `protobuf:"varint,2,opt,name=body_ms,json=bodyMs,proto3" json:"body_ms,omitempty"` // waiting for the client to send the body
+	// Waiting for the verdict: for the batch to leave, for the journal to store it, and for billing to answer.
+	AdmitQueueMs uint32 `protobuf:"varint,3,opt,name=admit_queue_ms,json=admitQueueMs,proto3" json:"admit_queue_ms,omitempty"`
+	AdmitSyncMs  uint32 `protobuf:"varint,4,opt,name=admit_sync_ms,json=admitSyncMs,proto3" json:"admit_sync_ms,omitempty"`
+	AdmitFoldMs  uint32 `protobuf:"varint,5,opt,name=admit_fold_ms,json=admitFoldMs,proto3" json:"admit_fold_ms,omitempty"`
+	// Likewise for the outcome of a write.
+	WriteQueueMs  uint32 `protobuf:"varint,6,opt,name=write_queue_ms,json=writeQueueMs,proto3" json:"write_queue_ms,omitempty"`
+	WriteSyncMs   uint32 `protobuf:"varint,7,opt,name=write_sync_ms,json=writeSyncMs,proto3" json:"write_sync_ms,omitempty"`
+	WriteFoldMs   uint32 `protobuf:"varint,8,opt,name=write_fold_ms,json=writeFoldMs,proto3" json:"write_fold_ms,omitempty"`
+	ReadMs        uint32 `protobuf:"varint,9,opt,name=read_ms,json=readMs,proto3" json:"read_ms,omitempty"`  // for answers to reads, which begin beside the admission
+	BlobMs        uint32 `protobuf:"varint,10,opt,name=blob_ms,json=blobMs,proto3" json:"blob_ms,omitempty"` // in the blob store
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestTiming) Reset() {
+	*x = RequestTiming{}
+	mi := &file_event_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestTiming) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestTiming) ProtoMessage() {}
+
+func (x *RequestTiming) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestTiming.ProtoReflect.Descriptor instead.
+func (*RequestTiming) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *RequestTiming) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *RequestTiming) GetBodyMs() uint32 {
+	if x != nil {
+		return x.BodyMs
+	}
+	return 0
+}
+
+func (x *RequestTiming) GetAdmitQueueMs() uint32 {
+	if x != nil {
+		return x.AdmitQueueMs
+	}
+	return 0
+}
+
+func (x *RequestTiming) GetAdmitSyncMs() uint32 {
+	if x != nil {
+		return x.AdmitSyncMs
+	}
+	return 0
+}
+
+func (x *RequestTiming) GetAdmitFoldMs() uint32 {
+	if x != nil {
+		return x.AdmitFoldMs
+	}
+	return 0
+}
+
+func (x *RequestTiming) GetWriteQueueMs() uint32 {
+	if x != nil {
+		return x.WriteQueueMs
+	}
+	return 0
+}
+
+func (x *RequestTiming) GetWriteSyncMs() uint32 {
+	if x != nil {
+		return x.WriteSyncMs
+	}
+	return 0
+}
+
+func (x *RequestTiming) GetWriteFoldMs() uint32 {
+	if x != nil {
+		return x.WriteFoldMs
+	}
+	return 0
+}
+
+func (x *RequestTiming) GetReadMs() uint32 {
+	if x != nil {
+		return x.ReadMs
+	}
+	return 0
+}
+
+func (x *RequestTiming) GetBlobMs() uint32 {
+	if x != nil {
+		return x.BlobMs
+	}
+	return 0
+}
+
 // RequestReport has what an edge knows of finished requests: column by column, since a busy edge reports thousands a second. Edges
 // do not wait for its delivery, and no journal has it.
 type RequestReport struct {
@@ -9201,19 +9686,21 @@ type RequestReport struct {
 	Statuses      []uint32               `protobuf:"varint,5,rep,packed,name=statuses,proto3" json:"statuses,omitempty"`                          // of HTTP
 	QuotaKeys     []uint32               `protobuf:"varint,6,rep,packed,name=quota_keys,json=quotaKeys,proto3" json:"quota_keys,omitempty"`
 	Keys          []uint32               `protobuf:"varint,7,rep,packed,name=keys,proto3" json:"keys,omitempty"`       // number of the API key
-	Words         []string               `protobuf:"bytes,8,rep,name=words,proto3" json:"words,omitempty"`             // methods, source addresses and error codes, each once
+	Words         []string               `protobuf:"bytes,8,rep,name=words,proto3" json:"words,omitempty"`             // methods, source addresses, error codes and ids of clients, each once
 	Methods       []uint32               `protobuf:"varint,9,rep,packed,name=methods,proto3" json:"methods,omitempty"` // indexes in words
 	Sources       []uint32               `protobuf:"varint,10,rep,packed,name=sources,proto3" json:"sources,omitempty"`
 	Errors        []uint32               `protobuf:"varint,11,rep,packed,name=errors,proto3" json:"errors,omitempty"`
 	Paths         string                 `protobuf:"bytes,12,opt,name=paths,proto3" json:"paths,omitempty"`                               // all of them, joined
 	PathEnds      []uint32               `protobuf:"varint,13,rep,packed,name=path_ends,json=pathEnds,proto3" json:"path_ends,omitempty"` // of each, in paths
+	Clients       []uint32               `protobuf:"varint,14,rep,packed,name=clients,proto3" json:"clients,omitempty"`                   // indexes in words; absent if no request has an id of its client
+	Timings       []*RequestTiming       `protobuf:"bytes,15,rep,name=timings,proto3" json:"timings,omitempty"`                           // of those that took long
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RequestReport) Reset() {
 	*x = RequestReport{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9225,7 +9712,7 @@ func (x *RequestReport) String() string {
 func (*RequestReport) ProtoMessage() {}
 
 func (x *RequestReport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9238,7 +9725,7 @@ func (x *RequestReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReport.ProtoReflect.Descriptor instead.
 func (*RequestReport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *RequestReport) GetAccounts() []uint64 {
@@ -9332,6 +9819,20 @@ func (x *RequestReport) GetPathEnds() []uint32 {
 	return nil
 }
 
+func (x *RequestReport) GetClients() []uint32 {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+func (x *RequestReport) GetTimings() []*RequestTiming {
+	if x != nil {
+		return x.Timings
+	}
+	return nil
+}
+
 // HoldQuery asks for the open hold under an idempotency id of Query.account, an account or an anonymous network.
 type HoldQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -9343,7 +9844,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9355,7 +9856,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9368,7 +9869,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -9399,7 +9900,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9411,7 +9912,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9424,7 +9925,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -9483,7 +9984,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9495,7 +9996,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9508,7 +10009,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Progress) GetInstance() string {
@@ -9579,7 +10080,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9591,7 +10092,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9604,7 +10105,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -9796,7 +10297,7 @@ type HeldGrant struct {
 
 func (x *HeldGrant) Reset() {
 	*x = HeldGrant{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9808,7 +10309,7 @@ func (x *HeldGrant) String() string {
 func (*HeldGrant) ProtoMessage() {}
 
 func (x *HeldGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9821,7 +10322,7 @@ func (x *HeldGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldGrant.ProtoReflect.Descriptor instead.
 func (*HeldGrant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *HeldGrant) GetAmountMicros() uint64 {
@@ -9874,16 +10375,18 @@ type ApiKey struct {
 	Replaced      bool                   `protobuf:"varint,10,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	ReplacedBy    uint32                 `protobuf:"varint,11,opt,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"` // number of its successor, if replaced
 	Quotas        []*KeyQuota            `protobuf:"bytes,12,rep,name=quotas,proto3" json:"quotas,omitempty"`
-	Cap           *CapStatus             `protobuf:"bytes,13,opt,name=cap,proto3" json:"cap,omitempty"`                   // absent without a cap
-	Usage         []*KeyUsage            `protobuf:"bytes,14,rep,name=usage,proto3" json:"usage,omitempty"`               // of this month, including its lineage; non-zero ones
-	Fingerprint   uint64                 `protobuf:"fixed64,15,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // as in Admission, for calls that a session makes with the key; 0 from earlier versions
+	Cap           *CapStatus             `protobuf:"bytes,13,opt,name=cap,proto3" json:"cap,omitempty"`                                    // absent without a cap
+	Usage         []*KeyUsage            `protobuf:"bytes,14,rep,name=usage,proto3" json:"usage,omitempty"`                                // of this month, including its lineage; non-zero ones
+	Fingerprint   uint64                 `protobuf:"fixed64,15,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`                  // as in Admission, for calls that a session makes with the key; 0 from earlier versions
+	Capped        bool                   `protobuf:"varint,16,opt,name=capped,proto3" json:"capped,omitempty"`                             // a spending cap, of the key or its account, leaves too little for any request over quota; since rules 2
+	LastAddress   string                 `protobuf:"bytes,17,opt,name=last_address,json=lastAddress,proto3" json:"last_address,omitempty"` // source of its last admitted request, for UsageQuery.addresses; empty: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9895,7 +10398,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9908,7 +10411,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -10016,6 +10519,20 @@ func (x *ApiKey) GetFingerprint() uint64 {
 	return 0
 }
 
+func (x *ApiKey) GetCapped() bool {
+	if x != nil {
+		return x.Capped
+	}
+	return false
+}
+
+func (x *ApiKey) GetLastAddress() string {
+	if x != nil {
+		return x.LastAddress
+	}
+	return ""
+}
+
 // CapStatus is a spending cap and what counts towards it.
 type CapStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -10028,7 +10545,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10040,7 +10557,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10053,7 +10570,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -10098,7 +10615,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10110,7 +10627,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10123,7 +10640,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -10220,7 +10737,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10232,7 +10749,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10245,7 +10762,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -10272,7 +10789,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10284,7 +10801,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10297,7 +10814,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -10321,7 +10838,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10333,7 +10850,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10346,7 +10863,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -10406,7 +10923,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10418,7 +10935,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10431,7 +10948,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -10508,7 +11025,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10520,7 +11037,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10533,7 +11050,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -10637,7 +11154,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10649,7 +11166,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10662,7 +11179,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -10703,7 +11220,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10715,7 +11232,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10728,7 +11245,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -10857,7 +11374,7 @@ type StatementPeriod struct {
 
 func (x *StatementPeriod) Reset() {
 	*x = StatementPeriod{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10869,7 +11386,7 @@ func (x *StatementPeriod) String() string {
 func (*StatementPeriod) ProtoMessage() {}
 
 func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10882,7 +11399,7 @@ func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementPeriod.ProtoReflect.Descriptor instead.
 func (*StatementPeriod) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *StatementPeriod) GetStartMs() int64 {
@@ -10928,7 +11445,7 @@ type StatementLine struct {
 
 func (x *StatementLine) Reset() {
 	*x = StatementLine{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10940,7 +11457,7 @@ func (x *StatementLine) String() string {
 func (*StatementLine) ProtoMessage() {}
 
 func (x *StatementLine) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10953,7 +11470,7 @@ func (x *StatementLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementLine.ProtoReflect.Descriptor instead.
 func (*StatementLine) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *StatementLine) GetQuotaKey() uint32 {
@@ -11022,7 +11539,7 @@ type StatementCredits struct {
 
 func (x *StatementCredits) Reset() {
 	*x = StatementCredits{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11034,7 +11551,7 @@ func (x *StatementCredits) String() string {
 func (*StatementCredits) ProtoMessage() {}
 
 func (x *StatementCredits) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11047,7 +11564,7 @@ func (x *StatementCredits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementCredits.ProtoReflect.Descriptor instead.
 func (*StatementCredits) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *StatementCredits) GetOpeningMicros() int64 {
@@ -11124,23 +11641,26 @@ type ExplainAnswer struct {
 	Settlement         string                 `protobuf:"bytes,13,opt,name=settlement,proto3" json:"settlement,omitempty"` // "open", "served", "void", "served_unsettled", "waived"
 	SettlementSequence uint64                 `protobuf:"varint,14,opt,name=settlement_sequence,json=settlementSequence,proto3" json:"settlement_sequence,omitempty"`
 	Anonymous          bool                   `protobuf:"varint,15,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
-	Charge             ChargeSource           `protobuf:"varint,16,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`            // how it was finally paid, after any later void or late charge
-	CostMicros         uint64                 `protobuf:"varint,17,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`                   // its cost in the ledger
-	Key                uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                                   // number of the API key
-	BookMs             int64                  `protobuf:"varint,31,opt,name=book_ms,json=bookMs,proto3" json:"book_ms,omitempty"`                               // start of the price book that decided
-	ChargedLate        bool                   `protobuf:"varint,32,opt,name=charged_late,json=chargedLate,proto3" json:"charged_late,omitempty"`                // served after it was voided, and counted then
-	ReturnedSequence   uint64                 `protobuf:"varint,33,opt,name=returned_sequence,json=returnedSequence,proto3" json:"returned_sequence,omitempty"` // of the void that refunded the price; 0: none
-	SettledMs          int64                  `protobuf:"varint,34,opt,name=settled_ms,json=settledMs,proto3" json:"settled_ms,omitempty"`                      // fold time of the settlement
-	WindowMs           int64                  `protobuf:"varint,35,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`                         // of an anonymous call: length of the rolling window
-	Folded             uint64                 `protobuf:"varint,36,opt,name=folded,proto3" json:"folded,omitempty"`                                             // number of messages replayed
-	Repeats            []byte                 `protobuf:"bytes,37,opt,name=repeats,proto3" json:"repeats,omitempty"`                                            // id of the request whose answer stands for this one's; empty: none
+	Charge             ChargeSource           `protobuf:"varint,16,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`                    // how it was finally paid, after any later void or late charge
+	CostMicros         uint64                 `protobuf:"varint,17,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`                           // its cost in the ledger
+	Key                uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                                           // number of the API key
+	BookMs             int64                  `protobuf:"varint,31,opt,name=book_ms,json=bookMs,proto3" json:"book_ms,omitempty"`                                       // start of the price book that decided
+	ChargedLate        bool                   `protobuf:"varint,32,opt,name=charged_late,json=chargedLate,proto3" json:"charged_late,omitempty"`                        // served after it was voided, and counted then
+	ReturnedSequence   uint64                 `protobuf:"varint,33,opt,name=returned_sequence,json=returnedSequence,proto3" json:"returned_sequence,omitempty"`         // of the void that refunded the price; 0: none
+	SettledMs          int64                  `protobuf:"varint,34,opt,name=settled_ms,json=settledMs,proto3" json:"settled_ms,omitempty"`                              // fold time of the settlement
+	WindowMs           int64                  `protobuf:"varint,35,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`                                 // of an anonymous call: length of the rolling window
+	Folded             uint64                 `protobuf:"varint,36,opt,name=folded,proto3" json:"folded,omitempty"`                                                     // number of messages replayed
+	Repeats            []byte                 `protobuf:"bytes,37,opt,name=repeats,proto3" json:"repeats,omitempty"`                                                    // id of the request whose answer stands for this one's; empty: none
+	Losses             []*Loss                `protobuf:"bytes,38,rep,name=losses,proto3" json:"losses,omitempty"`                                                      // of journals of the domain of a write, accepted since: they may have had the write
+	StoredMs           int64                  `protobuf:"varint,39,opt,name=stored_ms,json=storedMs,proto3" json:"stored_ms,omitempty"`                                 // when the journal got the message of the decision, by its clock
+	SettlementStoredMs int64                  `protobuf:"varint,40,opt,name=settlement_stored_ms,json=settlementStoredMs,proto3" json:"settlement_stored_ms,omitempty"` // likewise for settlement_sequence
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11152,7 +11672,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11165,7 +11685,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -11343,6 +11863,27 @@ func (x *ExplainAnswer) GetRepeats() []byte {
 	return nil
 }
 
+func (x *ExplainAnswer) GetLosses() []*Loss {
+	if x != nil {
+		return x.Losses
+	}
+	return nil
+}
+
+func (x *ExplainAnswer) GetStoredMs() int64 {
+	if x != nil {
+		return x.StoredMs
+	}
+	return 0
+}
+
+func (x *ExplainAnswer) GetSettlementStoredMs() int64 {
+	if x != nil {
+		return x.SettlementStoredMs
+	}
+	return 0
+}
+
 // StorageDay is the part of a storage integral that falls on a day.
 type StorageDay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -11355,7 +11896,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11367,7 +11908,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11380,7 +11921,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -11415,7 +11956,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11427,7 +11968,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11440,7 +11981,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -11482,13 +12023,14 @@ type AuditAnswer struct {
 	Chain            []byte                 `protobuf:"bytes,20,opt,name=chain,proto3" json:"chain,omitempty"`                          // of the live fold, at last_sequence
 	TimeMs           int64                  `protobuf:"varint,21,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`         // of the message at last_sequence, by the journal's clock
 	HeadChain        []byte                 `protobuf:"bytes,22,opt,name=head_chain,json=headChain,proto3" json:"head_chain,omitempty"` // of the replay, at AuditQuery.head; empty if the journal ends before it, or none was asked for
+	Losses           []*Loss                `protobuf:"bytes,23,rep,name=losses,proto3" json:"losses,omitempty"`                        // of document journals, accepted and recorded in this journal
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11500,7 +12042,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11513,7 +12055,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -11628,6 +12170,13 @@ func (x *AuditAnswer) GetHeadChain() []byte {
 	return nil
 }
 
+func (x *AuditAnswer) GetLosses() []*Loss {
+	if x != nil {
+		return x.Losses
+	}
+	return nil
+}
+
 // AuditTable counts what an audit compared in one table.
 type AuditTable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -11642,7 +12191,7 @@ type AuditTable struct {
 
 func (x *AuditTable) Reset() {
 	*x = AuditTable{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11654,7 +12203,7 @@ func (x *AuditTable) String() string {
 func (*AuditTable) ProtoMessage() {}
 
 func (x *AuditTable) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11667,7 +12216,7 @@ func (x *AuditTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditTable.ProtoReflect.Descriptor instead.
 func (*AuditTable) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *AuditTable) GetTable() string {
@@ -11720,7 +12269,7 @@ type AuditDifference struct {
 
 func (x *AuditDifference) Reset() {
 	*x = AuditDifference{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11732,7 +12281,7 @@ func (x *AuditDifference) String() string {
 func (*AuditDifference) ProtoMessage() {}
 
 func (x *AuditDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11745,7 +12294,7 @@ func (x *AuditDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDifference.ProtoReflect.Descriptor instead.
 func (*AuditDifference) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *AuditDifference) GetTable() string {
@@ -11801,7 +12350,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11813,7 +12362,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11826,7 +12375,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -11854,7 +12403,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11866,7 +12415,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11879,7 +12428,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -11909,7 +12458,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11921,7 +12470,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11934,7 +12483,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -11984,7 +12533,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11996,7 +12545,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12009,7 +12558,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -12069,7 +12618,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12081,7 +12630,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12094,7 +12643,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -12369,7 +12918,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12381,7 +12930,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12394,7 +12943,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -12442,7 +12991,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12454,7 +13003,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12467,7 +13016,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -12490,7 +13039,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12502,7 +13051,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12515,7 +13064,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -12556,7 +13105,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12568,7 +13117,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12581,7 +13130,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -12604,7 +13153,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12616,7 +13165,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12629,7 +13178,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -12667,7 +13216,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12679,7 +13228,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12692,7 +13241,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -12728,7 +13277,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12740,7 +13289,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12753,7 +13302,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -12780,7 +13329,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12792,7 +13341,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12805,7 +13354,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -12827,7 +13376,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12839,7 +13388,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12852,7 +13401,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -12881,7 +13430,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12893,7 +13442,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12906,7 +13455,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -12954,7 +13503,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12966,7 +13515,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12979,7 +13528,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -13097,7 +13646,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13109,7 +13658,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13122,7 +13671,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *BegunExport) GetId() string {
@@ -13150,7 +13699,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13162,7 +13711,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13175,7 +13724,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -13205,7 +13754,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13217,7 +13766,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13230,7 +13779,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -13278,7 +13827,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13290,7 +13839,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13303,7 +13852,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -13336,7 +13885,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13348,7 +13897,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13361,7 +13910,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -13429,7 +13978,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13441,7 +13990,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13454,7 +14003,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -13473,7 +14022,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13485,7 +14034,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13498,7 +14047,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -13509,22 +14058,25 @@ func (x *CloseSession) GetSessionHash() []byte {
 }
 
 type UserAnswer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Status        UserStatus             `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.UserStatus" json:"status,omitempty"`
-	User          *User                  `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Users         []*User                `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`                     // of ListUsers
-	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`                      // of ListUsers: more users follow
-	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                    // of USER_LIMITED: registrations of a source per day
-	ResetMs       int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // of USER_LIMITED: when the day ends
-	Sessions      []*OpenSession         `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"`               // of ListSessions
-	Export        *Export                `protobuf:"bytes,8,opt,name=export,proto3" json:"export,omitempty"`                   // of the requests about exports
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Status   UserStatus             `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.UserStatus" json:"status,omitempty"`
+	User     *User                  `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Users    []*User                `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`                     // of ListUsers
+	More     bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`                      // of ListUsers: more users follow
+	Limit    int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                    // of USER_LIMITED: registrations of a source per day
+	ResetMs  int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // of USER_LIMITED: when the day ends
+	Sessions []*OpenSession         `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"`               // of ListSessions
+	Export   *Export                `protobuf:"bytes,8,opt,name=export,proto3" json:"export,omitempty"`                   // of the requests about exports
+	// Users of accounts are missing in the read model: a user that is not found may be one of them. Set in the answers to FindUser by
+	// address, and in refusals of RegisterUser and SetEmail, which would take the address of such a user.
+	UsersMissing  bool `protobuf:"varint,9,opt,name=users_missing,json=usersMissing,proto3" json:"users_missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13536,7 +14088,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13549,7 +14101,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -13608,6 +14160,13 @@ func (x *UserAnswer) GetExport() *Export {
 	return nil
 }
 
+func (x *UserAnswer) GetUsersMissing() bool {
+	if x != nil {
+		return x.UsersMissing
+	}
+	return false
+}
+
 type User struct {
 	state                  protoimpl.MessageState `protogen:"open.v1"`
 	Account                uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -13628,7 +14187,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13640,7 +14199,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13653,7 +14212,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -13761,13 +14320,14 @@ type BillingState struct {
 	RulesMs       int64                  `protobuf:"varint,14,opt,name=rules_ms,json=rulesMs,proto3" json:"rules_ms,omitempty"`         // not used
 	Terms         uint64                 `protobuf:"varint,13,opt,name=terms,proto3" json:"terms,omitempty"`                            // sequence of the last message that changed prices or rules
 	OlderMs       int64                  `protobuf:"varint,17,opt,name=older_ms,json=olderMs,proto3" json:"older_ms,omitempty"`         // not used
+	Losses        []*Loss                `protobuf:"bytes,18,rep,name=losses,proto3" json:"losses,omitempty"`                           // accepted ones, oldest first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13779,7 +14339,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13792,7 +14352,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -13921,6 +14481,13 @@ func (x *BillingState) GetOlderMs() int64 {
 	return 0
 }
 
+func (x *BillingState) GetLosses() []*Loss {
+	if x != nil {
+		return x.Losses
+	}
+	return nil
+}
+
 type BookState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FromMs        int64                  `protobuf:"varint,1,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
@@ -13932,7 +14499,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13944,7 +14511,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13957,7 +14524,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -13998,7 +14565,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14010,7 +14577,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14023,7 +14590,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *SourceState) GetSource() string {
@@ -14127,7 +14694,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14139,7 +14706,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14152,7 +14719,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -14377,7 +14944,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14389,7 +14956,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14402,7 +14969,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -14438,7 +15005,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14450,7 +15017,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14463,7 +15030,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -14507,7 +15074,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14519,7 +15086,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14532,7 +15099,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -14636,7 +15203,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14648,7 +15215,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14661,7 +15228,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -14734,7 +15301,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14746,7 +15313,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14759,7 +15326,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -14817,7 +15384,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14829,7 +15396,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14842,7 +15409,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{164}
+	return file_event_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -14946,7 +15513,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14958,7 +15525,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14971,7 +15538,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{165}
+	return file_event_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -15099,7 +15666,7 @@ type PeriodState struct {
 
 func (x *PeriodState) Reset() {
 	*x = PeriodState{}
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15111,7 +15678,7 @@ func (x *PeriodState) String() string {
 func (*PeriodState) ProtoMessage() {}
 
 func (x *PeriodState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15124,7 +15691,7 @@ func (x *PeriodState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodState.ProtoReflect.Descriptor instead.
 func (*PeriodState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{166}
+	return file_event_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *PeriodState) GetTerms() uint64 {
@@ -15168,7 +15735,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15180,7 +15747,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15193,7 +15760,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{167}
+	return file_event_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -15239,7 +15806,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15251,7 +15818,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15264,7 +15831,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{168}
+	return file_event_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -15345,7 +15912,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15357,7 +15924,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15370,7 +15937,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{169}
+	return file_event_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -15534,7 +16101,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15546,7 +16113,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15559,7 +16126,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{170}
+	return file_event_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -15616,7 +16183,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15628,7 +16195,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15641,7 +16208,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{171}
+	return file_event_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -15676,7 +16243,7 @@ var File_event_proto protoreflect.FileDescriptor
 
 const file_event_proto_rawDesc = "" +
 	"\n" +
-	"\vevent.proto\x12\x0equire.event.v1\"\xb8\x02\n" +
+	"\vevent.proto\x12\x0equire.event.v1\"\xe2\x02\n" +
 	"\n" +
 	"UsageBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
@@ -15688,7 +16255,17 @@ const file_event_proto_rawDesc = "" +
 	"admissions\x12<\n" +
 	"\vsettlements\x18\x06 \x03(\v2\x1a.quire.event.v1.SettlementR\vsettlements\x12.\n" +
 	"\x06served\x18\a \x03(\v2\x16.quire.event.v1.ServedR\x06served\x12\x19\n" +
-	"\bsince_ms\x18\b \x01(\x12R\asinceMs\"<\n" +
+	"\bsince_ms\x18\b \x01(\x12R\asinceMs\x12(\n" +
+	"\x04loss\x18\t \x01(\v2\x14.quire.event.v1.LossR\x04loss\"\xc9\x01\n" +
+	"\x04Loss\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x04R\x04last\x12\x14\n" +
+	"\x05actor\x18\x04 \x01(\tR\x05actor\x12\x1c\n" +
+	"\tprojected\x18\x05 \x01(\bR\tprojected\x12\x17\n" +
+	"\atime_ms\x18\x06 \x01(\x03R\x06timeMs\x12\x1a\n" +
+	"\bsequence\x18\a \x01(\x04R\bsequence\x12\x16\n" +
+	"\x06logged\x18\b \x01(\bR\x06logged\"<\n" +
 	"\x06Served\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x16\n" +
 	"\x06places\x18\x02 \x03(\rR\x06places\"\xce\x02\n" +
@@ -15705,7 +16282,7 @@ const file_event_proto_rawDesc = "" +
 	"\x0eidempotency_id\x18\b \x01(\fR\ridempotencyId\x12\x10\n" +
 	"\x03key\x18\x14 \x01(\rR\x03key\x12\x17\n" +
 	"\aread_id\x18( \x01(\fR\x06readId\x12\x1b\n" +
-	"\tread_hash\x18) \x01(\x06R\breadHash\"\xca\x02\n" +
+	"\tread_hash\x18) \x01(\x06R\breadHash\"\x83\x03\n" +
 	"\n" +
 	"Settlement\x12\x1d\n" +
 	"\n" +
@@ -15719,14 +16296,26 @@ const file_event_proto_rawDesc = "" +
 	"\rstorage_delta\x18\b \x01(\x12R\fstorageDelta\x12\"\n" +
 	"\rstorage_at_ms\x18\t \x01(\x03R\vstorageAtMs\x12\x1b\n" +
 	"\tstored_ms\x18\n" +
-	" \x01(\x03R\bstoredMs\"\xbe\x01\n" +
+	" \x01(\x03R\bstoredMs\x127\n" +
+	"\acontent\x18\v \x01(\v2\x1d.quire.event.v1.ContentChangeR\acontent\"\xd2\x01\n" +
+	"\rContentChange\x125\n" +
+	"\x06action\x18\x01 \x01(\x0e2\x1d.quire.event.v1.ContentActionR\x06action\x12\x12\n" +
+	"\x04item\x18\x02 \x01(\tR\x04item\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x1e\n" +
+	"\n" +
+	"visibility\x18\x04 \x01(\rR\n" +
+	"visibility\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x05 \x01(\x04R\tsizeBytes\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x06 \x01(\x03R\texpiresMs\"\xbe\x01\n" +
 	"\fVerdictBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\x123\n" +
 	"\bverdicts\x18\x05 \x03(\v2\x17.quire.event.v1.VerdictR\bverdicts\x12\x14\n" +
-	"\x05rules\x18\x06 \x01(\rR\x05rules\"\x99\x04\n" +
+	"\x05rules\x18\x06 \x01(\rR\x05rules\"\xb5\x04\n" +
 	"\aVerdict\x124\n" +
 	"\bdecision\x18\x01 \x01(\x0e2\x18.quire.event.v1.DecisionR\bdecision\x124\n" +
 	"\x06charge\x18\x02 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1c\n" +
@@ -15744,7 +16333,8 @@ const file_event_proto_rawDesc = "" +
 	"\x04held\x18\f \x01(\bR\x04held\x12\x1b\n" +
 	"\tkey_limit\x18\x14 \x01(\x12R\bkeyLimit\x12\x17\n" +
 	"\akey_cap\x18\x15 \x01(\bR\x06keyCap\x12-\n" +
-	"\x03cap\x18\x16 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\"e\n" +
+	"\x03cap\x18\x16 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12\x1a\n" +
+	"\bannounce\x18\x17 \x01(\bR\bannounce\"e\n" +
 	"\vSpendingCap\x121\n" +
 	"\x06period\x18\x01 \x01(\x0e2\x19.quire.event.v1.CapPeriodR\x06period\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\"\xab\x01\n" +
@@ -15888,7 +16478,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x126\n" +
 	"\awebhook\x18\x1e \x01(\v2\x1c.quire.event.v1.WebhookRulesR\awebhook\x12\x14\n" +
-	"\x05alert\x18\x1f \x01(\tR\x05alert\"\xff\x03\n" +
+	"\x05alert\x18\x1f \x01(\tR\x05alert\"\xd3\x04\n" +
 	"\x05Alert\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\tR\bposition\x12\x18\n" +
@@ -15910,7 +16500,9 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"expires_ms\x18\x11 \x01(\x03R\texpiresMs\x12\x1f\n" +
 	"\vdays_before\x18\x12 \x01(\rR\n" +
-	"daysBefore\"\xb1\x01\n" +
+	"daysBefore\x12\x19\n" +
+	"\bkey_name\x18\x13 \x01(\tR\akeyName\x127\n" +
+	"\acontent\x18\x14 \x01(\v2\x1d.quire.event.v1.ContentChangeR\acontent\"\xb1\x01\n" +
 	"\fWebhookRules\x12\x18\n" +
 	"\awebhook\x18\x01 \x01(\x06R\awebhook\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\rR\x06events\x12\x1e\n" +
@@ -16069,12 +16661,13 @@ const file_event_proto_rawDesc = "" +
 	"\x06delete\x18\f \x01(\v2\x16.quire.event.v1.DeleteH\x00R\x06delete\x12*\n" +
 	"\x04burn\x18\r \x01(\v2\x14.quire.event.v1.BurnH\x00R\x04burn\x120\n" +
 	"\x06expire\x18\x0e \x01(\v2\x16.quire.event.v1.ExpireH\x00R\x06expireB\b\n" +
-	"\x06action\"{\n" +
+	"\x06action\"\x97\x01\n" +
 	"\x06Charge\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x1b\n" +
 	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12\x1c\n" +
 	"\tanonymous\x18\x03 \x01(\bR\tanonymous\x12\x1c\n" +
-	"\tremaining\x18\x04 \x01(\x12R\tremaining\"b\n" +
+	"\tremaining\x18\x04 \x01(\x12R\tremaining\x12\x1a\n" +
+	"\bannounce\x18\x05 \x01(\bR\bannounce\"b\n" +
 	"\x06Create\x124\n" +
 	"\bdocument\x18\x01 \x01(\v2\x18.quire.event.v1.DocumentR\bdocument\x12\"\n" +
 	"\rexpires_in_ms\x18\x02 \x01(\x03R\vexpiresInMs\"\xd7\x04\n" +
@@ -16207,7 +16800,7 @@ const file_event_proto_rawDesc = "" +
 	"\tReadBatch\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12*\n" +
 	"\x05reads\x18\x02 \x03(\v2\x14.quire.event.v1.ReadR\x05reads\x12%\n" +
-	"\x0eafter_sequence\x18\x03 \x01(\x04R\rafterSequence\"\x85\x02\n" +
+	"\x0eafter_sequence\x18\x03 \x01(\x04R\rafterSequence\"\xa7\x02\n" +
 	"\x04Read\x12\x12\n" +
 	"\x04item\x18\x01 \x01(\tR\x04item\x12\x1c\n" +
 	"\trequester\x18\x02 \x01(\x06R\trequester\x12\x18\n" +
@@ -16216,7 +16809,8 @@ const file_event_proto_rawDesc = "" +
 	"\x0fwithout_content\x18\x05 \x01(\bR\x0ewithoutContent\x12#\n" +
 	"\rlist_versions\x18\x06 \x01(\rR\flistVersions\x12#\n" +
 	"\rbelow_version\x18\a \x01(\x04R\fbelowVersion\x12\x17\n" +
-	"\aby_link\x18\b \x01(\bR\x06byLink\"G\n" +
+	"\aby_link\x18\b \x01(\bR\x06byLink\x12 \n" +
+	"\vtraceparent\x18\t \x01(\tR\vtraceparent\"G\n" +
 	"\x0fReadAnswerBatch\x124\n" +
 	"\aanswers\x18\x01 \x03(\v2\x1a.quire.event.v1.ReadAnswerR\aanswers\"\xbf\x02\n" +
 	"\n" +
@@ -16276,7 +16870,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1e.quire.event.v1.UsageDaysQueryH\x00R\tusageDays\x125\n" +
 	"\x06recent\x18P \x01(\v2\x1b.quire.event.v1.RecentQueryH\x00R\x06recentB\a\n" +
-	"\x05query\"\xc7\x01\n" +
+	"\x05query\"\xe5\x01\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
 	"\tcheck_key\x18\x01 \x01(\bR\bcheckKey\x12\x1f\n" +
@@ -16284,7 +16878,8 @@ const file_event_proto_rawDesc = "" +
 	"keyVersion\x12'\n" +
 	"\x0fkey_fingerprint\x18\x03 \x01(\x06R\x0ekeyFingerprint\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\rR\x03key\x12\x12\n" +
-	"\x04keys\x18\x06 \x01(\bR\x04keys\x12\x16\n" +
+	"\x04keys\x18\x06 \x01(\bR\x04keys\x12\x1c\n" +
+	"\taddresses\x18\b \x01(\bR\taddresses\x12\x16\n" +
 	"\x06grants\x18\a \x01(\rR\x06grants\x12\x14\n" +
 	"\x05scope\x18\x05 \x01(\rR\x05scope\"\xed\x01\n" +
 	"\vLedgerQuery\x12\x14\n" +
@@ -16346,7 +16941,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1f.quire.event.v1.UsageDaysAnswerH\x00R\tusageDays\x126\n" +
 	"\x06recent\x18P \x01(\v2\x1c.quire.event.v1.RecentAnswerH\x00R\x06recentB\b\n" +
-	"\x06answer\"\xcc\x02\n" +
+	"\x06answer\"\xf8\x02\n" +
 	"\vRecentQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x1b\n" +
@@ -16361,12 +16956,13 @@ const file_event_proto_rawDesc = "" +
 	"\vstatus_from\x18\n" +
 	" \x01(\rR\n" +
 	"statusFrom\x12\x1b\n" +
-	"\tstatus_to\x18\v \x01(\rR\bstatusToB\x06\n" +
+	"\tstatus_to\x18\v \x01(\rR\bstatusTo\x12*\n" +
+	"\x11client_request_id\x18\f \x01(\tR\x0fclientRequestIdB\x06\n" +
 	"\x04_key\"j\n" +
 	"\fRecentAnswer\x129\n" +
 	"\brequests\x18\x01 \x03(\v2\x1d.quire.event.v1.RecentRequestR\brequests\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
-	"nextCursor\"\x8e\x04\n" +
+	"nextCursor\"\xf1\x04\n" +
 	"\rRecentRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x17\n" +
@@ -16389,7 +16985,21 @@ const file_event_proto_rawDesc = "" +
 	"durationMs\x12%\n" +
 	"\x0esource_address\x18\x0f \x01(\tR\rsourceAddress\x12\x14\n" +
 	"\x05error\x18\x10 \x01(\tR\x05error\x12\x14\n" +
-	"\x05parts\x18\x11 \x01(\rR\x05parts\"\xee\x02\n" +
+	"\x05parts\x18\x11 \x01(\rR\x05parts\x12*\n" +
+	"\x11client_request_id\x18\x12 \x01(\tR\x0fclientRequestId\x125\n" +
+	"\x06timing\x18\x13 \x01(\v2\x1d.quire.event.v1.RequestTimingR\x06timing\"\xcc\x02\n" +
+	"\rRequestTiming\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x17\n" +
+	"\abody_ms\x18\x02 \x01(\rR\x06bodyMs\x12$\n" +
+	"\x0eadmit_queue_ms\x18\x03 \x01(\rR\fadmitQueueMs\x12\"\n" +
+	"\radmit_sync_ms\x18\x04 \x01(\rR\vadmitSyncMs\x12\"\n" +
+	"\radmit_fold_ms\x18\x05 \x01(\rR\vadmitFoldMs\x12$\n" +
+	"\x0ewrite_queue_ms\x18\x06 \x01(\rR\fwriteQueueMs\x12\"\n" +
+	"\rwrite_sync_ms\x18\a \x01(\rR\vwriteSyncMs\x12\"\n" +
+	"\rwrite_fold_ms\x18\b \x01(\rR\vwriteFoldMs\x12\x17\n" +
+	"\aread_ms\x18\t \x01(\rR\x06readMs\x12\x17\n" +
+	"\ablob_ms\x18\n" +
+	" \x01(\rR\x06blobMs\"\xc1\x03\n" +
 	"\rRequestReport\x12\x1a\n" +
 	"\baccounts\x18\x01 \x03(\x06R\baccounts\x12\x1f\n" +
 	"\vrequest_ids\x18\x02 \x01(\fR\n" +
@@ -16406,7 +17016,9 @@ const file_event_proto_rawDesc = "" +
 	" \x03(\rR\asources\x12\x16\n" +
 	"\x06errors\x18\v \x03(\rR\x06errors\x12\x14\n" +
 	"\x05paths\x18\f \x01(\tR\x05paths\x12\x1b\n" +
-	"\tpath_ends\x18\r \x03(\rR\bpathEnds\"O\n" +
+	"\tpath_ends\x18\r \x03(\rR\bpathEnds\x12\x18\n" +
+	"\aclients\x18\x0e \x03(\rR\aclients\x127\n" +
+	"\atimings\x18\x0f \x03(\v2\x1d.quire.event.v1.RequestTimingR\atimings\"O\n" +
 	"\tHoldQuery\x12%\n" +
 	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\x12\x1b\n" +
 	"\tor_served\x18\x02 \x01(\bR\borServed\"\xcb\x01\n" +
@@ -16466,7 +17078,7 @@ const file_event_proto_rawDesc = "" +
 	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xeb\x03\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xa6\x04\n" +
 	"\x06ApiKey\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x12\n" +
@@ -16488,7 +17100,9 @@ const file_event_proto_rawDesc = "" +
 	"\x06quotas\x18\f \x03(\v2\x18.quire.event.v1.KeyQuotaR\x06quotas\x12+\n" +
 	"\x03cap\x18\r \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\x12.\n" +
 	"\x05usage\x18\x0e \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\x12 \n" +
-	"\vfingerprint\x18\x0f \x01(\x06R\vfingerprint\"x\n" +
+	"\vfingerprint\x18\x0f \x01(\x06R\vfingerprint\x12\x16\n" +
+	"\x06capped\x18\x10 \x01(\bR\x06capped\x12!\n" +
+	"\flast_address\x18\x11 \x01(\tR\vlastAddress\"x\n" +
 	"\tCapStatus\x12-\n" +
 	"\x03cap\x18\x01 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12!\n" +
 	"\fspent_micros\x18\x02 \x01(\x04R\vspentMicros\x12\x19\n" +
@@ -16591,7 +17205,7 @@ const file_event_proto_rawDesc = "" +
 	"\x0echarged_micros\x18\x05 \x01(\x04R\rchargedMicros\x12'\n" +
 	"\x0frefunded_micros\x18\x06 \x01(\x04R\x0erefundedMicros\x12%\n" +
 	"\x0epending_micros\x18\a \x01(\x12R\rpendingMicros\x12%\n" +
-	"\x0eclosing_micros\x18\b \x01(\x12R\rclosingMicros\"\xbf\x06\n" +
+	"\x0eclosing_micros\x18\b \x01(\x12R\rclosingMicros\"\xbc\a\n" +
 	"\rExplainAnswer\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -16625,7 +17239,10 @@ const file_event_proto_rawDesc = "" +
 	"settled_ms\x18\" \x01(\x03R\tsettledMs\x12\x1b\n" +
 	"\twindow_ms\x18# \x01(\x03R\bwindowMs\x12\x16\n" +
 	"\x06folded\x18$ \x01(\x04R\x06folded\x12\x18\n" +
-	"\arepeats\x18% \x01(\fR\arepeats\"`\n" +
+	"\arepeats\x18% \x01(\fR\arepeats\x12,\n" +
+	"\x06losses\x18& \x03(\v2\x14.quire.event.v1.LossR\x06losses\x12\x1b\n" +
+	"\tstored_ms\x18' \x01(\x03R\bstoredMs\x120\n" +
+	"\x14settlement_stored_ms\x18( \x01(\x03R\x12settlementStoredMs\"`\n" +
 	"\n" +
 	"StorageDay\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12 \n" +
@@ -16635,7 +17252,7 @@ const file_event_proto_rawDesc = "" +
 	"\bGrantUse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x90\x04\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xbe\x04\n" +
 	"\vAuditAnswer\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\rR\tpartition\x12#\n" +
@@ -16655,7 +17272,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05chain\x18\x14 \x01(\fR\x05chain\x12\x17\n" +
 	"\atime_ms\x18\x15 \x01(\x03R\x06timeMs\x12\x1d\n" +
 	"\n" +
-	"head_chain\x18\x16 \x01(\fR\theadChain\"\x88\x01\n" +
+	"head_chain\x18\x16 \x01(\fR\theadChain\x12,\n" +
+	"\x06losses\x18\x17 \x03(\v2\x14.quire.event.v1.LossR\x06losses\"\x88\x01\n" +
 	"\n" +
 	"AuditTable\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x12\n" +
@@ -16799,7 +17417,7 @@ const file_event_proto_rawDesc = "" +
 	"\fCheckSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"1\n" +
 	"\fCloseSession\x12!\n" +
-	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xc4\x02\n" +
+	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xe9\x02\n" +
 	"\n" +
 	"UserAnswer\x122\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1a.quire.event.v1.UserStatusR\x06status\x12(\n" +
@@ -16809,7 +17427,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x19\n" +
 	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\x127\n" +
 	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\x12.\n" +
-	"\x06export\x18\b \x01(\v2\x16.quire.event.v1.ExportR\x06export\"\xaa\x03\n" +
+	"\x06export\x18\b \x01(\v2\x16.quire.event.v1.ExportR\x06export\x12#\n" +
+	"\rusers_missing\x18\t \x01(\bR\fusersMissing\"\xaa\x03\n" +
 	"\x04User\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
@@ -16825,7 +17444,7 @@ const file_event_proto_rawDesc = "" +
 	"\x18earlier_password_changes\x18\x14 \x03(\fR\x16earlierPasswordChanges\x124\n" +
 	"\bdeletion\x18* \x01(\x0e2\x18.quire.event.v1.DeletionR\bdeletion\x12\x1f\n" +
 	"\vdeletion_ms\x18+ \x01(\x03R\n" +
-	"deletionMs\"\x89\x05\n" +
+	"deletionMs\"\xb7\x05\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -16846,7 +17465,8 @@ const file_event_proto_rawDesc = "" +
 	"\apeak_ms\x18\x10 \x01(\x03R\x06peakMs\x12\x19\n" +
 	"\brules_ms\x18\x0e \x01(\x03R\arulesMs\x12\x14\n" +
 	"\x05terms\x18\r \x01(\x04R\x05terms\x12\x19\n" +
-	"\bolder_ms\x18\x11 \x01(\x03R\aolderMs\"o\n" +
+	"\bolder_ms\x18\x11 \x01(\x03R\aolderMs\x12,\n" +
+	"\x06losses\x18\x12 \x03(\v2\x14.quire.event.v1.LossR\x06losses\"o\n" +
 	"\tBookState\x12\x17\n" +
 	"\afrom_ms\x18\x01 \x01(\x03R\x06fromMs\x12-\n" +
 	"\x04book\x18\x02 \x01(\v2\x19.quire.event.v1.PriceBookR\x04book\x12\x1a\n" +
@@ -17041,7 +17661,13 @@ const file_event_proto_rawDesc = "" +
 	"\x12RESULT_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06SERVED\x10\x01\x12\b\n" +
-	"\x04VOID\x10\x02*\xdb\x02\n" +
+	"\x04VOID\x10\x02*{\n" +
+	"\rContentAction\x12\x17\n" +
+	"\x13CONTENT_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fCONTENT_CREATED\x10\x01\x12\x13\n" +
+	"\x0fCONTENT_UPDATED\x10\x02\x12\x13\n" +
+	"\x0fCONTENT_DELETED\x10\x03\x12\x12\n" +
+	"\x0eCONTENT_BURNED\x10\x04*\xdb\x02\n" +
 	"\bDecision\x12\x18\n" +
 	"\x14DECISION_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bADMITTED\x10\x01\x12\x13\n" +
@@ -17082,15 +17708,28 @@ const file_event_proto_rawDesc = "" +
 	"\x16COMMAND_KEY_NAME_TAKEN\x10\x16\x12\x1d\n" +
 	"\x19COMMAND_WEBHOOK_NOT_FOUND\x10\x1e\x12\x1d\n" +
 	"\x19COMMAND_TOO_MANY_WEBHOOKS\x10\x1f\x12\x1b\n" +
-	"\x17COMMAND_WEBHOOK_INVALID\x10 *t\n" +
+	"\x17COMMAND_WEBHOOK_INVALID\x10 *\x94\x03\n" +
 	"\tAlertType\x12\x15\n" +
 	"\x11ALERT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vALERT_QUOTA\x10\x01\x12\r\n" +
 	"\tALERT_CAP\x10\x02\x12\x11\n" +
 	"\rALERT_BALANCE\x10\x03\x12\r\n" +
-	"\tALERT_KEY\x10\x04\x12\x0e\n" +
+	"\tALERT_KEY\x10\x04\x12\x15\n" +
+	"\x11ALERT_KEY_CREATED\x10\x05\x12\x15\n" +
+	"\x11ALERT_KEY_REVOKED\x10\x06\x12\x17\n" +
+	"\x13ALERT_PASTE_CREATED\x10\a\x12\x17\n" +
+	"\x13ALERT_PASTE_UPDATED\x10\b\x12\x17\n" +
+	"\x13ALERT_PASTE_DELETED\x10\t\x12\x16\n" +
+	"\x12ALERT_PASTE_BURNED\x10\n" +
+	"\x12\x16\n" +
+	"\x12ALERT_LITE_CREATED\x10\v\x12\x16\n" +
+	"\x12ALERT_LITE_UPDATED\x10\f\x12\x16\n" +
+	"\x12ALERT_LITE_DELETED\x10\r\x12\x15\n" +
+	"\x11ALERT_LITE_BURNED\x10\x0e\x12\x0e\n" +
 	"\n" +
-	"ALERT_TEST\x10\x0f*S\n" +
+	"ALERT_TEST\x10\x0f\x12\x16\n" +
+	"\x12ALERT_FILE_CREATED\x10\x10\x12\x16\n" +
+	"\x12ALERT_FILE_DELETED\x10\x11*S\n" +
 	"\x0eDeliveryStatus\x12\x14\n" +
 	"\x10DELIVERY_PENDING\x10\x00\x12\x16\n" +
 	"\x12DELIVERY_DELIVERED\x10\x01\x12\x13\n" +
@@ -17162,423 +17801,436 @@ func file_event_proto_rawDescGZIP() []byte {
 	return file_event_proto_rawDescData
 }
 
-var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 172)
+var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 175)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
-	(Decision)(0),               // 1: quire.event.v1.Decision
-	(ChargeSource)(0),           // 2: quire.event.v1.ChargeSource
-	(CapPeriod)(0),              // 3: quire.event.v1.CapPeriod
-	(CommandStatus)(0),          // 4: quire.event.v1.CommandStatus
-	(AlertType)(0),              // 5: quire.event.v1.AlertType
-	(DeliveryStatus)(0),         // 6: quire.event.v1.DeliveryStatus
-	(WebhookStatus)(0),          // 7: quire.event.v1.WebhookStatus
-	(OutcomeStatus)(0),          // 8: quire.event.v1.OutcomeStatus
-	(QueryStatus)(0),            // 9: quire.event.v1.QueryStatus
-	(LedgerType)(0),             // 10: quire.event.v1.LedgerType
-	(Deletion)(0),               // 11: quire.event.v1.Deletion
-	(ExportState)(0),            // 12: quire.event.v1.ExportState
-	(UserStatus)(0),             // 13: quire.event.v1.UserStatus
-	(*UsageBatch)(nil),          // 14: quire.event.v1.UsageBatch
-	(*Served)(nil),              // 15: quire.event.v1.Served
-	(*Admission)(nil),           // 16: quire.event.v1.Admission
-	(*Settlement)(nil),          // 17: quire.event.v1.Settlement
-	(*VerdictBatch)(nil),        // 18: quire.event.v1.VerdictBatch
-	(*Verdict)(nil),             // 19: quire.event.v1.Verdict
-	(*SpendingCap)(nil),         // 20: quire.event.v1.SpendingCap
-	(*CommandBatch)(nil),        // 21: quire.event.v1.CommandBatch
-	(*Command)(nil),             // 22: quire.event.v1.Command
-	(*AdminAction)(nil),         // 23: quire.event.v1.AdminAction
-	(*Suspend)(nil),             // 24: quire.event.v1.Suspend
-	(*Resume)(nil),              // 25: quire.event.v1.Resume
-	(*Note)(nil),                // 26: quire.event.v1.Note
-	(*DeleteAccount)(nil),       // 27: quire.event.v1.DeleteAccount
-	(*KeepAccount)(nil),         // 28: quire.event.v1.KeepAccount
-	(*EraseAccount)(nil),        // 29: quire.event.v1.EraseAccount
-	(*SetWebhook)(nil),          // 30: quire.event.v1.SetWebhook
-	(*Percents)(nil),            // 31: quire.event.v1.Percents
-	(*DeleteWebhook)(nil),       // 32: quire.event.v1.DeleteWebhook
-	(*TestWebhook)(nil),         // 33: quire.event.v1.TestWebhook
-	(*CreateAccount)(nil),       // 34: quire.event.v1.CreateAccount
-	(*SetTier)(nil),             // 35: quire.event.v1.SetTier
-	(*Grant)(nil),               // 36: quire.event.v1.Grant
-	(*RotateKey)(nil),           // 37: quire.event.v1.RotateKey
-	(*KeyRules)(nil),            // 38: quire.event.v1.KeyRules
-	(*KeyScopes)(nil),           // 39: quire.event.v1.KeyScopes
-	(*KeyQuotas)(nil),           // 40: quire.event.v1.KeyQuotas
-	(*KeyQuota)(nil),            // 41: quire.event.v1.KeyQuota
-	(*CreateKey)(nil),           // 42: quire.event.v1.CreateKey
-	(*UpdateKey)(nil),           // 43: quire.event.v1.UpdateKey
-	(*ReplaceKey)(nil),          // 44: quire.event.v1.ReplaceKey
-	(*RevokeKey)(nil),           // 45: quire.event.v1.RevokeKey
-	(*SetSpendingCap)(nil),      // 46: quire.event.v1.SetSpendingCap
-	(*CommandOutcomeBatch)(nil), // 47: quire.event.v1.CommandOutcomeBatch
-	(*CommandOutcome)(nil),      // 48: quire.event.v1.CommandOutcome
-	(*Alert)(nil),               // 49: quire.event.v1.Alert
-	(*WebhookRules)(nil),        // 50: quire.event.v1.WebhookRules
-	(*Delivery)(nil),            // 51: quire.event.v1.Delivery
-	(*DeliveryAttempt)(nil),     // 52: quire.event.v1.DeliveryAttempt
-	(*WebhookAddress)(nil),      // 53: quire.event.v1.WebhookAddress
-	(*WebhookSecret)(nil),       // 54: quire.event.v1.WebhookSecret
-	(*WebhookRequest)(nil),      // 55: quire.event.v1.WebhookRequest
-	(*CreateAddress)(nil),       // 56: quire.event.v1.CreateAddress
-	(*SetAddress)(nil),          // 57: quire.event.v1.SetAddress
-	(*DeleteAddress)(nil),       // 58: quire.event.v1.DeleteAddress
-	(*RotateSecret)(nil),        // 59: quire.event.v1.RotateSecret
-	(*FindAddresses)(nil),       // 60: quire.event.v1.FindAddresses
-	(*ListDeliveries)(nil),      // 61: quire.event.v1.ListDeliveries
-	(*ReplayDelivery)(nil),      // 62: quire.event.v1.ReplayDelivery
-	(*WebhookAnswer)(nil),       // 63: quire.event.v1.WebhookAnswer
-	(*WebhooksQuery)(nil),       // 64: quire.event.v1.WebhooksQuery
-	(*WebhooksAnswer)(nil),      // 65: quire.event.v1.WebhooksAnswer
-	(*AlertsQuery)(nil),         // 66: quire.event.v1.AlertsQuery
-	(*AlertsAnswer)(nil),        // 67: quire.event.v1.AlertsAnswer
-	(*AlertState)(nil),          // 68: quire.event.v1.AlertState
-	(*ExpiringState)(nil),       // 69: quire.event.v1.ExpiringState
-	(*CrossingState)(nil),       // 70: quire.event.v1.CrossingState
-	(*PriceBook)(nil),           // 71: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 72: quire.event.v1.TierPlan
-	(*Term)(nil),                // 73: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 74: quire.event.v1.RequestBatch
-	(*ReadLease)(nil),           // 75: quire.event.v1.ReadLease
-	(*Request)(nil),             // 76: quire.event.v1.Request
-	(*Charge)(nil),              // 77: quire.event.v1.Charge
-	(*Create)(nil),              // 78: quire.event.v1.Create
-	(*Update)(nil),              // 79: quire.event.v1.Update
-	(*Tags)(nil),                // 80: quire.event.v1.Tags
-	(*Delete)(nil),              // 81: quire.event.v1.Delete
-	(*Burn)(nil),                // 82: quire.event.v1.Burn
-	(*Expire)(nil),              // 83: quire.event.v1.Expire
-	(*Content)(nil),             // 84: quire.event.v1.Content
-	(*Document)(nil),            // 85: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 86: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 87: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 88: quire.event.v1.DomainState
-	(*DomainLease)(nil),         // 89: quire.event.v1.DomainLease
-	(*DomainRedo)(nil),          // 90: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 91: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 92: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 93: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 94: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 95: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 96: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 97: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 98: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 99: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 100: quire.event.v1.ListAnswer
-	(*EraseRequest)(nil),        // 101: quire.event.v1.EraseRequest
-	(*EraseAnswer)(nil),         // 102: quire.event.v1.EraseAnswer
-	(*Announcement)(nil),        // 103: quire.event.v1.Announcement
-	(*Query)(nil),               // 104: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 105: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 106: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 107: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 108: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 109: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 110: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 111: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 112: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 113: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 114: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 115: quire.event.v1.QueryAnswer
-	(*RecentQuery)(nil),         // 116: quire.event.v1.RecentQuery
-	(*RecentAnswer)(nil),        // 117: quire.event.v1.RecentAnswer
-	(*RecentRequest)(nil),       // 118: quire.event.v1.RecentRequest
-	(*RequestReport)(nil),       // 119: quire.event.v1.RequestReport
-	(*HoldQuery)(nil),           // 120: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 121: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 122: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 123: quire.event.v1.UsageAnswer
-	(*HeldGrant)(nil),           // 124: quire.event.v1.HeldGrant
-	(*ApiKey)(nil),              // 125: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 126: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 127: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 128: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 129: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 130: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 131: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 132: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 133: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 134: quire.event.v1.StatementAnswer
-	(*StatementPeriod)(nil),     // 135: quire.event.v1.StatementPeriod
-	(*StatementLine)(nil),       // 136: quire.event.v1.StatementLine
-	(*StatementCredits)(nil),    // 137: quire.event.v1.StatementCredits
-	(*ExplainAnswer)(nil),       // 138: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 139: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 140: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 141: quire.event.v1.AuditAnswer
-	(*AuditTable)(nil),          // 142: quire.event.v1.AuditTable
-	(*AuditDifference)(nil),     // 143: quire.event.v1.AuditDifference
-	(*UsageDaysAnswer)(nil),     // 144: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 145: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 146: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 147: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 148: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 149: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 150: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 151: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 152: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 153: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 154: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 155: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 156: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 157: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 158: quire.event.v1.SaveExport
-	(*Export)(nil),              // 159: quire.event.v1.Export
-	(*BegunExport)(nil),         // 160: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 161: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 162: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 163: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 164: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 165: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 166: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 167: quire.event.v1.UserAnswer
-	(*User)(nil),                // 168: quire.event.v1.User
-	(*BillingState)(nil),        // 169: quire.event.v1.BillingState
-	(*BookState)(nil),           // 170: quire.event.v1.BookState
-	(*SourceState)(nil),         // 171: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 172: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 173: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 174: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 175: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 176: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 177: quire.event.v1.LateState
-	(*PaidState)(nil),           // 178: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 179: quire.event.v1.MonthState
-	(*PeriodState)(nil),         // 180: quire.event.v1.PeriodState
-	(*StorageChanges)(nil),      // 181: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 182: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 183: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 184: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 185: quire.event.v1.CommandKept
+	(ContentAction)(0),          // 1: quire.event.v1.ContentAction
+	(Decision)(0),               // 2: quire.event.v1.Decision
+	(ChargeSource)(0),           // 3: quire.event.v1.ChargeSource
+	(CapPeriod)(0),              // 4: quire.event.v1.CapPeriod
+	(CommandStatus)(0),          // 5: quire.event.v1.CommandStatus
+	(AlertType)(0),              // 6: quire.event.v1.AlertType
+	(DeliveryStatus)(0),         // 7: quire.event.v1.DeliveryStatus
+	(WebhookStatus)(0),          // 8: quire.event.v1.WebhookStatus
+	(OutcomeStatus)(0),          // 9: quire.event.v1.OutcomeStatus
+	(QueryStatus)(0),            // 10: quire.event.v1.QueryStatus
+	(LedgerType)(0),             // 11: quire.event.v1.LedgerType
+	(Deletion)(0),               // 12: quire.event.v1.Deletion
+	(ExportState)(0),            // 13: quire.event.v1.ExportState
+	(UserStatus)(0),             // 14: quire.event.v1.UserStatus
+	(*UsageBatch)(nil),          // 15: quire.event.v1.UsageBatch
+	(*Loss)(nil),                // 16: quire.event.v1.Loss
+	(*Served)(nil),              // 17: quire.event.v1.Served
+	(*Admission)(nil),           // 18: quire.event.v1.Admission
+	(*Settlement)(nil),          // 19: quire.event.v1.Settlement
+	(*ContentChange)(nil),       // 20: quire.event.v1.ContentChange
+	(*VerdictBatch)(nil),        // 21: quire.event.v1.VerdictBatch
+	(*Verdict)(nil),             // 22: quire.event.v1.Verdict
+	(*SpendingCap)(nil),         // 23: quire.event.v1.SpendingCap
+	(*CommandBatch)(nil),        // 24: quire.event.v1.CommandBatch
+	(*Command)(nil),             // 25: quire.event.v1.Command
+	(*AdminAction)(nil),         // 26: quire.event.v1.AdminAction
+	(*Suspend)(nil),             // 27: quire.event.v1.Suspend
+	(*Resume)(nil),              // 28: quire.event.v1.Resume
+	(*Note)(nil),                // 29: quire.event.v1.Note
+	(*DeleteAccount)(nil),       // 30: quire.event.v1.DeleteAccount
+	(*KeepAccount)(nil),         // 31: quire.event.v1.KeepAccount
+	(*EraseAccount)(nil),        // 32: quire.event.v1.EraseAccount
+	(*SetWebhook)(nil),          // 33: quire.event.v1.SetWebhook
+	(*Percents)(nil),            // 34: quire.event.v1.Percents
+	(*DeleteWebhook)(nil),       // 35: quire.event.v1.DeleteWebhook
+	(*TestWebhook)(nil),         // 36: quire.event.v1.TestWebhook
+	(*CreateAccount)(nil),       // 37: quire.event.v1.CreateAccount
+	(*SetTier)(nil),             // 38: quire.event.v1.SetTier
+	(*Grant)(nil),               // 39: quire.event.v1.Grant
+	(*RotateKey)(nil),           // 40: quire.event.v1.RotateKey
+	(*KeyRules)(nil),            // 41: quire.event.v1.KeyRules
+	(*KeyScopes)(nil),           // 42: quire.event.v1.KeyScopes
+	(*KeyQuotas)(nil),           // 43: quire.event.v1.KeyQuotas
+	(*KeyQuota)(nil),            // 44: quire.event.v1.KeyQuota
+	(*CreateKey)(nil),           // 45: quire.event.v1.CreateKey
+	(*UpdateKey)(nil),           // 46: quire.event.v1.UpdateKey
+	(*ReplaceKey)(nil),          // 47: quire.event.v1.ReplaceKey
+	(*RevokeKey)(nil),           // 48: quire.event.v1.RevokeKey
+	(*SetSpendingCap)(nil),      // 49: quire.event.v1.SetSpendingCap
+	(*CommandOutcomeBatch)(nil), // 50: quire.event.v1.CommandOutcomeBatch
+	(*CommandOutcome)(nil),      // 51: quire.event.v1.CommandOutcome
+	(*Alert)(nil),               // 52: quire.event.v1.Alert
+	(*WebhookRules)(nil),        // 53: quire.event.v1.WebhookRules
+	(*Delivery)(nil),            // 54: quire.event.v1.Delivery
+	(*DeliveryAttempt)(nil),     // 55: quire.event.v1.DeliveryAttempt
+	(*WebhookAddress)(nil),      // 56: quire.event.v1.WebhookAddress
+	(*WebhookSecret)(nil),       // 57: quire.event.v1.WebhookSecret
+	(*WebhookRequest)(nil),      // 58: quire.event.v1.WebhookRequest
+	(*CreateAddress)(nil),       // 59: quire.event.v1.CreateAddress
+	(*SetAddress)(nil),          // 60: quire.event.v1.SetAddress
+	(*DeleteAddress)(nil),       // 61: quire.event.v1.DeleteAddress
+	(*RotateSecret)(nil),        // 62: quire.event.v1.RotateSecret
+	(*FindAddresses)(nil),       // 63: quire.event.v1.FindAddresses
+	(*ListDeliveries)(nil),      // 64: quire.event.v1.ListDeliveries
+	(*ReplayDelivery)(nil),      // 65: quire.event.v1.ReplayDelivery
+	(*WebhookAnswer)(nil),       // 66: quire.event.v1.WebhookAnswer
+	(*WebhooksQuery)(nil),       // 67: quire.event.v1.WebhooksQuery
+	(*WebhooksAnswer)(nil),      // 68: quire.event.v1.WebhooksAnswer
+	(*AlertsQuery)(nil),         // 69: quire.event.v1.AlertsQuery
+	(*AlertsAnswer)(nil),        // 70: quire.event.v1.AlertsAnswer
+	(*AlertState)(nil),          // 71: quire.event.v1.AlertState
+	(*ExpiringState)(nil),       // 72: quire.event.v1.ExpiringState
+	(*CrossingState)(nil),       // 73: quire.event.v1.CrossingState
+	(*PriceBook)(nil),           // 74: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 75: quire.event.v1.TierPlan
+	(*Term)(nil),                // 76: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 77: quire.event.v1.RequestBatch
+	(*ReadLease)(nil),           // 78: quire.event.v1.ReadLease
+	(*Request)(nil),             // 79: quire.event.v1.Request
+	(*Charge)(nil),              // 80: quire.event.v1.Charge
+	(*Create)(nil),              // 81: quire.event.v1.Create
+	(*Update)(nil),              // 82: quire.event.v1.Update
+	(*Tags)(nil),                // 83: quire.event.v1.Tags
+	(*Delete)(nil),              // 84: quire.event.v1.Delete
+	(*Burn)(nil),                // 85: quire.event.v1.Burn
+	(*Expire)(nil),              // 86: quire.event.v1.Expire
+	(*Content)(nil),             // 87: quire.event.v1.Content
+	(*Document)(nil),            // 88: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 89: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 90: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 91: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 92: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 93: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 94: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 95: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 96: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 97: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 98: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 99: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 100: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 101: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 102: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 103: quire.event.v1.ListAnswer
+	(*EraseRequest)(nil),        // 104: quire.event.v1.EraseRequest
+	(*EraseAnswer)(nil),         // 105: quire.event.v1.EraseAnswer
+	(*Announcement)(nil),        // 106: quire.event.v1.Announcement
+	(*Query)(nil),               // 107: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 108: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 109: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 110: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 111: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 112: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 113: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 114: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 115: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 116: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 117: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 118: quire.event.v1.QueryAnswer
+	(*RecentQuery)(nil),         // 119: quire.event.v1.RecentQuery
+	(*RecentAnswer)(nil),        // 120: quire.event.v1.RecentAnswer
+	(*RecentRequest)(nil),       // 121: quire.event.v1.RecentRequest
+	(*RequestTiming)(nil),       // 122: quire.event.v1.RequestTiming
+	(*RequestReport)(nil),       // 123: quire.event.v1.RequestReport
+	(*HoldQuery)(nil),           // 124: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 125: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 126: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 127: quire.event.v1.UsageAnswer
+	(*HeldGrant)(nil),           // 128: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 129: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 130: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 131: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 132: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 133: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 134: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 135: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 136: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 137: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 138: quire.event.v1.StatementAnswer
+	(*StatementPeriod)(nil),     // 139: quire.event.v1.StatementPeriod
+	(*StatementLine)(nil),       // 140: quire.event.v1.StatementLine
+	(*StatementCredits)(nil),    // 141: quire.event.v1.StatementCredits
+	(*ExplainAnswer)(nil),       // 142: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 143: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 144: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 145: quire.event.v1.AuditAnswer
+	(*AuditTable)(nil),          // 146: quire.event.v1.AuditTable
+	(*AuditDifference)(nil),     // 147: quire.event.v1.AuditDifference
+	(*UsageDaysAnswer)(nil),     // 148: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 149: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 150: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 151: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 152: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 153: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 154: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 155: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 156: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 157: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 158: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 159: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 160: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 161: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 162: quire.event.v1.SaveExport
+	(*Export)(nil),              // 163: quire.event.v1.Export
+	(*BegunExport)(nil),         // 164: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 165: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 166: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 167: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 168: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 169: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 170: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 171: quire.event.v1.UserAnswer
+	(*User)(nil),                // 172: quire.event.v1.User
+	(*BillingState)(nil),        // 173: quire.event.v1.BillingState
+	(*BookState)(nil),           // 174: quire.event.v1.BookState
+	(*SourceState)(nil),         // 175: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 176: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 177: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 178: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 179: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 180: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 181: quire.event.v1.LateState
+	(*PaidState)(nil),           // 182: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 183: quire.event.v1.MonthState
+	(*PeriodState)(nil),         // 184: quire.event.v1.PeriodState
+	(*StorageChanges)(nil),      // 185: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 186: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 187: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 188: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 189: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
-	16,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
-	17,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
-	15,  // 2: quire.event.v1.UsageBatch.served:type_name -> quire.event.v1.Served
-	0,   // 3: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
-	19,  // 4: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
-	1,   // 5: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
-	2,   // 6: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
-	20,  // 7: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
-	3,   // 8: quire.event.v1.SpendingCap.period:type_name -> quire.event.v1.CapPeriod
-	22,  // 9: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
-	23,  // 10: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
-	34,  // 11: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
-	35,  // 12: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
-	36,  // 13: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
-	37,  // 14: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
-	24,  // 15: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
-	25,  // 16: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
-	26,  // 17: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
-	42,  // 18: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
-	43,  // 19: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
-	44,  // 20: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
-	45,  // 21: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
-	46,  // 22: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
-	27,  // 23: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
-	28,  // 24: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
-	29,  // 25: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
-	30,  // 26: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
-	32,  // 27: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
-	33,  // 28: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
-	31,  // 29: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
-	37,  // 30: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
-	39,  // 31: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
-	40,  // 32: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
-	20,  // 33: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
-	41,  // 34: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
-	38,  // 35: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
-	38,  // 36: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
-	20,  // 37: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
-	48,  // 38: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
-	4,   // 39: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	125, // 40: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	126, // 41: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
-	50,  // 42: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
-	5,   // 43: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
-	49,  // 44: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
-	6,   // 45: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
-	52,  // 46: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
-	54,  // 47: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
-	56,  // 48: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
-	57,  // 49: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
-	58,  // 50: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
-	59,  // 51: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
-	60,  // 52: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
-	61,  // 53: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
-	62,  // 54: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
-	7,   // 55: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
-	53,  // 56: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
-	51,  // 57: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
-	50,  // 58: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
-	49,  // 59: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
-	50,  // 60: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
-	70,  // 61: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
-	69,  // 62: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
-	5,   // 63: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
-	3,   // 64: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
-	72,  // 65: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	73,  // 66: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	76,  // 67: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	75,  // 68: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	77,  // 69: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	78,  // 70: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	79,  // 71: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	81,  // 72: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	82,  // 73: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	83,  // 74: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	85,  // 75: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	84,  // 76: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	80,  // 77: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	84,  // 78: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	87,  // 79: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	8,   // 80: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	85,  // 81: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	92,  // 82: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	89,  // 83: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	91,  // 84: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	94,  // 85: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	94,  // 86: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	94,  // 87: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	94,  // 88: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
-	94,  // 89: quire.event.v1.SourceCounts.unmetered:type_name -> quire.event.v1.SourceCount
-	94,  // 90: quire.event.v1.SourceCounts.unmetered_sites:type_name -> quire.event.v1.SourceCount
-	96,  // 91: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	98,  // 92: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	8,   // 93: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	85,  // 94: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	87,  // 95: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	85,  // 96: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	85,  // 97: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	105, // 98: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	106, // 99: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	108, // 100: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	109, // 101: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	110, // 102: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	111, // 103: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	114, // 104: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	112, // 105: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	113, // 106: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	120, // 107: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	64,  // 108: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	66,  // 109: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	107, // 110: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	116, // 111: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	10,  // 112: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	9,   // 113: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	123, // 114: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	133, // 115: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	134, // 116: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	138, // 117: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	141, // 118: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	147, // 119: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	71,  // 120: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	122, // 121: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	128, // 122: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	129, // 123: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	121, // 124: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	65,  // 125: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	67,  // 126: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	144, // 127: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	117, // 128: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	1,   // 129: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	118, // 130: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	1,   // 131: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	2,   // 132: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	131, // 133: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	125, // 134: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	126, // 135: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	124, // 136: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	41,  // 137: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	126, // 138: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	131, // 139: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	20,  // 140: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	4,   // 141: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	127, // 142: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	130, // 143: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	10,  // 144: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	132, // 145: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
-	132, // 146: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	131, // 147: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	139, // 148: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	135, // 149: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
-	137, // 150: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
-	136, // 151: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
-	19,  // 152: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	140, // 153: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 154: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	142, // 155: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
-	143, // 156: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
-	145, // 157: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	146, // 158: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	162, // 159: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	163, // 160: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	164, // 161: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	165, // 162: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	166, // 163: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	149, // 164: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	150, // 165: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	161, // 166: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	151, // 167: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	152, // 168: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	153, // 169: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	154, // 170: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	155, // 171: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	156, // 172: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	157, // 173: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	158, // 174: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	11,  // 175: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	159, // 176: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	12,  // 177: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	160, // 178: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	13,  // 179: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	168, // 180: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	168, // 181: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	164, // 182: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	159, // 183: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	11,  // 184: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	71,  // 185: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	171, // 186: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	172, // 187: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	184, // 188: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	185, // 189: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	170, // 190: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	71,  // 191: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	179, // 192: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	182, // 193: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	183, // 194: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	183, // 195: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	178, // 196: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	68,  // 197: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	174, // 198: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	173, // 199: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	20,  // 200: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	177, // 201: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	175, // 202: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	176, // 203: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	41,  // 204: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	20,  // 205: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	173, // 206: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	131, // 207: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	140, // 208: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	131, // 209: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	131, // 210: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	181, // 211: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	180, // 212: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	131, // 213: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	2,   // 214: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	140, // 215: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 216: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	183, // 217: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	183, // 218: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	177, // 219: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	48,  // 220: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	221, // [221:221] is the sub-list for method output_type
-	221, // [221:221] is the sub-list for method input_type
-	221, // [221:221] is the sub-list for extension type_name
-	221, // [221:221] is the sub-list for extension extendee
-	0,   // [0:221] is the sub-list for field type_name
+	18,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
+	19,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
+	17,  // 2: quire.event.v1.UsageBatch.served:type_name -> quire.event.v1.Served
+	16,  // 3: quire.event.v1.UsageBatch.loss:type_name -> quire.event.v1.Loss
+	0,   // 4: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
+	20,  // 5: quire.event.v1.Settlement.content:type_name -> quire.event.v1.ContentChange
+	1,   // 6: quire.event.v1.ContentChange.action:type_name -> quire.event.v1.ContentAction
+	22,  // 7: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
+	2,   // 8: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
+	3,   // 9: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
+	23,  // 10: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 11: quire.event.v1.SpendingCap.period:type_name -> quire.event.v1.CapPeriod
+	25,  // 12: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
+	26,  // 13: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
+	37,  // 14: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
+	38,  // 15: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
+	39,  // 16: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
+	40,  // 17: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
+	27,  // 18: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
+	28,  // 19: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
+	29,  // 20: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
+	45,  // 21: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
+	46,  // 22: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
+	47,  // 23: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
+	48,  // 24: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
+	49,  // 25: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
+	30,  // 26: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
+	31,  // 27: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
+	32,  // 28: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
+	33,  // 29: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
+	35,  // 30: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
+	36,  // 31: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
+	34,  // 32: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
+	40,  // 33: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
+	42,  // 34: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
+	43,  // 35: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
+	23,  // 36: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
+	44,  // 37: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
+	41,  // 38: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
+	41,  // 39: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
+	23,  // 40: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
+	51,  // 41: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
+	5,   // 42: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
+	129, // 43: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	130, // 44: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	53,  // 45: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
+	6,   // 46: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
+	20,  // 47: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
+	52,  // 48: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
+	7,   // 49: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
+	55,  // 50: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
+	57,  // 51: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
+	59,  // 52: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
+	60,  // 53: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
+	61,  // 54: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
+	62,  // 55: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
+	63,  // 56: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
+	64,  // 57: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
+	65,  // 58: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
+	8,   // 59: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
+	56,  // 60: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
+	54,  // 61: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
+	53,  // 62: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
+	52,  // 63: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
+	53,  // 64: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
+	73,  // 65: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	72,  // 66: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
+	6,   // 67: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
+	4,   // 68: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
+	75,  // 69: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	76,  // 70: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	79,  // 71: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	78,  // 72: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	80,  // 73: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	81,  // 74: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	82,  // 75: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	84,  // 76: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	85,  // 77: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	86,  // 78: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	88,  // 79: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	87,  // 80: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	83,  // 81: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	87,  // 82: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	90,  // 83: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	9,   // 84: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	88,  // 85: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	95,  // 86: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	92,  // 87: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	94,  // 88: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	97,  // 89: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	97,  // 90: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	97,  // 91: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	97,  // 92: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
+	97,  // 93: quire.event.v1.SourceCounts.unmetered:type_name -> quire.event.v1.SourceCount
+	97,  // 94: quire.event.v1.SourceCounts.unmetered_sites:type_name -> quire.event.v1.SourceCount
+	99,  // 95: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	101, // 96: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	9,   // 97: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	88,  // 98: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	90,  // 99: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	88,  // 100: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	88,  // 101: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	108, // 102: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	109, // 103: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	111, // 104: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	112, // 105: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	113, // 106: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	114, // 107: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	117, // 108: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	115, // 109: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	116, // 110: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	124, // 111: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	67,  // 112: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	69,  // 113: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	110, // 114: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	119, // 115: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	11,  // 116: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	10,  // 117: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	127, // 118: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	137, // 119: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	138, // 120: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	142, // 121: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	145, // 122: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	151, // 123: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	74,  // 124: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	126, // 125: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	132, // 126: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	133, // 127: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	125, // 128: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	68,  // 129: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	70,  // 130: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	148, // 131: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	120, // 132: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	2,   // 133: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	121, // 134: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	2,   // 135: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	3,   // 136: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	122, // 137: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
+	122, // 138: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
+	135, // 139: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	129, // 140: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	130, // 141: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	128, // 142: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	44,  // 143: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	130, // 144: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	135, // 145: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	23,  // 146: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	5,   // 147: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	131, // 148: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	134, // 149: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	11,  // 150: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	136, // 151: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	136, // 152: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	135, // 153: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	143, // 154: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	139, // 155: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
+	141, // 156: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
+	140, // 157: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
+	22,  // 158: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	144, // 159: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	3,   // 160: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	16,  // 161: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
+	146, // 162: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	147, // 163: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	16,  // 164: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
+	149, // 165: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	150, // 166: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	166, // 167: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	167, // 168: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	168, // 169: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	169, // 170: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	170, // 171: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	153, // 172: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	154, // 173: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	165, // 174: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	155, // 175: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	156, // 176: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	157, // 177: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	158, // 178: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	159, // 179: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	160, // 180: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	161, // 181: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	162, // 182: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	12,  // 183: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	163, // 184: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	13,  // 185: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	164, // 186: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	14,  // 187: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	172, // 188: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	172, // 189: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	168, // 190: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	163, // 191: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	12,  // 192: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	74,  // 193: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	175, // 194: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	176, // 195: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	188, // 196: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	189, // 197: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	174, // 198: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	16,  // 199: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
+	74,  // 200: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	183, // 201: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	186, // 202: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	187, // 203: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	187, // 204: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	182, // 205: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	71,  // 206: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	178, // 207: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	177, // 208: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	23,  // 209: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	181, // 210: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	179, // 211: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	180, // 212: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	44,  // 213: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	23,  // 214: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	177, // 215: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	135, // 216: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	144, // 217: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	135, // 218: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	135, // 219: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	185, // 220: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	184, // 221: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	135, // 222: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 223: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	144, // 224: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 225: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	187, // 226: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	187, // 227: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	181, // 228: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	51,  // 229: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	230, // [230:230] is the sub-list for method output_type
+	230, // [230:230] is the sub-list for method input_type
+	230, // [230:230] is the sub-list for extension type_name
+	230, // [230:230] is the sub-list for extension extendee
+	0,   // [0:230] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -17586,7 +18238,7 @@ func file_event_proto_init() {
 	if File_event_proto != nil {
 		return
 	}
-	file_event_proto_msgTypes[8].OneofWrappers = []any{
+	file_event_proto_msgTypes[10].OneofWrappers = []any{
 		(*Command_Create)(nil),
 		(*Command_SetTier)(nil),
 		(*Command_Grant)(nil),
@@ -17606,9 +18258,9 @@ func file_event_proto_init() {
 		(*Command_DeleteWebhook)(nil),
 		(*Command_TestWebhook)(nil),
 	}
-	file_event_proto_msgTypes[16].OneofWrappers = []any{}
-	file_event_proto_msgTypes[24].OneofWrappers = []any{}
-	file_event_proto_msgTypes[41].OneofWrappers = []any{
+	file_event_proto_msgTypes[18].OneofWrappers = []any{}
+	file_event_proto_msgTypes[26].OneofWrappers = []any{}
+	file_event_proto_msgTypes[43].OneofWrappers = []any{
 		(*WebhookRequest_Create)(nil),
 		(*WebhookRequest_Set)(nil),
 		(*WebhookRequest_Delete)(nil),
@@ -17617,16 +18269,16 @@ func file_event_proto_init() {
 		(*WebhookRequest_Deliveries)(nil),
 		(*WebhookRequest_Replay)(nil),
 	}
-	file_event_proto_msgTypes[62].OneofWrappers = []any{
+	file_event_proto_msgTypes[64].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[65].OneofWrappers = []any{}
-	file_event_proto_msgTypes[85].OneofWrappers = []any{}
-	file_event_proto_msgTypes[90].OneofWrappers = []any{
+	file_event_proto_msgTypes[67].OneofWrappers = []any{}
+	file_event_proto_msgTypes[87].OneofWrappers = []any{}
+	file_event_proto_msgTypes[92].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -17642,7 +18294,7 @@ func file_event_proto_init() {
 		(*Query_UsageDays)(nil),
 		(*Query_Recent)(nil),
 	}
-	file_event_proto_msgTypes[101].OneofWrappers = []any{
+	file_event_proto_msgTypes[103].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -17659,8 +18311,8 @@ func file_event_proto_init() {
 		(*QueryAnswer_UsageDays)(nil),
 		(*QueryAnswer_Recent)(nil),
 	}
-	file_event_proto_msgTypes[102].OneofWrappers = []any{}
-	file_event_proto_msgTypes[134].OneofWrappers = []any{
+	file_event_proto_msgTypes[104].OneofWrappers = []any{}
+	file_event_proto_msgTypes[137].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -17683,8 +18335,8 @@ func file_event_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
-			NumEnums:      14,
-			NumMessages:   172,
+			NumEnums:      15,
+			NumMessages:   175,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,10 +24,11 @@ func ReplicaSubject(partition int, instance string) string {
 
 // Instance is an instance's answer about itself. Document services leave out Installation, Rules and Book.
 type Instance struct {
-	Name       string   `json:"name"`           // random, new at each start
-	Partitions int      `json:"partitions"`     // number of partitions that its streams were created with
-	Serves     []int    `json:"serves"`         // partitions that it answers for, sorted
-	Live       []string `json:"live,omitempty"` // live instances as far as it knows, including itself; empty without members
+	Name       string   `json:"name"`              // random, new at each start
+	Partitions int      `json:"partitions"`        // number of partitions that its streams were created with
+	Serves     []int    `json:"serves"`            // partitions that it answers for, sorted
+	Stalled    []int    `json:"stalled,omitempty"` // partitions that it works on whose journal takes no writes, sorted
+	Live       []string `json:"live,omitempty"`    // live instances as far as it knows, including itself; empty without members
 	// Installation is the id of the installation, if known.
 	Installation string `json:"installation,omitempty"`
 	// Rules is the newest version of billing's rules that it supports; 0 means the first.

@@ -19,6 +19,9 @@ const (
 // Documents lists the document services.
 func Documents() []Domain { return []Domain{Paste, Lite, File} }
 
+// Domains lists all services with a journal: billing, and the document services.
+func Domains() []Domain { return append([]Domain{Billing}, Documents()...) }
+
 // Stream is the name of one partition's JetStream stream: BILLING_0.
 func (d Domain) Stream(partition int) string {
 	return fmt.Sprintf("%s_%d", strings.ToUpper(string(d)), partition)

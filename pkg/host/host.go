@@ -11,8 +11,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,6 +27,7 @@ import (
 	"quire.dev/pkg/members"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/trace"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/mongo"
 	"quire.dev/pkg/views/postgres"
@@ -37,8 +40,12 @@ type Process struct {
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 	Health  *telemetry.Health
+	Traces  *trace.Recorder // set by OpenTraces; nil: nothing is traced
 	// Grace bounds the stop of each part. A part that takes longer is abandoned with an error.
 	Grace time.Duration
+
+	// AsOwner makes OpenViews act as the owner of a schema of PostgreSQL: see postgres.Config.
+	AsOwner bool
 
 	// Set by Main only.
 	Program Program
@@ -70,6 +77,9 @@ func run(ctx context.Context, program Program, wire func(context.Context, *Proce
 	}
 	p := New(settings, settings.Logger(program, os.Stderr))
 	p.Program = program
+	if err := p.OpenTraces(ctx, "quire-"+program.String()); err != nil {
+		return err
+	}
 	return p.RunAfter(ctx, func(ctx context.Context) error {
 		if err := p.connect(ctx); err != nil {
 			return err
@@ -86,6 +96,36 @@ func (p *Process) connect(ctx context.Context) (err error) {
 	p.OnClose(func() error { p.NC.Close(); return nil })
 	p.Blobs, err = p.OpenBucket(ctx)
 	return err
+}
+
+// OpenTraces begins to record traces, if there is a collector, and ends that with the process. service names the process.
+func (p *Process) OpenTraces(ctx context.Context, service string) error {
+	headers, err := traceHeaders(p.TraceHeaders.Reveal())
+	if err != nil {
+		return err
+	}
+	p.Traces, err = trace.New(ctx, trace.Config{
+		Endpoint: p.TraceEndpoint, Headers: headers, Service: service, Share: p.TraceShare, PerSecond: p.TraceRate, Logger: p.Log, Metrics: p.Metrics,
+	})
+	p.OnClose(p.Traces.Close)
+	return err
+}
+
+// traceHeaders parses name=value,other=value, with values percent-encoded.
+func traceHeaders(text string) (map[string]string, error) {
+	headers := map[string]string{}
+	for field := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(field) == "" {
+			continue
+		}
+		name, value, found := strings.Cut(field, "=")
+		decoded, err := url.PathUnescape(strings.TrimSpace(value))
+		if name = strings.TrimSpace(name); !found || name == "" || err != nil {
+			return nil, errors.New("a header is not name=value")
+		}
+		headers[name] = decoded
+	}
+	return headers, nil
 }
 
 // OpenBucket opens the bucket of blobs. It waits for an unresponsive server.
@@ -107,8 +147,7 @@ func (p *Process) OpenViews(ctx context.Context, service string, collections []v
 	name := "read model of " + service
 	err := p.await(ctx, name, func(ctx context.Context) (err error) {
 		if p.PostgresURL != "" {
-			schema := cmp.Or(p.PostgresSchema, "quire_"+service)
-			store, err = postgres.Open(ctx, postgres.Config{URL: p.PostgresURL, Schema: schema, Collections: collections, Logger: p.Log})
+			store, err = postgres.Open(ctx, postgres.Config{URL: p.PostgresURL, Schema: p.schemaOf(service), Collections: collections, AsOwner: p.AsOwner, Logger: p.Log})
 		} else {
 			store, err = mongo.Open(ctx, mongo.Config{URI: p.MongoURL, Database: p.MongoDatabase, Collections: collections, Logger: p.Log})
 		}
@@ -121,6 +160,14 @@ func (p *Process) OpenViews(ctx context.Context, service string, collections []v
 	p.Add(name, store)
 	return store, nil
 }
+
+// OpenSnapshot opens the read model of a service in PostgreSQL as of now, only to read it.
+func OpenSnapshot(ctx context.Context, s Settings, service string, collections []views.Collection) (views.Snapshot, error) {
+	return postgres.OpenSnapshot(ctx, postgres.Config{URL: s.PostgresURL, Schema: s.schemaOf(service), Collections: collections})
+}
+
+// schemaOf is the PostgreSQL schema of a service.
+func (s Settings) schemaOf(service string) string { return cmp.Or(s.PostgresSchema, "quire_"+service) }
 
 // Bounds of the pauses between attempts to open a store, and of one attempt, which may have to create an index on a large
 // collection.

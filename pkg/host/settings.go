@@ -82,8 +82,17 @@ type Settings struct {
 	MongoDatabase  string
 	S3URL          string
 
-	LogLevel    slog.Level
-	LogFormat   string
+	LogLevel  slog.Level
+	LogFormat string
+
+	AccessLogSlow   time.Duration // 0: no request is logged for its time
+	AccessLogSample float64
+
+	TraceEndpoint string // empty: no traces
+	TraceHeaders  config.Secret
+	TraceShare    float64
+	TraceRate     int
+
 	Dev         bool
 	ClockOffset time.Duration
 }
@@ -292,6 +301,34 @@ func (s *Settings) table() []setting {
 			name: "QUIRE_LOG_FORMAT", value: config.Choice(&s.LogFormat, "json", "text"), readers: everything | Provision, fallback: "json",
 			except:  map[Program]string{Quire: "text"},
 			meaning: "Format of the log lines.",
+		},
+		{
+			name: "QUIRE_ACCESS_LOG_SLOW", value: config.Duration(&s.AccessLogSlow, "0s", "1h"), readers: Edge | Quire, fallback: "1s",
+			meaning: "Requests that took at least as long are in the access log, with the parts of their time, and so is each answer 5xx. 0 means that only the latter are: see [operations.md](operations.md#a-request-was-slow).",
+		},
+		{
+			name: "QUIRE_ACCESS_LOG_SAMPLE", value: config.Fraction(&s.AccessLogSample), readers: Edge | Quire, fallback: "0",
+			meaning: "Share of the other requests that are in the access log.",
+		},
+		{
+			name: "OTEL_EXPORTER_OTLP_ENDPOINT", value: config.URL(&s.TraceEndpoint, "http", "https"), readers: everything,
+			meaning: "OpenTelemetry collector that gets the traces of sampled requests by OTLP over HTTP, at `/v1/traces` below this URL. Without it nothing is traced. Its TLS, timeout and queue can be set by the other `OTEL_EXPORTER_OTLP_…` and `OTEL_BSP_…` variables of the OpenTelemetry SDK.",
+		},
+		{
+			name: "OTEL_EXPORTER_OTLP_HEADERS", value: config.CheckedSecret(&s.TraceHeaders, "headers like `name=value,other=value`", func(text string) error {
+				_, err := traceHeaders(text)
+				return err
+			}),
+			readers: everything, secret: true,
+			meaning: "Headers of the requests to the collector, such as its token, as `name=value` separated by commas, with values percent-encoded.",
+		},
+		{
+			name: "OTEL_TRACES_SAMPLER_ARG", value: config.Fraction(&s.TraceShare), readers: Edge | Quire, fallback: "0.01",
+			meaning: "Share of the requests that are traced, of those without a `traceparent`. A request with one is traced as it says.",
+		},
+		{
+			name: "QUIRE_TRACE_RATE", value: config.Int(&s.TraceRate, 1, 10_000), readers: Edge | Quire, fallback: "20",
+			meaning: "Maximum number of requests traced a second, of those with a sampled `traceparent`, which any client can send, and of the others each. A traced request adds 75 bytes to the billing journal, which is kept for ever, and as many to the journal of a document that it writes.",
 		},
 		{
 			name: "QUIRE_DEV", value: config.Bool(&s.Dev), readers: everything, fallback: "false",

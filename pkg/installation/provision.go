@@ -49,7 +49,7 @@ func Stream(domain event.Domain, partition int) journal.Stream {
 // It may run at any time, beside running services and beside another Provision. It waits for servers that are not ready yet, until ctx
 // ends. All streams get one installation id: the existing one, or a new one. It returns the errors of journal.Ensure.
 func Provision(ctx context.Context, nc *nats.Conn, cfg Config) error {
-	domains := append([]event.Domain{event.Billing}, event.Documents()...)
+	domains := event.Domains()
 	// One stream comes first: of two concurrent runs one creates it, and both then find its id.
 	first := Stream(event.Billing, 0)
 	known, err := givenID(ctx, nc, domains, cfg.Partitions)

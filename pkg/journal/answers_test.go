@@ -37,7 +37,7 @@ func TestConfirmationsDoNotHideTheNextAcknowledgement(t *testing.T) {
 		for range items {
 			a.Confirm(a.number)
 		}
-		if sequence, err := a.publish(ctx, []byte("batch"), nil); err != nil || sequence != a.number {
+		if sequence, err := a.publish(ctx, keptBatch{data: []byte("batch")}, nil); err != nil || sequence != a.number {
 			t.Fatalf("batch %d: stored as %d, %v", a.number, sequence, err)
 		}
 		a.Confirm(a.number) // still of this batch, whose end Run's goroutine is about to note

@@ -43,6 +43,8 @@ type Config[T any] struct {
 	// belongs to the appender. The bytes must not change before the call with
 	// number+2.
 	Encode func(number uint64, items []T) ([]byte, error)
+	// Header returns the headers of the batch that was encoded last, nil for none, of at most HeaderBytes together. May be nil.
+	Header func(number uint64) nats.Header
 	// Size returns the encoded size of an item in bytes, rounded up. Add calls it.
 	Size func(item T) int
 	// Acked is called when the batch is stored. sequence is 0 if Confirm
@@ -68,6 +70,9 @@ func (c *Config[T]) setDefaults() error {
 	orDefault(&c.MaxQueueBytes, 64<<20)
 	orDefault(&c.AckWait, time.Second)
 	orDefault(&c.DrainWait, 10*time.Second)
+	if c.Header == nil {
+		c.Header = func(uint64) nats.Header { return nil }
+	}
 	if c.Acked == nil {
 		c.Acked = func([]T, uint64, uint64) {}
 	}
@@ -126,7 +131,11 @@ type Appender[T any] struct {
 type keptBatch struct {
 	number uint64
 	data   []byte
+	header nats.Header // nil: none
 }
+
+// HeaderBytes bounds the headers of a batch.
+const HeaderBytes = 512
 
 // NewAppender checks the configuration. Nothing is published before Run.
 func NewAppender[T any](nc *nats.Conn, cfg Config[T]) (*Appender[T], error) {
@@ -224,7 +233,7 @@ func (a *Appender[T]) Resend(number uint64) error {
 		return fmt.Errorf("resend batch %d to %s: %w", number, a.cfg.Subject, ErrForgotten)
 	}
 	a.resent = number
-	if err := a.nc.PublishRequest(a.cfg.Subject, a.reply(number, 0), a.kept[i].data); err != nil {
+	if err := a.request(a.reply(number, 0), a.kept[i]); err != nil {
 		return fmt.Errorf("resend batch %d to %s: %w", number, a.cfg.Subject, err)
 	}
 	return nil
@@ -388,9 +397,13 @@ func (a *Appender[T]) write(ctx context.Context, status <-chan nats.Status) {
 		a.fail(n, a.number, err)
 		return
 	}
-	a.keep(data)
+	batch := keptBatch{number: a.number, data: data}
+	if len(data)+HeaderBytes <= int(a.nc.MaxPayload()) {
+		batch.header = a.cfg.Header(a.number)
+	}
+	a.keep(batch)
 	a.begin(a.number)
-	sequence, err := a.publish(ctx, data, status)
+	sequence, err := a.publish(ctx, batch, status)
 	a.end()
 	if err != nil {
 		a.forget(a.number)
@@ -427,10 +440,18 @@ func (a *Appender[T]) connected(ctx context.Context, status <-chan nats.Status) 
 }
 
 // keep remembers the batch about to be sent.
-func (a *Appender[T]) keep(data []byte) {
+func (a *Appender[T]) keep(batch keptBatch) {
 	a.keepMu.Lock()
 	defer a.keepMu.Unlock()
-	a.kept = append(a.kept, keptBatch{number: a.number, data: data})
+	a.kept = append(a.kept, batch)
+}
+
+// request publishes a batch, to be acknowledged on a subject.
+func (a *Appender[T]) request(reply string, batch keptBatch) error {
+	if batch.header == nil {
+		return a.nc.PublishRequest(a.cfg.Subject, reply, batch.data)
+	}
+	return a.nc.PublishMsg(&nats.Msg{Subject: a.cfg.Subject, Reply: reply, Header: batch.header, Data: batch.data})
 }
 
 // forgetOld keeps only the last acknowledged batch.

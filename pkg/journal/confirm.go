@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"quire.dev/pkg/wait"
 )
 
@@ -115,6 +117,22 @@ func (c *Confirmer) ask(ctx context.Context) (uint64, error) {
 	}
 }
 
+// Append appends one message, whatever the number of replicas, and returns its sequence: a proof that the journal takes writes.
+// It makes one attempt. ErrUnavailable if the journal does not answer.
+func (c *Confirmer) Append(ctx context.Context) (uint64, error) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, fmt.Errorf("append to %s: %w: %w", c.journal.stream, ErrUnavailable, ctx.Err())
+	}
+	defer func() { <-c.turn }()
+	data, err := c.message()
+	if err != nil {
+		return 0, fmt.Errorf("append to %s: %w", c.journal.stream, err)
+	}
+	return c.append(ctx, data)
+}
+
 // append appends the message once. A failed attempt takes confirmAgain, or the rest of ctx.
 func (c *Confirmer) append(ctx context.Context, data []byte) (uint64, error) {
 	attempt, cancel := context.WithTimeout(ctx, confirmAgain)
@@ -125,6 +143,7 @@ func (c *Confirmer) append(ctx context.Context, data []byte) (uint64, error) {
 	case err == nil:
 		ack := parseAck(m)
 		if err = ack.err; err == nil {
+			c.journal.files.learn(ack.stream, ack.sequence)
 			return ack.sequence, nil
 		}
 	case isUnreached(err):
@@ -132,4 +151,16 @@ func (c *Confirmer) append(ctx context.Context, data []byte) (uint64, error) {
 	}
 	<-attempt.Done()
 	return 0, fmt.Errorf("confirm the end of %s: %w", c.journal.stream, err)
+}
+
+// Publish appends one message to the stream of the subject, outside the way of requests, and returns once it is stored. A call that
+// fails may have stored it. It waits 10 seconds at most.
+func Publish(ctx context.Context, nc *nats.Conn, subject string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	m, err := nc.RequestWithContext(ctx, subject, data)
+	if err != nil {
+		return err
+	}
+	return parseAck(m).err
 }

@@ -30,6 +30,10 @@ func TestAStreamOfOneReplicaIsConfirmedWithoutAMessage(t *testing.T) {
 	if state, err := j.State(t.Context()); err != nil || state.Last != 2 || state.Replicas != 1 {
 		t.Errorf("state %+v, %v", state, err)
 	}
+	// Only a message proves that it can write.
+	if last, err := c.Append(t.Context()); err != nil || last != 3 {
+		t.Errorf("appended %d, %v", last, err)
+	}
 }
 
 // TestTheEndIsConfirmedByAMajority: a leader whose peers are gone still answers questions about its store, and so does a member
@@ -77,6 +81,9 @@ func TestTheEndIsConfirmedByAMajority(t *testing.T) {
 	}
 	if last, err := c.LastSequence(t.Context()); !errors.Is(err, journal.ErrUnavailable) {
 		t.Errorf("without its peers it confirms %d, %v", last, err)
+	}
+	if last, err := c.Append(t.Context()); !errors.Is(err, journal.ErrUnavailable) {
+		t.Errorf("without its peers it appends %d, %v", last, err)
 	}
 	eventually.True(t, "a member without a leader is not taken for one", func() bool {
 		_, err := j.State(t.Context())

@@ -64,6 +64,15 @@ func (f *Files) learn(stream string, sequence uint64) {
 	}
 }
 
+// fromFile converts a message. Headers that can't be read are left out: nothing that is decided depends on them.
+func fromFile(m natsfiles.Message) Message {
+	out := Message{Sequence: m.Sequence, Time: m.Time, Subject: m.Subject, Data: m.Data}
+	if len(m.Header) > 0 {
+		out.Header, _ = nats.DecodeHeadersMsg(m.Header)
+	}
+	return out
+}
+
 // lookAgain is how often a follower that gets no notifications polls the end of its stream.
 const lookAgain = time.Second
 
@@ -86,7 +95,7 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 				f.unreadable = true // a consumer finds out whether the message is gone
 				return reattach(fmt.Errorf("read message %d of %s: %w", f.next, j.stream, err))
 			}
-			if err := f.handle(ctx, Message(m)); err != nil {
+			if err := f.handle(ctx, fromFile(m)); err != nil {
 				return err
 			}
 			if err := f.advance(); err != nil {

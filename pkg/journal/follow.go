@@ -297,7 +297,7 @@ func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64
 	case at.Sequence.Stream != f.next:
 		return fmt.Errorf("follow %s: %w: got %d, want %d", f.journal.stream, ErrGap, at.Sequence.Stream, f.next)
 	}
-	err = f.handle(ctx, Message{Sequence: f.next, Time: at.Timestamp.UTC(), Subject: m.Subject(), Data: m.Data()})
+	err = f.handle(ctx, Message{Sequence: f.next, Time: at.Timestamp.UTC(), Subject: m.Subject(), Data: m.Data(), Header: m.Headers()})
 	if err != nil {
 		return err
 	}

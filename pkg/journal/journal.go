@@ -30,6 +30,8 @@ var (
 	ErrStreamConfig = errors.New("stream is configured unsafely")
 	// ErrNoStream: the stream does not exist.
 	ErrNoStream = errors.New("stream does not exist")
+	// ErrExists: the stream to restore exists.
+	ErrExists = errors.New("stream exists")
 	// ErrNoMessage: no message has that sequence, or none was stored at or
 	// after that time.
 	ErrNoMessage = errors.New("message does not exist")
@@ -66,6 +68,7 @@ const (
 
 	codeStreamNotFound  = 10059
 	codeMessageNotFound = 10037
+	codeNameExists      = 10130 // of a restore
 
 	codeServiceUnavailable = 503 // as in HTTP
 )
@@ -83,12 +86,13 @@ func Open(nc *nats.Conn, stream string) *Journal {
 	return &Journal{nc: nc, stream: stream}
 }
 
-// Message is one message of a stream. A handler may use Data until it returns.
+// Message is one message of a stream, as followers get it. A handler may use Data until it returns.
 type Message struct {
 	Sequence uint64
 	Time     time.Time // when the stream's leader received it, UTC
 	Subject  string
 	Data     []byte
+	Header   nats.Header // only of messages that are followed; nil: none
 }
 
 // State is the extent of a stream, as reported by its leader.
@@ -188,6 +192,19 @@ func (j *Journal) StateFrom(ctx context.Context, least uint64) (State, error) {
 func (j *Journal) LastSequence(ctx context.Context) (uint64, error) {
 	state, err := j.State(ctx)
 	return state.Last, err
+}
+
+// Partitions returns the number of partitions that the domain's streams were created for.
+func (j *Journal) Partitions(ctx context.Context) (int, error) {
+	metadata, err := j.Metadata(ctx)
+	if err != nil {
+		return 0, err
+	}
+	count, err := Partitions(metadata)
+	if err != nil {
+		return 0, fmt.Errorf("number of partitions of %s: %w", j.stream, err)
+	}
+	return count, nil
 }
 
 // Purge removes the messages up to and including the sequence upTo. A stream

@@ -121,7 +121,7 @@ func (t *attempts) unknown() bool { return t.sent > t.unstored }
 
 // publish sends the batch until it is known to be stored, is permanently
 // refused, or is out of time.
-func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan nats.Status) (sequence uint64, err error) {
+func (a *Appender[T]) publish(ctx context.Context, batch keptBatch, status <-chan nats.Status) (sequence uint64, err error) {
 	var (
 		t       attempts
 		until   time.Time
@@ -133,7 +133,7 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 	}
 	for {
 		pauses := &pause
-		if a.send(&t, data) {
+		if a.send(&t, batch) {
 			pauses = &ackWait
 		}
 		most := pauses.Next()
@@ -181,12 +181,12 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 }
 
 // send reports whether the batch was handed to a live connection.
-func (a *Appender[T]) send(t *attempts, data []byte) bool {
+func (a *Appender[T]) send(t *attempts, batch keptBatch) bool {
 	if !a.nc.IsConnected() {
 		t.cause = nats.ErrDisconnected
 		return false
 	}
-	if err := a.nc.PublishRequest(a.cfg.Subject, a.reply(a.number, t.sent+1), data); err != nil {
+	if err := a.request(a.reply(a.number, t.sent+1), batch); err != nil {
 		t.cause = err
 		return false
 	}

@@ -55,6 +55,16 @@ type Stream struct {
 	Installation string
 }
 
+// Partitions returns the number of partitions that a stream was created for,
+// from its metadata.
+func Partitions(metadata map[string]string) (int, error) {
+	n, err := strconv.Atoi(metadata[partitionsKey])
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%w: it says %q", ErrPartitions, metadata[partitionsKey])
+	}
+	return n, nil
+}
+
 // Ensure creates missing streams, and upgrades and checks existing ones. It
 // waits for servers that are not ready yet, until ctx ends. Errors:
 // ErrPartitions for a stream created for another number of partitions,
@@ -234,6 +244,11 @@ func (s Stream) config(partitions int) jetstream.StreamConfig {
 		AllowDirect:       true,
 		Metadata:          metadata,
 	}
+}
+
+// Check returns ErrPartitions or ErrStreamConfig for a stream that services do not start with.
+func Check(have jetstream.StreamConfig, want Stream, partitions int) error {
+	return check(have, want.config(partitions))
 }
 
 // check compares the settings that keep messages safe and those that identify

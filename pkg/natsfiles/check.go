@@ -129,7 +129,7 @@ func streamFolders(folder string) ([]string, error) {
 }
 
 func damageError(file string, offset int64, format string, args ...any) error {
-	return fmt.Errorf("%w: %s at byte %d: %s. Nothing was changed; restore the data folder from a backup: "+
+	return fmt.Errorf("%w: %s at byte %d: %s. Nothing was changed; restore the data folder from a backup, with `quire restore`: "+
 		"the journal server would start on these files, and silently drop the part that it can't read",
 		ErrDamaged, file, offset, fmt.Sprintf(format, args...))
 }

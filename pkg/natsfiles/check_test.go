@@ -35,7 +35,7 @@ func store(t *testing.T, orderly bool, purgeTo uint64) string {
 	}
 	s.Start()
 	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(2 * time.Minute) {
 		t.Fatal("journal server is not ready")
 	}
 	nc, err := nats.Connect("", nats.InProcessServer(s))

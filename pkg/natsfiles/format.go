@@ -38,6 +38,7 @@ type record struct {
 	Sequence  uint64 // without the Erased and Tombstone bits
 	Time      int64  // Unix nanoseconds
 	Subject   []byte
+	Header    []byte
 	Message   []byte // without headers
 	Checksum  []byte
 	Erased    bool // the message was deleted, and its bytes overwritten
@@ -74,6 +75,7 @@ func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 		Sequence:  sequence &^ (erasedBit | tombstoneBit),
 		Time:      int64(binary.LittleEndian.Uint64(head[12:])),
 		Subject:   data[:subject],
+		Header:    data[from : from+headers],
 		Message:   data[from+headers : end],
 		Checksum:  data[end:],
 		Erased:    sequence&erasedBit != 0,

@@ -22,6 +22,7 @@ type Message struct {
 	Time     time.Time // UTC
 	Subject  string
 	Data     []byte
+	Header   []byte // as sent, with the line of the version; empty: none
 }
 
 // Reader reads the messages of a stream one by one. Not safe for concurrent use. It must be closed.
@@ -56,7 +57,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// Read returns the message with that sequence, which must be stored. Messages must be read in order. The data of a message is
+// Read returns the message with that sequence, which must be stored. Messages must be read in order. The data and the header of a message are
 // valid until the next one is read.
 func (r *Reader) Read(sequence uint64) (Message, error) {
 	for searched := false; ; {
@@ -87,7 +88,7 @@ func (r *Reader) Read(sequence uint64) (Message, error) {
 				return Message{}, ErrNoRecord
 			}
 		default:
-			return Message{Sequence: sequence, Time: time.Unix(0, record.Time).UTC(), Subject: string(record.Subject), Data: record.Message}, nil
+			return Message{Sequence: sequence, Time: time.Unix(0, record.Time).UTC(), Subject: string(record.Subject), Data: record.Message, Header: record.Header}, nil
 		}
 	}
 }

@@ -33,7 +33,7 @@ func serve(t *testing.T, dir string, work func(jetstream.JetStream)) {
 	}
 	s.Start()
 	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(2 * time.Minute) {
 		t.Fatal("journal server is not ready")
 	}
 	nc, err := nats.Connect("", nats.InProcessServer(s))

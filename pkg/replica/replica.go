@@ -60,6 +60,7 @@ type Set struct {
 	wanted   []int        // the newest set
 	serving  map[int]bool // partitions being served
 	degraded map[int]error
+	stalled  map[int]error // partitions whose journal takes no writes
 	folding  map[int]Folding
 
 	// Owned by the goroutine of Run.
@@ -93,7 +94,7 @@ func NewSet(cfg Config) *Set {
 		}
 	}
 	return &Set{
-		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{}, degraded: map[int]error{}, folding: map[int]Folding{},
+		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{}, degraded: map[int]error{}, stalled: map[int]error{}, folding: map[int]Folding{},
 		ended: make(chan end), running: map[int]context.CancelFunc{},
 	}
 }
@@ -109,8 +110,8 @@ func (s *Set) Serving() bool {
 	return s.allServing()
 }
 
-// Unready is the reason for operators why assigned partitions are not served properly: which are not served, and what each
-// waits for. nil: none.
+// Unready is the reason for operators why assigned partitions are not served properly: which are not served, what each waits
+// for, and whose journal takes no writes. nil: none.
 func (s *Set) Unready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,6 +128,9 @@ func (s *Set) Unready() error {
 		case cause != nil:
 			reasons = append(reasons, fmt.Errorf("partition %d: %w", p, cause))
 		}
+		if cause := s.stalled[p]; cause != nil {
+			reasons = append(reasons, fmt.Errorf("partition %d: its journal takes no writes: %w", p, cause))
+		}
 	}
 	return errors.Join(reasons...)
 }
@@ -142,6 +146,28 @@ func (s *Set) Degraded(partition int, cause error) {
 		return
 	}
 	s.degraded[partition] = cause
+}
+
+// Stall records why a partition's journal takes no writes, for Unready and Stalled; nil clears it.
+func (s *Set) Stall(partition int, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.stalled[partition]
+	switch {
+	case cause != nil:
+		s.stalled[partition] = cause
+		s.cfg.Logger.Warn("the journal of a partition takes no writes", "partition", partition, "cause", cause)
+	case before != nil:
+		delete(s.stalled, partition)
+		s.cfg.Logger.Info("no more trouble with the journal of a partition", "partition", partition, "trouble", before)
+	}
+}
+
+// Stalled lists the partitions whose journal takes no writes, sorted.
+func (s *Set) Stalled() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.stalled))
 }
 
 // Served lists the partitions being served, sorted.

@@ -345,6 +345,14 @@ func TestUnreadyTellsWhichPartitionsWaitAndForWhat(t *testing.T) {
 	want("partition 0: the store is slow")
 	s.Degraded(0, nil)
 	want("<nil>")
+	s.Stall(1, slow)
+	s.Stall(0, nil)
+	want("partition 1: its journal takes no writes: the store is slow")
+	if got := s.Stalled(); !slices.Equal(got, []int{1}) {
+		t.Errorf("stalled: %v", got)
+	}
+	s.Stall(1, nil)
+	want("<nil>")
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)

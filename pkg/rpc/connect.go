@@ -53,6 +53,19 @@ func Connect(url, service string, log *slog.Logger) (*nats.Conn, error) {
 	return nc, nil
 }
 
+// ConnectNow is Connect for a caller without a connection of its own to wait with: it returns once connected, or when ctx ends.
+func ConnectNow(ctx context.Context, url, name string, log *slog.Logger) (*nats.Conn, error) {
+	nc, err := Connect(url, name, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := WaitConnected(ctx, nc); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return nc, nil
+}
+
 // WaitConnected returns nil once connected, ErrClosed if the connection is closed, and ctx.Err() if ctx ends first.
 func WaitConnected(ctx context.Context, nc *nats.Conn) error {
 	status := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)

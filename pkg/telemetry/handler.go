@@ -14,7 +14,7 @@ import (
 // readyRetrySeconds is the Retry-After of a failed readiness check.
 const readyRetrySeconds = "1"
 
-// answer has the shape of all responses (docs/api.md, Shape of every answer).
+// answer has the shape of all responses (docs/api.md, Shape of every response).
 type answer struct {
 	Success   bool      `json:"success"`
 	Remaining *int      `json:"remaining,omitempty"`
@@ -24,7 +24,7 @@ type answer struct {
 }
 
 // Handler serves the paths for operators: /livez is 200 while the process responds, /readyz is 503 with the failing checks
-// until all are ready, /metrics is in Prometheus' format.
+// until all are ready, /metrics is in Prometheus' format, or in OpenMetrics with exemplars for clients that ask for it.
 func Handler(metrics *Metrics, health *Health) http.Handler {
 	registry := prometheus.NewRegistry()
 	if metrics != nil {
@@ -33,9 +33,9 @@ func Handler(metrics *Metrics, health *Health) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { writeSuccess(w) })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { writeReadiness(w, health.Failing()) })
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		write(w, http.StatusNotFound, answer{Reason: "There is nothing at this path", Code: "not_found"})
+		write(w, http.StatusNotFound, answer{Reason: "Nothing exists at this path", Code: "not_found"})
 	})
 	return onlyReads(mux)
 }

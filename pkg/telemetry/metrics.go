@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -19,13 +20,16 @@ type Metrics struct {
 	registry *prometheus.Registry
 }
 
-// NewMetrics returns metrics that include the Go runtime, the process and the build.
+// NewMetrics returns metrics that include the Go runtime, the process, its clock and the build.
 func NewMetrics() *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: Namespace, Name: "clock_seconds", Help: "Unix time of the host at the scrape.",
+		}, func() float64 { return float64(time.Now().UnixMicro()) / 1e6 }),
 	)
 	return &Metrics{registry: registry}
 }
@@ -75,6 +79,12 @@ func (m *Metrics) HistogramVec(d Desc, buckets []float64, label string, values .
 		vec.WithLabelValues(value)
 	}
 	return vec
+}
+
+// HistogramsOf returns a histogram for each combination of values of the labels. The caller makes all of them appear from the start,
+// as in CounterVec.
+func (m *Metrics) HistogramsOf(d Desc, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return register(m, prometheus.NewHistogramVec(d.histogram(buckets), labels))
 }
 
 func (d Desc) opts() prometheus.Opts {

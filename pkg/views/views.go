@@ -221,7 +221,27 @@ type Store interface {
 	Close() error
 }
 
+// Snapshot is a read model as of one moment, whatever is written to it
+// meanwhile, also by other processes. Unlike a Store it is for one goroutine.
+// Its errors wrap ErrUnavailable, except those of the caller.
+type Snapshot interface {
+	// Checkpoints returns the positions of all streams.
+	Checkpoints(ctx context.Context) (map[string]uint64, error)
+	// Each calls take with every document of a collection, in no particular
+	// order, and returns its first error. The caller owns the document.
+	Each(ctx context.Context, collection string, take func(Doc) error) error
+	Close() error
+}
+
 // Unavailable wraps the cause with ErrUnavailable and the name of the attempt.
 func Unavailable(attempt string, cause error) error {
 	return fmt.Errorf("%s: %w: %w", attempt, ErrUnavailable, cause)
+}
+
+// Resetter is implemented by all stores of this project, for repairs.
+type Resetter interface {
+	// SetAside empties collections and forgets the checkpoints of streams, so that their service makes both again. The documents
+	// stay under other names, which begin with "aside" and name, where only people look: letters from a to z and digits. All
+	// services of the store are stopped, and the next call is Close. A call that failed may be repeated under another name.
+	SetAside(ctx context.Context, name string, collections, streams []string) error
 }

@@ -27,6 +27,7 @@ import (
 	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/trace"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/partition"
@@ -193,6 +194,17 @@ type Deps struct {
 	Clock   func() time.Time   // nil: time.Now
 	Logger  *slog.Logger       // nil: silent
 	Metrics *telemetry.Metrics // may be nil
+	Traces  *trace.Scope       // nil: nothing is traced
+}
+
+func (d Deps) withDefaults() Deps {
+	if d.Clock == nil {
+		d.Clock = time.Now
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
 }
 
 // Collections returns the collections of the read model that this service owns.
@@ -201,6 +213,15 @@ func Collections() []views.Collection {
 		projection.Collections(), users.Collections(), webhooks.Collections(), snapshots.Collections(), []views.Collection{installation.Collection()},
 	)
 }
+
+// IsAlone reports whether no journal has what is in a collection: users, say, and addresses of webhooks.
+func IsAlone(collection string) bool {
+	projected := slices.Concat(projection.Collections(), webhooks.Projected())
+	return !slices.ContainsFunc(projected, func(c views.Collection) bool { return c.Name == collection })
+}
+
+// SendsFrom reports whether webhooks are sent from a collection. A copy without these collections notifies nobody.
+func SendsFrom(collection string) bool { return webhooks.SendsFrom(collection) }
 
 const (
 	// storeQueue makes one instance answer each request about users or webhooks.
@@ -234,12 +255,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure billing: %w", err)
 	}
-	if deps.Clock == nil {
-		deps.Clock = time.Now
-	}
-	if deps.Logger == nil {
-		deps.Logger = slog.New(slog.DiscardHandler)
-	}
+	deps = deps.withDefaults()
 	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: partition.NewMetrics(deps.Metrics), turns: partition.NewTurns(), started: deps.Clock()}
 	s.users = users.New(deps.Views, s.now, s.cfg.RegisterLimit, deps.Logger)
 	if s.webhooks, err = webhooks.NewStore(deps.Views, s.now, webhooks.Config{
@@ -308,7 +324,8 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{
 		NC: s.deps.NC, Shared: s.deps.Shared, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
-		Announce: s.replicas.Announce, Register: s.replicas.Register, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
+		Announce: s.replicas.Announce, Register: s.replicas.Register, Stall: s.replicas.Stall, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
+		Traces: s.deps.Traces,
 	}).Run(ctx)
 	if err != nil && !temporary(err) {
 		return replica.Fatal(err)
@@ -367,7 +384,7 @@ func (s *Service) serveInstance() (stop func(), err error) {
 			folds = s.replicas.Health(ctx)
 		}
 		return json.Marshal(event.Instance{
-			Name: s.cfg.Instance, Partitions: s.cfg.PartitionCount, Serves: s.replicas.Served(), Live: s.cfg.Live(),
+			Name: s.cfg.Instance, Partitions: s.cfg.PartitionCount, Serves: s.replicas.Served(), Stalled: s.replicas.Stalled(), Live: s.cfg.Live(),
 			Installation: s.cfg.Installation(), Rules: s.cfg.Rules, Book: account.BookHash(s.cfg.Book), Folds: folds,
 		})
 	}

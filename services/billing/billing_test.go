@@ -235,6 +235,7 @@ func TestAnotherJournalIsRefused(t *testing.T) {
 }
 
 func TestExplainFindsTheDecision(t *testing.T) {
+	began := time.Now().UnixMilli()
 	s := newStack(t)
 	s.start(billing.Config{SnapshotMessages: 5}, 0)
 	s.account(alice, plan.Pro)
@@ -255,8 +256,11 @@ func TestExplainFindsTheDecision(t *testing.T) {
 		e.Settlement != "served" || e.Stream != "BILLING_0" || e.Sequence == 0 || e.SettlementSequence != e.Sequence+1 {
 		t.Fatalf("explained as %v", e)
 	}
+	if e.StoredMs < began || e.SettlementStoredMs < e.StoredMs || time.Now().UnixMilli() < e.SettlementStoredMs {
+		t.Errorf("stored at %d and %d, in a test that began at %d", e.StoredMs, e.SettlementStoredMs, began)
+	}
 	e = explain(0, refused.RequestId, true).GetExplain()
-	if e == nil || e.Verdict.Decision != event.Decision_PLAN_UPGRADE_REQUIRED || e.Settlement != "" || e.Account != bob {
+	if e == nil || e.Verdict.Decision != event.Decision_PLAN_UPGRADE_REQUIRED || e.Settlement != "" || e.Account != bob || e.StoredMs < began || e.SettlementStoredMs != 0 {
 		t.Fatalf("explained as %v", e)
 	}
 	unknown, early, late, never := event.NewRequestID(), event.NewRequestID(), event.NewRequestID(), event.NewRequestID()

@@ -93,7 +93,7 @@ const (
 	byHead      = "audit: the chain differs from the head kept elsewhere"
 	byRows      = "audit: rows of the read model differ from the journal"
 	byLength    = "but the read model was written up to"
-	byLast      = "is not the one at which snapshot"
+	byLast      = ", at which snapshot"
 	byReadModel = "but the read model was written from messages whose chain is"
 )
 

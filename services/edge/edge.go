@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -26,8 +27,10 @@ import (
 	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/trace"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/render"
 	"quire.dev/services/edge/internal/web"
@@ -55,6 +58,8 @@ type Config struct {
 	StopGrace         time.Duration // for running requests at shutdown; 10 s
 	AdmissionAge      time.Duration // a write that took longer to arrive is admitted again; 60 s
 	UnmeteredRate     int           // unmetered calls per second of an account or source; 0: no limit
+	AccessLogSlow     time.Duration // requests that took at least as long are in the access log; 0: none for their time
+	AccessLogSample   float64       // share of the other requests that are in the access log, 0 to 1
 }
 
 // Configure maps settings to a Config. Settings that the program does not read are zero and keep the default.
@@ -64,7 +69,7 @@ func Configure(s host.Settings) Config {
 		Secret: []byte(s.Secret.Reveal()), AlsoSecrets: s.SecretPrevious.Bytes(), AdminToken: s.AdminToken.Reveal(), AdminListen: s.AdminListen,
 		TrustedProxies: s.TrustedProxies, Partitions: s.Partitions, AskPartitions: true, ClockOffset: s.ClockOffset,
 		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, RenderBytes: s.RenderBytes, StopGrace: s.StopGrace,
-		UnmeteredRate: s.UnmeteredRate, Operator: console.Operator{Name: s.Operator, Address: s.OperatorAt},
+		UnmeteredRate: s.UnmeteredRate, AccessLogSlow: s.AccessLogSlow, AccessLogSample: s.AccessLogSample, Operator: console.Operator{Name: s.Operator, Address: s.OperatorAt},
 	}
 }
 
@@ -86,7 +91,7 @@ func (c *Config) Validate() error {
 	if err := checkContentURL(c.ContentURL, c.PublicURL); err != nil {
 		errs = append(errs, err)
 	}
-	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.RenderBytes < 0 || c.StopGrace < 0 || c.AdmissionAge < 0 || c.UnmeteredRate < 0 {
+	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.RenderBytes < 0 || c.StopGrace < 0 || c.AdmissionAge < 0 || c.UnmeteredRate < 0 || c.AccessLogSlow < 0 || c.AccessLogSample < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	return errors.Join(errs...)
@@ -117,8 +122,11 @@ type Deps struct {
 	Blobs   blob.Store
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics
+	Traces  *trace.Scope // nil: nothing is traced
 	Health  *telemetry.Health
-	Ops     http.Handler // serves /livez, /readyz and /metrics beside the API
+	// AccessLog gets the access log, a line with each Write. nil: there is none.
+	AccessLog io.Writer
+	Ops       http.Handler // serves /livez, /readyz and /metrics beside the API
 	// RenderCommand starts a process that calls Render; see RenderCommand. Empty: texts are rendered in this process, where a
 	// library that hangs can't be stopped.
 	RenderCommand []string
@@ -154,7 +162,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("edge configuration: admin token: %w", err)
 	}
 	b, err := bus.New(deps.NC, bus.Config{
-		Partitions: cfg.Partitions, Offset: cfg.ClockOffset, Shared: deps.Shared, Logger: deps.Logger, Metrics: deps.Metrics,
+		Partitions: cfg.Partitions, Offset: cfg.ClockOffset, Shared: deps.Shared, Logger: deps.Logger, Metrics: deps.Metrics, Traces: deps.Traces,
 	})
 	if err != nil {
 		return nil, err
@@ -167,12 +175,13 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	serving := web.Config{
 		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: admins, Partitions: cfg.Partitions,
 		AdmissionAge: cfg.AdmissionAge, UnmeteredRate: cfg.UnmeteredRate, Operator: cfg.Operator,
-		Render: render.Config{Command: deps.RenderCommand, Bytes: cfg.RenderBytes, Logger: deps.Logger},
+		AccessLog: endpoint.AccessLog{To: deps.AccessLog, Slow: cfg.AccessLogSlow, Sample: cfg.AccessLogSample},
+		Render:    render.Config{Command: deps.RenderCommand, Bytes: cfg.RenderBytes, Logger: deps.Logger},
 		In: httpin.Config{
 			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
 		},
 	}
-	parts := web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Health: deps.Health, Ops: ops}
+	parts := web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Traces: deps.Traces, Health: deps.Health, Ops: ops}
 	if cfg.AdminListen != "" && len(admins) > 0 {
 		apart := serving
 		apart.AdminOnly = true
@@ -182,6 +191,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.web = web.New(serving, parts)
 	return s, nil
 }
+
+// Unready is the reason for operators why the edge can carry out no metered request, or nil.
+func (s *Service) Unready() error { return s.bus.Unready() }
 
 // Ready is closed once the edge answers requests.
 func (s *Service) Ready() <-chan struct{} { return s.ready }

@@ -284,6 +284,7 @@ type registry struct {
 	sessions map[string]uint64      // accounts
 	accounts map[uint64]uint32      // tiers
 	deletes  map[uint64]int64       // when accounts will be deleted
+	lacking  bool                   // billing has noticed that users are missing
 	erased   map[uint64]bool
 }
 
@@ -294,7 +295,9 @@ func (r *registry) user(q *event.UserRequest) *event.UserAnswer {
 	switch a := q.Action.(type) {
 	case *event.UserRequest_Register:
 		email := strings.ToLower(a.Register.Email)
-		if answer.User = r.users[email]; answer.User == nil {
+		if answer.User = r.users[email]; answer.User == nil && r.lacking {
+			answer.UsersMissing = true
+		} else if answer.User == nil {
 			answer.User = &event.User{Account: a.Register.Account, Email: a.Register.Email, PasswordHash: a.Register.PasswordHash, CreatedMs: q.NowMs}
 			r.users[email] = answer.User
 		} else if answer.User.Account != a.Register.Account {
@@ -304,6 +307,7 @@ func (r *registry) user(q *event.UserRequest) *event.UserAnswer {
 		if answer.User = r.users[strings.ToLower(a.Find.Email)]; answer.User == nil {
 			answer.User = r.byAccount(a.Find.Account)
 		}
+		answer.UsersMissing = r.lacking && a.Find.Email != ""
 	case *event.UserRequest_OpenSession:
 		r.sessions[string(a.OpenSession.SessionHash)] = a.OpenSession.Account
 		answer.User = r.byAccount(a.OpenSession.Account)
@@ -426,7 +430,16 @@ func TestASignInGoesByTheJournal(t *testing.T) {
 	account := r.users["ann@example.org"].Account
 	r.deletes[account] = 1 << 40
 	r.mu.Unlock()
-	back := call(t, "POST", path+"login", ann, 200, "")
+	if asked := call(t, "POST", path+"login", ann, 409, "deletion_scheduled"); !strings.Contains(asked.raw, `"deletesAt":"2004-11-03T19:53:47.776Z"`) || asked.session() != "" {
+		t.Errorf("%s", asked.raw)
+	}
+	call(t, "POST", path+"login", map[string]string{"email": "ann@example.org", "password": "not correct"}, 401, "invalid_credentials")
+	r.mu.Lock()
+	if r.deletes[account] == 0 {
+		t.Error("a sign-in without consent has canceled the deletion")
+	}
+	r.mu.Unlock()
+	back := call(t, "POST", path+"login", map[string]any{"email": "ann@example.org", "password": "correct horse", "cancelDeletion": true}, 200, "")
 	if !strings.Contains(back.raw, `"deletionUndone":true`) || strings.Contains(back.raw, "deletesAt") || back.session() == "" {
 		t.Errorf("%s", back.raw)
 	}
@@ -439,6 +452,46 @@ func TestASignInGoesByTheJournal(t *testing.T) {
 	if gone := call(t, "POST", path+"login", ann, 401, "invalid_credentials"); gone.session() != "" {
 		t.Error("a session of an account that was erased is opened")
 	}
+}
+
+// TestALoginSaysThatUsersAreMissing: a lost user must not read that the password is wrong, and nobody else may take the address. The
+// answer does not tell which addresses are known.
+func TestALoginSaysThatUsersAreMissing(t *testing.T) {
+	r, path := startRegistry(t)
+	ann := map[string]string{"email": "ann@example.org", "password": "correct horse"}
+	call(t, "POST", path+"register", ann, 201, "")
+	r.mu.Lock()
+	r.lacking = true
+	r.mu.Unlock()
+	call(t, "POST", path+"login", ann, 200, "")
+	bob := map[string]string{"email": "bob@example.org", "password": "correct horse"}
+	lost := call(t, "POST", path+"login", bob, 503, "unavailable")
+	wrong := call(t, "POST", path+"login", map[string]string{"email": "ann@example.org", "password": "wrong horse"}, 503, "unavailable")
+	taken := call(t, "POST", path+"register", bob, 503, "unavailable")
+	for _, a := range []*answer{lost, wrong, taken} {
+		if !strings.Contains(a.raw, "records of users are missing") || a.header.Get("Retry-After") != "60" {
+			t.Errorf("%s, retry after %q", a.raw, a.header.Get("Retry-After"))
+		}
+	}
+	form, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSuffix(path, "/api/users/")+"/console/sign-in",
+		strings.NewReader("email=bob@example.org&password=x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	form.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"text/html"}}
+	page, err := http.DefaultClient.Do(form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Body.Close()
+	shown, err := io.ReadAll(page.Body)
+	if err != nil || page.StatusCode != 503 || !bytes.Contains(shown, []byte("<form")) || !bytes.Contains(shown, []byte("records of users are missing")) {
+		t.Errorf("%d, %v: %s", page.StatusCode, err, shown)
+	}
+	r.mu.Lock()
+	r.lacking = false
+	r.mu.Unlock()
+	call(t, "POST", path+"login", bob, 401, "invalid_credentials")
 }
 
 // TestNobodyGetsTheIDOfAnErasedAccount, not even by the Idempotency-Key that created it.

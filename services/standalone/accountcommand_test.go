@@ -47,7 +47,7 @@ func TestAccountsAreManagedByURLAndToken(t *testing.T) {
 		{[]string{"resume", email, "--reason", "settled"}, 0, []string{"active again"}},
 		{[]string{"keys", email}, 0, []string{"default", "qk_", "active", "never"}},
 		{[]string{"revoke", email, "default"}, 2, []string{"--yes"}}, // there is no terminal
-		{[]string{"revoke", email, "k7", "--yes"}, 1, []string{"no such API key"}},
+		{[]string{"revoke", email, "k7", "--yes"}, 1, []string{"No such API key"}},
 		{[]string{"revoke", email, "default", "--yes"}, 0, []string{"revoked: default"}},
 		{[]string{"keys", email}, 0, []string{"revoked"}},
 		{[]string{"show", "nobody@example.org"}, 1, []string{"no account has the address nobody@example.org"}},

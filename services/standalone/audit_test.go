@@ -35,7 +35,7 @@ func TestAuditNamesAndRepairsARowThatWasDeleted(t *testing.T) {
 		if out, errs, code := quire(t, folder, token, "repair", "--table", "ledger"); code != 2 || !strings.Contains(out, "found missing") || !strings.Contains(errs, "cannot prompt: not a terminal. Use --yes.") {
 			t.Errorf("%s: a repair that can't ask: %d %q %q", way, code, out, errs)
 		}
-		if out, errs, code := quire(t, folder, token, "repair", "--table", "ledger", "--yes"); code != 0 || !strings.Contains(out, "repair: 1 rows of ledger were written again or deleted") {
+		if out, errs, code := quire(t, folder, token, "repair", "--table", "ledger", "--yes"); code != 0 || !strings.Contains(out, "repair: 1 rows of ledger were rewritten or deleted") {
 			t.Errorf("%s: repair: %d %q %q", way, code, out, errs)
 		}
 		if out, errs, code := quire(t, folder, token, "audit", "--deep"); code != 0 || !strings.Contains(out, "everything matches") {

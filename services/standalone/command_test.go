@@ -2,6 +2,8 @@ package standalone
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os/exec"
@@ -12,6 +14,7 @@ import (
 	"testing"
 
 	"quire.dev/pkg/eventually"
+	"quire.dev/services/standalone/internal/quiretest"
 )
 
 // quire runs the command to its end.
@@ -118,6 +121,18 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 	if out, errs, code = quire(t, folder, nil, "explain", request); code != 0 || !strings.Contains(out, "pasteLite.create") {
 		t.Errorf("explain: %d %q %q", code, out, errs)
 	}
+	slow := sendQuickPaste(t, c.base, key, quiretest.SlowBody(t.Context(), "slow"))
+	eventually.NoError(t, "its edge has reported it", func() error {
+		out, errs, code := quire(t, folder, nil, "explain", "--timing", slow)
+		for _, want := range []string{
+			slow + ": pasteLite.create of account ", " ms until the response began", "bodyMs ", "the client's network", "admission stored ", "A request was slow",
+		} {
+			if code != 0 || !strings.Contains(out, want) {
+				return fmt.Errorf("no %q: %d %q %q", want, code, out, errs)
+			}
+		}
+		return nil
+	})
 	// A second process is refused, and says which one has the folder.
 	_, errs, code = quire(t, folder, []string{"QUIRE_LISTEN=127.0.0.1:0"}, "up")
 	if code != 1 || !strings.Contains(errs, "in use") || !strings.Contains(errs, folder) {
@@ -151,7 +166,12 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 // createQuickPaste creates a quick paste and returns the request's id.
 func createQuickPaste(t *testing.T, base, key string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/dev/paste-lite/create", strings.NewReader("x"))
+	return sendQuickPaste(t, base, key, strings.NewReader("x"))
+}
+
+func sendQuickPaste(t *testing.T, base, key string, content io.Reader) (requestID string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/dev/paste-lite/create", content)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		Expected: p.folder.Streams(),
 		Clean:    clean,
 		Forever:  func(stream string) bool { return isOf(stream, event.Billing) },
-		Gapless:  func(stream string) bool { return isOf(stream, append(event.Documents(), event.Billing)...) },
+		Gapless:  func(stream string) bool { return isOf(stream, event.Domains()...) },
 		AtOnce:   atOnce,
 		Budget:   budget,
 		Progress: func(done, total int64) { p.progress("checking the journals' files, in bytes", done, total) },
@@ -208,7 +208,7 @@ func (p *process) rememberJournals(ctx context.Context) error {
 	}
 	var names []string
 	for partition := range p.cfg.Partitions {
-		for _, domain := range append(event.Documents(), event.Billing) {
+		for _, domain := range event.Domains() {
 			names = append(names, domain.Stream(partition))
 		}
 		name := event.Billing.Stream(partition)
@@ -223,4 +223,4 @@ func (p *process) rememberJournals(ctx context.Context) error {
 	return p.folder.Record(names)
 }
 
-var errIncomplete = errors.New("the billing journal has lost messages; stop and restore the data folder from a backup")
+var errIncomplete = errors.New("the billing journal has lost messages; stop and restore the data folder from a backup, with `quire restore`")

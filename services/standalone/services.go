@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -55,9 +54,9 @@ func (p *process) openSQLite(ctx context.Context, domain event.Domain, collectio
 	if domain == event.Billing {
 		synchronous = sqlite.Full
 	}
-	path := filepath.Join(p.folder.Views(), string(domain)+".db")
-	if err := p.folder.CheckUsed(path); err != nil {
-		return nil, err
+	path := viewFile(p.folder.Path, domain)
+	if err := p.folder.CheckUsed(path); err != nil && !p.recreate {
+		return nil, &missingModel{domain, err}
 	}
 	store, err := sqlite.Open(ctx, sqlite.Config{
 		Path: path, Collections: collections, Synchronous: synchronous, CheckAtOnce: p.deps.CheckAtOnce,
@@ -110,7 +109,7 @@ func (p *process) addBilling(ctx context.Context, blobs blob.Store) error {
 	}
 	cfg := billing.Configure(p.host.Settings)
 	cfg.Progress = p.concurrentProgress()
-	service, err := billing.New(cfg, billing.Deps{NC: nc, Shared: p.shared, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	service, err := billing.New(cfg, billing.Deps{NC: nc, Shared: p.shared, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Traces: p.host.Traces.Scope("billing")})
 	if err != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func (p *process) addDocuments(ctx context.Context, policy fold.Policy, blobs bl
 	cfg := document.Configure(p.host.Settings)
 	cfg.Policy = policy
 	cfg.Bounds.CacheBytes, cfg.Bounds.OverlayBytes, cfg.Bounds.CommitDelay = cacheBytes, overlayBytes, commitDelay
-	service, err := document.New(cfg, document.Deps{NC: nc, Shared: p.shared, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	service, err := document.New(cfg, document.Deps{NC: nc, Shared: p.shared, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Traces: p.host.Traces.Scope(name)})
 	if err != nil {
 		return err
 	}
@@ -164,7 +163,7 @@ func (p *process) addEdge(blobs blob.Store) error {
 	cfg.AskPartitions = false // billing and the journals of this process have one number
 	p.edge, err = edge.New(cfg, edge.Deps{
 		NC: nc, Shared: p.shared, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health, Ops: p.host.OpsOnAPI(),
-		RenderCommand: p.deps.RenderCommand,
+		RenderCommand: p.deps.RenderCommand, AccessLog: p.deps.AccessLog, Traces: p.host.Traces.Scope("edge"),
 	})
 	if err != nil {
 		return err
@@ -182,3 +181,19 @@ func (p *process) concurrentProgress() func(what string, done, total uint64) {
 		p.progress(what, int64(done), int64(total))
 	}
 }
+
+// missingModel is the error of a read model whose file is missing, though it was there at an earlier start.
+type missingModel struct {
+	domain event.Domain
+	cause  error
+}
+
+func (e *missingModel) Error() string {
+	if e.domain == event.Billing { // its users exist nowhere else
+		return e.cause.Error()
+	}
+	return fmt.Sprintf("%v. Without one, `quire repair accept-gap --service %s` makes an empty one, records what the journal no longer has, and goes on: "+
+		"docs/operations.md, When a start is refused", e.cause, e.domain)
+}
+
+func (e *missingModel) Unwrap() error { return e.cause }

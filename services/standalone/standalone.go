@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -30,8 +31,9 @@ type Deps struct {
 	// Progress, if set, is called during the steps of a long start. It runs on one goroutine at a time.
 	Progress func(what string, done, total int64)
 
-	// RenderCommand is passed to edge.Deps.
+	// RenderCommand and AccessLog are passed to edge.Deps.
 	RenderCommand []string
+	AccessLog     io.Writer
 
 	// View and Blob, if set, wrap the services' stores, for tests of stores that fail.
 	View func(service string, store views.Store) views.Store
@@ -109,6 +111,9 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 	settings.Secret, settings.AdminToken = config.Secret(q.folder.Secret), config.Secret(q.folder.AdminToken)
 	p := &process{Quire: q, host: host.New(settings, q.deps.Logger), engines: map[event.Domain]*document.Engine{}}
 	p.host.Grace = stopTimeout
+	if err := p.host.OpenTraces(ctx, "quire"); err != nil {
+		return err
+	}
 	return p.host.RunAfter(ctx, p.wire)
 }
 
@@ -122,6 +127,8 @@ type process struct {
 	engines map[event.Domain]*document.Engine
 	stores  []installation.Place // that must belong to the journals' installation
 	checks  []fileCheck
+
+	recreate bool // a missing read model is made anew
 }
 
 // fileCheck checks files in use, which would slow down the start.
@@ -154,6 +161,11 @@ func (p *process) wire(ctx context.Context) error {
 	started := p.host.Health.Register("start") // else operators would see only the services started so far
 	if err := p.startJournal(ctx); err != nil {
 		return err
+	}
+	if p.journal != nil {
+		if err := p.addSocket(); err != nil {
+			return err
+		}
 	}
 	p.shared.Reads = p.readNow
 	if p.deps.Shared != nil {

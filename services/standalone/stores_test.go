@@ -31,8 +31,9 @@ func use(t *testing.T, base string) {
 	}
 }
 
-func TestAJournalServerElsewhere(t *testing.T) {
-	t.Parallel()
+// journalServer runs a journal server with a listener, and returns its URL.
+func journalServer(t *testing.T) string {
+	t.Helper()
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, NoSigs: true, NoLog: true, MaxPayload: 8 << 20,
 	})
@@ -41,12 +42,18 @@ func TestAJournalServerElsewhere(t *testing.T) {
 	}
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(10 * time.Second) {
+	if !ns.ReadyForConnections(2 * time.Minute) {
 		t.Fatal("no journal server")
 	}
+	return ns.ClientURL()
+}
+
+func TestAJournalServerElsewhere(t *testing.T) {
+	t.Parallel()
+	url := journalServer(t)
 	folder := filepath.Join(t.TempDir(), "data")
 	for range 2 {
-		c := launch(t, folder, "QUIRE_NATS_URL="+ns.ClientURL())
+		c := launch(t, folder, "QUIRE_NATS_URL="+url)
 		use(t, c.base)
 		if err := c.end(t, syscall.SIGTERM); err != nil {
 			t.Errorf("stop: %v\n%s", err, c.stderr)

@@ -27,6 +27,7 @@ import (
 // Options of a cluster. Root and Dir must be set; each other field has a default.
 type Options struct {
 	Root       string            // folder of the project, with bin/ and deploy/
+	Bin        string            // folder of the services' programs; Root/bin
 	Dir        string            // folder of data, configuration and logs; created if missing, reused otherwise
 	Partitions int               // of each journal; 4
 	Replicas   int               // of each journal; 3
@@ -55,12 +56,15 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Partitions > maxPartitions {
 		return o, fmt.Errorf("%d partitions: deploy/nats/users.conf has permissions for %d", o.Partitions, maxPartitions)
 	}
-	var err error
-	if o.Root, err = filepath.Abs(o.Root); err != nil {
-		return o, err
+	o.Bin = cmp.Or(o.Bin, filepath.Join(o.Root, "bin"))
+	for _, path := range []*string{&o.Root, &o.Bin, &o.Dir} {
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return o, err
+		}
+		*path = absolute
 	}
-	o.Dir, err = filepath.Abs(o.Dir)
-	return o, err
+	return o, nil
 }
 
 // Root returns the folder of the project: the nearest one with go.work, from the working folder upwards.
@@ -154,7 +158,7 @@ func (c *Cluster) startAll(ctx context.Context) error {
 	if err := c.startStores(ctx); err != nil {
 		return err
 	}
-	if err := c.provision(ctx); err != nil {
+	if err := c.Provision(ctx, c.opts.Bin); err != nil {
 		return err
 	}
 	for _, service := range Services() {

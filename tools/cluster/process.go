@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -201,6 +202,13 @@ func (p *Process) status() error {
 
 // tailBytes is how much of a log an error shows.
 const tailBytes = 2000
+
+// Use has the process run the program of the same name in another folder, from its next start on.
+func (p *Process) Use(bin string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.program = filepath.Join(bin, filepath.Base(p.program))
+}
 
 // Tail is the end of the log.
 func (p *Process) Tail() string {

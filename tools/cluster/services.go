@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strconv"
 	"syscall"
 )
@@ -17,7 +18,7 @@ func (c *Cluster) addInstance(ctx context.Context, service string, n int) (*Proc
 	}
 	listen := ""
 	p := &Process{
-		name: name, service: service, program: "quire-" + service, host: h,
+		name: name, service: service, program: filepath.Join(c.opts.Bin, "quire-"+service), host: h,
 		ops: "http://" + h.address(opsPort), ready: answers("http://" + h.address(opsPort) + "/readyz"), quit: syscall.SIGTERM,
 	}
 	if service == "edge" {

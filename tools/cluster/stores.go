@@ -15,7 +15,7 @@ import (
 
 // natsUsers are the names of the secrets that are passwords of the users in deploy/nats/users.conf.
 func natsUsers() []string {
-	names := []string{"nats-operator", "nats-provision", "nats-sys"}
+	names := []string{"nats-backup", "nats-operator", "nats-provision", "nats-sys"}
 	for _, service := range Services() {
 		names = append(names, "nats-"+service, "nats-"+service+"_b")
 	}
@@ -80,9 +80,9 @@ func (c *Cluster) addNATS(ctx context.Context) error {
 	return nil
 }
 
-// provision creates the journals, as the job of a deployment does.
-func (c *Cluster) provision(ctx context.Context) error {
-	command := exec.CommandContext(ctx, filepath.Join(c.opts.Root, "bin", "quire-billing"), "provision")
+// Provision creates the journals, or changes them to what the services in bin need, as the job of a deployment does.
+func (c *Cluster) Provision(ctx context.Context, bin string) error {
+	command := exec.CommandContext(ctx, filepath.Join(bin, "quire-billing"), "provision")
 	command.Env = Environment("QUIRE_NATS_URL="+c.NATSURL("provision"), "QUIRE_PARTITIONS="+strconv.Itoa(c.opts.Partitions),
 		"QUIRE_REPLICAS="+strconv.Itoa(c.opts.Replicas))
 	if out, err := command.CombinedOutput(); err != nil {

@@ -4,6 +4,7 @@ package k8scheck
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -97,6 +98,7 @@ func Check(objects []*Object, options Options) []Fault {
 	c.services()
 	c.autoscalers()
 	c.networks()
+	c.journals()
 	c.monitoring()
 	return c.faults
 }
@@ -116,7 +118,7 @@ func (c *checker) fault(o fmt.Stringer, format string, args ...any) {
 type workload struct {
 	*Object
 	template corev1.PodTemplateSpec
-	selector *metav1.LabelSelector // nil for a Job
+	selector *metav1.LabelSelector // nil for a Job or a CronJob
 	claims   []corev1.PersistentVolumeClaim
 	replicas *int32
 }
@@ -127,6 +129,12 @@ func (w *workload) service() bool {
 }
 
 func (w *workload) app() string { return w.template.Labels["app.kubernetes.io/name"] }
+
+func (w *workload) hasVariable(name string) bool {
+	return slices.ContainsFunc(w.template.Spec.Containers, func(container corev1.Container) bool {
+		return slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == name })
+	})
+}
 
 // ports returns the ports that the pods' containers declare.
 func (w *workload) ports() []corev1.ContainerPort {
@@ -146,6 +154,8 @@ func (c *checker) collect() {
 			c.work = append(c.work, &workload{o, t.Spec.Template, t.Spec.Selector, t.Spec.VolumeClaimTemplates, t.Spec.Replicas})
 		case *batchv1.Job:
 			c.work = append(c.work, &workload{o, t.Spec.Template, nil, nil, nil})
+		case *batchv1.CronJob:
+			c.work = append(c.work, &workload{o, t.Spec.JobTemplate.Spec.Template, nil, nil, nil})
 		}
 	}
 }

@@ -23,17 +23,14 @@ var shared = sync.OnceValues(func() (filesys.FileSystem, error) {
 		return nil, err
 	}
 	// The development overlay with MongoDB, as its comment says.
-	if err := copyTree(memory, root+"/k8s/overlays/dev", "/k8s/overlays/dev-mongo"); err != nil {
-		return nil, err
-	}
-	const file = "/k8s/overlays/dev-mongo/kustomization.yaml"
-	text, err := memory.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
 	withMongo := strings.NewReplacer("components/postgres", "components/mongodb", "(nats|postgres|minio)", "(nats|mongodb|minio)",
 		"{name: postgres, envs: [secrets/postgres.env]}", "{name: mongodb, envs: [secrets/mongodb.env], files: [secrets/mongodb/keyfile]}")
-	if err := memory.WriteFile(file, []byte(withMongo.Replace(string(text)))); err != nil {
+	if err := variant(memory, "dev", "dev-mongo", withMongo); err != nil {
+		return nil, err
+	}
+	// Backups need a secret of their own, so the production overlay has them as comments.
+	withBackup := strings.NewReplacer("# - ../../components/backup", "- ../../components/backup", "# - {name: quire/quire,", "- {name: quire/quire,")
+	if err := variant(memory, "production", "backup", withBackup); err != nil {
 		return nil, err
 	}
 	for overlay, store := range map[string]string{"dev": "postgres", "dev-mongo": "mongo"} {
@@ -62,6 +59,19 @@ resources: [../production]
 components: [../../components/keda]
 `))
 })
+
+// variant copies an overlay, and edits the copy's kustomization.
+func variant(memory filesys.FileSystem, overlay, name string, edit *strings.Replacer) error {
+	if err := copyTree(memory, root+"/k8s/overlays/"+overlay, "/k8s/overlays/"+name); err != nil {
+		return err
+	}
+	file := "/k8s/overlays/" + name + "/kustomization.yaml"
+	text, err := memory.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return memory.WriteFile(file, []byte(edit.Replace(string(text))))
+}
 
 func makeSecrets(memory filesys.FileSystem, store, at string) error {
 	folder, err := os.MkdirTemp("", "quire-k8s-")
@@ -105,6 +115,7 @@ func outside() map[string][]string {
 		"quire-edge":    {"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_SECRET", "QUIRE_ADMIN_TOKEN"},
 		"quire-billing": stores, "quire-paste": stores, "quire-lite": stores, "quire-file": stores,
 		"quire-provision": {"QUIRE_NATS_URL"},
+		"quire-backup":    append([]string{"BACKUP_TO", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, stores...),
 		"nats":            {"passwords.conf"},
 		"nats-tls":        {"tls.crt", "tls.key", "ca.crt"},
 		"quire-tls":       {"tls.crt", "tls.key"},
@@ -146,7 +157,7 @@ func render(t *testing.T, overlay string) []*k8scheck.Object {
 }
 
 func TestOverlaysAreSound(t *testing.T) {
-	for _, overlay := range []string{"dev", "dev-mongo", "production", "ingress", "keda"} {
+	for _, overlay := range []string{"dev", "dev-mongo", "production", "ingress", "keda", "backup"} {
 		t.Run(overlay, func(t *testing.T) {
 			objects := render(t, overlay)
 			for _, fault := range k8scheck.Check(objects, options(t, overlay)) {
@@ -159,6 +170,9 @@ func TestOverlaysAreSound(t *testing.T) {
 			t.Log(kinds)
 			if kinds["Deployment"] != 4 || kinds["StatefulSet"] < 2 || kinds["PodDisruptionBudget"] < 6 {
 				t.Errorf("not everything was rendered: %v", kinds)
+			}
+			if overlay == "backup" && kinds["CronJob"] != 1 {
+				t.Error("the lines of the production overlay that add backups don't")
 			}
 			if !strings.HasPrefix(overlay, "dev") && kinds["Secret"] > 0 {
 				t.Error("the overlay contains a secret")

@@ -30,6 +30,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/statefulset"
 	"k8s.io/kubernetes/pkg/registry/autoscaling/horizontalpodautoscaler"
+	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
 	"k8s.io/kubernetes/pkg/registry/core/namespace"
@@ -47,7 +48,7 @@ func strategies() map[string]rest.RESTCreateStrategy {
 	return map[string]rest.RESTCreateStrategy{
 		"ConfigMap": configmap.Strategy, "Namespace": namespace.Strategy, "Secret": secret.Strategy,
 		"Service": service.Strategy, "ServiceAccount": serviceaccount.Strategy,
-		"Deployment": deployment.Strategy, "StatefulSet": statefulset.Strategy, "Job": job.Strategy,
+		"Deployment": deployment.Strategy, "StatefulSet": statefulset.Strategy, "Job": job.Strategy, "CronJob": cronjob.Strategy,
 		"HorizontalPodAutoscaler": horizontalpodautoscaler.Strategy, "PodDisruptionBudget": poddisruptionbudget.Strategy,
 		"NetworkPolicy": networkpolicy.Strategy, "Ingress": ingress.Strategy,
 	}

@@ -83,6 +83,18 @@ func plants() []planted {
 		{"alert's namespace", "production", "PrometheusRule/quire", `namespace="quire", job="billing"`, `namespace="quirk", job="billing"`, "is about the namespace"},
 		{"dashboard's job", "production", "ConfigMap/quire-dashboards", `job=\"billing\"`, `job=\"biling\"`, "not a service"},
 		{"dashboards without the sidecar's label", "production", "ConfigMap/quire-dashboards", "grafana_dashboard:", "grafana:", "no ConfigMap has dashboards"},
+		{"alert's CronJob", "backup", "PrometheusRule/quire", `cronjob="backup"`, `cronjob="backups"`, "names the CronJob"},
+		{"misspelled field of a CronJob", "backup", "CronJob/backup", "schedule:", "schedules:", "unknown field"},
+		{"schedule of a CronJob", "backup", "CronJob/backup", "schedule: 17 2 * * *", "schedule: at night", "schedule"},
+		{"overlapping runs", "backup", "CronJob/backup", "concurrencyPolicy: Forbid", "concurrencyPolicy: Allow", "may overlap"},
+		{"run without a deadline", "backup", "CronJob/backup", "activeDeadlineSeconds: 79200\n", "suspend: false\n", "a run that hangs"},
+		{"CronJob as root", "backup", "CronJob/backup", "runAsNonRoot: true", "runAsNonRoot: false", "not restricted"},
+		{"CronJob's key of a secret", "backup", "CronJob/backup", "key: BACKUP_TO", "key: BACK_UP_TO", "has no key"},
+		{"CronJob's settings", "backup", "CronJob/backup", "name: settings-", "name: setting-", "there is no ConfigMap"},
+		{"CronJob's service account", "backup", "CronJob/backup", "serviceAccountName: backup", "serviceAccountName: backups", "no service account"},
+		{"CronJob that may not connect", "backup", "NetworkPolicy/backup", "port: 4222", "port: 6222", "CronJob/backup: may not connect to StatefulSet/nats"},
+		{"CronJob that may not be heard", "backup", "NetworkPolicy/nats-from-backup", "port: 4222", "port: 6222", "CronJob/backup: may not connect to StatefulSet/nats"},
+		{"service that may not connect", "production", "NetworkPolicy/services-to-nats", "- service", "- edge", "may not connect to StatefulSet/nats"},
 		{"unknown setting", "production", "ConfigMap/settings-", "QUIRE_PARTITIONS:", "QUIRE_PARTITION:", "does not know the setting"},
 		{"setting of another service", "production", "Deployment/edge", "name: GOMEMLIMIT", "name: QUIRE_MONGO_DATABASE", "does not know the setting"},
 		{"secret in plain text", "production", "Deployment/edge", "        - name: QUIRE_SECRET\n          valueFrom:\n            secretKeyRef:\n              key: QUIRE_SECRET\n              name: quire-edge\n", "        - name: QUIRE_SECRET\n          value: tell-everybody\n", "must come from a secret"},
@@ -98,7 +110,7 @@ func plants() []planted {
 // TestPlantedFaultsAreFound: a check that never finds a fault would pass on sound overlays too.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	known := map[string]k8scheck.Options{}
-	for _, overlay := range []string{"dev", "dev-mongo", "production", "ingress", "keda"} {
+	for _, overlay := range []string{"dev", "dev-mongo", "production", "ingress", "keda", "backup"} {
 		known[overlay] = options(t, overlay)
 	}
 	for _, plant := range plants() {

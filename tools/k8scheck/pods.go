@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	podsecurity "k8s.io/pod-security-admission/api"
@@ -34,6 +35,14 @@ func (c *checker) security() {
 
 // workloads checks this project's own rules for pods.
 func (c *checker) workloads() {
+	for _, j := range typed[*batchv1.CronJob](c) {
+		if j.T.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
+			c.fault(j, "its runs may overlap")
+		}
+		if j.T.Spec.JobTemplate.Spec.ActiveDeadlineSeconds == nil {
+			c.fault(j, "a run that hangs would be the last, since no other begins beside it")
+		}
+	}
 	for _, w := range c.work {
 		spec := w.template.Spec
 		if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -213,6 +214,46 @@ func (c *checker) networks() {
 	}
 }
 
+// journals checks that every pod with a URL of NATS may connect to the servers, if they are in the overlay.
+func (c *checker) journals() {
+	for _, to := range c.work {
+		if to.app() != "nats" {
+			continue
+		}
+		for _, from := range c.work {
+			if from.hasVariable("QUIRE_NATS_URL") && !c.admitted(from, to, intstr.FromInt32(4222)) {
+				c.fault(from, "may not connect to %s: a NetworkPolicy must admit it on either side", to)
+			}
+		}
+	}
+}
+
+// admitted reports whether policies let pods connect to a port of others, on both sides.
+func (c *checker) admitted(from, to *workload, port intstr.IntOrString) bool {
+	var out, in bool
+	for _, p := range typed[*networkingv1.NetworkPolicy](c) {
+		pods := c.selected(p, &p.T.Spec.PodSelector)
+		for _, rule := range p.T.Spec.Egress {
+			out = out || slices.Contains(pods, from) && c.allows(p, rule.To, rule.Ports, to, port)
+		}
+		for _, rule := range p.T.Spec.Ingress {
+			in = in || slices.Contains(pods, to) && c.allows(p, rule.From, rule.Ports, from, port)
+		}
+	}
+	return out && in
+}
+
+func (c *checker) allows(p fmt.Stringer, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, w *workload, port intstr.IntOrString) bool {
+	return slices.ContainsFunc(peers, func(peer networkingv1.NetworkPolicyPeer) bool {
+		return isLocal(peer) && slices.Contains(c.selected(p, peer.PodSelector), w)
+	}) && slices.ContainsFunc(ports, func(allowed networkingv1.NetworkPolicyPort) bool { return allowed.Port != nil && *allowed.Port == port })
+}
+
+// isLocal reports whether a peer is pods of this namespace.
+func isLocal(peer networkingv1.NetworkPolicyPeer) bool {
+	return peer.PodSelector != nil && peer.NamespaceSelector == nil
+}
+
 // policyPeers returns the workloads of peers in this namespace.
 func (c *checker) policyPeers(p fmt.Stringer, peers []networkingv1.NetworkPolicyPeer) []*workload {
 	if len(peers) == 0 {
@@ -220,7 +261,7 @@ func (c *checker) policyPeers(p fmt.Stringer, peers []networkingv1.NetworkPolicy
 	}
 	var all []*workload
 	for _, peer := range peers {
-		if peer.PodSelector == nil || peer.NamespaceSelector != nil {
+		if !isLocal(peer) {
 			continue
 		}
 		found := c.selected(p, peer.PodSelector)
@@ -285,15 +326,23 @@ func (c *checker) dashboards(o *Object) int {
 	return len(settings.Data)
 }
 
-var jobMatcher = regexp.MustCompile(`job=~?"([^"$]+)"`)
+var (
+	jobMatcher     = regexp.MustCompile(`\bjob=~?"([^"$]+)"`)
+	cronJobMatcher = regexp.MustCompile(`\bcronjob="([^"]+)"`)
+)
 
-// jobs checks that the jobs in an expression are services.
+// jobs checks that the jobs in an expression are services, and its CronJobs exist if the overlay has any: they are optional.
 func (c *checker) jobs(o *Object, where, expression string) {
 	for _, match := range jobMatcher.FindAllStringSubmatch(expression, -1) {
 		for name := range strings.SplitSeq(match[1], "|") {
 			if c.find("Service", name) == nil {
 				c.fault(o, "%s names the job %q, which is not a service", where, name)
 			}
+		}
+	}
+	for _, match := range cronJobMatcher.FindAllStringSubmatch(expression, -1) {
+		if len(typed[*batchv1.CronJob](c)) > 0 && c.find("CronJob", match[1]) == nil {
+			c.fault(o, "%s names the CronJob %q, which does not exist", where, match[1])
 		}
 	}
 }

@@ -6,23 +6,26 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"quire.dev/tools/k8scheck"
 )
 
-// TestServicesTakeTheirSettings starts each service with its pod's settings and one that is certainly wrong. The start
-// reports all faults and ends. If it reports only that one, all others are right.
+// TestServicesTakeTheirSettings starts each service, and the backup, with its pod's settings and one that is certainly wrong. The
+// start reports all faults and ends. If it reports only that one, all others are right.
 func TestServicesTakeTheirSettings(t *testing.T) {
 	bin := t.TempDir()
 	build := exec.Command("go", "build", "-o", bin+"/", "./services/edge/cmd/edge", "./services/billing/cmd/billing",
-		"./services/paste/cmd/paste", "./services/lite/cmd/lite", "./services/file/cmd/file")
+		"./services/paste/cmd/paste", "./services/lite/cmd/lite", "./services/file/cmd/file", "./services/standalone/cmd/quire")
 	build.Dir = root
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "GOWORK=") {
@@ -33,10 +36,10 @@ func TestServicesTakeTheirSettings(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	for _, overlay := range []string{"dev", "production"} {
+	for overlay, want := range map[string]int{"dev": 5, "production": 5, "backup": 6} {
 		objects := render(t, overlay)
 		pods := podsOf(t, overlay, objects)
-		if len(pods) != 5 {
+		if len(pods) != want {
 			t.Fatalf("%s has %d services", overlay, len(pods))
 		}
 		for service, container := range pods {
@@ -44,7 +47,8 @@ func TestServicesTakeTheirSettings(t *testing.T) {
 				environment := environmentOf(t, service, container, objects)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				command := exec.CommandContext(ctx, filepath.Join(bin, service))
+				program, _, _ := strings.Cut(path.Base(container.Image), ":")
+				command := exec.CommandContext(ctx, filepath.Join(bin, program), container.Args...)
 				command.Env = append(environment, "QUIRE_LOG_FORMAT=smoke-signals")
 				var stderr bytes.Buffer
 				command.Stderr = &stderr
@@ -52,7 +56,8 @@ func TestServicesTakeTheirSettings(t *testing.T) {
 				if err := command.Run(); !errors.As(err, &exit) || ctx.Err() != nil {
 					t.Fatalf("it did not stop at the wrong setting: %v", err)
 				}
-				if text := stderr.String(); !strings.HasPrefix(text, "invalid setting: QUIRE_LOG_FORMAT") || strings.Count(text, "\n") != 1 {
+				text := strings.TrimPrefix(stderr.String(), "quire: backup: ")
+				if !strings.HasPrefix(text, "invalid setting: QUIRE_LOG_FORMAT") || strings.Count(text, "\n") != 1 {
 					t.Errorf("it does not report that setting alone:\n%s", text)
 				}
 			})
@@ -60,7 +65,7 @@ func TestServicesTakeTheirSettings(t *testing.T) {
 	}
 }
 
-// podsOf returns the container of each service.
+// podsOf returns the container of each service and of the backup.
 func podsOf(t *testing.T, overlay string, objects []*k8scheck.Object) map[string]corev1.Container {
 	t.Helper()
 	k8scheck.Check(objects, options(t, overlay)) // decodes them
@@ -72,8 +77,10 @@ func podsOf(t *testing.T, overlay string, objects []*k8scheck.Object) map[string
 			template = typed.Spec.Template
 		case *appsv1.StatefulSet:
 			template = typed.Spec.Template
+		case *batchv1.CronJob:
+			template = typed.Spec.JobTemplate.Spec.Template
 		}
-		if template.Labels["app.kubernetes.io/component"] == "service" {
+		if slices.Contains([]string{"service", "backup"}, template.Labels["app.kubernetes.io/component"]) {
 			pods[o.Name] = template.Spec.Containers[0]
 		}
 	}
@@ -81,18 +88,21 @@ func podsOf(t *testing.T, overlay string, objects []*k8scheck.Object) map[string
 }
 
 // environmentOf returns the variables that Kubernetes would set. Where the overlay has no secrets, it takes those of
-// development.
+// development, and for the backup those of a service.
 func environmentOf(t *testing.T, service string, container corev1.Container, objects []*k8scheck.Object) []string {
 	t.Helper()
 	memory, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
+	secrets := map[string]string{}
+	if service == "backup" {
+		service, secrets["BACKUP_TO"] = "paste", "s3://backups/quire"
+	}
 	text, err := memory.ReadFile("/k8s/overlays/dev/secrets/" + service + ".env")
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		secrets[name] = value

@@ -113,7 +113,7 @@ export class Account {
     return this.#transport.json({ method: 'PUT', path: `${path}/email`, json: change, idempotent: true, options })
   }
 
-  /** Deletes the account, its documents and files. For 14 days a log-in cancels the deletion. Requires a session. */
+  /** Deletes the account, its documents and files. For 14 days a log-in with `cancelDeletion` keeps the account. Requires a session. */
   delete(currentPassword: string, options?: IdempotentOptions): Promise<Result<DeletedAccount>> {
     return this.#transport.json({ method: 'DELETE', path, json: { currentPassword }, idempotent: true, options })
   }

@@ -57,9 +57,9 @@ const defaultRetries = 4
  * which it is retried when the connection breaks or the service is unavailable.
  */
 export class Quire {
-  /** Up to 4 MiB, with an account of the tiers Pro and Max. */
+  /** Up to 4 MB, with an account of the tiers Pro and Max. */
   readonly pastes: Pastes
-  /** Up to 256 KiB, with an account or without. */
+  /** Up to 256 KB, with an account or without. */
   readonly quickPastes: Pastes
   /** Up to 50 MB, with an account of the tiers Pro and Max. */
   readonly files: Files
@@ -94,15 +94,18 @@ export class Quire {
     return open('/api/users/register', credentials, options, call)
   }
 
-  /** Opens a session. Fails with an UnauthorizedError if the email or password is wrong. */
-  static logIn(credentials: Credentials, options: Omit<ClientOptions, 'apiKey' | 'session'> = {}, call?: CallOptions): Promise<Result<Session>> {
+  /**
+   * Opens a session. Fails with an UnauthorizedError if the email or password is wrong, and with `deletion_scheduled` if the
+   * account is scheduled for deletion: `cancelDeletion` keeps it.
+   */
+  static logIn(credentials: Credentials & { cancelDeletion?: boolean }, options: Omit<ClientOptions, 'apiKey' | 'session'> = {}, call?: CallOptions): Promise<Result<Session>> {
     return open('/api/users/login', credentials, options, call)
   }
 }
 
-async function open(path: string, { email, password }: Credentials, options: ClientOptions, call?: CallOptions): Promise<Result<Session>> {
+async function open(path: string, { email, password, cancelDeletion }: Credentials & { cancelDeletion?: boolean }, options: ClientOptions, call?: CallOptions): Promise<Result<Session>> {
   const { account } = new Quire(options)
-  const { session, profile } = await account.open(path, { email, password }, call)
+  const { session, profile } = await account.open(path, { email, password, cancelDeletion }, call)
   return { ...profile, session, quire: new Quire({ ...options, session }) }
 }
 

@@ -31,7 +31,7 @@ export type ErrorCode =
   | 'invalid_manage_token' | 'not_owner' | 'wrong_password' | 'key_scope' | 'account_suspended' | 'account_quarantined' | 'cross_origin'
   | 'confirmation_required'
   | 'not_found' | 'method_not_allowed' | 'request_timeout'
-  | 'idempotency_in_flight' | 'too_many_keys' | 'too_many_webhooks' | 'email_taken' | 'name_taken' | 'insufficient_credits'
+  | 'idempotency_in_flight' | 'too_many_keys' | 'too_many_webhooks' | 'email_taken' | 'deletion_scheduled' | 'name_taken' | 'insufficient_credits'
   | 'version_mismatch' | 'too_large' | 'unsupported_media_type' | 'range_not_satisfiable' | 'idempotency_mismatch'
   | 'quota_exhausted' | 'quota_held' | 'key_quota_exhausted' | 'spending_cap_reached' | 'plan_upgrade_required'
   | 'anonymous_limit' | 'registration_limit' | 'too_many_failures' | 'rate_limited'
@@ -56,6 +56,8 @@ export interface Failure {
   readonly limit?: number | undefined
   /** When a retry may succeed. Absent if waiting does not help. */
   readonly resetAt?: Date | undefined
+  /** With the code `deletion_scheduled`: when the account will be deleted. */
+  readonly deletesAt?: Date | undefined
   /** Page to upgrade the plan. */
   readonly upgradeUrl?: string | undefined
   /** URL of the code's documentation. */
@@ -80,6 +82,7 @@ export class ApiError extends QuireError implements Failure {
   readonly quotaKey: string | undefined
   readonly limit: number | undefined
   readonly resetAt: Date | undefined
+  readonly deletesAt: Date | undefined
   readonly upgradeUrl: string | undefined
   readonly docs: string | undefined
   readonly requestId: string | undefined
@@ -97,6 +100,7 @@ export class ApiError extends QuireError implements Failure {
     this.quotaKey = failure.quotaKey
     this.limit = failure.limit
     this.resetAt = failure.resetAt
+    this.deletesAt = failure.deletesAt
     this.upgradeUrl = failure.upgradeUrl
     this.docs = failure.docs
     this.requestId = requestId
@@ -206,6 +210,7 @@ export function failureOf(status: number, headers: Headers, body: string): Quire
     quotaKey: text(told.quotaKey),
     limit: typeof told.limit === 'number' ? told.limit : undefined,
     resetAt: time(told.resetAt),
+    deletesAt: time(told.deletesAt),
     upgradeUrl: text(told.upgradeUrl),
     docs: text(told.docs),
     requestId: text(told.requestId) ?? headers.get('x-request-id') ?? undefined,

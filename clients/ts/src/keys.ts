@@ -24,7 +24,7 @@ export class Keys {
   }
 
   /** Edits a key's name and rules. */
-  update(id: string, change: KeyChange, options?: IdempotentOptions): Promise<Result<Key>> {
+  update(id: string, change: KeyChange, options?: IdempotentOptions): Promise<Result<Key & { capCleared?: boolean }>> {
     return this.#key({ method: 'PUT', path: `${path}/${segment(id)}`, json: change, idempotent: true, options })
   }
 

@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Create a paste
-         * @description Takes JSON, or the content itself as the body, of up to 4 MiB, with the other fields as query parameters. A body
+         * @description Takes JSON, or the content itself as the body, of up to 4 MB, with the other fields as query parameters. A body
          *     without `Content-Type` is read as JSON.
          */
         post: operations["createPaste"];
@@ -82,7 +82,7 @@ export interface paths {
          * Delete a paste
          * @description By its owner.
          *
-         *     Once this has answered, it is 404, as are all its versions.
+         *     Once this returns, it is 404, as are all its versions.
          */
         delete: operations["deletePaste"];
         options?: never;
@@ -142,7 +142,7 @@ export interface paths {
         put?: never;
         /**
          * Create a quick paste
-         * @description Takes JSON, or the content itself as the body, of up to 256 KiB, with the other fields as query parameters. A
+         * @description Takes JSON, or the content itself as the body, of up to 256 KB, with the other fields as query parameters. A
          *     body without `Content-Type` is read as JSON.
          *
          *     Without an API key a network (an IPv4 address or an IPv6 /64) can create 10 in any 24 hours. They expire
@@ -213,7 +213,7 @@ export interface paths {
          * Delete a quick paste
          * @description By its owner, or without an API key by its management token, which is not metered.
          *
-         *     Once this has answered, it is 404, as are all its versions.
+         *     Once this returns, it is 404, as are all its versions.
          */
         delete: operations["deleteQuickPaste"];
         options?: never;
@@ -272,14 +272,14 @@ export interface paths {
         get?: never;
         /**
          * Create a quick paste without a name
-         * @description `ls | curl -T - HOST`. The answer is one line with the page's URL.
+         * @description `ls | curl -T - HOST`. The response is one line with the page's URL.
          */
         put: operations["putQuickPaste"];
         /**
          * Create a quick paste from a pipe or a form
          * @description `ls | curl -F 'f=<-' HOST`, `curl -F f=@name HOST` and `curl --data-binary @name HOST`. A body of any type
          *     other than a form is the content itself. A file name gives the title and language unless the query does. The
-         *     answer is one line with the page's URL.
+         *     response is one line with the page's URL.
          */
         post: operations["postQuickPaste"];
         delete?: never;
@@ -298,7 +298,7 @@ export interface paths {
         get?: never;
         /**
          * Create a quick paste from a file
-         * @description `curl -T main.go HOST`. The answer is one line with the page's URL. A path of another endpoint is 405.
+         * @description `curl -T main.go HOST`. The response is one line with the page's URL. A path of another endpoint is 405.
          */
         put: operations["putNamedQuickPaste"];
         post?: never;
@@ -320,7 +320,7 @@ export interface paths {
         /**
          * Upload a file
          * @description The bytes as the body with `?name=`, or a form with a part `file`. At most 50 MB (52,428,800 bytes). The
-         *     upload is streamed: beyond the limit the answer is 413 at once, even while you are still sending. Without a
+         *     upload is streamed: over the limit the response is 413 immediately, even while you are still sending. Without a
          *     specific `Content-Type`, the type is detected from the first bytes.
          */
         post: operations["uploadFile"];
@@ -339,7 +339,7 @@ export interface paths {
         };
         /**
          * Read a file's metadata or its bytes
-         * @description With `?download=1` or `Accept: application/octet-stream` the answer is the bytes, in the file's own type, with
+         * @description With `?download=1` or `Accept: application/octet-stream` the response is the bytes, in the file's own type, with
          *     `Range` and `ETag`. `X-Quota-Remaining` then replaces the `remaining` of JSON.
          */
         get: operations["getFile"];
@@ -363,7 +363,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a file
-         * @description By its owner. Once this has answered, the file is 404 and no longer counts as storage.
+         * @description By its owner. Once this returns, the file is 404 and no longer counts as storage.
          */
         delete: operations["deleteFile"];
         options?: never;
@@ -422,7 +422,7 @@ export interface paths {
          * List daily usage
          * @description Counted requests per UTC day, by quota key and API key. The days of a month always sum to its counters: a
          *     correction counts on the day of its request. Days without requests are omitted. Days are kept for 400 days,
-         *     and counted since `since`. With `Accept: text/csv` the answer is CSV.
+         *     and counted since `since`. With `Accept: text/csv` the response is CSV.
          */
         get: operations["listUsageByDay"];
         put?: never;
@@ -444,7 +444,7 @@ export interface paths {
          * List the credit ledger
          * @description Every change of the balance, newest first. With no call in flight the amounts sum to the balance. Parameters
          *     are filters; an entry must match all of them. A filtered page may have fewer entries than `limit`, or none,
-         *     although more follow. With `Accept: text/csv` the answer is CSV of up to 10,000 entries, with a `Link` to the
+         *     although more follow. With `Accept: text/csv` the response is CSV of up to 10,000 entries, with a `Link` to the
          *     rest.
          */
         get: operations["listLedgerEntries"];
@@ -466,7 +466,7 @@ export interface paths {
         /**
          * Get a month's statement
          * @description 404 for a month that has not begun, or that ended before the account was created. A closed statement no longer
-         *     changes. Each total can be computed from the other fields. With `Accept: text/csv` the answer is CSV of the lines.
+         *     changes. Each total can be computed from the other fields. With `Accept: text/csv` the response is CSV of the lines.
          *     `/console/statements/{period}` is a printable page.
          */
         get: operations["getStatement"];
@@ -491,7 +491,7 @@ export interface paths {
          *     the operator chose another retention. Refused requests are listed too, also those that no charge was
          *     considered for, such as 401 of a revoked key. A request that billing decided on has an explanation, and
          *     changes in the list when it completes later or is refunded. The HTTP details follow within some seconds.
-         *     With `Accept: text/csv` the answer is CSV of up to 10,000 requests, with a `Link` to the rest.
+         *     With `Accept: text/csv` the response is CSV of up to 10,000 requests, with a `Link` to the rest.
          */
         get: operations["listRecentRequests"];
         put?: never;
@@ -513,7 +513,7 @@ export interface paths {
          * Explain how your request was billed
          * @description A metered request, in words and in fields: the decision, the counter before and after, the price, the grants
          *     that paid, and its offset in the journal. Requests of other accounts are 404. An account may have one
-         *     explanation in progress, and 120 a minute. After 10 seconds the answer is 202: repeat the call for the
+         *     explanation in progress, and 120 a minute. After 10 seconds the response is 202: repeat the call for the
          *     explanation.
          */
         get: operations["explainRequest"];
@@ -536,7 +536,7 @@ export interface paths {
         put?: never;
         /**
          * Create a Free account and log in
-         * @description Emails are compared without regard to case. An interrupted registration can be repeated with the same
+         * @description Emails are case-insensitive. An interrupted registration can be repeated with the same
          *     password.
          */
         post: operations["registerAccount"];
@@ -558,7 +558,8 @@ export interface paths {
         /**
          * Log in
          * @description Opens a session and sets its cookie, which is valid for 30 days. Every login opens a separate session, even
-         *     under the same `Idempotency-Key`.
+         *     under the same `Idempotency-Key`. An account that is scheduled for deletion is 409 `deletion_scheduled`, for callers
+         *     with the right password only: `cancelDeletion` keeps it.
          */
         post: operations["openSession"];
         delete?: never;
@@ -603,8 +604,8 @@ export interface paths {
         post?: never;
         /**
          * Delete the account
-         * @description Requires the password. All sessions end, and all API keys are refused with 403 `account_suspended`. Signing in
-         *     within 14 days undoes the deletion: the answer says `deletionUndone`. After that the documents, files, email,
+         * @description Requires the password. All sessions end, and all API keys are refused with 403 `account_suspended`. A login with
+         *     `cancelDeletion` within 14 days undoes the deletion: the response says `deletionUndone`. After that the documents, files, email,
          *     password and sessions are deleted, while the billing history stays. The email can then be used again.
          */
         delete: operations["deleteAccount"];
@@ -624,7 +625,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the API key
-         * @description The key is shown only in this answer. Once this has answered, every edge refuses the old key.
+         * @description The key is shown only in this response. Once this returns, every edge refuses the old key.
          */
         post: operations["regenerateApiKey"];
         delete?: never;
@@ -649,7 +650,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description Adds a key to the default key. The key is shown only in this answer, and in its replay under the same
+         * @description Adds a key to the default key. The key is shown only in this response, and in its replay under the same
          *     `Idempotency-Key`. At most 20 keys can be active. The name is stored permanently in the billing journal: name
          *     a program, not a person.
          */
@@ -670,14 +671,14 @@ export interface paths {
         get?: never;
         /**
          * Edit an API key
-         * @description A merge: an absent field is unchanged, `null` resets it, an empty object is 400. Changes are in force once
-         *     this has answered. A key that is inactive or was replaced is 404.
+         * @description A merge: an absent field is unchanged, `null` resets it, an empty object is 400. Changes take effect once
+         *     the call returns. A key that is inactive or was replaced is 404.
          */
         put: operations["changeApiKey"];
         post?: never;
         /**
          * Revoke an API key
-         * @description Once this has answered, every edge refuses the key. Revoking an inactive key has no effect.
+         * @description Once this returns, every edge refuses the key. Revoking an inactive key has no effect.
          */
         delete: operations["deleteApiKey"];
         options?: never;
@@ -762,7 +763,7 @@ export interface paths {
         /**
          * See an export's progress and get its link
          * @description `done` of `total` documents are in the archive. Once `status` is `ready`, `url` is a link that needs no
-         *     session and is valid for an hour; each answer has a new one. The archive is deleted a day after its creation:
+         *     session and is valid for an hour; each response has a new one. The archive is deleted a day after its creation:
          *     404 from then on.
          */
         get: operations["getExport"];
@@ -771,7 +772,7 @@ export interface paths {
          * Export everything
          * @description A zip archive of all pastes, quick pastes and files of the account with all versions, its usage, ledger and
          *     statements. It is created in the background: `GET` on the same path shows the progress. If one is in progress,
-         *     the answer is that export. An account may start 5 a day.
+         *     the response is that export. An account may start 5 a day.
          */
         post: operations["createExport"];
         delete?: never;
@@ -817,7 +818,7 @@ export interface paths {
         /**
          * Create a webhook
          * @description Events start from now on; limits reached earlier are not reported. The `secret` is shown only in this
-         *     answer, and in its replay under the same `Idempotency-Key`. An account has at most 10 webhooks. See
+         *     response, and in its replay under the same `Idempotency-Key`. An account has at most 10 webhooks. See
          *     [webhooks](/docs/guides/webhooks).
          */
         post: operations["createWebhook"];
@@ -1083,7 +1084,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke one API key of an account
-         * @description Once this has answered, every edge refuses the key; the account's other keys stay valid. Revoking an inactive
+         * @description Once this returns, every edge refuses the key; the account's other keys stay valid. Revoking an inactive
          *     key has no effect.
          */
         delete: operations["deleteAccountKey"];
@@ -1102,7 +1103,7 @@ export interface paths {
         get?: never;
         /**
          * Change the tier of an account
-         * @description Takes effect at once. The month's counters are kept.
+         * @description Takes effect immediately. The month's counters are kept.
          */
         put: operations["setAccountTier"];
         post?: never;
@@ -1143,7 +1144,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the API key of an account
-         * @description Once this has answered, every edge refuses the old key. Give the new one to the account's holder, who can also
+         * @description Once this returns, every edge refuses the old key. Give the new one to the account's holder, who can also
          *     replace it.
          */
         post: operations["regenerateAccountKey"];
@@ -1164,7 +1165,7 @@ export interface paths {
         put?: never;
         /**
          * Suspend an account
-         * @description Once this has answered, every edge refuses calls with its API key: 403 `account_suspended`. Nothing is
+         * @description Once this returns, every edge refuses calls with its API key: 403 `account_suspended`. Nothing is
          *     deleted. Its public pages stay up, and its holder can sign in, read bills and replace the key. Suspending it
          *     again only changes the reason.
          */
@@ -1186,7 +1187,7 @@ export interface paths {
         put?: never;
         /**
          * Resume an account
-         * @description Once this has answered, every edge accepts its API key again. It ends a suspension and a quarantine, and succeeds, too,
+         * @description Once this returns, every edge accepts its API key again. It ends a suspension and a quarantine, and succeeds, too,
          *     if the account was in neither.
          */
         post: operations["resumeAccount"];
@@ -1245,9 +1246,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Explain how any request was billed
-         * @description A metered request of any account, or a keyless one. Only one explanation runs at a time. After 10 seconds the
-         *     answer is 202: repeat the call for the explanation.
+         * Explain how any request was billed, and what it waited for
+         * @description A metered request of any account, or a keyless one. `timing` has the parts of its time, as the access log has
+         *     them. Only one explanation runs at a time. After 10 seconds the response is 202: repeat the call for the
+         *     explanation.
          */
         get: operations["explainAnyRequest"];
         put?: never;
@@ -1271,7 +1273,7 @@ export interface paths {
          * Audit all billing journals
          * @description Replays every journal from its first event on each instance of billing and compares the result with live
          *     state, with every row of the read model and with the newest snapshots, beside traffic. It takes longer as
-         *     journals grow. With `Prefer: respond-async`, or after a minute, the answer is 202 with the path of the audit,
+         *     journals grow. With `Prefer: respond-async`, or after a minute, the response is 202 with the path of the audit,
          *     which continues.
          */
         post: operations["auditJournals"];
@@ -1291,9 +1293,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Write a damaged table again from the journals
+         * Rewrite a damaged table from the journals
          * @description An audit of one table that writes the rows that differ again, and deletes those that the journal does not have.
-         *     One instance of each partition does it. Of `snapshots` those that differ are deleted. The answer shows the
+         *     One instance of each partition does it. Of `snapshots` those that differ are deleted. The response shows the
          *     differences before the repair, and how many rows were repaired. Look at an audit first.
          */
         post: operations["repairTable"];
@@ -1380,6 +1382,8 @@ export interface components {
             limit?: number;
             /** @description When the same call may succeed. */
             resetAt?: components["schemas"]["Time"];
+            /** @description When the account will be deleted permanently. */
+            deletesAt?: components["schemas"]["Time"];
             /**
              * Format: uri
              * @description Where to upgrade the account's tier.
@@ -1483,7 +1487,7 @@ export interface components {
         ExpiresIn: number | string;
         /** @description A paste or quick paste to create. */
         NewPaste: {
-            /** @description The text in UTF-8: 1 byte to 4 MiB for a paste, to 256 KiB for a quick paste. */
+            /** @description The text in UTF-8: 1 byte to 4 MB for a paste, to 256 KB for a quick paste. */
             content: string;
             /**
              * @description One line, at most 200 characters.
@@ -1737,7 +1741,7 @@ export interface components {
         TerminalForm: {
             /**
              * Format: binary
-             * @description The content: 1 byte to 256 KiB of UTF-8.
+             * @description The content: 1 byte to 256 KB of UTF-8.
              */
             f?: string;
         };
@@ -1758,7 +1762,7 @@ export interface components {
         Credentials: {
             /**
              * Format: email
-             * @description At most 254 bytes. Compared without regard to case. No mail is sent to it.
+             * @description At most 254 bytes. Case-insensitive. No mail is sent to it.
              */
             email: string;
             /**
@@ -1766,6 +1770,24 @@ export interface components {
              * @description 8 to 128 characters. Only an argon2id hash is stored.
              */
             password: string;
+        };
+        /** @description An email and a password. */
+        Login: {
+            /**
+             * Format: email
+             * @description At most 254 bytes. Case-insensitive.
+             */
+            email: string;
+            /**
+             * Format: password
+             * @description The password of the account.
+             */
+            password: string;
+            /**
+             * @description If the account is scheduled for deletion: keeps it.
+             * @default false
+             */
+            cancelDeletion?: boolean;
         };
         /** @description An account. */
         Account: {
@@ -1930,7 +1952,7 @@ export interface components {
         LedgerEntry: {
             /** @description Id of the entry. */
             id: string;
-            /** @description When the request that the entry is about was admitted, or when the entry was made if there is none. It decides the entry's day and month. */
+            /** @description When the entry's request was admitted, or when the entry was booked if it has none. It decides the entry's day and month. */
             time: components["schemas"]["Time"];
             /** @description What changed the balance. More may be added. */
             type: string;
@@ -1944,7 +1966,7 @@ export interface components {
             requestId: string | null;
             /** @description The operator's reason for a grant or an adjustment; null for others. */
             reason: string | null;
-            /** @description When the entry was made: for a request, when it was settled. */
+            /** @description When the entry was booked: for a request, when it was settled. */
             settledAt: components["schemas"]["Time"];
         };
         /** @description Events that the webhook is notified of. More may be added. */
@@ -2047,8 +2069,10 @@ export interface components {
             webhookId?: string;
             /** @description Of `quota.threshold`: the quota key. */
             quotaKey?: string;
-            /** @description Of `key.expiring`: the id of the API key. Of `cap.threshold`: the key that has the cap; absent for the account's cap. */
+            /** @description Of events of keys: the id of the API key. Of `cap.threshold`: the key that has the cap; absent for the account's cap. */
             key?: string;
+            /** @description Of `key.created` and `key.revoked`: the name of the API key. */
+            keyName?: string;
             /** @description Of `quota.threshold` and `cap.threshold`: the percentage reached. */
             threshold?: number;
             /** @description Of `quota.threshold`: requests counted. */
@@ -2064,7 +2088,21 @@ export interface components {
             balance?: components["schemas"]["Credits"];
             /** @description Of `balance.low`: the threshold it dropped below. */
             balanceBelow?: components["schemas"]["Credits"];
-            /** @description Of `key.expiring`. */
+            /** @description Of events of content: the id of the paste, quick paste or file. */
+            id?: string;
+            /**
+             * Format: int64
+             * @description Of events of content: its version. Of a deleted or burned one: the last.
+             */
+            version?: number;
+            /** @description Of events of content: its visibility. */
+            visibility?: string;
+            /**
+             * Format: int64
+             * @description Of events of content: its size in bytes.
+             */
+            size?: number;
+            /** @description Of `key.expiring` and `key.created`: when the key expires; absent if it never does. Of `key.revoked`: until when a replaced key stays valid; absent if it is no longer valid. Of events of content: when it expires; absent if it never does. */
             expiresAt?: components["schemas"]["Time"];
             /** @description Of `key.expiring`: 7 or 1, days left when it was due. */
             daysBefore?: number;
@@ -2095,13 +2133,13 @@ export interface components {
         DeliveryAttempt: {
             /** @description When it started. */
             time: components["schemas"]["Time"];
-            /** @description Status of the answer; null for none. */
+            /** @description Status of the response; null for none. */
             status: number | null;
             /** @description Milliseconds. */
             durationMs: number;
             /** @description Why it failed, for people; null if it succeeded. */
             error: string | null;
-            /** @description The first 1,024 bytes of the answer. */
+            /** @description The first 1,024 bytes of the response. */
             answer: string | null;
         };
         /** @description A page of deliveries. */
@@ -2307,7 +2345,7 @@ export interface components {
             day: string;
             /**
              * Format: int64
-             * @description Average over the whole day, rounded down. Today's grows as the day goes by.
+             * @description Average over the whole day, rounded down. Today's value grows during the day.
              */
             averageBytes: number;
             /** @description The exact sum. A late correction of a closed month counts on the day it becomes known, so the sum may be negative. */
@@ -2372,7 +2410,7 @@ export interface components {
             quotaKey: components["schemas"]["QuotaKey"];
             /** @description Id of the API key used: `default`, or one like `k1`. */
             key: string;
-            /** @description `admitted`, `not_charged` for an answer without a charge such as 304, or the code of the refusal. More may be added. */
+            /** @description `admitted`, `not_charged` for a response without a charge such as 304, or the code of the refusal. More may be added. */
             decision: string;
             /** @description How it ended, like `settlement` of an explanation. Null for a refusal and without a charge. More may be added. */
             status: string | null;
@@ -2392,14 +2430,16 @@ export interface components {
             method: string | null;
             /** @description Path, without its query, cut after 256 bytes. */
             path: string | null;
-            /** @description HTTP status of the answer. */
+            /** @description HTTP status of the response. */
             httpStatus: number | null;
-            /** @description Milliseconds until the answer began, without sending a body. */
+            /** @description Milliseconds until the response began, without sending a body. */
             durationMs: number | null;
             /** @description IP address of the caller. */
             sourceAddress: string | null;
             /** @description Name of the API key; null for one without a name. */
             keyName: string | null;
+            /** @description The `X-Request-Id` that the request came with, if it is 1 to 128 letters, digits and `-._~:/+=@`. */
+            clientRequestId: string | null;
         };
         /** @description How a request was billed. */
         Explanation: {
@@ -2467,6 +2507,84 @@ export interface components {
             /** @description Journal offset of the settlement; null until it is settled. */
             settledAt: components["schemas"]["JournalPosition"] | null;
         };
+        /** @description How a request was billed, and what it waited for. */
+        TimedExplanation: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            request: components["schemas"]["ExplainedRequest"];
+            /** @description What it waited for; null if the request log can't be read at the moment. */
+            timing: components["schemas"]["RequestTiming"] | null;
+        };
+        /** @description The time of a request. A keyless request, and one past the retention, is in no request log. */
+        RequestTiming: {
+            /** @description When its edge had read its headers, by the edge's clock. */
+            startedAt: components["schemas"]["Time"];
+            /**
+             * Format: date-time
+             * @description When billing's journal got its admission, by the clock of NATS; null if billing is of an earlier version.
+             */
+            admittedAt: string | null;
+            /**
+             * Format: date-time
+             * @description When billing's journal got its settlement, by the clock of NATS; null until it is settled.
+             */
+            settledAt: string | null;
+            /** @description Milliseconds until the response began; null if the request log does not have it. */
+            durationMs: number | null;
+            /** @description Its parts; null for a request below 20 ms, and if the request log does not have it. */
+            parts: components["schemas"]["TimingParts"] | null;
+        };
+        /**
+         * @description Parts of a request's time in milliseconds, with the names of the access log. What is left is the edge's own. A
+         *     read runs beside its admission.
+         */
+        TimingParts: {
+            /**
+             * Format: int64
+             * @description For the client to send the body.
+             */
+            bodyMs: number;
+            /**
+             * Format: int64
+             * @description For the previous batch of admissions.
+             */
+            admitQueueMs: number;
+            /**
+             * Format: int64
+             * @description For the journal to store the admission.
+             */
+            admitSyncMs: number;
+            /**
+             * Format: int64
+             * @description For billing's verdict.
+             */
+            admitFoldMs: number;
+            /**
+             * Format: int64
+             * @description For the previous batch of writes.
+             */
+            writeQueueMs: number;
+            /**
+             * Format: int64
+             * @description For the journal to store the write.
+             */
+            writeSyncMs: number;
+            /**
+             * Format: int64
+             * @description For the document service's outcome.
+             */
+            writeFoldMs: number;
+            /**
+             * Format: int64
+             * @description For answers to reads.
+             */
+            readMs: number;
+            /**
+             * Format: int64
+             * @description For the blob store.
+             */
+            blobMs: number;
+        };
         /** @description Part of a grant used by a request. */
         GrantUse: {
             /** @description Id of the grant. */
@@ -2495,7 +2613,7 @@ export interface components {
         NewAccount: {
             /**
              * Format: email
-             * @description At most 254 bytes. Compared without regard to case.
+             * @description At most 254 bytes. Case-insensitive.
              */
             email: string;
             tier: components["schemas"]["TierChoice"];
@@ -2551,7 +2669,7 @@ export interface components {
         KeyQuotas: {
             [key: string]: number;
         } | null;
-        /** @description The most that its requests may spend in credits per period; null for no cap. */
+        /** @description Maximum credits that its requests may spend per period; null for no cap. */
         KeyCap: {
             /** @description Credits from 0 on; null for no cap. */
             amount: string | null;
@@ -2615,11 +2733,15 @@ export interface components {
             name: string;
             /** @description The key's first characters. */
             prefix: string;
+            /** @description `capped`: a spending cap, of the key or its account, leaves too little for any request over quota. More may be added. */
+            status: string;
             /** @description Quota keys it may use; null for all. */
             scopes: components["schemas"]["QuotaKey"][] | null;
             createdAt: components["schemas"]["Time"];
             /** @description When it was last used for an admitted call. */
             lastUsedAt: components["schemas"]["MaybeTime"];
+            /** @description Only in lists: source address of its last admitted call in the log of requests; null if unknown, and for admins. */
+            lastUsedAddress?: string | null;
             /** @description When it expires and becomes 401; null for never. */
             expiresAt: components["schemas"]["MaybeTime"];
             /** @description When it was revoked; null if it was not. */
@@ -2678,12 +2800,16 @@ export interface components {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             key: components["schemas"]["KeyOfAccount"];
+            /** @description True if the request removed the key's spending cap, otherwise absent. */
+            capCleared?: boolean;
         };
         /** @description The current cap. */
         SpendingCapSet: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             spendingCap: components["schemas"]["SpendingCap"];
+            /** @description True if the request removed the cap, otherwise absent. */
+            capCleared?: boolean;
         };
         /** @description A new email to replace the current one. */
         EmailChange: {
@@ -2795,7 +2921,7 @@ export interface components {
             account: string | null;
             /** @description The `X-Request-Id` of the call. */
             requestId: string;
-            /** @description `done`, `replayed` for an answer replayed for its `Idempotency-Key`, or why billing refused it. More may be added. */
+            /** @description `done`, `replayed` for a response replayed for its `Idempotency-Key`, or why billing refused it. More may be added. */
             outcome: string;
             /** @description The tier set; null for other actions. */
             tier: string | null;
@@ -2904,7 +3030,7 @@ export interface components {
              * @description Events replayed.
              */
             entries: number;
-            /** @description Hash of the state that answers requests. Empty with `account` or `until`. */
+            /** @description Hash of the state that serves requests. Empty with `account` or `until`. */
             liveHash: string;
             /** @description Hash of the replayed state. Empty with `account`. */
             replayHash: string;
@@ -2928,6 +3054,37 @@ export interface components {
             tables: components["schemas"]["AuditTable"][];
             /** @description The first differences. */
             differences: components["schemas"]["AuditDifference"][];
+            /** @description What journals of documents have lost, as operators accepted it, oldest first. It is no difference. */
+            losses: components["schemas"]["AuditLoss"][];
+        };
+        /** @description Messages that a journal of documents has lost. */
+        AuditLoss: {
+            /** @description Name of the journal. */
+            journal: string;
+            /**
+             * Format: int64
+             * @description The first message lost.
+             */
+            first: number;
+            /**
+             * Format: int64
+             * @description The last message lost.
+             */
+            last: number;
+            /** @description Whether the read model has what the messages changed. */
+            projected: boolean;
+            /** @description Who accepted the loss. */
+            acceptedBy: string;
+            /**
+             * Format: date-time
+             * @description When, by the journal's clock.
+             */
+            acceptedAt: string;
+            /**
+             * Format: int64
+             * @description Message of this partition's billing journal that records it.
+             */
+            sequence: number;
         };
         /** @description What was compared in one table of a partition. */
         AuditTable: {
@@ -3305,6 +3462,17 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Explanation"];
+            };
+        };
+        /** @description How it was billed, and what it waited for. */
+        TimedExplanationAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["TimedExplanation"];
             };
         };
         /** @description The account is created and a session opened. */
@@ -4190,6 +4358,29 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The email already has an account, or the account is scheduled for deletion. */
+        RegistrationConflictAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The account is scheduled for deletion. */
+        DeletionScheduledAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The balance is smaller than the amount to remove. */
         InsufficientCreditsAnswer: {
             headers: {
@@ -4678,7 +4869,7 @@ export interface components {
          */
         EventsAfterParam: string;
         /**
-         * @description Seconds to wait for an event: 1 to 30. By default the answer is immediate.
+         * @description Seconds to wait for an event: 1 to 30. By default the response is immediate.
          * @example 5
          */
         EventsWaitParam: number;
@@ -4698,7 +4889,7 @@ export interface components {
          */
         AccountIdParam: string;
         /**
-         * @description `respond-async` returns at once instead of waiting for the result (RFC 7240). Other preferences are ignored.
+         * @description `respond-async` returns immediately instead of waiting for the result (RFC 7240). Other preferences are ignored.
          * @example respond-async
          */
         PreferParam: string;
@@ -4765,12 +4956,12 @@ export interface components {
          */
         IfMatchParam: string;
         /**
-         * @description Answers only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
+         * @description Responds only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
          * @example *
          */
         IfMatchTagParam: string;
         /**
-         * @description Answers 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
+         * @description Responds with 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
          * @example "7"
          */
         IfNoneMatchParam: string;
@@ -4794,7 +4985,7 @@ export interface components {
          */
         IfRangeParam: string;
         /**
-         * @description One range of bytes, such as `bytes=0-1023` or `bytes=-500`. Several ranges are answered with the whole.
+         * @description One range of bytes, such as `bytes=0-1023` or `bytes=-500`. Several ranges return the whole file.
          * @example bytes=0-2
          */
         RangeParam: string;
@@ -4864,6 +5055,11 @@ export interface components {
          */
         LedgerRequestParam: string;
         /**
+         * @description The `X-Request-Id` that your program sent with the request.
+         * @example order-4711
+         */
+        ClientRequestParam: string;
+        /**
          * @description Text that the reason contains, without regard to case.
          * @example gift
          */
@@ -4914,7 +5110,7 @@ export interface components {
          */
         OrderParam: "desc" | "asc";
         /**
-         * @description Only documents whose title or name contains this, compared without regard to case. At most 255 characters.
+         * @description Only documents whose title or name contains this, case-insensitive. At most 255 characters.
          * @example notes
          */
         TitleContainsParam: string;
@@ -4998,7 +5194,7 @@ export interface components {
         TagsParam: string[];
     };
     requestBodies: {
-        /** @description JSON, or the content itself. The content is at most 4 MiB (4,194,304 bytes) of UTF-8. */
+        /** @description JSON, or the content itself. The content is at most 4 MB (4,194,304 bytes) of UTF-8. */
         PasteInput: {
             content: {
                 "application/json": components["schemas"]["NewPaste"];
@@ -5006,13 +5202,13 @@ export interface components {
                 "application/x-www-form-urlencoded": string;
             };
         };
-        /** @description The fields to change. Content is at most 4 MiB (4,194,304 bytes) of UTF-8. */
+        /** @description The fields to change. Content is at most 4 MB (4,194,304 bytes) of UTF-8. */
         PasteChangeInput: {
             content: {
                 "application/json": components["schemas"]["PasteChange"];
             };
         };
-        /** @description JSON, or the content itself. The content is at most 256 KiB (262,144 bytes) of UTF-8. */
+        /** @description JSON, or the content itself. The content is at most 256 KB (262,144 bytes) of UTF-8. */
         QuickPasteInput: {
             content: {
                 "application/json": components["schemas"]["NewPaste"];
@@ -5020,13 +5216,13 @@ export interface components {
                 "application/x-www-form-urlencoded": string;
             };
         };
-        /** @description The fields to change. Content is at most 256 KiB (262,144 bytes) of UTF-8. */
+        /** @description The fields to change. Content is at most 256 KB (262,144 bytes) of UTF-8. */
         QuickPasteChangeInput: {
             content: {
                 "application/json": components["schemas"]["PasteChange"];
             };
         };
-        /** @description The content, at most 256 KiB (262,144 bytes) of UTF-8: in a form, or as the body. */
+        /** @description The content, at most 256 KB (262,144 bytes) of UTF-8: in a form, or as the body. */
         TerminalInput: {
             content: {
                 "multipart/form-data": components["schemas"]["TerminalForm"];
@@ -5034,7 +5230,7 @@ export interface components {
                 "*/*": string;
             };
         };
-        /** @description The content, at most 256 KiB (262,144 bytes) of UTF-8. */
+        /** @description The content, at most 256 KB (262,144 bytes) of UTF-8. */
         ContentInput: {
             content: {
                 "*/*": string;
@@ -5048,103 +5244,103 @@ export interface components {
                 "*/*": string;
             };
         };
-        /** @description The new account. At most 16 KiB. */
+        /** @description The new account. At most 16 KB. */
         CredentialsInput: {
             content: {
                 "application/json": components["schemas"]["Credentials"];
             };
         };
-        /** @description The account to log in to. At most 16 KiB. */
+        /** @description The account to log in to. At most 16 KB. */
         LoginInput: {
             content: {
-                "application/json": components["schemas"]["Credentials"];
+                "application/json": components["schemas"]["Login"];
             };
         };
-        /** @description The new account. At most 16 KiB. */
+        /** @description The new account. At most 16 KB. */
         NewAccountInput: {
             content: {
                 "application/json": components["schemas"]["NewAccount"];
             };
         };
-        /** @description The current and the new password. At most 16 KiB. */
+        /** @description The current and the new password. At most 16 KB. */
         PasswordChangeInput: {
             content: {
                 "application/json": components["schemas"]["PasswordChange"];
             };
         };
-        /** @description The current password. At most 16 KiB. */
+        /** @description The current password. At most 16 KB. */
         AccountDeletionInput: {
             content: {
                 "application/json": components["schemas"]["AccountDeletion"];
             };
         };
-        /** @description The key to create. At most 16 KiB. */
+        /** @description The key to create. At most 16 KB. */
         NewKeyInput: {
             content: {
                 "application/json": components["schemas"]["NewKeyRules"];
             };
         };
-        /** @description The fields to change. At most 16 KiB. */
+        /** @description The fields to change. At most 16 KB. */
         KeyChangeInput: {
             content: {
                 "application/json": components["schemas"]["KeyRules"];
             };
         };
-        /** @description How long the old key stays valid. At most 16 KiB. */
+        /** @description How long the old key stays valid. At most 16 KB. */
         KeyRotationInput: {
             content: {
                 "application/json": components["schemas"]["KeyRotation"];
             };
         };
-        /** @description The cap. At most 16 KiB. */
+        /** @description The cap. At most 16 KB. */
         SpendingCapInput: {
             content: {
                 "application/json": components["schemas"]["SpendingCapChange"];
             };
         };
-        /** @description The webhook's URL and events. At most 16 KiB. */
+        /** @description The webhook's URL and events. At most 16 KB. */
         WebhookInput: {
             content: {
                 "application/json": components["schemas"]["WebhookDraft"];
             };
         };
-        /** @description The fields to change. At most 16 KiB. */
+        /** @description The fields to change. At most 16 KB. */
         WebhookChangeInput: {
             content: {
                 "application/json": components["schemas"]["WebhookChange"];
             };
         };
-        /** @description The new address and the current password. At most 16 KiB. */
+        /** @description The new address and the current password. At most 16 KB. */
         EmailChangeInput: {
             content: {
                 "application/json": components["schemas"]["EmailChange"];
             };
         };
-        /** @description The new password. At most 16 KiB. */
+        /** @description The new password. At most 16 KB. */
         NewPasswordInput: {
             content: {
                 "application/json": components["schemas"]["NewPassword"];
             };
         };
-        /** @description Why it is suspended. At most 16 KiB. */
+        /** @description Why it is suspended. At most 16 KB. */
         SuspensionInput: {
             content: {
                 "application/json": components["schemas"]["Reason"];
             };
         };
-        /** @description Why the suspension ends. At most 16 KiB. */
+        /** @description Why the suspension ends. At most 16 KB. */
         ResumptionInput: {
             content: {
                 "application/json": components["schemas"]["Reason"];
             };
         };
-        /** @description The new tier. At most 16 KiB. */
+        /** @description The new tier. At most 16 KB. */
         NewTierInput: {
             content: {
                 "application/json": components["schemas"]["NewTier"];
             };
         };
-        /** @description The grant. At most 16 KiB. */
+        /** @description The grant. At most 16 KB. */
         NewGrantInput: {
             content: {
                 "application/json": components["schemas"]["NewGrant"];
@@ -5158,7 +5354,7 @@ export interface components {
          */
         RequestIdHeader: string;
         /**
-         * @description Whether the answer may be stored. JSON is `no-store`.
+         * @description Whether the response may be stored. JSON is `no-store`.
          * @example no-store
          */
         CacheControlHeader: string;
@@ -5190,7 +5386,7 @@ export interface components {
          */
         CreditsBalanceHeader: string;
         /**
-         * @description `true` on an answer replayed for its `Idempotency-Key`, and on a read that is not charged again. Absent otherwise.
+         * @description `true` on a response replayed for its `Idempotency-Key`, and on a read that is not charged again. Absent otherwise.
          * @example true
          */
         IdempotencyReplayedHeader: "true";
@@ -5220,7 +5416,7 @@ export interface components {
          */
         ETagHeader: string;
         /**
-         * @description `remaining` of a call whose answer is not JSON: free requests left, -1 for unlimited.
+         * @description `remaining` of a call whose response is not JSON: free requests left, -1 for unlimited.
          * @example 498
          */
         QuotaRemainingHeader: string;
@@ -5230,7 +5426,7 @@ export interface components {
          */
         RetryAfterHeader: number;
         /**
-         * @description Lets pages of any site read the answer. Sent with raw content, and below `/api/dev` if a page calls with an
+         * @description Lets pages of any site read the response. Sent with raw content, and below `/api/dev` if a page calls with an
          *     API key.
          * @example *
          */
@@ -5394,12 +5590,12 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
                 /**
-                 * @description Answers only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
+                 * @description Responds only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
                  * @example *
                  */
                 "If-Match"?: components["parameters"]["IfMatchTagParam"];
                 /**
-                 * @description Answers 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
+                 * @description Responds with 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "7"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchParam"];
@@ -5572,7 +5768,7 @@ export interface operations {
                  */
                 order?: components["parameters"]["OrderParam"];
                 /**
-                 * @description Only documents whose title or name contains this, compared without regard to case. At most 255 characters.
+                 * @description Only documents whose title or name contains this, case-insensitive. At most 255 characters.
                  * @example notes
                  */
                 q?: components["parameters"]["TitleContainsParam"];
@@ -5749,12 +5945,12 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
                 /**
-                 * @description Answers only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
+                 * @description Responds only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
                  * @example *
                  */
                 "If-Match"?: components["parameters"]["IfMatchTagParam"];
                 /**
-                 * @description Answers 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
+                 * @description Responds with 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "7"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchParam"];
@@ -5967,7 +6163,7 @@ export interface operations {
                  */
                 order?: components["parameters"]["OrderParam"];
                 /**
-                 * @description Only documents whose title or name contains this, compared without regard to case. At most 255 characters.
+                 * @description Only documents whose title or name contains this, case-insensitive. At most 255 characters.
                  * @example notes
                  */
                 q?: components["parameters"]["TitleContainsParam"];
@@ -6320,7 +6516,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
                 /**
-                 * @description One range of bytes, such as `bytes=0-1023` or `bytes=-500`. Several ranges are answered with the whole.
+                 * @description One range of bytes, such as `bytes=0-1023` or `bytes=-500`. Several ranges return the whole file.
                  * @example bytes=0-2
                  */
                 Range?: components["parameters"]["RangeParam"];
@@ -6331,12 +6527,12 @@ export interface operations {
                  */
                 "If-Range"?: components["parameters"]["IfRangeParam"];
                 /**
-                 * @description Answers only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
+                 * @description Responds only if the `ETag` is one of these, otherwise with 412. At most 64 tags, or `*`.
                  * @example *
                  */
                 "If-Match"?: components["parameters"]["IfMatchTagParam"];
                 /**
-                 * @description Answers 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
+                 * @description Responds with 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "7"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchParam"];
@@ -6454,7 +6650,7 @@ export interface operations {
                  */
                 order?: components["parameters"]["OrderParam"];
                 /**
-                 * @description Only documents whose title or name contains this, compared without regard to case. At most 255 characters.
+                 * @description Only documents whose title or name contains this, case-insensitive. At most 255 characters.
                  * @example notes
                  */
                 q?: components["parameters"]["TitleContainsParam"];
@@ -6677,6 +6873,11 @@ export interface operations {
                  */
                 requestId?: components["parameters"]["LedgerRequestParam"];
                 /**
+                 * @description The `X-Request-Id` that your program sent with the request.
+                 * @example order-4711
+                 */
+                clientRequestId?: components["parameters"]["ClientRequestParam"];
+                /**
                  * @description The earliest time.
                  * @example 2026-11-21T00:00:00Z
                  */
@@ -6767,7 +6968,7 @@ export interface operations {
             403: components["responses"]["CrossOriginAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
-            409: components["responses"]["EmailTakenAnswer"];
+            409: components["responses"]["RegistrationConflictAnswer"];
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
@@ -6799,6 +7000,7 @@ export interface operations {
             403: components["responses"]["CrossOriginAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["DeletionScheduledAnswer"];
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             429: components["responses"]["TooManyFailuresAnswer"];
@@ -7568,7 +7770,7 @@ export interface operations {
                  */
                 after?: components["parameters"]["EventsAfterParam"];
                 /**
-                 * @description Seconds to wait for an event: 1 to 30. By default the answer is immediate.
+                 * @description Seconds to wait for an event: 1 to 30. By default the response is immediate.
                  * @example 5
                  */
                 wait?: components["parameters"]["EventsWaitParam"];
@@ -8111,7 +8313,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["ExplanationAnswer"];
+            200: components["responses"]["TimedExplanationAnswer"];
             202: components["responses"]["ExplanationPendingAnswer"];
             400: components["responses"]["BadRequestAnswer"];
             401: components["responses"]["AdminTokenRequiredAnswer"];
@@ -8157,7 +8359,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description `respond-async` returns at once instead of waiting for the result (RFC 7240). Other preferences are ignored.
+                 * @description `respond-async` returns immediately instead of waiting for the result (RFC 7240). Other preferences are ignored.
                  * @example respond-async
                  */
                 Prefer?: components["parameters"]["PreferParam"];
@@ -8204,7 +8406,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description `respond-async` returns at once instead of waiting for the result (RFC 7240). Other preferences are ignored.
+                 * @description `respond-async` returns immediately instead of waiting for the result (RFC 7240). Other preferences are ignored.
                  * @example respond-async
                  */
                 Prefer?: components["parameters"]["PreferParam"];

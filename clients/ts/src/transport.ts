@@ -88,7 +88,7 @@ const longestRetryAfterMs = 60_000
 const silenceMs = 60_000
 /** A body sent as a whole shows no progress. The service gives up on slower ones. */
 const slowestBytesPerMs = 16
-/** Maximum size of a JSON response: a paste of 4 MiB with every byte escaped. */
+/** Maximum size of a JSON response: a paste of 4 MB with every byte escaped. */
 const longestAnswerBytes = 26 * 2 ** 20
 const longestTimerMs = 2 ** 31 - 1
 

@@ -45,7 +45,7 @@ export type ExportState = Schemas['ExportState']['export']
 export type DeletedAccount = Answer<'deleteAccount'>
 export type UpdatedSpendingCap = Answer<'setSpendingCap'>
 
-/** The rules of a new API key. Only `name` is required. */
+/** The rules of a new API key. Without `name` it becomes "default 2", or the next such name that is free. */
 export type NewKey = WithTimes<Schemas['NewKeyRules']>
 /** An edit of an API key. An absent field stays unchanged, `null` removes the rule. */
 export type KeyChange = WithTimes<Schemas['KeyRules']>

@@ -203,7 +203,8 @@ test('a log-in manages keys, caps and sessions', async () => {
   await third.account.endAllSessions()
   const { quire: fourth } = await Quire.logIn(later, options)
   await fourth.account.delete('battery staple')
-  assert.equal((await Quire.logIn(later, options)).deletionUndone, true)
+  await assert.rejects(Quire.logIn(later, options), (e) => e.code === 'deletion_scheduled' && e.deletesAt > new Date())
+  assert.equal((await Quire.logIn({ ...later, cancelDeletion: true }, options)).deletionUndone, true)
 })
 
 test('a call beyond the quota tells what it cost', async () => {

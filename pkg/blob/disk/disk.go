@@ -52,6 +52,10 @@ func Open(folder string) (*Store, error) {
 	return store, nil
 }
 
+// Reading returns a store that only reads the folder, whichever process has it open. Only its Get and Sweep may be used. It needs no
+// close.
+func Reading(folder string) *Store { return &Store{keys: filepath.Join(folder, "keys")} }
+
 // Close releases the folder. Readers that are still open stay usable; the store is not.
 func (s *Store) Close() error { return s.lock.Close() }
 

@@ -20,6 +20,8 @@ type Config struct {
 	// Timeout bounds every call to the server, for each part of a large blob, and how long a read may wait for bytes. Default
 	// 30 s.
 	Timeout time.Duration
+	// Versioned accepts a versioned bucket, for blobs that may remain after their deletion.
+	Versioned bool
 	// Uploads bounds the parts sent at a time. More of them wait. Default 16.
 	Uploads int
 }

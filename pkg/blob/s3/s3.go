@@ -40,16 +40,28 @@ type Store struct {
 }
 
 // Open connects to the configured bucket and creates it if it is missing. It refuses a versioned bucket, where a delete would
-// not delete.
+// not delete, unless Config.Versioned accepts one.
 func Open(ctx context.Context, config Config) (*Store, error) {
-	config = config.withDefaults()
-	at, err := parseURL(config.URL)
+	store, region, err := connect(config)
 	if err != nil {
 		return nil, err
 	}
+	if err := store.prepare(ctx, region, config.Versioned); err != nil {
+		return nil, store.fault(ctx, "open bucket", store.bucket, err)
+	}
+	return store, nil
+}
+
+// connect returns a Store that has contacted nothing yet.
+func connect(config Config) (store *Store, region string, err error) {
+	config = config.withDefaults()
+	at, err := parseURL(config.URL)
+	if err != nil {
+		return nil, "", err
+	}
 	transport, err := newTransport(at.secure, config.Timeout)
 	if err != nil {
-		return nil, fmt.Errorf("open blob bucket %s: %w", at.bucket, err)
+		return nil, "", fmt.Errorf("open blob bucket %s: %w", at.bucket, err)
 	}
 	client, err := minio.NewCore(at.endpoint, &minio.Options{
 		Creds:      at.credentials(),
@@ -59,19 +71,15 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		MaxRetries: maxRetries,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open blob bucket %s: %w", at.bucket, err)
+		return nil, "", fmt.Errorf("open blob bucket %s: %w", at.bucket, err)
 	}
-	store := &Store{
+	return &Store{
 		client:  client,
 		bucket:  at.bucket,
 		timeout: config.Timeout,
 		slots:   make(chan struct{}, config.Uploads),
 		buffers: make(buffers, config.Uploads),
-	}
-	if err := store.prepare(ctx, at.region); err != nil {
-		return nil, store.fault(ctx, "open bucket", at.bucket, err)
-	}
-	return store, nil
+	}, at.region, nil
 }
 
 func newTransport(secure bool, timeout time.Duration) (*http.Transport, error) {
@@ -85,13 +93,11 @@ func newTransport(secure bool, timeout time.Duration) (*http.Transport, error) {
 
 var errVersioned = errors.New("the bucket is versioned, so deletes would not delete; suspend versioning")
 
-func (s *Store) prepare(ctx context.Context, region string) error {
+func (s *Store) prepare(ctx context.Context, region string, versioned bool) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	exists, err := s.client.BucketExists(ctx, s.bucket)
-	// S3 hides this from users who may list only some prefixes. They may still ask whether the bucket is versioned.
-	limited := minio.ToErrorResponse(err).Code == minio.AccessDenied
-	if err != nil && !limited {
+	exists, limited, err := s.exists(ctx) // limited users may still ask whether the bucket is versioned
+	if err != nil {
 		return err
 	}
 	if !exists && !limited {
@@ -103,7 +109,7 @@ func (s *Store) prepare(ctx context.Context, region string) error {
 	}
 	versions, err := s.client.GetBucketVersioning(ctx, s.bucket)
 	switch {
-	case err == nil && versions.Enabled():
+	case err == nil && versions.Enabled() && !versioned:
 		return errVersioned
 	case limited:
 		return err // the credentials are wrong, or there is no such bucket

@@ -68,6 +68,8 @@ type Change struct {
 	Blob string
 	// Burned: the caller of the burn has yet to read Blob, which must outlive the answer.
 	Burned bool
+	// Deleted is the state of the document before Delete.
+	Deleted *event.Document
 	// Storage is the change of the owner's storage.
 	Storage Storage
 }
@@ -271,7 +273,7 @@ func remove(p Policy, state *event.Document, r *event.Request, d *event.Delete, 
 func gone(p Policy, d *event.Document, atMS int64) Change {
 	return Change{
 		Delete: true, FirstVersion: max(d.FirstVersionKept, 1), LastVersion: max(d.Version, 1) - 1,
-		Blob: d.GetContent().GetBlob(), Storage: storageOf(p, d, -1, atMS),
+		Blob: d.GetContent().GetBlob(), Deleted: d, Storage: storageOf(p, d, -1, atMS),
 	}
 }
 

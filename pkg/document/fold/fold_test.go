@@ -373,6 +373,10 @@ func TestExpireRemovesOnlyWhatIsOver(t *testing.T) {
 
 func TestSettlements(t *testing.T) {
 	charge := &event.Charge{Account: owner, QuotaKey: 5, Remaining: 1}
+	heard := &event.Charge{Account: owner, QuotaKey: 5, Announce: true}
+	told := func(action event.ContentAction, version uint64, visibility event.Visibility) *event.ContentChange {
+		return &event.ContentChange{Action: action, Item: theItem, Version: version, Visibility: uint32(visibility), SizeBytes: 4}
+	}
 	file := storageOf(func(d *event.Document) { d.Content = &event.Content{Blob: "k", SizeBytes: 10} })
 	for name, c := range map[string]struct {
 		policy fold.Policy
@@ -396,8 +400,27 @@ func TestSettlements(t *testing.T) {
 		}},
 		"a burn, paid by another": {fold.Files(), storageOf(func(d *event.Document) { d.Content = file.Content; burning(d) }), &event.Burn{Version: 3}, &event.Charge{Account: other, QuotaKey: 6}, other, []*event.Settlement{
 			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: other, QuotaKey: 6, Sequence: 9},
-			{Account: owner, Sequence: 9, StorageDelta: -10, StorageAtMs: nowMS},
+			{Account: owner, Sequence: 9, StorageDelta: -10, StorageAtMs: nowMS, Content: &event.ContentChange{
+				Action: event.ContentAction_CONTENT_BURNED, Item: theItem, Version: 3, Visibility: uint32(event.Unlisted), SizeBytes: 10,
+			}},
 		}},
+		"a create to announce": {fold.Pastes(), nil, &event.Create{Document: storageOf(private)}, heard, owner, []*event.Settlement{
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9, Content: told(event.ContentAction_CONTENT_CREATED, 1, event.Private)},
+		}},
+		"an update to announce": {fold.Pastes(), storageOf(nil), &event.Update{Visibility: new(uint32(event.Public))}, heard, owner, []*event.Settlement{
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9, Content: told(event.ContentAction_CONTENT_UPDATED, 4, event.Public)},
+		}},
+		"a delete to announce": {fold.Pastes(), storageOf(nil), &event.Delete{}, heard, owner, []*event.Settlement{
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9, Content: told(event.ContentAction_CONTENT_DELETED, 3, event.Unlisted)},
+		}},
+		"a refused update": {fold.Pastes(), storageOf(nil), &event.Update{IfMatch: []uint64{9}}, heard, owner, []*event.Settlement{
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_VOID, Failed: true, Account: owner, QuotaKey: 5, Sequence: 9},
+		}},
+		"a burn by a reader without a key": {fold.QuickPastes(), storageOf(burning), &event.Burn{Version: 3}, nil, 0, []*event.Settlement{
+			{Account: owner, Sequence: 9, Content: told(event.ContentAction_CONTENT_BURNED, 3, event.Unlisted)},
+		}},
+		"a burn of nobody's":         {fold.QuickPastes(), storageOf(func(d *event.Document) { keyless(d); burning(d) }), &event.Burn{Version: 3}, nil, 0, nil},
+		"its owner's read":           {fold.Pastes(), storageOf(burning), &event.Burn{Version: 3}, heard, owner, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9}}},
 		"a served create of text":    {fold.Pastes(), nil, &event.Create{Document: file}, charge, owner, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9}}},
 		"a delete by token":          {fold.QuickPastes(), storageOf(keyless), &event.Delete{ManageTokenHash: []byte("token")}, nil, 0, nil},
 		"an anonymous create":        {fold.QuickPastes(), nil, &event.Create{Document: storageOf(keyless)}, &event.Charge{Account: 77, QuotaKey: 8, Anonymous: true}, 0, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: 77, QuotaKey: 8, Anonymous: true, Sequence: 9}}},

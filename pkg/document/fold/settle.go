@@ -3,7 +3,7 @@ package fold
 import "quire.dev/pkg/event"
 
 // Settlements appends the events that tell billing how a request ended: its admission is served or void, and the owner's
-// storage has changed. A request that was not metered and changed no storage has none. The first one is written into the empty
+// storage has changed, and what its webhooks may want to know. A request that was not metered and changed neither has none. The first one is written into the empty
 // t.
 func Settlements(list []*event.Settlement, t *event.Settlement, r *event.Request, o *event.Outcome, c Change, sequence uint64) []*event.Settlement {
 	if r.Charge != nil {
@@ -15,15 +15,38 @@ func Settlements(list []*event.Settlement, t *event.Settlement, r *event.Request
 		}
 		list = append(list, t)
 	}
-	if c.Storage.DeltaBytes == 0 {
+	what := announced(r, o, c)
+	if c.Storage.DeltaBytes == 0 && what == nil {
 		return list
 	}
-	if r.Charge == nil || t.Anonymous || t.Account != c.Storage.Account {
-		t = &event.Settlement{Account: c.Storage.Account, Sequence: sequence}
+	if r.Charge == nil || t.Anonymous || t.Account != o.Owner {
+		t = &event.Settlement{Account: o.Owner, Sequence: sequence}
 		list = append(list, t)
 	}
-	t.StorageDelta, t.StorageAtMs = c.Storage.DeltaBytes, c.Storage.AtMS
+	t.StorageDelta, t.StorageAtMs, t.Content = c.Storage.DeltaBytes, c.Storage.AtMS, what
 	return list
+}
+
+// announced returns what billing is told for the owner's webhooks; nil: nothing. Billing has said of an owner's writing whether any
+// wants to know. A burn is read by someone else, of whose charge billing says nothing about the owner, so it is always told.
+func announced(r *event.Request, o *event.Outcome, c Change) *event.ContentChange {
+	if o.Owner == 0 || !Served(o) || !c.Burned && !r.Charge.GetAnnounce() {
+		return nil
+	}
+	d, action := c.Put, event.ContentAction_CONTENT_CREATED
+	switch {
+	case c.Burned:
+		d, action = c.Deleted, event.ContentAction_CONTENT_BURNED
+	case c.Delete:
+		d, action = c.Deleted, event.ContentAction_CONTENT_DELETED
+	case c.Version != nil:
+		action = event.ContentAction_CONTENT_UPDATED
+	case d == nil:
+		return nil
+	}
+	return &event.ContentChange{
+		Action: action, Item: r.Item, Version: d.Version, Visibility: d.Visibility, SizeBytes: d.GetContent().GetSizeBytes(), ExpiresMs: d.ExpiresMs,
+	}
 }
 
 // Served reports whether the request is charged: it was carried out, and o is not a replay.

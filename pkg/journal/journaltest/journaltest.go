@@ -14,7 +14,7 @@ import (
 )
 
 // readyWait bounds the start of a server.
-const readyWait = 30 * time.Second
+const readyWait = 2 * time.Minute
 
 // Option configures a server.
 type Option func(*server.Options)

@@ -4,15 +4,10 @@ package natsfilestest
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/minio/highwayhash"
 
 	"quire.dev/pkg/natsfiles"
 )
@@ -38,7 +33,7 @@ func Rewrite(t testing.TB, folder, stream string, edit func([]natsfiles.Message)
 	var block []byte
 	for i, m := range messages {
 		m.Sequence = uint64(i + 1)
-		block = appendRecord(block, stream, m)
+		block = natsfiles.AppendRecord(block, stream, 1, m)
 	}
 	if err := os.WriteFile(filepath.Join(found[0], "1.blk"), block, 0o600); err != nil {
 		t.Fatal(err)
@@ -60,25 +55,4 @@ func read(t testing.TB, folder, stream string) (messages []natsfiles.Message) {
 		m.Data = bytes.Clone(m.Data)
 		messages = append(messages, m)
 	}
-}
-
-// appendRecord appends a message to the first block of a stream, in the layout that natsfiles describes.
-func appendRecord(block []byte, stream string, m natsfiles.Message) []byte {
-	key := sha256.Sum256(fmt.Appendf(nil, "%s-1", stream))
-	sum, err := highwayhash.NewDigest64(key[:])
-	if err != nil {
-		panic(err) // a key of 32 bytes is valid
-	}
-	const withoutData = 22 + 8
-	body := binary.LittleEndian.AppendUint64(nil, m.Sequence)
-	body = binary.LittleEndian.AppendUint64(body, uint64(m.Time.UnixNano()))
-	_, _ = sum.Write(body) // never fails
-	_, _ = sum.Write([]byte(m.Subject))
-	_, _ = sum.Write(m.Data)
-	block = binary.LittleEndian.AppendUint32(block, uint32(withoutData+len(m.Subject)+len(m.Data)))
-	block = append(block, body...)
-	block = binary.LittleEndian.AppendUint16(block, uint16(len(m.Subject)))
-	block = append(block, m.Subject...)
-	block = append(block, m.Data...)
-	return sum.Sum(block)
 }

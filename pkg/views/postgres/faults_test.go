@@ -134,16 +134,41 @@ func standbys(t *testing.T, s *Store, names string) {
 	}
 	t.Cleanup(func() { set(context.WithoutCancel(t.Context()), "") })
 	set(t.Context(), names)
-	shown := func() bool {
-		var now string
-		conn, err := pgx.Connect(t.Context(), s.pool.Config().ConnString())
-		if err != nil {
+	eventually.True(t, "the server has read its configuration", func() bool { return waits(t, s) == (names != "") })
+}
+
+// waits reports whether a commit waits for a standby. The configuration that a connection shows does not tell: commits follow the
+// checkpointer's, which reads it at a time of its own.
+func waits(t *testing.T, s *Store) bool {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.pool.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// It may end with the warning that its wait was canceled.
+		_, _ = conn.Exec(t.Context(), "SELECT pg_logical_emit_message(true, 'probe', '')")
+	}()
+	for {
+		var canceled bool
+		err := s.pool.QueryRow(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'SyncRep'",
+			int32(conn.PgConn().PID())).Scan(&canceled)
+		switch {
+		case err == nil:
+			<-done
+			return true
+		case !errors.Is(err, pgx.ErrNoRows):
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close(t.Context()) }()
-		return conn.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&now) == nil && now == names
+		select {
+		case <-done:
+			return false
+		default:
+		}
 	}
-	eventually.True(t, "the server has read its configuration", shown)
 }
 
 // waiting returns the process ids of the commits of a store that wait for a standby.

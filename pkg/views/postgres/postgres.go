@@ -44,9 +44,11 @@ type Config struct {
 	URL         string // postgres://user:password@host,host/database, with the options of pgxpool.ParseConfig
 	Schema      string // named like a views.Collection; created if missing
 	Collections []views.Collection
-	Timeout     time.Duration    // of a call whose context has no deadline; 0: 10 s
-	Logger      *slog.Logger     // of the failures of Run; nil: silent
-	Now         func() time.Time // ages deletions; nil: time.Now
+	// AsOwner makes an administrator act as the role with the schema's name, if there is one, so that tables belong to it.
+	AsOwner bool
+	Timeout time.Duration    // of a call whose context has no deadline; 0: 10 s
+	Logger  *slog.Logger     // of the failures of Run; nil: silent
+	Now     func() time.Time // ages deletions; nil: time.Now
 
 	tracer pgx.QueryTracer // for tests, which interrupt calls
 }
@@ -152,7 +154,20 @@ func poolSettings(config Config) (*pgxpool.Config, error) {
 	settings.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	settings.ConnConfig.OnNotice = noteWarning
 	settings.ConnConfig.Tracer = config.tracer
+	if config.AsOwner {
+		settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return becomeOwner(ctx, conn, config.Schema) }
+	}
 	return settings, nil
+}
+
+// becomeOwner changes the role of a connection to the owner of a schema.
+func becomeOwner(ctx context.Context, conn *pgx.Conn, schema string) error {
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", schema).Scan(&exists); err != nil || !exists {
+		return err
+	}
+	_, err := conn.Exec(ctx, "SET ROLE "+quote(schema))
+	return err
 }
 
 // failure wraps an error of the driver.

@@ -138,6 +138,15 @@ func (t *table) list(index views.Index, q views.Query) (text string, args []any)
 
 // docs reads and closes the rows of a query.
 func (t *table) docs(rows pgx.Rows, parts views.Parts) (docs []views.Doc, err error) {
+	err = t.each(rows, parts, func(d views.Doc) error {
+		docs = append(docs, d)
+		return nil
+	})
+	return docs, err
+}
+
+// each calls take for every row, and closes them.
+func (t *table) each(rows pgx.Rows, parts views.Parts, take func(views.Doc) error) error {
 	var id []byte
 	var seq int64
 	var keys [][]byte
@@ -146,7 +155,7 @@ func (t *table) docs(rows pgx.Rows, parts views.Parts) (docs []views.Doc, err er
 	if parts == views.Full {
 		columns = append(columns, &d.Body)
 	}
-	_, err = pgx.ForEachRow(rows, columns, func() error {
+	_, err := pgx.ForEachRow(rows, columns, func() error {
 		d.ID, d.Seq, d.Keys = string(id), uint64(seq), nil
 		for _, key := range t.keys {
 			at := t.positions[key] - 1
@@ -159,11 +168,11 @@ func (t *table) docs(rows pgx.Rows, parts views.Parts) (docs []views.Doc, err er
 			}
 			d.Keys = append(d.Keys, views.Key{Name: key, Value: v})
 		}
-		docs = append(docs, d)
+		taken := d
 		d.Head, d.Body = nil, nil
-		return nil
+		return take(taken)
 	})
-	return docs, err
+	return err
 }
 
 // Encoded values begin with their type, and sort by bytes as views.Value.Compare does.

@@ -80,6 +80,7 @@ func Run(t *testing.T, open Open) {
 		{"insert is unique under concurrency", testInsertRace},
 		{"insert takes a deleted id", testInsertDeleted},
 		{"what was written is there after a reopen", testReopen},
+		{"what is set aside is made again", testSetAside},
 		{"empty and huge contents come back", testContents},
 		{"any UTF-8 comes back", testUnicode},
 		{"limits are enforced", testLimits},

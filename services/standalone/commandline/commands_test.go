@@ -227,7 +227,7 @@ func TestListsAreOfAllKindsInTheirOrder(t *testing.T) {
 		}
 	}
 	one := u.run("", "ls", "--limit", "1")
-	if strings.Count(one.out, "\n") != 1 || one.err != "There are more: use --all, or --limit 2.\n" {
+	if strings.Count(one.out, "\n") != 1 || one.err != "There are more: use --all or --limit 2.\n" {
 		t.Errorf("%+v", one)
 	}
 	newest := u.ok("", "ls", "--limit", "2")
@@ -250,7 +250,7 @@ func TestAFileGoesUpAndComesBack(t *testing.T) {
 		t.Errorf("no terminal, and on standard error is %q", sent.err)
 	}
 	page := strings.TrimSpace(sent.out)
-	if got := u.run("", "download", page); got.status != 2 || !strings.Contains(got.err, "data.bin is there already") {
+	if got := u.run("", "download", page); got.status != 2 || !strings.Contains(got.err, "data.bin already exists") {
 		t.Errorf("over a file that is there: %+v", got)
 	}
 	got := u.object("", "download", "-o", "copy.bin", page)

@@ -494,7 +494,7 @@ func TestTheDifferenceOfTwoTextsIsShown(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "pro")
 	id := u.object("one\ntwo\nthree\n", "create")["id"].(string)
-	if got := u.run("", "diff", id); got.status != 2 || !strings.Contains(got.err, id+" has one version") {
+	if got := u.run("", "diff", id); got.status != 2 || !strings.Contains(got.err, id+" has only one version") {
 		t.Errorf("one version: %+v", got)
 	}
 	u.ok("one\n2\x1b[2J\nthree\n", "edit", id, "-")

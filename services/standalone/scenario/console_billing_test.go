@@ -96,12 +96,12 @@ func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 	// An invalid search is reported beside its field, and the table shows the last valid one.
 	for search, says := range map[string][]string{
 		"type=charg&q=kept":             {"search-type-error", "Did you mean", "charge", `value="kept"`},
-		"from=soon":                     {"search-from-error", "The first day must be a day like 2026-11-21", `value="soon"`},
-		"from=2026-11-02&to=2026-11-01": {"search-from-error", "The first day must be before to"},
+		"from=soon":                     {"search-from-error", "The first day must be a day such as 2026-11-21", `value="soon"`},
+		"from=2026-11-02&to=2026-11-01": {"search-from-error", "The first day must not be after the last one."},
 		"requestId=x":                   {"search-requestId-error", "The request id must be"},
 		"quotaKey=files.uplod":          {"search-quotaKey-error", "files.upload"},
 		"q=" + strings.Repeat("x", 201): {"search-q-error"},
-		"cursor=nonsense":               {"Begin again without it"},
+		"cursor=nonsense":               {"Start again without it"},
 	} {
 		v.open(t, "/console/billing/ledger?"+search).shows(t, http.StatusBadRequest, says...).hides(t, "Download")
 	}
@@ -160,10 +160,10 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 		fields []string
 		says   []string
 	}{
-		{[]string{"url", r.URL, "thresholds", "90"}, []string{"create-events-error", "The choice must be a list of one event or more", `value="90"`}},
+		{[]string{"url", r.URL, "thresholds", "90"}, []string{"create-events-error", "Choose at least one event.", `value="90"`}},
 		{[]string{"url", "ftp://x.example", "events.quota.threshold", "on"}, []string{"create-url-error", "The URL must begin with https://"}},
 		{[]string{"url", r.URL, "events.quota.threshold", "on", "thresholds", "half"}, []string{"create-thresholds-error", "whole numbers from 1 to 100"}},
-		{[]string{"url", r.URL, "events.balance.low", "on"}, []string{"create-balanceBelow-error", "The amount is required with the event balance.low"}},
+		{[]string{"url", r.URL, "events.balance.low", "on"}, []string{"create-balanceBelow-error", "Enter a balance, or clear the event for a low balance."}},
 		{[]string{"url", r.URL, "events.balance.low", "on", "balanceBelow", "much"}, []string{"create-balanceBelow-error", `value="much"`}},
 	} {
 		v.submit(t, page, pages, test.fields...).shows(t, http.StatusBadRequest, test.says...)
@@ -192,7 +192,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 	path := pages + "/" + id
 	v.open(t, "/console/billing").shows(t, http.StatusOK, "<b>1</b> webhook")
 	v.open(t, pages).shows(t, http.StatusOK, `href="`+path+`"`, "(10 %, 90 %)").hides(t, secret)
-	one := v.open(t, path).shows(t, http.StatusOK, "No deliveries yet", `value="10, 90"`, `value="2.5"`).hides(t, secret)
+	one := v.open(t, path).shows(t, http.StatusOK, "No deliveries yet", `value="10, 90"`, `value="2.5"`, `data-live="`+path+`/events"`).hides(t, secret)
 
 	// A test is posted once, however often its form is sent, and again on request.
 	for range 2 {
@@ -205,6 +205,13 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 		return strings.Contains(string(delivered.body), "<td>delivered</td>")
 	})
 	delivered.shows(t, http.StatusOK, "Test event", "204", "webhook.test")
+	v.open(t, path+"/deliveries").shows(t, http.StatusOK, "<td>delivered</td>").hides(t, "<h1>")
+	v.toldAt(t, i.edge()+path+"/events", func() { v.submit(t, v.open(t, path), path+"/test").leads(t, path+"?done=tested") })
+	stranger, _, _ := i.signUp(t)
+	for _, address := range []string{path + "/deliveries", path + "/events"} {
+		i.visitor().send(t, "GET", address, request{header: map[string]string{}}).fails(t, http.StatusUnauthorized, "session_required", "")
+		stranger.send(t, "GET", address, request{header: map[string]string{}}).fails(t, http.StatusNotFound, "not_found", "")
+	}
 	replay := regexp.MustCompile(`action="([^"]*/deliveries/(evt_[^/]*)/replay)"`).FindStringSubmatch(string(delivered.body))
 	if replay == nil {
 		t.Fatalf("%s", delivered.body)
@@ -231,7 +238,7 @@ func TestWebhooksAreMadeTriedChangedAndDeletedInTheConsole(t *testing.T) {
 		t.Error("the secret stays the same")
 	}
 
-	v.submit(t, v.open(t, path), path+"/delete", "confirm", "it").shows(t, http.StatusBadRequest, "delete-confirm-error", "This must be "+id)
+	v.submit(t, v.open(t, path), path+"/delete", "confirm", "it").shows(t, http.StatusBadRequest, "delete-confirm-error", "Type “"+id+"” to confirm.")
 	if len(api()) != 1 {
 		t.Error("it is deleted without a confirmation")
 	}

@@ -131,7 +131,7 @@ func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 	v.submit(t, shown, "/paste/create", "content", "my first paste").leads(t, made.header.Get("Location"))
 	v.submit(t, shown, "/paste/create", "content", "").shows(t, http.StatusBadRequest, "content-error", key)
 	page := v.open(t, "/console").shows(t, http.StatusOK, email, "Free plan", "pasteLite.create", ">100<", ">1<", ">99<",
-		"Not on your plan", "2 requests in the last 30 days.", "10.0 GiB", "<svg").hides(t, key, "You have no API key yet")
+		"Not on your plan", "2 requests in the last 30 days.", "10.0 GB", "<svg").hides(t, key, "You have no API key yet")
 	page.hasHeader(t, "Cache-Control", "no-store")
 
 	before := v.cookies
@@ -190,8 +190,8 @@ func TestAFormOfTheConsoleThatIsRefusedSaysWhereAndWhy(t *testing.T) {
 		status                int
 		field, says           string
 	}{
-		"an address that is none":  {"/console/sign-up", `no"address<b>`, correct, 400, "email", "The email must be an email address."},
-		"no address":               {"/console/sign-in", "", correct, 400, "email", "The email must be an email address."},
+		"an address that is none":  {"/console/sign-up", `no"address<b>`, correct, 400, "email", "The email must be an email address such as name@example.com."},
+		"no address":               {"/console/sign-in", "", correct, 400, "email", "The email is required."},
 		"a password that is short": {"/console/sign-up", newEmail(), "1234567", 400, "password", "The password must have 8 to 128 characters."},
 		"a password that is long":  {"/console/sign-up", newEmail(), strings.Repeat("p", 129), 400, "password", "8 to 128"},
 		"an address that is taken": {"/console/sign-up", taken, "another password", 409, "email", "already"},
@@ -207,7 +207,7 @@ func TestAFormOfTheConsoleThatIsRefusedSaysWhereAndWhy(t *testing.T) {
 				t.Errorf("what was written is lost:\n%s", refused.body)
 			}
 			if test.field != "" {
-				refused.shows(t, test.status, `id="`+test.field+`-error"`, `aria-invalid="true"`)
+				refused.shows(t, test.status, `id="sign-`+test.field+`-error"`, `aria-invalid="true"`)
 			}
 			if v.cookies != nil {
 				t.Errorf("cookies %v", v.cookies)
@@ -238,7 +238,7 @@ func TestTheConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 	i := common(t)
 	v, email, key := i.signUp(t)
 	for _, path := range []string{
-		"/console/sign-up", "/console/sign-in", "/console/sign-out", "/console/key", "/console/keys", "/console/keys/default", "/console/keys/default/rotate",
+		"/console/sign-up", "/console/sign-in", "/console/sign-in/keep", "/console/sign-out", "/console/key", "/console/keys", "/console/keys/default", "/console/keys/default/rotate",
 		"/console/keys/default/revoke", "/console/spending-cap", "/console/email", "/console/password", "/console/sessions", "/console/sessions/000000000000000000000000", "/console/delete", "/console/export",
 		"/console/billing/webhooks", "/console/billing/webhooks/wh_00000000001", "/console/billing/webhooks/wh_00000000001/rotate-secret", "/console/billing/webhooks/wh_00000000001/test",
 		"/console/billing/webhooks/wh_00000000001/delete", "/console/billing/webhooks/wh_00000000001/deliveries/evt_1/replay",
@@ -316,7 +316,7 @@ func TestKeysAreMadeChangedReplacedAndRevokedInTheConsole(t *testing.T) {
 	page := v.open(t, "/console/keys").shows(t, http.StatusOK, "/console/keys/default", first[:len("qk_")+4]).hides(t, first)
 	refused := v.submit(t, page, "/console/keys", "name", "", "scopes", "some", "expiresIn", "30d", "quotas.pastes.get", "many")
 	refused.shows(t, http.StatusBadRequest, `aria-invalid="true"`, `value="many"`, "<details open>")
-	v.submit(t, page, "/console/keys", "name", "ci", "scopes", "some").shows(t, http.StatusBadRequest, "The list must be a list of quota keys", "create-scopes-error")
+	v.submit(t, page, "/console/keys", "name", "ci", "scopes", "some").shows(t, http.StatusBadRequest, "Choose at least one request, or allow all requests.", "create-scopes-error")
 	v.submit(t, page, "/console/keys", "name", "ci", "spendingCap.amount", "much").shows(t, http.StatusBadRequest, "The amount must be from 0", "create-spendingCap-amount-error")
 	v.submit(t, page, "/console/keys", "name", strings.Repeat("n", 101)).shows(t, http.StatusBadRequest, "The name must have at most 100 characters.")
 
@@ -324,7 +324,7 @@ func TestKeysAreMadeChangedReplacedAndRevokedInTheConsole(t *testing.T) {
 		"name", "ci", "expiresIn", "30d", "scopes", "some", "scopes.pasteLite.create", "on", "spendingCap.amount", "0.5", "spendingCap.period", "day", "quotas.pasteLite.create", "7",
 	}
 	page = v.open(t, "/console/keys")
-	made := v.submit(t, page, "/console/keys", filled...).shows(t, http.StatusOK, "Your new API key", "A quick paste with it")
+	made := v.submit(t, page, "/console/keys", filled...).shows(t, http.StatusOK, "Your new API key", "Create a quick paste with this key")
 	ci := shownKey(t, made)
 	if shownKey(t, v.submit(t, page, "/console/keys", filled...)) != ci {
 		t.Error("the form sent twice makes two keys")
@@ -346,11 +346,11 @@ func TestKeysAreMadeChangedReplacedAndRevokedInTheConsole(t *testing.T) {
 	path := "/console/keys/" + view["id"].(string)
 
 	one := v.open(t, path).shows(t, http.StatusOK, "ci", ">1<", ">7<", `value="0.5"`)
-	v.submit(t, one, path, "name", "build", "scopes", "all", "spendingCap.amount", "", "quotas.pasteLite.create", "").leads(t, path+"?done=changed")
-	v.open(t, path+"?done=changed").shows(t, http.StatusOK, "<h1>build</h1>", "Changes saved", "expires <time").hides(t, ">7<")
+	v.submit(t, one, path, "name", "build", "scopes", "all", "spendingCap.amount", "", "quotas.pasteLite.create", "").leads(t, path+"?done=key-uncapped")
+	v.open(t, path+"?done=key-uncapped").shows(t, http.StatusOK, "<h1>build</h1>", "Changes saved. The key’s spending cap is cleared", "expires <time").hides(t, ">7<")
 	i.do(t, "GET", "/api/dev/pastes/list", request{key: ci}).ok(t, http.StatusOK)
 
-	v.submit(t, v.open(t, path), path+"/rotate", "overlap", "0s", "confirm", "ci").shows(t, http.StatusBadRequest, "rotate-confirm-error", "This must be build.")
+	v.submit(t, v.open(t, path), path+"/rotate", "overlap", "0s", "confirm", "ci").shows(t, http.StatusBadRequest, "rotate-confirm-error", "Type “build” to confirm.")
 	v.submit(t, v.open(t, path), path+"/rotate", "overlap", "8d").shows(t, http.StatusBadRequest, "rotate-overlap-error")
 	replaced := v.submit(t, v.open(t, path), path+"/rotate", "overlap", "1h").shows(t, http.StatusOK, "The old key works until <time")
 	next := shownKey(t, replaced)
@@ -387,7 +387,8 @@ func TestTheSpendingCapIsSetInTheConsole(t *testing.T) {
 	if got := fmt.Sprint(view["spendingCap"]); !strings.Contains(got, "amount:2.500000 period:day") {
 		t.Error(got)
 	}
-	v.submit(t, v.open(t, "/console/keys"), "/console/spending-cap", "amount", "", "period", "day").leads(t, "/console/keys?done=cap")
+	v.submit(t, v.open(t, "/console/keys"), "/console/spending-cap", "amount", "", "period", "day").leads(t, "/console/keys?done=uncapped")
+	v.open(t, "/console/keys?done=uncapped").shows(t, http.StatusOK, "Spending cap cleared.")
 	v.open(t, "/console").shows(t, http.StatusOK, "Set a spending cap")
 }
 
@@ -398,7 +399,7 @@ func TestAnAccountIsChangedInTheConsole(t *testing.T) {
 	page := v.open(t, "/console/account").shows(t, http.StatusOK, email, "this one")
 	moved := newEmail()
 	v.submit(t, page, "/console/email", "email", moved, "currentPassword", "wrong password").shows(t, http.StatusForbidden, "email-currentPassword-error", `value="`+moved+`"`).hides(t, "wrong password")
-	v.submit(t, page, "/console/email", "email", "none", "currentPassword", correct).shows(t, http.StatusBadRequest, "The email must be an email address.")
+	v.submit(t, page, "/console/email", "email", "none", "currentPassword", correct).shows(t, http.StatusBadRequest, "The email must be an email address such as name@example.com.")
 	v.submit(t, v.open(t, "/console/account"), "/console/email", "email", moved, "currentPassword", correct).leads(t, "/console/account?done=email")
 	v.open(t, "/console/account?done=email").shows(t, http.StatusOK, moved, "Email changed").hides(t, email)
 
@@ -433,7 +434,8 @@ func TestAnAccountIsChangedInTheConsole(t *testing.T) {
 	if v.cookies != nil {
 		t.Errorf("cookies %v", v.cookies)
 	}
-	v.submit(t, v.open(t, "/console/sign-in"), "/console/sign-in", "email", moved, "password", renewed).leads(t, "/console?done=kept")
+	asked := v.submit(t, v.open(t, "/console/sign-in"), "/console/sign-in", "email", moved, "password", renewed)
+	v.submit(t, asked.shows(t, http.StatusConflict, "Keep your account?"), "/console/sign-in/keep").leads(t, "/console?done=kept")
 	i.do(t, "GET", "/api/users/user", request{key: key}).ok(t, http.StatusOK)
 	page = v.open(t, "/console/account")
 	v.submit(t, page, "/console/sessions").leads(t, "/console/sign-in")

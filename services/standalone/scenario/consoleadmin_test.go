@@ -76,7 +76,7 @@ func TestAnAdminActsOnAnAccountInTheConsole(t *testing.T) {
 	path := "/console/admin/accounts/" + a.id
 	v.open(t, "/console/admin?email="+strings.ToUpper(a.email)).shows(t, http.StatusOK, `href="`+path+`"`, a.email)
 	v.open(t, "/console/admin?email=nobody@example.org").shows(t, http.StatusOK, "No such account")
-	v.open(t, "/console/admin?email=none").shows(t, http.StatusBadRequest, "find-email-error", "The email must be an email address.")
+	v.open(t, "/console/admin?email=none").shows(t, http.StatusBadRequest, "find-email-error", "The email must be an email address such as name@example.com.")
 	v.open(t, "/console/admin?cursor=nonsense!").shows(t, http.StatusBadRequest, "invalid_cursor")
 	v.open(t, "/console/admin").shows(t, http.StatusOK, "<table")
 	page := v.open(t, path).shows(t, http.StatusOK, a.email, "Free plan", "pasteLite.create", "balance 0.000000 credits").hides(t, "Resume account")
@@ -87,7 +87,7 @@ func TestAnAdminActsOnAnAccountInTheConsole(t *testing.T) {
 	v.submit(t, page, path+"/credits", "amount", "much", "reason", "x").shows(t, http.StatusBadRequest, "credits-amount-error", `value="much"`)
 	v.submit(t, page, path+"/credits", "amount", "1", "reason", "").shows(t, http.StatusBadRequest, "credits-reason-error")
 	v.submit(t, page, path+"/credits", "amount", "1", "reason", "x", "expiresAt", "2020-01-01T00:00").shows(t, http.StatusBadRequest, "credits-expiresAt-error")
-	v.submit(t, page, path+"/credits", "amount", "-1", "reason", "x").shows(t, http.StatusConflict, "credits-amount-error", "The balance is smaller")
+	v.submit(t, page, path+"/credits", "amount", "-1", "reason", "x").shows(t, http.StatusConflict, "credits-amount-error", "The adjustment is larger than the balance.")
 	page = v.open(t, path)
 	for range 2 { // sent twice, it does its work once
 		v.submit(t, page, path+"/credits", "amount", "12.5", "reason", "a gift").leads(t, path+"?done=credits")
@@ -117,7 +117,7 @@ func TestAnAdminActsOnAnAccountInTheConsole(t *testing.T) {
 	quick(fresh).ok(t, http.StatusCreated)
 
 	id := made.header.Get("X-Request-Id")
-	v.open(t, "/console/admin/requests?id="+id).shows(t, http.StatusOK, "Request 1 of 5,000 of pasteLite.create", "BILLING_", `href="`+path+`"`)
+	v.open(t, "/console/admin/requests?id="+id).shows(t, http.StatusOK, "Request 1 of 5,000 for pasteLite.create", "BILLING_", `href="`+path+`"`)
 	v.open(t, "/console/admin/requests?id=nonsense").shows(t, http.StatusBadRequest, "explain-id-error")
 	v.open(t, "/console/admin/requests").shows(t, http.StatusOK, "X-Request-Id")
 	v.open(t, "/console/admin/prices").shows(t, http.StatusOK, "pasteLite.create", "5,000, then 0.000500", "unlimited")
@@ -241,7 +241,7 @@ func TestTheHealthOfThePartitionsIsShown(t *testing.T) {
 	well := func(path string, holding int) func() error {
 		return func() error {
 			page, rows := v.health(t, path)
-			if !strings.Contains(string(page.body), "Every partition is served.") || strings.Contains(string(page.body), "No answer from") {
+			if !strings.Contains(string(page.body), "Every partition is served.") || strings.Contains(string(page.body), "No response from") {
 				return fmt.Errorf("%.3000s", page.body)
 			}
 			held := map[string]string{} // holds by partition, equal for its instances
@@ -268,7 +268,7 @@ func TestTheHealthOfThePartitionsIsShown(t *testing.T) {
 	if _, rows := v.health(t, "/console/admin/health?from=2"); len(rows) == 0 || rows[0].partition != "2" {
 		t.Errorf("from partition 2: %+v", rows)
 	}
-	v.open(t, "/console/admin/health?from=3").shows(t, http.StatusBadRequest, "from must be the number of a partition")
+	v.open(t, "/console/admin/health?from=3").shows(t, http.StatusBadRequest, "from must be a partition number")
 
 	finish := a.uploadSlowly(t)
 	eventually.NoError(t, "the upload is a hold", well("/console/admin/health", 1))
@@ -294,7 +294,7 @@ func TestAnAdminFoldsARequestAgain(t *testing.T) {
 		return nil
 	})
 	for _, page := range []string{"/console/admin/requests?id=" + id, path} {
-		v.open(t, page).shows(t, http.StatusOK, "Request 1 of 100 of pasteLite.create", "Verify this charge", `action="`+path+`"`, `data-hx-get="`+path+`/fold"`, `value="`+id+`"`).hides(t, "Verified:", "secret words")
+		v.open(t, page).shows(t, http.StatusOK, "Request 1 of 100 for pasteLite.create", "Verify this charge", `action="`+path+`"`, `data-hx-get="`+path+`/fold"`, `value="`+id+`"`).hides(t, "Verified:", "secret words")
 	}
 	for _, page := range []string{path + "?run=new", path + "/fold?run=new", path + "/fold"} {
 		folded := v.open(t, page).shows(t, http.StatusOK, "Verified:", "replayed", "Credits in the ledger").hides(t, "differs")
@@ -317,7 +317,7 @@ func TestAnAdminFoldsARequestAgain(t *testing.T) {
 	keyless.ok(t, http.StatusCreated)
 	other := "/console/admin/requests/" + keyless.header.Get("X-Request-Id")
 	v.open(t, other).shows(t, http.StatusOK, "anonymous quick pastes per network").hides(t, "Verify this charge")
-	v.open(t, other+"/fold").shows(t, http.StatusOK, "made without a key").hides(t, "Verified:")
+	v.open(t, other+"/fold").shows(t, http.StatusOK, "sent without an API key").hides(t, "Verified:")
 	v.open(t, path+"?run=nonsense").shows(t, http.StatusBadRequest)
 	for _, missing := range []string{"/console/admin/requests/nonsense", "/console/admin/requests/00000000000000000000000000000000"} {
 		v.open(t, missing).shows(t, http.StatusNotFound)

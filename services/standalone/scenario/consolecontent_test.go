@@ -155,7 +155,7 @@ func TestWhatWasWrittenOutlivesItsSession(t *testing.T) {
 	written := []string{"content", "one\r\ntwo", "title", "Not<es"}
 	v.cookies = nil
 	kept := v.submit(t, form, "/console/pastes", append(written, "tags", "red", "visibility", "private", "password", "a secret")...)
-	kept.shows(t, http.StatusUnauthorized, "Nothing is saved yet", "one\ntwo</textarea>", `value="Not&lt;es"`, `name="tags" value="red"`, "enter yours again").hides(t, "a secret")
+	kept.shows(t, http.StatusUnauthorized, "Nothing is saved yet", "one\ntwo</textarea>", `value="Not&lt;es"`, `name="tags" value="red"`, "Enter the password again. Pages never show passwords.").hides(t, "a secret")
 	v.submit(t, kept, "/console/pastes", written...).shows(t, http.StatusUnauthorized, "one\ntwo</textarea>") // again
 	v.cookies = signedIn
 	made := v.submit(t, kept, "/console/pastes", append(written, "password", "a secret")...).header.Get("Location")
@@ -243,8 +243,8 @@ func TestContentOfTheConsoleIsChargedToAKey(t *testing.T) {
 			own("DELETE", "/api/users/user/keys/"+k["id"].(string), nil).ok(t, http.StatusOK)
 		}
 	}
-	v.open(t, "/console/quick/new").shows(t, http.StatusOK, "You have no API key that can do this.", `href="/console/keys"`)
-	v.submit(t, form, "/console/quick", "content", "w").shows(t, http.StatusBadRequest, "w</textarea>", "must be an API key of yours")
+	v.open(t, "/console/quick/new").shows(t, http.StatusOK, "None of your API keys can do this.", `href="/console/keys"`)
+	v.submit(t, form, "/console/quick", "content", "w").shows(t, http.StatusBadRequest, "w</textarea>", "None of your active API keys may do this.")
 }
 
 // TestATextIsChangedAsItWas: a form changes nothing that its reader has not touched.

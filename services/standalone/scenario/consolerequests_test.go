@@ -65,14 +65,14 @@ func TestRequestsAreFilteredExplainedAndFoldedAgainInTheConsole(t *testing.T) {
 		"quotaKey=pasteLite.creat":                  {`id="filter-quotaKey-error"`, "pasteLite.create"},
 		"decision=maybe":                            {`id="filter-decision-error"`},
 		"key=nonsense":                              {`id="filter-key-error"`},
-		"from=yesterday":                            {`id="filter-from-error"`, "The time must be a time like", `value="yesterday"`},
-		"from=2026-01-02T10:00&to=2026-01-02T10:00": {`id="filter-to-error"`, "must be later than from"},
+		"from=yesterday":                            {`id="filter-from-error"`, "The start must be a date and time such as", `value="yesterday"`},
+		"from=2026-01-02T10:00&to=2026-01-02T10:00": {`id="filter-to-error"`, "The end must be later than the start."},
 	} {
 		v.open(t, "/console/requests?"+query).shows(t, http.StatusBadRequest, append(says, `aria-invalid="true"`)...).hides(t, `data-live=`)
 	}
 	v.open(t, "/console/requests?cursor=nonsense").shows(t, http.StatusBadRequest, "invalid_cursor")
 
-	shown := v.open(t, "/console/requests/"+made).shows(t, http.StatusOK, "Request 1 of 100 of pasteLite.create", "Free plan: 100 requests per month of",
+	shown := v.open(t, "/console/requests/"+made).shows(t, http.StatusOK, "Request 1 of 100 for pasteLite.create", "Free plan: 100 requests per month for",
 		"0 before, 1 after", "quota, 0.000000 credits", "BILLING_", "Served", `href="/console/keys/default"`, "Verify this charge").hides(t, "secret words", "Verified:")
 	explained := v.send(t, "GET", "/api/users/user/requests/"+made, request{header: map[string]string{}}).ok(t, http.StatusOK)
 	journal := explained["request"].(map[string]any)["journal"].(map[string]any)
@@ -157,7 +157,16 @@ func TestTheLogOfRequestsHasPagesInTheConsole(t *testing.T) {
 func TestTheLogOfRequestsIsToldOfARefusal(t *testing.T) {
 	i := common(t)
 	v, _, key := i.signUp(t)
-	res := v.listen(t, http.MethodGet, i.edge()+"/console/requests/events")
+	v.toldAt(t, i.edge()+"/console/requests/events", func() {
+		i.do(t, "GET", "/api/dev/pastes/get/000000000000", request{key: key}).fails(t, http.StatusTooManyRequests, "plan_upgrade_required", "")
+	})
+}
+
+// toldAt expects a live page to be told of what do causes, at an address of events. The stream's first look may come after the first
+// calls of do.
+func (v *visitor) toldAt(t *testing.T, address string, do func()) {
+	t.Helper()
+	res := v.listen(t, http.MethodGet, address)
 	lines := bufio.NewScanner(res.Body)
 	if !lines.Scan() || lines.Text() != "event: rest" {
 		t.Fatalf("%d, begins with %q", res.StatusCode, lines.Text())
@@ -171,8 +180,8 @@ func TestTheLogOfRequestsIsToldOfARefusal(t *testing.T) {
 			}
 		}
 	}()
-	for range 20 { // the first query may come after the first refusals
-		i.do(t, "GET", "/api/dev/pastes/get/000000000000", request{key: key}).fails(t, http.StatusTooManyRequests, "plan_upgrade_required", "")
+	for range 20 {
+		do()
 		select {
 		case <-told:
 			return

@@ -112,8 +112,8 @@ func TestCurlShowsWhyNothingWasMade(t *testing.T) {
 			for _, test := range []struct{ content, status, says string }{
 				{"", "400", "error: content is required\n"},
 				{"\x00\x01\xfe\xff", "415", "/api/dev/files/upload.\n"},
-				{full + "x", "413", "256 KiB"},
-				{full + strings.Repeat(full, 64), "413", "256 KiB"},
+				{full + "x", "413", "256 KB"},
+				{full + strings.Repeat(full, 64), "413", "256 KB"},
 			} {
 				got := i.curl(t, command, test.content, newSource())
 				if got.exit != 0 || got.errors != test.status || !strings.HasPrefix(got.output, "error: ") || !strings.Contains(got.output, test.says) {

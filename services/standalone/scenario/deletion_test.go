@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +56,9 @@ func TestADeletionIsTakenBackBySigningIn(t *testing.T) {
 	a.do(t, "GET", "/api/dev/paste-lite/list", nil).ok(t, http.StatusOK)
 
 	begun := i.now()
-	if at := p.deleteAccount(t); at.Before(begun.Add(deletionDays-time.Minute)) || at.After(i.now().Add(deletionDays+time.Minute)) {
-		t.Errorf("deleted at %v", at)
+	due := p.deleteAccount(t)
+	if due.Before(begun.Add(deletionDays-time.Minute)) || due.After(i.now().Add(deletionDays+time.Minute)) {
+		t.Errorf("deleted at %v", due)
 	}
 	for range i.bases {
 		if p.signedIn(t) || there.signedIn(t) || !bystander.signedIn(t) {
@@ -79,7 +81,26 @@ func TestADeletionIsTakenBackBySigningIn(t *testing.T) {
 	i.do(t, "POST", "/api/users/register", request{body: object{"email": p.email, "password": p.password}}).
 		fails(t, http.StatusConflict, "email_taken", "")
 	a.do(t, "GET", "/api/dev/paste-lite/list", nil).fails(t, http.StatusForbidden, "account_suspended", "")
-	back := i.do(t, "POST", "/api/users/login", request{body: object{"email": p.email, "password": p.password}})
+	login := func(cancel any) answer {
+		body := object{"email": p.email, "password": p.password}
+		if cancel != nil {
+			body["cancelDeletion"] = cancel
+		}
+		return i.do(t, "POST", "/api/users/login", request{body: body})
+	}
+	for _, cancel := range []any{nil, false} {
+		refused := login(cancel)
+		refused.fails(t, http.StatusConflict, "deletion_scheduled", "")
+		refused.hasHeader(t, "Set-Cookie", "")
+		if got := text(t, refused.json(t), "deletesAt"); got != due.Format("2006-01-02T15:04:05.000Z") {
+			t.Errorf("deletesAt is %s, want %v", got, due)
+		}
+		a.do(t, "GET", "/api/dev/paste-lite/list", nil).fails(t, http.StatusForbidden, "account_suspended", "")
+	}
+	login("yes").fails(t, http.StatusBadRequest, "invalid_field", "")
+	i.do(t, "POST", "/api/users/login", request{body: object{"email": p.email, "password": "wrong password", "cancelDeletion": true}}).
+		fails(t, http.StatusUnauthorized, "invalid_credentials", "")
+	back := login(true)
 	if back.ok(t, http.StatusOK)["deletionUndone"] != true {
 		t.Errorf("it is not told: %s", back.body)
 	}
@@ -91,22 +112,58 @@ func TestADeletionIsTakenBackBySigningIn(t *testing.T) {
 		}
 	}
 	a.do(t, "POST", "/api/dev/paste-lite/create", withContent(nil)).ok(t, http.StatusCreated)
-	once := i.do(t, "POST", "/api/users/login", request{body: object{"email": p.email, "password": p.password}}).ok(t, http.StatusOK)
-	if once["deletionUndone"] != nil {
-		t.Error("a later sign-in has taken it back again")
+	for _, cancel := range []any{nil, true} {
+		if login(cancel).ok(t, http.StatusOK)["deletionUndone"] != nil {
+			t.Error("a later sign-in has taken it back again")
+		}
 	}
-	p.deleteAccount(t)
-	form := i.do(t, "POST", "/console/sign-in", request{
-		body:   strings.NewReader(url.Values{"email": {p.email}, "password": {p.password}}.Encode()),
-		header: map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html", "Sec-Fetch-Site": "same-origin"},
-	})
-	if form.status != http.StatusSeeOther {
-		t.Fatalf("%d %s", form.status, form.body)
+}
+
+// TestTheConsoleAsksBeforeASignInCancelsADeletion, and only who knows the password. The answer needs no password, is valid once, and
+// only for the password and the deletion of the question.
+func TestTheConsoleAsksBeforeASignInCancelsADeletion(t *testing.T) {
+	i := common(t)
+	p := i.person(t)
+	a := p.key(t)
+	v := i.visitor()
+	const signIn, keep = "/console/sign-in", "/console/sign-in/keep"
+	send := func(password string) answer {
+		return v.submit(t, v.open(t, signIn+"?next=/docs"), signIn, "email", p.email, "password", password)
 	}
-	p.keep(t, form)
-	i.do(t, "GET", form.header.Get("Location"), request{cookies: p.cookies, header: map[string]string{"Accept": "text/html"}}).
-		shows(t, http.StatusOK, "canceled the deletion of your account")
+	proofOf := func(page answer) string {
+		return regexp.MustCompile(`name="proof" value="([^"]+)"`).FindStringSubmatch(string(page.body))[1]
+	}
+	answered := func(proof string) answer {
+		r := browser("Content-Type", "application/x-www-form-urlencoded")
+		r.body = strings.NewReader(url.Values{"proof": {proof}, "next": {"/docs"}}.Encode())
+		return v.send(t, "POST", keep, r)
+	}
+	due := p.deleteAccount(t)
+	send("wrong password").shows(t, http.StatusUnauthorized, "Invalid email or password").hides(t, "deletion")
+	asked := send(p.password).shows(t, http.StatusConflict, "Keep your account?", p.email, due.Format(time.RFC3339), `name="next" value="/docs"`, `href="/console/sign-in"`).
+		hides(t, p.password)
+	if v.cookies != nil {
+		t.Errorf("the question signs in: %v", v.cookies)
+	}
+	a.do(t, "GET", "/api/dev/paste-lite/list", nil).fails(t, http.StatusForbidden, "account_suspended", "")
+	proof := proofOf(asked)
+	parts := strings.Split(proof, "~")
+	later := parts[1][:len(parts[1])-4] + "9999"
+	for _, forged := range []string{"", "~~", "x", parts[0] + "~" + later + "~" + parts[2], i.account(t, "free").id + "~" + parts[1] + "~" + parts[2], parts[0] + "~1~" + parts[2], proof + "~"} {
+		answered(forged).shows(t, http.StatusUnauthorized, "Sign in again.", `autocomplete="current-password"`)
+	}
+	a.do(t, "GET", "/api/dev/paste-lite/list", nil).fails(t, http.StatusForbidden, "account_suspended", "")
+
+	v.submit(t, asked, keep).leads(t, "/console?done=kept")
+	v.open(t, "/console?done=kept").shows(t, http.StatusOK, "The deletion of your account is canceled.")
 	a.do(t, "GET", "/api/dev/paste-lite/list", nil).ok(t, http.StatusOK)
+	v.cookies = nil
+	answered(proof).shows(t, http.StatusUnauthorized, "Sign in again.") // it was answered
+	p.keep(t, i.do(t, "POST", "/api/users/login", request{body: object{"email": p.email, "password": p.password}}))
+	p.deleteAccount(t)
+	answered(proof).shows(t, http.StatusUnauthorized, "Sign in again.") // it was another deletion
+	a.do(t, "GET", "/api/dev/paste-lite/list", nil).fails(t, http.StatusForbidden, "account_suspended", "")
+	v.submit(t, send(p.password), keep).leads(t, "/console?done=kept")
 }
 
 // TestADeletedAccountLeavesItsBillingHistoryAlone takes an account through its deletion. After 14 days, and however often its
@@ -203,7 +260,7 @@ func holdsNoMore(t *testing.T, data, without, text string) {
 			if entry.IsDir() && entry.Name() == without {
 				return fs.SkipDir
 			}
-			if entry.IsDir() || strings.HasPrefix(entry.Name(), without) {
+			if !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), without) {
 				return nil
 			}
 			content, err := os.ReadFile(path)

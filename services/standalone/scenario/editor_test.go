@@ -72,7 +72,7 @@ func TestAPreviewHasALimitAndIsForOurPages(t *testing.T) {
 	i := common(t)
 	for _, path := range []string{"/editor/preview", "/editor/language"} {
 		i.do(t, "POST", path, editorForm(forScript, "content", strings.Repeat("é", 128<<10))).ok(t, http.StatusOK)
-		i.do(t, "POST", path, editorForm(forScript, "content", strings.Repeat("é", 128<<10)+"x")).fails(t, http.StatusRequestEntityTooLarge, "too_large", "Only texts of up to 256 KiB have a preview.")
+		i.do(t, "POST", path, editorForm(forScript, "content", strings.Repeat("é", 128<<10)+"x")).fails(t, http.StatusRequestEntityTooLarge, "too_large", "The preview is limited to 256 KB of text.")
 		i.do(t, "POST", path, editorForm(forScript, "content", "\xff")).fails(t, http.StatusBadRequest, "malformed", "")
 		other := editorForm(forScript, "content", "x")
 		other.header["Sec-Fetch-Site"] = "cross-site"

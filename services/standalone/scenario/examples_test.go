@@ -167,7 +167,7 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		if s.leaver == nil {
 			s.leaver = s.i.personWith(t, "correct horse battery staple")
 		}
-		s.leaver = s.leaver.signIn(t, s.leaver.password) // takes a deletion back
+		s.leaver.keep(t, s.i.do(t, "POST", "/api/users/login", request{body: object{"email": s.leaver.email, "password": s.leaver.password, "cancelDeletion": true}}))
 		r.cookies = s.leaver.cookies
 	}
 	if d.path == "/api/users/user/export" && d.method == "GET" {
@@ -571,11 +571,16 @@ func provocations(t *testing.T, i *instance) map[string]func() answer {
 				return owner.with(t, "POST", "/api/dev/files/upload?name=f", request{body: []byte("x")})
 			})
 		},
-		"wrong_password":         body("GET", "/api/dev/pastes/get/"+pro.paste(t, object{"password": "secret"}), nil),
-		"cross_origin":           plain("POST", "/api/users/logout", header("Origin", "https://evil.example")),
-		"confirmation_required":  plain("GET", "/p/"+pro.paste(t, object{"burnAfterRead": true})+"/raw", request{}),
-		"not_found":              body("GET", "/api/dev/pastes/get/aaaaaaaaaaaa", nil),
-		"method_not_allowed":     plain("DELETE", "/api/dev/pastes/get/"+id, request{}),
+		"wrong_password":        body("GET", "/api/dev/pastes/get/"+pro.paste(t, object{"password": "secret"}), nil),
+		"cross_origin":          plain("POST", "/api/users/logout", header("Origin", "https://evil.example")),
+		"confirmation_required": plain("GET", "/p/"+pro.paste(t, object{"burnAfterRead": true})+"/raw", request{}),
+		"not_found":             body("GET", "/api/dev/pastes/get/aaaaaaaaaaaa", nil),
+		"method_not_allowed":    plain("DELETE", "/api/dev/pastes/get/"+id, request{}),
+		"deletion_scheduled": func() answer {
+			p := i.person(t)
+			p.deleteAccount(t)
+			return i.do(t, "POST", "/api/users/login", request{body: object{"email": p.email, "password": p.password}})
+		},
 		"email_taken":            plain("POST", "/api/users/register", credentials("another password")),
 		"version_mismatch":       withKey(pro, "DELETE", "/api/dev/pastes/delete/"+id, header("If-Match", `"9"`)),
 		"too_large":              body("POST", quick, object{"content": strings.Repeat("x", 256<<10+1)}),

@@ -146,7 +146,7 @@ func TestFailuresNameWhatIsWrongAndWhatWasMeant(t *testing.T) {
 	larger.fails(t, http.StatusRequestEntityTooLarge, "too_large", text(t, large.json(t), "reason"))
 	plain("", strings.Repeat("x", 256<<10+1)).says(t, object{"field": "content", "limit": 256 << 10, "reason": text(t, large.json(t), "reason")})
 	locked := a.quick(t, object{"password": "p"})
-	for header, reason := range map[string]string{"": "has a password", "wrong": "is not the one"} {
+	for header, reason := range map[string]string{"": "has a password", "wrong": "is wrong"} {
 		got := a.with(t, "GET", "/api/dev/paste-lite/get/"+locked, request{header: map[string]string{"X-Paste-Password": header}})
 		got.fails(t, http.StatusForbidden, "wrong_password", "")
 		got.shows(t, http.StatusForbidden, reason)
@@ -156,7 +156,7 @@ func TestFailuresNameWhatIsWrongAndWhatWasMeant(t *testing.T) {
 	stale.fails(t, http.StatusPreconditionFailed, "version_mismatch", "")
 	stale.says(t, object{"field": "If-Match"})
 	method := a.do(t, "PATCH", "/api/dev/pastes/create", nil)
-	method.fails(t, http.StatusMethodNotAllowed, "method_not_allowed", "Method not allowed: this path takes "+method.header.Get("Allow")+".")
+	method.fails(t, http.StatusMethodNotAllowed, "method_not_allowed", "Method not allowed: this path allows "+method.header.Get("Allow")+".")
 }
 
 func TestRefusalsSayWhichLimitAndUntilWhen(t *testing.T) {

@@ -118,7 +118,7 @@ func TestRegistrationsOfANetworkAreLimited(t *testing.T) {
 				case http.StatusCreated:
 					made.Add(1)
 				case http.StatusTooManyRequests:
-					got.fails(t, http.StatusTooManyRequests, "registration_limit", "Limit of 20 new accounts a day for one network reached. Try again tomorrow.")
+					got.fails(t, http.StatusTooManyRequests, "registration_limit", "Limit of 20 new accounts per day reached for this network. Try again tomorrow.")
 					if got.header.Get("Retry-After") == "" {
 						t.Error("no Retry-After")
 					}

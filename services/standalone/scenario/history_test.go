@@ -55,9 +55,9 @@ func TestChangesThatAreOverlookedAreShown(t *testing.T) {
 	k := kinds()[0]
 	for _, c := range []struct{ before, after, reads string }{
 		{"one\ntwo", "one\ntwo\n", `\ No newline at end of file`},
-		{"one\r\ntwo\r\n", "one\ntwo\n", "Only line ends differ, on 2 lines: CR LF before, LF after."},
-		{"\ufeffone\n", "one\n", "A byte order mark (BOM) was removed at the beginning."},
-		{"one\n", "one \n", "1 line changed in white space only."},
+		{"one\r\ntwo\r\n", "one\ntwo\n", "Only line endings differ, on 2 lines: CR LF before, LF after."},
+		{"\ufeffone\n", "one\n", "A byte order mark (BOM) was removed at the start."},
+		{"one\n", "one \n", "1 line changed only in whitespace."},
 		{"caf\u00e9\n", "cafe\u0301\n", "1 line changed only in characters that look alike"},
 	} {
 		id := k.make(t, a, object{"content": c.before, "visibility": "private", "language": "markdown"})
@@ -190,7 +190,7 @@ func TestMarkdownAndSeparatedValuesAreShownRendered(t *testing.T) {
 		i.page(t, "POST", burning, browser()).shows(t, http.StatusOK, append(c.rendered, `id="L1"`)...).hides(t, "?view=").reads(t, source)
 	}
 	large := "/p/" + a.paste(t, object{"content": "# x\n" + strings.Repeat("text\n", 60<<10), "language": "markdown"})
-	i.page(t, "GET", large, browser()).shows(t, http.StatusOK, "too large or too complex", `id="L1"`).hides(t, "<h2 id=")
+	i.page(t, "GET", large, browser()).shows(t, http.StatusOK, "Too large or too complex", `id="L1"`).hides(t, "<h2 id=")
 }
 
 // A burnt text is shown once, so that all of it is.
@@ -224,8 +224,8 @@ func TestPicturesPDFAndTextsOfFilesAreShown(t *testing.T) {
 		{"evil.svg", "image/svg+xml", evil, nil, []string{"<img", "<script>alert"}},
 		{"png.html", "text/html", string(png), nil, []string{"<img", "<iframe", `id="L1"`}},
 		{"main.go", "application/octet-stream", "package main // <b>\n", []string{`<span class="hk">package</span>`, `id="L1"`}, []string{"<b>"}},
-		{"limit.txt", "text/plain", big[:256<<10], []string{`id="L1"`}, []string{"too large"}},
-		{"larger.txt", "text/plain", big[:256<<10+1], []string{"too large"}, []string{`id="L1"`}},
+		{"limit.txt", "text/plain", big[:256<<10], []string{`id="L1"`}, []string{"Too large"}},
+		{"larger.txt", "text/plain", big[:256<<10+1], []string{"Too large"}, []string{`id="L1"`}},
 		{"latin1.txt", "text/plain", "caf\xe9", nil, []string{`id="L1"`}},
 		{"binary", "text/plain", "a\x00b", nil, []string{`id="L1"`}},
 	} {

@@ -224,6 +224,82 @@ func TestNamesOfKeysAreUnique(t *testing.T) {
 	}
 }
 
+// TestAKeyShowsItsStatusAndItsLastUse with the address it came from, which only its holder sees.
+func TestAKeyShowsItsStatusAndItsLastUse(t *testing.T) {
+	i := common(t)
+	p, owner := i.owner(t)
+	quick := owner.quick(t, nil)
+	key, made := p.further(t, object{"name": "reader"})
+	if _, listed := made["lastUsedAddress"]; made["status"] != "active" || listed {
+		t.Errorf("made %v", made)
+	}
+	if k := p.keyOf(t, "k1"); k["status"] != "active" || k["lastUsedAddress"] != nil {
+		t.Errorf("before its first use %v", k)
+	}
+	for _, source := range []string{"198.51.100.7", "2001:db8::7"} {
+		i.do(t, "GET", "/api/dev/paste-lite/get/"+quick, request{key: key, header: map[string]string{"X-Forwarded-For": source}}).ok(t, http.StatusOK)
+		eventually.True(t, "the key was last used from "+source, func() bool { return p.keyOf(t, "k1")["lastUsedAddress"] == source })
+	}
+	// What was refused is no use of a key.
+	i.do(t, "GET", "/api/dev/paste-lite/get/000000000000", request{key: key + "x", header: map[string]string{"X-Forwarded-For": "198.51.100.9"}}).
+		fails(t, http.StatusUnauthorized, "invalid_api_key", "")
+	for _, k := range i.admin(t, "GET", "/api/admin/accounts/"+owner.id+"/keys", nil).ok(t, http.StatusOK)["keys"].([]any) {
+		if k.(object)["lastUsedAddress"] != nil {
+			t.Errorf("an admin sees %v", k)
+		}
+	}
+
+	// The successor of the default key was not used from where its predecessor was.
+	eventually.True(t, "the default key has an address", func() bool { return p.keyOf(t, "default")["lastUsedAddress"] != nil })
+	p.do(t, "POST", keysPath+"/default/rotate", object{"overlap": "0s"}).ok(t, http.StatusOK)
+	if k := p.keyOf(t, "default"); k["lastUsedAddress"] != nil || k["lastUsedAt"] != nil {
+		t.Errorf("the successor is %v", k)
+	}
+
+	if k := p.do(t, "DELETE", keysPath+"/k1", nil).ok(t, http.StatusOK)["key"].(object); k["status"] != "revoked" {
+		t.Errorf("revoked %v", k)
+	}
+}
+
+// TestAKeyIsCapped once a cap leaves too little for any request over quota that the key may send: here 0.0002 for a read of a quick paste.
+func TestAKeyIsCapped(t *testing.T) {
+	i := common(t)
+	p, _ := i.owner(t)
+	status := func(rules object) any {
+		t.Helper()
+		_, made := p.further(t, rules)
+		return made["status"]
+	}
+	for amount, want := range map[string]string{"0": "capped", "0.000199": "capped", "0.0002": "active"} {
+		if got := status(object{"spendingCap": object{"amount": amount, "period": "day"}}); got != want {
+			t.Errorf("with a cap of %s the key is %v, want %s", amount, got, want)
+		}
+	}
+	if got := status(object{"scopes": []string{"pastes.create"}, "spendingCap": object{"amount": "0.001999", "period": "day"}}); got != "capped" {
+		t.Errorf("a key for pastes is %v", got)
+	}
+	if got := status(object{"scopes": []string{"pasteLite.list"}, "spendingCap": object{"amount": "0", "period": "day"}}); got != "active" {
+		t.Errorf("a key that costs nothing is %v", got)
+	}
+	statusOf := func() any { return p.keyOf(t, "default")["status"] }
+	set := func(cap object) object {
+		return p.do(t, "PUT", "/api/users/user/spending-cap", cap).ok(t, http.StatusOK)
+	}
+	if answer := set(object{"amount": "0", "period": "total"}); answer["capCleared"] != nil || statusOf() != "capped" {
+		t.Errorf("the account's cap: %v, the key is %v", answer, statusOf())
+	}
+	if answer := set(object{"amount": nil}); answer["capCleared"] != true || answer["spendingCap"] != nil || statusOf() != "active" {
+		t.Errorf("without a cap: %v, the key is %v", answer, statusOf())
+	}
+	change := func(rules object) object { return p.do(t, "PUT", keysPath+"/k1", rules).ok(t, http.StatusOK) }
+	if answer := change(object{"name": "renamed"}); answer["capCleared"] != nil {
+		t.Errorf("%v", answer)
+	}
+	if answer := change(object{"spendingCap": nil}); answer["capCleared"] != true || answer["key"].(object)["status"] != "active" {
+		t.Errorf("%v", answer)
+	}
+}
+
 // An account may have 20 live keys, and 20 more that were replaced: the error names the one that is full.
 func TestTooManyKeysNamesTheLimit(t *testing.T) {
 	i := common(t)
@@ -237,14 +313,14 @@ func TestTooManyKeysNamesTheLimit(t *testing.T) {
 	}
 	full := rotate("1h")
 	full.fails(t, http.StatusConflict, "too_many_keys", "")
-	full.says(t, object{"limit": 20, "reason": "The account has 20 replaced API keys that are still valid. Revoke one, or replace without an overlap."})
+	full.says(t, object{"limit": 20, "reason": "The account has 20 replaced API keys that are still valid. Revoke one, or rotate without an overlap."})
 	id = text(t, rotate("0s").ok(t, http.StatusOK), "key", "id")
 	for n := range 19 {
 		p.further(t, object{"name": fmt.Sprint(n)})
 	}
 	full = p.do(t, "POST", keysPath, object{"name": "x"})
 	full.fails(t, http.StatusConflict, "too_many_keys", "")
-	full.says(t, object{"limit": 20, "reason": "The account has 20 live API keys. Revoke one first."})
+	full.says(t, object{"limit": 20, "reason": "The account has 20 active API keys. Revoke one first."})
 }
 
 // TestAReplacedKeyEndsEverywhereAtItsTime: until that time of the journal both keys are admitted at every edge, from then on only

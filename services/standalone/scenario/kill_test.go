@@ -223,7 +223,7 @@ func TestAKillLosesNothingOfAnAccount(t *testing.T) {
 		checkCap(t, p)
 	}
 	for _, person := range []*person{leaver, torn} {
-		body := i.do(t, "POST", "/api/users/login", request{body: object{"email": person.email, "password": person.password}}).ok(t, http.StatusOK)
+		body := i.do(t, "POST", "/api/users/login", request{body: object{"email": person.email, "password": person.password, "cancelDeletion": true}}).ok(t, http.StatusOK)
 		if person == leaver && body["deletionUndone"] != true {
 			t.Errorf("the deletion that was answered is not undone: %v", body)
 		}

@@ -33,7 +33,7 @@ func TestTheLandingPageMakesAQuickPaste(t *testing.T) {
 	source := newSource()
 	landing := browser()
 	landing.source = source
-	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, `action="/paste/create"`, "10 of 10 anonymous pastes left in 24 hours",
+	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, `action="/paste/create"`, "10 of 10 anonymous pastes left per 24 hours",
 		"curl -F 'f=&lt;-' "+i.public, "curl -T main.go "+i.public, "curl --data-binary @notes.txt "+i.public,
 		`href="/console/sign-up"`, `href="/console/sign-in"`, "All systems operational.",
 		"10 GB", "$0.03", "10,000 <small>then 0.001</small>", `<td class="n">unlimited</td>`)
@@ -52,7 +52,7 @@ func TestTheLandingPageMakesAQuickPaste(t *testing.T) {
 	}
 	i.page(t, "GET", path, browser()).shows(t, http.StatusOK, "a &lt;title&gt;.go")
 	landing.header = browser().header
-	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "9 of 10 anonymous pastes left in 24 hours").hides(t, "Next one")
+	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "9 of 10 anonymous pastes left per 24 hours").hides(t, "Next one")
 
 	keyed := pasteForm(source)
 	keyed.header["x-api-key"] = i.account(t, "pro").key
@@ -85,7 +85,7 @@ func TestAFormThatIsSentAgainMakesOnePaste(t *testing.T) {
 	replayed.shows(t, http.StatusCreated).hasHeader(t, "Idempotency-Replayed", "true")
 	replayed.hasHeader(t, "Location", made.header.Get("Location"))
 	replayed.hasHeader(t, "RateLimit-Policy", `"pasteLite.create";q=10`)
-	named("d").shows(t, http.StatusUnprocessableEntity, "The Idempotency-Key was used with another request")
+	named("d").shows(t, http.StatusUnprocessableEntity, "This form was sent before with other input.")
 	if i.sendPasteForm(t, source, "content", "b", "once", "ABC").header.Get("Location") == first.header.Get("Location") {
 		t.Error("another text is the same paste")
 	}
@@ -100,31 +100,31 @@ func TestAFormThatIsRefusedKeepsTheText(t *testing.T) {
 	kept := "line one\n</textarea><script>alert(1)</script>"
 	for field, test := range map[string]struct{ value, message string }{
 		"title":      {strings.Repeat("t", 201), "The title must"},
-		"language":   {"c sharp", "The language must be made of"},
-		"visibility": {"private", "must not be private without an API key"},
+		"language":   {"c sharp", "The language may only have"},
+		"visibility": {"private", "must not be private without an account"},
 		"expiresIn":  {"1y", "must be between 1 minute and 30 days"},
 		"password":   {strings.Repeat("p", 129), "The password must have 1 to 128 characters"},
 	} {
 		a := i.sendPasteForm(t, source, "content", kept, field, test.value, "burnAfterRead", "true").
-			shows(t, http.StatusBadRequest, test.message, `id="`+field+`-error"`, `aria-describedby="`+field+`-error"`,
+			shows(t, http.StatusBadRequest, test.message, `id="`+field+`-error"`, field+`-error" autofocus`,
 				"line one\n&lt;/textarea&gt;&lt;script&gt;", `value="true" checked`).
 			hides(t, "<script>alert")
 		if strings.Count(string(a.body), `aria-invalid="true"`) != 1 {
 			t.Errorf("%s: another field is marked too", field)
 		}
 	}
-	// A password that got lost here would make a paste without one.
-	i.sendPasteForm(t, source, "title", strings.Repeat("t", 201), "password", "the <password>").
-		shows(t, http.StatusBadRequest, `value="the &lt;password&gt;"`, "<details open>").hasHeader(t, "Content-Encoding", "")
-	i.sendPasteForm(t, source, "content", "").shows(t, http.StatusBadRequest, "The text is required.", `id="content-error"`)
+	// Pages show no password, and one that got lost here would make a paste without.
+	i.sendPasteForm(t, source, "title", strings.Repeat("t", 201), "password", "the password").
+		shows(t, http.StatusBadRequest, ` required aria-describedby="password-hint"`, "Enter the password again", "<details open>").hides(t, "the password\"")
+	i.sendPasteForm(t, source, "content", "").shows(t, http.StatusBadRequest, "Enter some text.", `id="content-error"`)
 	i.sendPasteForm(t, source, "content", strings.Repeat("\n", quickBytes)).shows(t, http.StatusCreated)
-	i.sendPasteForm(t, source, "content", strings.Repeat("ü", quickBytes/2)+"x").shows(t, http.StatusRequestEntityTooLarge, "at most 256 KiB", "üü")
+	i.sendPasteForm(t, source, "content", strings.Repeat("ü", quickBytes/2)+"x").shows(t, http.StatusRequestEntityTooLarge, "at most 256 KB", "üü")
 
 	for range anonLimit - 1 {
 		i.sendPasteForm(t, source).shows(t, http.StatusCreated)
 	}
 	i.sendPasteForm(t, source, "content", kept, "title", "kept too").
-		shows(t, http.StatusTooManyRequests, "Anonymous limit of 10 quick pastes per 24 hours reached.", "line one", "kept too", "0 of 10 anonymous pastes left", "Next one in 24 hours.")
+		shows(t, http.StatusTooManyRequests, "You have created 10 quick pastes in 24 hours, the most without an account.", "line one", "kept too", "0 of 10 anonymous pastes left", "Next one in 24 hours.")
 }
 
 func TestTheFormTakesNothingElse(t *testing.T) {

@@ -26,7 +26,7 @@ const (
 	metricsFile = "../../../docs/metrics.md"
 	metricsHead = `# Metrics
 
-What the processes show at ` + "`/metrics`" + `, beside the metrics of the Go runtime (` + "`go_…`" + `) and of the process (` + "`process_…`" + `).
+Metrics that the processes expose at ` + "`/metrics`" + `, in addition to those of the Go runtime (` + "`go_…`" + `) and the process (` + "`process_…`" + `).
 [operations.md](operations.md) has the alerts on them. ` + "`make generate`" + ` writes this page from a running Quire.
 
 | Metric | Kind | Labels | Meaning |

@@ -342,8 +342,8 @@ func TestATextThatIsTooIntricateIsShownAsItsSource(t *testing.T) {
 		"a table of many columns and rows": {
 			strings.Repeat("|a", columns) + "|\n" + strings.Repeat("|-", columns) + "|\n" + strings.Repeat("b\n", columns), "|-|-|", "<table>",
 		},
-		"many nodes": {strings.Repeat("`a`\n`b`", 25_001), "too large or too complex", "<code>a</code>"},
-		"many lines": {strings.Repeat("*a*\n\n", 20_000), "too large or too complex", "<em>"},
+		"many nodes": {strings.Repeat("`a`\n`b`", 25_001), "Too large or too complex", "<code>a</code>"},
+		"many lines": {strings.Repeat("*a*\n\n", 20_000), "Too large or too complex", "<em>"},
 	} {
 		i.page(t, "GET", k.page+k.make(t, a, object{"content": c.content, "language": "markdown"}), browser()).
 			shows(t, http.StatusOK, c.shown).hides(t, c.hidden)

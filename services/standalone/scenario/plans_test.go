@@ -642,7 +642,7 @@ func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 	good := get(ids[0])
 	group.Wait()
 	if good.status != http.StatusOK {
-		good.fails(t, http.StatusTooManyRequests, "quota_held", "The last requests of this month for pasteLite.get are still being decided. Try again.")
+		good.fails(t, http.StatusTooManyRequests, "quota_held", "Calls in flight hold the last requests of this month for pasteLite.get. Try again.")
 		good.hasHeader(t, "Retry-After", "1")
 		get(ids[0]).ok(t, http.StatusOK)
 	}

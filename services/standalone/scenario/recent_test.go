@@ -163,6 +163,8 @@ func TestRecentRequestsAreFilteredAndPaged(t *testing.T) {
 		"?cursor=" + strings.Repeat("A", 600):             "invalid_cursor",
 		"?httpStatus=600":                                 "invalid_field",
 		"?httpStatus=99":                                  "invalid_field",
+		"?clientRequestId=":                               "invalid_field",
+		"?clientRequestId=a%20b":                          "invalid_field",
 		"?httpStatus=6xx":                                 "invalid_field",
 		"?httpStatus=0xx":                                 "invalid_field",
 		"?httpStatus=xx":                                  "invalid_field",
@@ -187,8 +189,11 @@ func TestRequestsShowWhatTheEdgeKnows(t *testing.T) {
 		return account{i: i, key: text(t, body, "apiKey")}
 	}
 	a := newKey()
-	created := i.do(t, "POST", "/api/dev/paste-lite/create?title=my+title", request{key: a.key, header: map[string]string{"Content-Type": "text/plain"}, body: "x", source: "2001:db8:1:2:3:4:5:6"})
+	created := i.do(t, "POST", "/api/dev/paste-lite/create?title=my+title", request{key: a.key, header: map[string]string{"Content-Type": "text/plain", "X-Request-Id": "order-4711"}, body: "x", source: "2001:db8:1:2:3:4:5:6"})
 	ref := text(t, created.ok(t, http.StatusCreated), "id")
+	if idOf(created) == "order-4711" {
+		t.Error("the client chose the id of the answer")
+	}
 	read := "/api/dev/paste-lite/get/" + ref
 	missing := a.do(t, "HEAD", "/api/dev/paste-lite/get/000000000000", nil)
 	invalid := a.do(t, "POST", "/api/dev/paste-lite/create", object{"contents": "x"})
@@ -225,6 +230,9 @@ func TestRequestsShowWhatTheEdgeKnows(t *testing.T) {
 					return fmt.Errorf("%s, want %s", got, want)
 				}
 				source := map[string]string{idOf(created): "2001:db8:1:2:3:4:5:6", idOf(revoked): "198.51.100.23"}[text(t, r, "requestId")]
+				if named := text(t, r, "requestId") == idOf(created); named != (r["clientRequestId"] == "order-4711") || !named && r["clientRequestId"] != nil {
+					return fmt.Errorf("%v", r)
+				}
 				if source != "" && r["sourceAddress"] != source || r["durationMs"] == nil || (r["remaining"] == nil) != refusedByEdge[text(t, r, "requestId")] {
 					return fmt.Errorf("%v", r)
 				}
@@ -240,6 +248,8 @@ func TestRequestsShowWhatTheEdgeKnows(t *testing.T) {
 		"?httpStatus=304":                        {unchanged},
 		"?httpStatus=5xx":                        nil,
 		"?requestId=" + idOf(revoked):            {revoked},
+		"?clientRequestId=order-4711":            {created},
+		"?clientRequestId=order-471":             nil,
 		"?httpStatus=2xx&quotaKey=pasteLite.get": {served},
 	} {
 		var ids []string
@@ -266,7 +276,7 @@ func TestRequestsShowWhatTheEdgeKnows(t *testing.T) {
 		table.hasHeader(t, "Content-Disposition", `attachment; filename="requests.csv"`)
 		lines := strings.Split(string(table.body), "\r\n")
 		const outcome = ",401,pasteLite.get,default,default,invalid_api_key,,none,0.000000,0,"
-		if len(lines) != 3 || !strings.Contains(lines[1], idOf(revoked)+",GET,"+read+outcome) || !strings.HasSuffix(lines[1], ",198.51.100.23") {
+		if len(lines) != 3 || !strings.Contains(lines[1], idOf(revoked)+",GET,"+read+outcome) || !strings.HasSuffix(lines[1], ",198.51.100.23,") {
 			return fmt.Errorf("%q", lines)
 		}
 		return nil

@@ -246,8 +246,8 @@ func TestContentLimits(t *testing.T) {
 		most int
 		name string
 	}{
-		{"/api/dev/pastes/create", 4 * mib, "4 MiB"},
-		{"/api/dev/paste-lite/create", 256 * kib, "256 KiB"},
+		{"/api/dev/pastes/create", 4 * mib, "4 MB"},
+		{"/api/dev/paste-lite/create", 256 * kib, "256 KB"},
 	}
 	for _, test := range tests {
 		plain := func(n int) answer {
@@ -681,7 +681,7 @@ func TestExplainSaysHowARequestWasDecided(t *testing.T) {
 		if before, after := number(t, body, "request", "usedBefore"), number(t, body, "request", "usedAfter"); before != 0 || after != 1 {
 			t.Errorf("counter %d to %d", before, after)
 		}
-		if words := text(t, body, "request", "explanation"); !strings.HasPrefix(words, "Request 1 of 10,000 of pasteLite.get in "+i.now().Format("January 2006")+". It was within the quota and cost nothing. ") {
+		if words := text(t, body, "request", "explanation"); !strings.HasPrefix(words, "Request 1 of 10,000 for pasteLite.get in "+i.now().Format("January 2006")+". It was within the quota and cost nothing. ") {
 			t.Errorf("in words: %s", words)
 		}
 		if stream := text(t, body, "request", "journal", "stream"); !strings.HasPrefix(stream, "BILLING_") || number(t, body, "request", "journal", "sequence") < 1 {

@@ -96,7 +96,7 @@ func TestTheLandingPageOffersWhatThePlanHas(t *testing.T) {
 	// Without an API key there is nothing that a paste could be counted for.
 	fresh := i.visitor()
 	fresh.submit(t, fresh.open(t, "/console/sign-up?next=/"), "/console/sign-up", "email", newEmail(), "password", correct).leads(t, "/")
-	fresh.open(t, "/").shows(t, http.StatusOK, "You have no API key that can do this.", `href="/console/keys"`).hides(t, "<textarea")
+	fresh.open(t, "/").shows(t, http.StatusOK, "None of your API keys can do this.", `href="/console/keys"`).hides(t, "<textarea")
 }
 
 // TestAnOwnerManagesADocumentOnItsPage, which nobody else can.

@@ -201,7 +201,7 @@ func TestTheContentFromATerminalHasTheLimitOfAQuickPaste(t *testing.T) {
 			}
 			for _, more := range []string{full + "x", full + strings.Repeat("x", 2<<20)} {
 				failsInText(t, i, test.method, test.path, func() request { return test.r(more) },
-					http.StatusRequestEntityTooLarge, "too_large", "256 KiB")
+					http.StatusRequestEntityTooLarge, "too_large", "256 KB")
 			}
 		})
 	}
@@ -225,7 +225,7 @@ func TestTerminalUseIsRefusedInALine(t *testing.T) {
 		"an empty file":             {"PUT", "/x", func() request { return pipe("") }, 400, "invalid_field", "error: content is required\n"},
 		"an empty part":             {"POST", "/", func() request { return form(t, piece("f", "", "")) }, 400, "invalid_field", "error: content is required\n"},
 		"a form without a file":     {"POST", "/", func() request { return form(t, piece("x", "", "content")) }, 400, "malformed", "curl -F 'f=<-'"},
-		"a form by PUT":             {"PUT", "/x.go", func() request { return form(t, piece("f", "main.go", "x")) }, 415, "unsupported_media_type", "Send a form with POST, or the bytes alone with PUT."},
+		"a form by PUT":             {"PUT", "/x.go", func() request { return form(t, piece("f", "main.go", "x")) }, 415, "unsupported_media_type", "Send a form with POST, or the bytes themselves with PUT."},
 		"a file's name, no text":    {"POST", "/", func() request { return form(t, piece("f", "\xff.go", "x")) }, 400, "invalid_field", "UTF-8"},
 		"a form without a boundary": {"POST", "/", func() request { return pipe("x", "Content-Type", "multipart/form-data") }, 400, "malformed", "boundary"},
 		"a form that is cut off": {"POST", "/", func() request {
@@ -342,7 +342,7 @@ func TestATerminalIsToldWhatItCanDo(t *testing.T) {
 		r := pipe("", header...)
 		r.source, r.body = source, nil
 		a := i.do(t, "GET", "/", r).shows(t, http.StatusOK, "curl -F 'f=<-' "+i.public, "curl -T main.go "+i.public,
-			"--data-binary", "256 KiB", i.public+"/docs", "10 in any 24 hours")
+			"--data-binary", "256 KB", i.public+"/docs", "10 per 24 hours")
 		a.hasHeader(t, "Content-Type", "text/plain; charset=utf-8")
 		a.hasHeader(t, "Vary", "Accept")
 		if lines := strings.Count(string(a.body), "\n"); lines > 24 {
@@ -359,7 +359,7 @@ func TestATerminalIsToldWhatItCanDo(t *testing.T) {
 		r := pipe("x")
 		r.source = source
 		i.do(t, "POST", "/", r).line(t, i)
-		if text := usage(); !strings.Contains(text, fmt.Sprintf("You have %d left. The next one is free in ", anonLimit-1-n)) {
+		if text := usage(); !strings.Contains(text, fmt.Sprintf("You have %d left. Next one in ", anonLimit-1-n)) {
 			t.Errorf("after %d:\n%s", n+1, text)
 		}
 	}

@@ -243,6 +243,59 @@ func TestCapsAndExpiriesAreTold(t *testing.T) {
 	i.audit(t)
 }
 
+// TestKeysThatAreCreatedAndEndAreTold: by whatever call. The list of events has the same, in the same order.
+func TestKeysThatAreCreatedAndEndAreTold(t *testing.T) {
+	i := withWebhooks(t)
+	r := newHookReceiver(t)
+	p := i.person(t)
+	a := p.key(t)
+	hook, secret := p.hook(t, object{"url": r.URL, "events": []string{"key.created", "key.revoked"}})
+	start := text(t, p.do(t, "GET", "/api/users/user/events", nil).ok(t, http.StatusOK), "last")
+	p.further(t, object{"name": "build", "expiresIn": "8d"})
+	p.do(t, "PUT", keysPath+"/k1", object{"name": "deploy"}).ok(t, http.StatusOK)
+	p.do(t, "POST", keysPath+"/k1/rotate", object{"overlap": "24h"}).ok(t, http.StatusOK)
+	i.admin(t, "DELETE", "/api/admin/accounts/"+a.id+"/keys/k2", nil).ok(t, http.StatusOK)
+	p.key(t)
+	want := []string{
+		"key.created k1 build true", "key.created k2 deploy true", "key.revoked k1 deploy true", "key.revoked k2 deploy false",
+		"key.created default default false", "key.revoked default default false",
+	}
+	shown := func(e object) string {
+		return fmt.Sprint(e["type"], " ", at(t, e, "data", "key"), " ", at(t, e, "data", "keyName"), " ", at(t, e, "data").(object)["expiresAt"] != nil)
+	}
+	var got []string
+	eventually.NoError(t, "they are delivered", func() error {
+		got = nil
+		for _, d := range at(t, p.do(t, "GET", webhooksPath+"/"+hook+"/deliveries", nil).ok(t, http.StatusOK), "deliveries").([]any) {
+			if d.(object)["status"] != "delivered" {
+				return fmt.Errorf("%v", d)
+			}
+			got = append(got, shown(at(t, d.(object), "event").(object)))
+		}
+		if len(got) < len(want) {
+			return fmt.Errorf("%d of %d", len(got), len(want))
+		}
+		return nil
+	})
+	slices.Reverse(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("told of %q, want %q", got, want)
+	}
+	var listed []string
+	for _, e := range at(t, p.do(t, "GET", "/api/users/user/events?after="+start, nil).ok(t, http.StatusOK), "events").([]any) {
+		listed = append(listed, shown(e.(object)))
+	}
+	if !slices.Equal(listed, want) {
+		t.Errorf("listed %q, want %q", listed, want)
+	}
+	for id, posts := range r.got() {
+		if !verifies(secret, posts[0]) {
+			t.Errorf("%s is not signed", id)
+		}
+	}
+	i.audit(t)
+}
+
 func TestWebhooksAreMadeChangedAndDeleted(t *testing.T) {
 	i := withWebhooks(t)
 	r := newHookReceiver(t)

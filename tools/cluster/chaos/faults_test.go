@@ -83,6 +83,7 @@ func faults() []fault {
 		return rolling(t, b.c.Processes(cluster.Services()...))
 	})
 	add("rolling restart of NATS", func(t *testing.T, b *bench) error { return rolling(t, b.c.Processes("nats")) })
+	all = append(all, outages()...)
 	for _, two := range twoAtOnce() {
 		add(two.name, two.inject)
 	}

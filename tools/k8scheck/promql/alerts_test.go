@@ -31,7 +31,8 @@ func TestAlertsFire(t *testing.T) {
 		t.Fatalf("tests: %v, %v", paths, err)
 	}
 	var tests string
-	run := []string{"tool", "promtool", "test", "rules"}
+	// -tags leaves the clients of all clouds out, which are gigabytes of objects. "go tool" takes no tags.
+	run := []string{"run", "-tags=remove_all_sd", "github.com/prometheus/prometheus/cmd/promtool", "test", "rules"}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -44,9 +45,7 @@ func TestAlertsFire(t *testing.T) {
 		tests += string(text)
 		run = append(run, copied)
 	}
-	command := exec.Command("go", run...)
-	command.Env = append(os.Environ(), "GOFLAGS=-tags=remove_all_sd") // without the clients of all clouds
-	if out, err := command.CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", run...).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}
 	for name := range expressions(t) {
@@ -59,6 +58,7 @@ func TestAlertsFire(t *testing.T) {
 var (
 	selector  = regexp.MustCompile(`\b(?:quire|kube|kubelet|container)_\w+|\bup\b`)
 	inQuire   = regexp.MustCompile(`^\{namespace="quire"[,}]`)
+	ofJobs    = regexp.MustCompile(`^\{namespace="quire", job=~?"`)
 	ownMetric = regexp.MustCompile(`^quire_`)
 )
 
@@ -73,7 +73,7 @@ func TestAlertsAreOfThisInstallation(t *testing.T) {
 			if !inQuire.MatchString(rest) {
 				t.Errorf("%s: %s of any namespace", name, metric)
 			}
-			if ownMetric.MatchString(metric) && !strings.HasPrefix(rest, `{namespace="quire", job="`) {
+			if ownMetric.MatchString(metric) && !ofJobs.MatchString(rest) {
 				t.Errorf("%s: %s of any job", name, metric)
 			}
 		}

@@ -25,6 +25,9 @@ func Kubernetes() Metrics {
 		"kube_pod_container_resource_requests":     {Kind: Gauge, Labels: append([]string{"resource", "unit", "node"}, pod...)},
 		"kube_statefulset_status_replicas_ready":   {Kind: Gauge, Labels: []string{"namespace", "statefulset"}},
 
+		"kube_cronjob_created":                     {Kind: Gauge, Labels: []string{"namespace", "cronjob"}},
+		"kube_cronjob_status_last_successful_time": {Kind: Gauge, Labels: []string{"namespace", "cronjob"}},
+
 		"kube_horizontalpodautoscaler_status_current_replicas": {Kind: Gauge, Labels: scaler},
 		"kube_horizontalpodautoscaler_spec_max_replicas":       {Kind: Gauge, Labels: scaler},
 

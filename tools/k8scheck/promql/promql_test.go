@@ -120,7 +120,7 @@ func checker(t *testing.T) (c *promql.Checker, own promql.Metrics) {
 func TestListedMetricsAreFound(t *testing.T) {
 	_, own := checker(t)
 	for name, want := range map[string]promql.Metric{
-		"quire_edge_request_seconds":          {Kind: promql.Histogram},
+		"quire_edge_request_seconds":          {Kind: promql.Histogram, Labels: []string{"class", "group"}},
 		"quire_edge_answers_total":            {Kind: promql.Counter, Labels: []string{"class"}},
 		"quire_bus_answer_seconds":            {Kind: promql.Histogram, Labels: []string{"kind"}},
 		"quire_billing_state":                 {Kind: promql.Gauge, Labels: []string{"of", "partition"}},

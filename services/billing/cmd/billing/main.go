@@ -43,7 +43,7 @@ func wire(ctx context.Context, p *host.Process) error {
 		cfg.Instance, cfg.Live = membership.Instance(), membership.Live
 	}
 	service, err := billing.New(cfg, billing.Deps{
-		NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics,
+		NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics, Traces: p.Traces.Scope("billing"),
 	})
 	if err != nil {
 		return err

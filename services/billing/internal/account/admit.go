@@ -114,6 +114,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	f.countDay(a, h.day, h.key, h.counted(1))
 	v.Decision, v.Charge = event.Decision_ADMITTED, h.charge
 	v.Remaining = remaining(term.Limit, a.current.used[h.key])
+	v.Announce = h.write && a.alerts.wantsContent()
 }
 
 // setHeld records whether open holds may undo a refusal. While they may, a retry is worthwhile.

@@ -13,8 +13,8 @@ import (
 )
 
 // An account's webhooks are notified of crossings: a counter or an amount reaches a share of its limit, or the balance drops
-// below a value. They are also notified before a key expires (warnings.go). The fold decides this, so that each notification
-// happens once, on every replica and after every crash. Charges and refusals never depend on it. A crossing is notified once
+// below a value. They are also notified before a key expires (warnings.go), and when one is created or revoked (keyalerts.go).
+// The fold decides this, so that each notification happens once, on every replica and after every crash. Charges and refusals never depend on it. A crossing is notified once
 // per period: if a void lowers the counter and a later request brings it to the same share again, nobody is notified.
 
 // MaxWebhooks is how many webhooks an account may have.
@@ -49,6 +49,16 @@ type webhook struct {
 }
 
 func (w *webhook) wants(t event.AlertType) bool { return w.events&(1<<(t-1)) != 0 }
+
+// subscribed returns the webhooks that want a type and pass a filter; nil: all of them.
+func (l *alerts) subscribed(t event.AlertType, filter func(*webhook) bool) (ids []uint64) {
+	for _, w := range l.webhooks {
+		if w.wants(t) && (filter == nil || filter(w)) {
+			ids = append(ids, w.id)
+		}
+	}
+	return ids
+}
 
 func (w *webhook) percents() []uint32 {
 	if len(w.thresholds) > 0 {
@@ -105,7 +115,7 @@ func (n *notifier) setWebhook(a *account, c *event.SetWebhook) (event.CommandSta
 	if c.BalanceBelowMicros != nil {
 		w.below = c.GetBalanceBelowMicros()
 	}
-	if !w.valid() {
+	if !w.valid(n.rules) {
 		return event.CommandStatus_COMMAND_WEBHOOK_INVALID, nil
 	}
 	if a.alerts == nil {
@@ -141,8 +151,15 @@ func (f *Fold) webhookCommand(a *account, c *event.Command) *event.CommandOutcom
 	return o
 }
 
-func (w *webhook) valid() bool {
-	if w.events == 0 || w.events&^alert.Bits() != 0 || len(w.thresholds) > maxThresholds || w.below > maxBalance {
+// firstEvents are the types that a webhook may subscribe to before Rules3.
+const firstEvents = 1<<event.AlertType_ALERT_KEY - 1
+
+func (w *webhook) valid(rules uint32) bool {
+	known := alert.Bits()
+	if rules < Rules3 {
+		known = firstEvents
+	}
+	if w.events == 0 || w.events&^known != 0 || len(w.thresholds) > maxThresholds || w.below > maxBalance {
 		return false
 	}
 	if slices.ContainsFunc(w.thresholds, func(p uint32) bool { return p < 1 || p > 100 }) {
@@ -242,12 +259,7 @@ func (n *notifier) grown(a *account, of limited, g growth) {
 			continue
 		}
 		seen.percent = percent
-		var to []uint64
-		for _, w := range a.alerts.webhooks {
-			if w.wants(of.kind) && slices.Contains(w.percents(), percent) {
-				to = append(to, w.id)
-			}
-		}
+		to := a.alerts.subscribed(of.kind, func(w *webhook) bool { return slices.Contains(w.percents(), percent) })
 		n.notify(a, n.time, to, &event.Alert{
 			Type: of.kind, QuotaKey: uint32(of.key), KeyCap: of.keyCap, Key: g.apiKey, Threshold: percent,
 			Used: g.after, Limit: g.limit, FromMs: of.from, UntilMs: g.until,
@@ -298,12 +310,7 @@ func (n *notifier) lowered(a *account, before, at int64) {
 	slices.SortFunc(values, func(x, y uint64) int { return cmp.Compare(y, x) })
 	for _, value := range slices.Compact(values) {
 		a.alerts.low = append(a.alerts.low, value)
-		var to []uint64
-		for _, w := range a.alerts.webhooks {
-			if w.wantsBelow(value) {
-				to = append(to, w.id)
-			}
-		}
+		to := a.alerts.subscribed(event.AlertType_ALERT_BALANCE, func(w *webhook) bool { return w.below == value })
 		n.notify(a, at, to, &event.Alert{
 			Type: event.AlertType_ALERT_BALANCE, BalanceMicros: uint64(a.available), BelowMicros: value,
 		})

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -69,6 +70,8 @@ func shownAlert(a *event.Alert) string {
 		return fmt.Sprintf("%x balance %d below %d to %v", a.Account, a.BalanceMicros, a.BelowMicros, a.Webhooks)
 	case event.AlertType_ALERT_KEY:
 		return fmt.Sprintf("%x key %d expires at %d, in %d days, to %v", a.Account, a.Key, a.ExpiresMs, a.DaysBefore, a.Webhooks)
+	case event.AlertType_ALERT_KEY_CREATED, event.AlertType_ALERT_KEY_REVOKED:
+		return fmt.Sprintf("%v %d %q until %d to %v", alert.TypeOf(a.Type).Name, a.Key, a.KeyName, a.ExpiresMs, a.Webhooks)
 	}
 	return fmt.Sprintf("%x %v to %v", a.Account, a.Type, a.Webhooks)
 }

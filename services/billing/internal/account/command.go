@@ -108,9 +108,10 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	case a.erased != 0:
 		return f.outcome(event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND, nil)
 	}
-	alerts := a.alerts
+	alerts, keys := a.alerts, a.knownKeys(f.time)
 	o := f.change(a, c, index)
 	f.alerts.watchKeys(a, alerts)
+	f.alerts.keysChanged(a, keys)
 	return o
 }
 

@@ -61,6 +61,9 @@ func (f *Fold) applyDomain(m Message) error {
 		f.refuse(b.Source, RefusedMalformed, len(b.Admissions)+len(b.Settlements))
 		return nil
 	}
+	if b.Loss != nil {
+		f.lose(m.Kind.domain(), b.Source, b.Loss)
+	}
 	f.settleDomain(m.Kind.domain(), b, m.millis())
 	return nil
 }
@@ -129,7 +132,7 @@ func domainOf(key plan.QuotaKey) event.Domain {
 // why all of the settlement was refused.
 func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool) RefusalReason {
 	key := plan.QuotaKey(item.QuotaKey)
-	storageOnly := len(item.RequestId) == 0
+	storageOnly := len(item.RequestId) == 0 // or content only
 	switch {
 	case item.StorageDelta != 0 && (domain != event.File || item.Anonymous):
 		return RefusedStorage
@@ -146,6 +149,9 @@ func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool
 		if a := f.account(item.Account); a != nil {
 			a.store(&f.base, item.StorageDelta, item.StorageAtMs)
 		}
+	}
+	if item.Content != nil && !seen && !item.Anonymous {
+		f.alerts.contentChanged(f.account(item.Account), domain, item.Content)
 	}
 	if storageOnly || f.settleWrite(key, item) || seen {
 		return ""

@@ -60,6 +60,7 @@ type Fold struct {
 	records    records
 	kept       keptCommands
 	sources    sources
+	losses     []*event.Loss // of document journals, oldest first
 
 	keep          func(id uint64) bool // of a part: selects its principals; nil: all
 	maxPrincipals int                  // in a part; 0: no bound

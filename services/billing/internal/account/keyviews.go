@@ -1,24 +1,26 @@
 package account
 
 import (
+	"slices"
+
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
 
 // keyViews returns the keys as shown to their owner, the default key first and then in order of creation. Unlike answers to
 // commands they include fingerprints.
-func (a *account) keyViews(now int64) (list []*event.ApiKey) {
+func (f *Fold) keyViews(a *account, now int64) (list []*event.ApiKey) {
 	if a.keys == nil {
 		if a.keyVersion == 0 {
 			return nil
 		}
 		c := *a // a query changes nothing
 		c.ring()
-		return c.keyViews(now)
+		return f.keyViews(&c, now)
 	}
 	for _, k := range a.keys.keys {
 		if k.number != 0 || a.keyVersion != 0 {
-			v := a.keyView(k, now)
+			v := f.keyView(a, k, now)
 			v.Fingerprint = k.fingerprint
 			if k.number == 0 {
 				v.Fingerprint = a.fingerprint
@@ -30,7 +32,7 @@ func (a *account) keyViews(now int64) (list []*event.ApiKey) {
 }
 
 // keyView is a key as shown in the answer to a command.
-func (a *account) keyView(k *apiKey, now int64) *event.ApiKey {
+func (f *Fold) keyView(a *account, k *apiKey, now int64) *event.ApiKey {
 	l := a.lineageOf(k.lineage)
 	v := &event.ApiKey{
 		Number: k.number, Version: k.version, Name: l.name, Prefix: k.prefix, Scopes: l.scopeList(), CreatedMs: k.created,
@@ -48,7 +50,25 @@ func (a *account) keyView(k *apiKey, now int64) *event.ApiKey {
 		}
 	}
 	v.Cap = l.cap.status(l.spending, spent, max(now, monthNumber(a.month).start))
+	v.Capped = f.rules >= Rules2 && f.capped(a, l, v.Cap, a.cap().status(a.spending, a.current.spentSum(), max(now, monthNumber(a.month).start)))
 	return v
+}
+
+// capped reports whether one of the caps leaves too little for the cheapest request over quota that a key may send.
+func (f *Fold) capped(a *account, l *keyLineage, caps ...*event.CapStatus) bool {
+	if f.prices.current == nil {
+		return false
+	}
+	cheapest := uint64(0)
+	for _, key := range plan.QuotaKeys() {
+		term := f.prices.current.Terms[a.tier][key]
+		if term.Overage && l.allows(key) && (cheapest == 0 || uint64(term.Price) < cheapest) {
+			cheapest = uint64(term.Price)
+		}
+	}
+	return cheapest > 0 && slices.ContainsFunc(caps, func(c *event.CapStatus) bool {
+		return c != nil && c.SpentMicros+cheapest > c.Cap.GetAmountMicros()
+	})
 }
 
 func (l *keyLineage) scopeList() (list []uint32) {

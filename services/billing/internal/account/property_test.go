@@ -627,7 +627,7 @@ func (m *machine) regenerated(a *modelAccount) {
 // namesAreUnique checks the names of the live keys after a command with rules, and that a name was refused only if another key has it.
 func (m *machine) namesAreUnique(t *rapid.T, id uint64, o *event.CommandOutcome, rules *event.KeyRules) {
 	live := map[string]int{}
-	for _, k := range m.fold.principals.accounts[id].keyViews(m.fold.time) {
+	for _, k := range m.fold.keyViews(m.fold.principals.accounts[id], m.fold.time) {
 		if !k.Replaced && (k.Number == 0 || k.RevokedMs == 0 && (k.ExpiresMs == 0 || m.fold.time < k.ExpiresMs)) {
 			live[k.Name]++
 		}

@@ -43,7 +43,7 @@ func (f *Fold) Describe(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
 		u.KeyPrefix, u.KeyVersion, u.KeyCreatedMs = k.prefix, k.version, k.created
 	}
 	if q.GetKeys() {
-		u.Keys = a.keyViews(at)
+		u.Keys = f.keyViews(a, at)
 		u.Cap = a.cap().status(a.spending, a.current.spentSum(), at)
 	}
 	if q.GetGrants() > 0 {
@@ -63,6 +63,31 @@ func (a *account) heldGrants(at int64, limit int) (list []*event.HeldGrant, coun
 		}
 	}
 	return list, count
+}
+
+// Holder is an account as far as the read model alone has more of it: its user, and the addresses of its webhooks.
+type Holder struct {
+	Account   event.AccountID
+	CreatedMs int64
+	Webhooks  []uint64
+}
+
+// Holders returns the accounts that were not erased, in no order.
+func (f *Fold) Holders() []Holder {
+	list := make([]Holder, 0, len(f.principals.accounts))
+	for id, a := range f.principals.accounts {
+		if a.erased != 0 {
+			continue
+		}
+		h := Holder{Account: event.AccountID(id), CreatedMs: a.created}
+		if a.alerts != nil {
+			for _, w := range a.alerts.webhooks {
+				h.Webhooks = append(h.Webhooks, w.id)
+			}
+		}
+		list = append(list, h)
+	}
+	return list
 }
 
 // Summary is an account's row in a list of accounts, nil if it does not exist.

@@ -17,8 +17,10 @@ const (
 	Rules1 = 1
 	// Rules2 keeps the names of an account's live keys unique, and names a key that is created without a name.
 	Rules2 = 2
+	// Rules3 lets webhooks subscribe to the types of alerts that were added with it.
+	Rules3 = 3
 	// NewestRules is the newest version that this code knows.
-	NewestRules = Rules2
+	NewestRules = Rules3
 )
 
 // ErrRules means that the journal has reached rules unknown to this code. A newer version of the program wrote it. No later

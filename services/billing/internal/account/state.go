@@ -19,7 +19,7 @@ const CodeVersion = 1
 func (f *Fold) globalState() *event.BillingState {
 	s := &event.BillingState{
 		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), LastDigest: slices.Clone(f.digest[:]), Entries: f.entries,
-		Rules: f.rules, OffsetMs: f.offset, Terms: f.prices.terms,
+		Rules: f.rules, OffsetMs: f.offset, Terms: f.prices.terms, Losses: f.losses,
 	}
 	if f.peak > f.time {
 		s.PeakMs = f.peak
@@ -168,7 +168,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
 	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
-	f.rules, f.prices.terms = s.Rules, s.Terms
+	f.rules, f.prices.terms, f.losses = s.Rules, s.Terms, s.Losses
 	for _, b := range s.Books {
 		f.prices.list = append(f.prices.list, bookFrom{fromMillis: b.FromMs, sequence: b.Sequence, book: BookOf(b.Book), event: b.Book})
 		f.prices.current = f.prices.list[len(f.prices.list)-1].book

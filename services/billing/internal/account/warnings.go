@@ -120,12 +120,7 @@ func (n *notifier) warn(now int64) {
 	days := warningDays()[e.behind]
 	e.behind++
 	n.schedule(l)
-	var to []uint64
-	for _, w := range l.webhooks {
-		if w.wants(event.AlertType_ALERT_KEY) {
-			to = append(to, w.id)
-		}
-	}
+	to := l.subscribed(event.AlertType_ALERT_KEY, nil)
 	n.notify(l.account, now, to, &event.Alert{Type: event.AlertType_ALERT_KEY, Key: e.key, ExpiresMs: e.expires, DaysBefore: days})
 }
 

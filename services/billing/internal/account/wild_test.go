@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -97,7 +98,7 @@ func wildData(t *rapid.T, kind Kind) []byte {
 		case 10:
 			c.Action = &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: wildCap(t, number)}}
 		case 11:
-			events := uint32(rapid.IntRange(0, 15).Draw(t, "events"))
+			events := uint32(rapid.IntRange(0, int(alert.Bits())).Draw(t, "events"))
 			c.Action = &event.Command_SetWebhook{SetWebhook: &event.SetWebhook{
 				Webhook: uint64(number(2)), Create: true, Events: &events, BalanceBelowMicros: new(uint64(wild(t))),
 			}}

@@ -117,6 +117,12 @@ func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.Quer
 	return status(event.QueryStatus_QUERY_NOT_FOUND), nil
 }
 
+func (p *Partition) losses() []*event.Loss {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fold.Losses()
+}
+
 func (p *Partition) auditAnswer(ctx context.Context, run knownAudit, follows bool) (*event.QueryAnswer, error) {
 	if !p.await(ctx, &run.task, follows) {
 		return p.pending(&run.task, run.again), ctx.Err()
@@ -131,6 +137,7 @@ func (p *Partition) auditAnswer(ctx context.Context, run knownAudit, follows boo
 		LiveHash: run.answer.LiveHash, ReplayHash: run.answer.ReplayHash, Match: run.answer.Match, Folded: run.answer.Folded,
 		Again: run.again, ComparedSequence: run.answer.ComparedSequence, Tables: run.answer.Tables, Differences: run.answer.Differences,
 		Skipped: run.answer.Skipped, Chain: run.answer.Chain, TimeMs: run.answer.TimeMs, HeadChain: run.answer.HeadChain,
+		Losses: p.losses(),
 	}}
 	return answer, nil
 }

@@ -223,6 +223,9 @@ func (p *Partition) explainTo(ctx context.Context, job *explanation, key explain
 	}
 	if err == nil && job.answer != nil {
 		job.answer.Stream, job.answer.Folded = p.stream, job.read.Load()-searched
+		p.mu.Lock()
+		job.answer.Losses = p.fold.LossesSince(job.answer.QuotaKey, job.answer.TimeMs)
+		p.mu.Unlock()
 	}
 	return err
 }
@@ -315,10 +318,24 @@ func (p *Partition) retrace(ctx context.Context, t *task, request event.RequestI
 		if _, err := fold.Apply(p.message(m)); err != nil && !errors.Is(err, account.ErrUndecodable) {
 			return err
 		}
+		timed(trace.Answer(), m.Sequence, m.Time.UnixMilli()+fold.Offset())
 		return nil
 	}, nil)
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, false, err
 	}
 	return trace.Answer(), trace.Done(fold), nil
+}
+
+// timed adds a message's time to an answer that refers to the message.
+func timed(answer *event.ExplainAnswer, sequence uint64, millis int64) {
+	if answer == nil {
+		return
+	}
+	if answer.Sequence == sequence {
+		answer.StoredMs = millis
+	}
+	if answer.SettlementSequence == sequence {
+		answer.SettlementStoredMs = millis
+	}
 }

@@ -21,6 +21,7 @@ type Metrics struct {
 	admissions                [account.Decisions]prometheus.Counter
 	refused                   map[account.RefusalReason]prometheus.Counter
 	state, chain, quarantined *prometheus.GaugeVec
+	missing                   *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics; m may be nil.
@@ -31,22 +32,24 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 	metrics := &Metrics{
 		messages:  m.Counter(desc("messages_total", "Journal messages folded.")),
 		skipped:   m.Counter(desc("messages_skipped_total", "Journal messages that could not be decoded.")),
-		unsent:    m.Counter(desc("answers_unsent_total", "Answers that the connection did not take.")),
+		unsent:    m.Counter(desc("answers_unsent_total", "Responses dropped because the connection could not take them.")),
 		snapshots: m.Counter(desc("snapshots_total", "Snapshots written.")),
 		reportsDropped: m.Counter(desc("request_reports_dropped_total",
-			"Reports of requests that found the queue of the read model full. The request log lacks their HTTP details.")),
-		held: m.Histogram(desc("snapshot_hold_seconds", "How long the fold stood still for a snapshot."),
+			"Request reports dropped because the read model's queue was full. The request log lacks their HTTP details.")),
+		held: m.Histogram(desc("snapshot_hold_seconds", "Time the fold was paused for a snapshot."),
 			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
 		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),
 		chain: m.GaugeVec(desc("chain_head", "Sequence of the last message in the chain, at the last snapshot, by partition and the chain's hash."),
 			"partition", "chain"),
-		quarantined: m.GaugeVec(desc("quarantined_accounts", "Accounts in quarantine, since a counter of theirs was impossible."), "partition"),
+		quarantined: m.GaugeVec(desc("quarantined_accounts", "Accounts in quarantine because one of their counters was impossible."), "partition"),
+		missing: m.GaugeVec(desc("missing", "What the journal knows of and the read model lacks, though it exists nowhere else, by partition. At least so many."),
+			"partition", "of"),
 	}
 	admissions := m.CounterVec(desc("admissions_total", "Admissions folded, by decision."), "decision")
 	for d := range metrics.admissions {
 		metrics.admissions[d] = admissions.WithLabelValues(strings.ToLower(event.Decision(d).String()))
 	}
-	refused := m.CounterVec(desc("settlements_refused_total", "Settlements of document services that billing did not take, by reason."), "reason")
+	refused := m.CounterVec(desc("settlements_refused_total", "Settlements from document services that billing refused, by reason."), "reason")
 	metrics.refused = map[account.RefusalReason]prometheus.Counter{}
 	for _, reason := range account.RefusalReasons() {
 		metrics.refused[reason] = refused.WithLabelValues(string(reason))
@@ -91,6 +94,7 @@ func (m *Metrics) forget(partition int) {
 	m.state.DeletePartialMatch(partitionLabel(partition))
 	m.chain.DeletePartialMatch(partitionLabel(partition))
 	m.quarantined.DeletePartialMatch(partitionLabel(partition))
+	m.missing.DeletePartialMatch(partitionLabel(partition))
 }
 
 func timeOf(id event.RequestID) time.Time { return time.UnixMilli(id.UnixMilli()) }

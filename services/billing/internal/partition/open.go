@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"quire.dev/pkg/blob"
-	"quire.dev/pkg/journal"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/snapshots"
@@ -26,6 +25,9 @@ func (p *Partition) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.ensureSnapshotKey(ctx, len(list)); err != nil {
+		return err
+	}
 	known := max(checkpoint, p.storedHead.Sequence)
 	for _, snapshot := range list {
 		known = max(known, snapshot.Sequence)
@@ -35,7 +37,7 @@ func (p *Partition) open(ctx context.Context) error {
 		return fmt.Errorf("read state of %s: %w", p.stream, err)
 	}
 	if written := max(checkpoint, p.storedHead.Sequence); written > state.Last {
-		return p.unfit(fmt.Errorf("it ends at %d, but the read model was written up to %d", state.Last, written))
+		return p.unfit(restoreJournal, fmt.Errorf("it ends at %d, but the read model was written up to %d", state.Last, written))
 	}
 	for _, snapshot := range list {
 		if snapshot.Sequence <= state.Last {
@@ -44,7 +46,7 @@ func (p *Partition) open(ctx context.Context) error {
 		err := p.snapshots.Authentic(ctx, snapshot)
 		switch {
 		case err == nil:
-			return p.unfit(fmt.Errorf("it ends at %d, but snapshot %s was taken at %d", state.Last, snapshot.Key, snapshot.Sequence))
+			return p.unfit(repairSnapshots, fmt.Errorf("it ends at %d, but snapshot %s was taken at %d", state.Last, snapshot.Key, snapshot.Sequence))
 		case errors.Is(err, snapshots.ErrDamaged) || errors.Is(err, blob.ErrNotFound):
 			p.log.Warn("ignoring a snapshot beyond the journal's end that this billing did not write", "key", snapshot.Key, "error", err)
 		default:
@@ -85,17 +87,11 @@ func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key strin
 	if fold.Sequence() == 0 {
 		return nil
 	}
-	m, err := p.journal.Get(ctx, fold.Sequence())
-	if errors.Is(err, journal.ErrNoMessage) {
-		return p.unfit(fmt.Errorf("message %d, at which snapshot %s was taken, is missing", fold.Sequence(), key))
+	fits, err := p.fits(ctx, fold)
+	if err != nil || fits {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("read message %d of %s: %w", fold.Sequence(), p.stream, err)
-	}
-	if account.Digest(p.message(m)) != fold.LastDigest() {
-		return p.unfit(fmt.Errorf("message %d is not the one at which snapshot %s was taken", m.Sequence, key))
-	}
-	return nil
+	return p.unfit(repairSnapshots, fmt.Errorf("message %d, at which snapshot %s was taken, is another one or missing", fold.Sequence(), key))
 }
 
 // checkHead compares the head that the read model has with the fold's at the same sequence. They differ if any message up to there
@@ -104,17 +100,23 @@ func (p *Partition) checkHead(head account.Head) error {
 	if head.Sequence != p.storedHead.Sequence || head == p.storedHead {
 		return nil
 	}
-	return p.unfit(fmt.Errorf("the chain over its messages up to %d is %x, but the read model was written from messages whose chain is %x",
+	return p.unfit(restoreJournal, fmt.Errorf("the chain over its messages up to %d is %x, but the read model was written from messages whose chain is %x",
 		head.Sequence, head.Chain, p.storedHead.Chain))
 }
 
-// unfit wraps a cause as ErrJournal. The text tells operators what to do.
-func (p *Partition) unfit(cause error) error {
+// Ways out of a refusal to start, for operators.
+const (
+	repairSnapshots = "If the journal is the right one, as after a restore of an older backup, `quire repair snapshots` moves the snapshots that " +
+		"don't fit out of the way, and the next start folds more of the journal"
+	restoreJournal = "If the journal is the right one and the read model is newer, as after a restore of the journals alone, " +
+		"`quire repair read-model` has billing make again what comes from the journal, and keeps users, sessions and webhooks"
+	lostMessages = "Nothing makes up for a message of this journal: restore it from a backup, with `quire restore`"
+)
+
+// unfit wraps a cause as ErrJournal. The text tells operators the way out.
+func (p *Partition) unfit(way string, cause error) error {
 	return fmt.Errorf("%w: %s: %w. Nothing was changed or deleted. Put back the journal that belongs to the data, "+
-		"from a backup or a replica. If this journal is the right one and the data is wrong, move the snapshots "+
-		"under %s out of the blob store, and empty what the read model has from the journal: docs/operations.md, Restore, names "+
-		"the collections. Both are rebuilt. Keep all others, which exist nowhere else: users, sessions, webhooks, keys",
-		ErrJournal, p.stream, cause, p.snapshots.Prefix())
+		"from a backup or a replica. %s: docs/operations.md, When a start is refused", ErrJournal, p.stream, cause, way)
 }
 
 // reporter returns a function that logs the progress of a long fold and passes it on.

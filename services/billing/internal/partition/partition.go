@@ -21,6 +21,7 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/trace"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
@@ -48,7 +49,7 @@ type Config struct {
 	Progress func(task string, done, total uint64)
 }
 
-// Deps are the connections and stores of a partition.
+// Deps are the connections and stores of a partition. All but Traces are required.
 type Deps struct {
 	NC     *nats.Conn
 	Shared inprocess.Shared
@@ -61,9 +62,12 @@ type Deps struct {
 	Announce func(ctx context.Context, partition int) (withdraw func())
 	// Register registers the partition for health queries.
 	Register func(partition int, f replica.Folding) (withdraw func())
-	Turns    *Turns
-	Logger   *slog.Logger
-	Metrics  *Metrics
+	// Stall records why the journal takes no writes; nil clears it.
+	Stall   func(partition int, cause error)
+	Turns   *Turns
+	Logger  *slog.Logger
+	Metrics *Metrics
+	Traces  *trace.Scope // nil: nothing is traced
 }
 
 // ErrJournal: the journal does not match the snapshots or the read model, or it has lost messages. Nothing was changed.
@@ -201,7 +205,7 @@ func (p *Partition) follow(ctx context.Context, caughtUp chan<- struct{}) error 
 	case errors.Is(err, ErrJournal):
 		return err
 	case errors.Is(err, journal.ErrGap), errors.Is(err, journal.ErrTruncated), errors.Is(err, account.ErrGap):
-		return p.unfit(err)
+		return p.unfit(lostMessages, err)
 	}
 	return fmt.Errorf("follow %s: %w", p.stream, err)
 }
@@ -209,6 +213,7 @@ func (p *Partition) follow(ctx context.Context, caughtUp chan<- struct{}) error 
 // handle folds one message.
 func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	message := p.message(m)
+	begun := p.foldBegins(m)
 	p.mu.Lock()
 	effects, err := p.fold.Apply(message)
 	p.mu.Unlock()
@@ -226,6 +231,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	if p.deps.Clock().Sub(m.Time) < answerAge {
 		p.announce(effects.Changed)
 		p.answer(effects)
+		p.traceFold(m, begun)
 	}
 	for _, a := range effects.Recreated {
 		p.log.Warn("a document journal was restored, truncated or recreated: it is settled from here on, nothing twice",
@@ -328,6 +334,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	defer p.deps.Announce(ctx, p.cfg.Partition)()
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.tick(work) })
+	group.Go(func() error { p.watch(work); return nil })
 	group.Go(func() error { return p.keepSnapshots(work) })
 	group.Go(func() error { return p.keepBook(work) })
 	group.Go(func() error { p.compareWatermarks(work); return nil })
@@ -335,6 +342,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { p.sweepRequests(work); return nil })
 	group.Go(func() error { p.eraseAccounts(work); return nil })
 	group.Go(func() error { p.sweepWebhooks(work); return nil })
+	group.Go(func() error { p.lookForMissing(work); return nil })
 	return group.Wait()
 }
 
@@ -393,6 +401,14 @@ func (p *Partition) tick(ctx context.Context) error {
 		p.publish(event.UsageSubject(p.cfg.Partition), data)
 	}
 }
+
+// watch records whether the journal takes writes, until ctx ends.
+func (p *Partition) watch(ctx context.Context) {
+	defer p.stall(nil)
+	p.end.Watch(ctx, journal.Watch{Position: p.position.Get, Quiet: p.deps.Shared.Files != nil, Changed: p.stall})
+}
+
+func (p *Partition) stall(cause error) { p.deps.Stall(p.cfg.Partition, cause) }
 
 // emptyBatch is a message that only moves the fold's time.
 func (p *Partition) emptyBatch() ([]byte, error) {

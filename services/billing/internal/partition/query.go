@@ -72,7 +72,13 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 	id := event.AccountID(q.Account)
 	switch query := q.Query.(type) {
 	case *event.Query_Usage:
-		return p.usage(id, query.Usage, now), nil
+		answer := p.usage(id, query.Usage, now)
+		if query.Usage.GetAddresses() {
+			if err := p.addAddresses(ctx, id, answer.GetUsage(), now); err != nil {
+				return nil, err
+			}
+		}
+		return answer, nil
 	case *event.Query_Ledger:
 		return p.ledger(ctx, id, query.Ledger, last)
 	case *event.Query_Statement:

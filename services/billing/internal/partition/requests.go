@@ -69,7 +69,7 @@ func (p *Partition) recentRequests(ctx context.Context, id event.AccountID, q *e
 	if limit == 0 {
 		limit = defaultPage
 	}
-	list, err := p.projection.AccountRequests(ctx, id, max(now-p.cfg.RequestRetention.Milliseconds()+1, q.GetFromMs(), 0))
+	list, err := p.projection.AccountRequests(ctx, id, max(p.keptSince(now), q.GetFromMs()))
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +90,33 @@ func (p *Partition) recentRequests(ctx context.Context, id event.AccountID, q *e
 	return answer, nil
 }
 
+// addAddresses adds to the account's keys the source of their last admitted request that the log knows. A key has none from before
+// its creation: the default key's number is that of its predecessors.
+func (p *Partition) addAddresses(ctx context.Context, id event.AccountID, u *event.UsageAnswer, now int64) error {
+	used := slices.DeleteFunc(slices.Clone(u.GetKeys()), func(k *event.ApiKey) bool { return k.LastUsedMs == 0 })
+	if len(used) == 0 {
+		return nil
+	}
+	list, err := p.projection.AccountRequests(ctx, id, p.keptSince(now))
+	if err != nil {
+		return err
+	}
+	for _, k := range used {
+		last := slices.IndexFunc(list, func(r *event.RecentRequest) bool {
+			return r.Key == k.Number && r.Decision == event.Decision_ADMITTED && r.SourceAddress != "" && r.TimeMs >= k.CreatedMs
+		})
+		if last >= 0 {
+			k.LastAddress = list[last].SourceAddress
+		}
+	}
+	return nil
+}
+
+// keptSince is the time of the oldest request that is shown, in Unix milliseconds.
+func (p *Partition) keptSince(now int64) int64 {
+	return max(now-p.cfg.RequestRetention.Milliseconds()+1, 0)
+}
+
 // matchesDecision treats quota_held as one filter for everything that calls in flight may undo, whichever rule refused it.
 func matchesDecision(q *event.RecentQuery, r *event.RecentRequest) bool {
 	held := r.Held && r.Decision != event.Decision_ANONYMOUS_LIMIT
@@ -106,6 +133,7 @@ func matches(q *event.RecentQuery, r *event.RecentRequest) bool {
 		q.Key != nil && *q.Key != r.Key,
 		!matchesDecision(q, r),
 		len(q.RequestId) > 0 && string(q.RequestId) != string(r.RequestId),
+		q.ClientRequestId != "" && q.ClientRequestId != r.ClientRequestId,
 		r.HttpStatus < q.StatusFrom,
 		q.StatusTo != 0 && r.HttpStatus > q.StatusTo,
 		r.TimeMs < q.FromMs,
@@ -153,6 +181,9 @@ func reportsOf(m *event.RequestReport) ([]projection.Report, error) {
 			return nil, errReport
 		}
 	}
+	if len(m.Clients) != 0 && len(m.Clients) != n {
+		return nil, errReport
+	}
 	reports := make([]projection.Report, n)
 	end := 0
 	for i := range reports {
@@ -166,6 +197,19 @@ func reportsOf(m *event.RequestReport) ([]projection.Report, error) {
 			TimeMillis: m.TimesMs[i], DurationMillis: m.DurationsMs[i], Status: m.Statuses[i], QuotaKey: m.QuotaKeys[i], Key: m.Keys[i],
 			Method: m.Words[m.Methods[i]], Source: m.Words[m.Sources[i]], Error: m.Words[m.Errors[i]], Path: m.Paths[begin:end],
 		}
+	}
+	for i, client := range m.Clients {
+		if int(client) >= len(m.Words) {
+			return nil, errReport
+		}
+		reports[i].Client = m.Words[client]
+	}
+	for _, t := range m.Timings {
+		if int(t.Index) >= n {
+			return nil, errReport
+		}
+		reports[t.Index].Timing = t
+		t.Index = 0
 	}
 	return reports, nil
 }

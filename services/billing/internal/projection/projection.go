@@ -69,7 +69,8 @@ type Projection struct {
 	bound  int
 	log    *slog.Logger
 
-	writing sync.Mutex // held during a commit; before mu
+	writing sync.Mutex        // held during a commit; before mu
+	backlog *webhooks.Backlog // guarded by writing
 
 	mu       sync.Mutex
 	queue    []item
@@ -100,7 +101,7 @@ func New(store views.Store, stream string, checkpoint uint64, bound int, log *sl
 	return &Projection{
 		store: store, stream: stream, bound: bound, log: log,
 		pushed: checkpoint, done: checkpoint, requests: newRequestLog(),
-		gathering: wait.NewGathering(), gatherTime: gatherTime,
+		gathering: wait.NewGathering(), gatherTime: gatherTime, backlog: webhooks.NewBacklog(store),
 	}
 }
 
@@ -339,7 +340,10 @@ func (p *Projection) write(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	err := p.addDays(ctx, &batch, byDay)
+	err := p.backlog.Limit(ctx, batch.Puts)
+	if err == nil {
+		err = p.addDays(ctx, &batch, byDay)
+	}
 	var added map[event.AccountID]int
 	if err == nil {
 		added, err = p.addRequests(&batch, sequence, requests, reports)
@@ -413,6 +417,7 @@ func (p *Projection) resume(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
+	p.backlog.Forget()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if at < p.done {

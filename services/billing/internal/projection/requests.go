@@ -70,8 +70,10 @@ type Report struct {
 	QuotaKey       uint32
 	Key            uint32 // number of the API key
 	Method, Path   string
-	Source         string // address
-	Error          string // code; empty: none
+	Source         string               // address
+	Error          string               // code; empty: none
+	Client         string               // the client's own id of the request; empty: none
+	Timing         *event.RequestTiming // nil unless it took long
 }
 
 // requestLog is the part of a Projection that has the requests. Its mutex is the projection's.
@@ -215,7 +217,7 @@ func (j *joined) report(from *Report) {
 		r.TimeMs, r.QuotaKey, r.Key = from.TimeMillis, from.QuotaKey, from.Key
 	}
 	r.Method, r.Path, r.HttpStatus, r.DurationMs = from.Method, from.Path, from.Status, from.DurationMillis
-	r.SourceAddress, r.Error = from.Source, from.Error
+	r.SourceAddress, r.Error, r.ClientRequestId, r.Timing = from.Source, from.Error, from.Client, from.Timing
 	r.Parts |= partReported
 }
 
@@ -244,7 +246,7 @@ func (j *joined) add(from *event.RecentRequest) {
 	}
 	if from.Parts&partReported != 0 {
 		r.Method, r.Path, r.HttpStatus, r.DurationMs = from.Method, from.Path, from.HttpStatus, from.DurationMs
-		r.SourceAddress, r.Error = from.SourceAddress, from.Error
+		r.SourceAddress, r.Error, r.ClientRequestId, r.Timing = from.SourceAddress, from.Error, from.ClientRequestId, from.Timing
 	}
 	r.Parts |= from.Parts
 }

@@ -201,7 +201,7 @@ func pushed(t *testing.T, p *Projection, sequence uint64, changes ...account.Req
 func reported(id event.AccountID, request event.RequestID, millis int64, status uint32) Report {
 	return Report{
 		Account: id, Request: request, TimeMillis: millis, DurationMillis: 12, Status: status, QuotaKey: 2, Method: "GET",
-		Path: "/api/dev/paste-lite/get/abc", Source: "192.0.2.7", Error: "invalid_api_key",
+		Path: "/api/dev/paste-lite/get/abc", Source: "192.0.2.7", Error: "invalid_api_key", Client: "order-4711", Timing: &event.RequestTiming{AdmitSyncMs: 9},
 	}
 }
 
@@ -243,7 +243,8 @@ func TestReportsJoinTheirRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range list {
-				if r.Method != "GET" || r.Path != "/api/dev/paste-lite/get/abc" || r.SourceAddress != "192.0.2.7" || r.DurationMs != 12 || r.Error != "invalid_api_key" {
+				if r.Method != "GET" || r.Path != "/api/dev/paste-lite/get/abc" || r.SourceAddress != "192.0.2.7" || r.DurationMs != 12 || r.Error != "invalid_api_key" ||
+					r.ClientRequestId != "order-4711" || r.Timing.GetAdmitSyncMs() != 9 {
 					t.Errorf("%v", r)
 				}
 			}

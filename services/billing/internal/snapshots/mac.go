@@ -40,8 +40,9 @@ type macKey []byte
 type keyring struct {
 	store views.Store
 
-	mu  sync.Mutex
-	key macKey // nil: not loaded yet
+	mu    sync.Mutex
+	key   macKey // nil: not loaded yet
+	drawn bool   // there was none before
 }
 
 func (k *keyring) get(ctx context.Context) (macKey, error) {
@@ -70,6 +71,7 @@ func (k *keyring) load(ctx context.Context) (macKey, error) {
 		secret := make([]byte, secretBytes)
 		rand.Read(secret)
 		err = k.store.Insert(ctx, keys, views.Doc{ID: keyDocument, Head: secret})
+		k.drawn = err == nil
 		if err != nil && !errors.Is(err, views.ErrExists) { // else another instance was faster
 			return nil, err
 		}

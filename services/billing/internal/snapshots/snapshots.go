@@ -26,6 +26,9 @@ const maxBytes = 8 << 30
 // ErrDamaged: a snapshot is not what was written.
 var ErrDamaged = errors.New("snapshot is damaged")
 
+// ErrVersion: a snapshot is of a version that this code does not start from.
+var ErrVersion = errors.New("snapshot of another version")
+
 // Store holds the snapshots of one stream under billing/<stream>/<sequence>-<code version>-<state hash>. Several replicas may
 // use it at once: they write the same for a sequence.
 type Store struct {
@@ -42,6 +45,14 @@ func New(blobs blob.Store, model views.Store, stream string, log *slog.Logger) *
 
 // Prefix is the prefix of the keys in the blob store, for messages to operators.
 func (s *Store) Prefix() string { return s.prefix }
+
+// KeyIsNew creates the MAC key unless there is one, and reports whether this Store has created it. Snapshots from before can't be used then: their key is lost.
+func (s *Store) KeyIsNew(ctx context.Context) (bool, error) {
+	_, err := s.keys.get(ctx)
+	s.keys.mu.Lock()
+	defer s.keys.mu.Unlock()
+	return s.keys.drawn, err
+}
 
 // Snapshot names a stored snapshot.
 type Snapshot struct {
@@ -98,14 +109,12 @@ func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string,
 		if snapshot.Sequence > upTo {
 			continue
 		}
-		if !usable(snapshot) {
-			s.log.Warn("ignoring a snapshot of another version", "key", snapshot.Key, "version", account.CodeVersion)
-			continue
-		}
-		fold, err := s.load(ctx, snapshot)
+		fold, err := s.Load(ctx, snapshot)
 		switch {
 		case err == nil:
 			return fold, snapshot.Key, nil
+		case errors.Is(err, ErrVersion):
+			s.log.Warn("ignoring a snapshot of another version", "key", snapshot.Key, "version", account.CodeVersion)
 		case errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound): // or deleted meanwhile
 			s.log.Warn("snapshot is unusable, folding more of the journal instead", "key", snapshot.Key, "error", err)
 		default:
@@ -149,7 +158,11 @@ func (s *Store) Authentic(ctx context.Context, snapshot Snapshot) error {
 	return nil
 }
 
-func (s *Store) load(ctx context.Context, snapshot Snapshot) (*account.Fold, error) {
+// Load returns the state of a snapshot. Errors: ErrDamaged, ErrVersion, blob.ErrNotFound.
+func (s *Store) Load(ctx context.Context, snapshot Snapshot) (*account.Fold, error) {
+	if !usable(snapshot) {
+		return nil, ErrVersion
+	}
 	reader, size, err := s.open(ctx, snapshot)
 	if err != nil {
 		return nil, err
@@ -193,6 +206,15 @@ func (s *Store) Write(ctx context.Context, image *account.Image) (key string, si
 		return "", 0, fmt.Errorf("write snapshot %s: %w", key, err)
 	}
 	return key, len(data), nil
+}
+
+// SetAside moves a snapshot to billing/aside/<time>/<stream>/…, where nothing looks for it, and returns its new key.
+func (s *Store) SetAside(ctx context.Context, key string, now time.Time) (string, error) {
+	aside := "billing/aside/" + now.UTC().Format("20060102T150405Z") + "/" + strings.TrimPrefix(key, "billing/")
+	if err := s.blobs.Move(ctx, key, aside); err != nil {
+		return "", fmt.Errorf("move snapshot %s aside: %w", key, err)
+	}
+	return aside, nil
 }
 
 // Thin deletes superfluous snapshots.

@@ -47,6 +47,9 @@ func (u *Users) setEmail(ctx context.Context, r *event.SetEmail) (*event.UserAns
 		put.Seq = seq
 		batch := views.Batch{Stream: changes, From: at, To: at + 1}
 		if before != id {
+			if u.missing.Load() {
+				return addressUnknown(), nil
+			}
 			if free, err := u.reserve(ctx, user, at); err != nil || !free {
 				return &event.UserAnswer{Status: event.UserStatus_USER_EXISTS}, err
 			}

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -50,6 +52,7 @@ func Collections() []views.Collection {
 		}},
 		{Name: exports, Indexes: []views.Index{{Name: byDue, Keys: []string{"due"}}}},
 		{Name: registrations, Indexes: []views.Index{{Name: byExpiry, Keys: []string{"expires"}}}},
+		{Name: missing, Indexes: []views.Index{{Name: byPartition, Keys: []string{"partition"}}}},
 	}
 }
 
@@ -60,6 +63,8 @@ type Users struct {
 	log   *slog.Logger
 
 	registerLimit int // users per source and day
+
+	missing atomic.Bool // users of accounts are missing: see NoteMissing
 }
 
 // New returns Users over a store opened with Collections.
@@ -74,7 +79,9 @@ func (u *Users) Answer(ctx context.Context, request *event.UserRequest) (*event.
 		return u.register(ctx, action.Register)
 	case *event.UserRequest_Find:
 		user, err := u.find(ctx, action.Find)
-		return found(user), err
+		answer := found(user)
+		answer.UsersMissing = action.Find.GetEmail() != "" && u.missing.Load()
+		return answer, err
 	case *event.UserRequest_OpenSession:
 		return u.openSession(ctx, action.OpenSession)
 	case *event.UserRequest_CheckSession:
@@ -137,6 +144,9 @@ func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.Use
 		return nil, err
 	}
 	if existing == nil {
+		if u.missing.Load() {
+			return addressUnknown(), nil
+		}
 		if r.Source != 0 {
 			if answer, err := u.limited(ctx, r.Source, r.OtherSources); err != nil || answer != nil {
 				return answer, err
@@ -333,8 +343,11 @@ func (u *Users) list(ctx context.Context, r *event.ListUsers) (*event.UserAnswer
 // lastID sorts after the id of every address.
 const lastID = "\U0010ffff"
 
-// Run removes expired sessions every minute until ctx ends.
+// Run removes expired sessions every minute, and follows what instances note as missing, until ctx ends.
 func (u *Users) Run(ctx context.Context) error {
+	var following sync.WaitGroup
+	following.Go(func() { u.followMissing(ctx) })
+	defer following.Wait()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {

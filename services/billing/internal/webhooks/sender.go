@@ -34,7 +34,7 @@ const (
 	maxPerHost    = 4
 	maxPerAccount = 8
 	scanPage      = 250
-	scanPages     = 4
+	scanPages     = 8               // above MaxBacklog
 	putOff        = 5 * time.Second // delay of deliveries blocked by others to the same host or account
 	commitPuts    = 32              // the maximum of some MongoDB substitutes
 	commitTime    = 30 * time.Second
@@ -316,19 +316,39 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 			return nil, err
 		}
 	}
+	var later []views.Put // after the earlier event of the same object
 	for i, d := range list {
 		address := known[ids[i]]
 		host := hostOf(address)
+		if len(s.running) >= maxRunning {
+			blocked = nil
+			break
+		}
+		if s.hosts[host] >= maxPerHost || s.accounts[d.Alert.Account] >= maxPerAccount {
+			blocked = append(blocked, d)
+			continue
+		}
+		first := d
+		if d.Alert.Content != nil {
+			if first, err = firstOf(ctx, s.store.store, d); err != nil {
+				return nil, err
+			}
+		}
 		switch {
-		case len(s.running) >= maxRunning:
-			return nil, nil
-		case s.hosts[host] >= maxPerHost, s.accounts[d.Alert.Account] >= maxPerAccount:
+		case first == nil || first.Alert.GetPosition() >= d.Alert.Position:
+			s.start(sending, d, address, host)
+		case first.NextMs <= s.store.now(): // being sent, or next
 			blocked = append(blocked, d)
 		default:
-			s.start(sending, d, address, host)
+			d.NextMs = first.NextMs
+			put, err := changed(d)
+			if err != nil {
+				return nil, err
+			}
+			later = append(later, put)
 		}
 	}
-	return blocked, nil
+	return blocked, s.commit(ctx, later)
 }
 
 // hostOf is the key for counting a webhook's attempts: host and port, the same for all spellings.

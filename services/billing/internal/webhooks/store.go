@@ -329,6 +329,36 @@ func (s *Store) deleteAll(ctx context.Context, at string) error {
 	}
 }
 
+// Ref names a webhook.
+type Ref struct {
+	Account event.AccountID
+	Webhook uint64
+}
+
+// Missing returns the webhooks among list that have no address.
+func Missing(ctx context.Context, store views.Store, list []Ref) (without []Ref, err error) {
+	for part := range slices.Chunk(list, sweepPage) {
+		ids := make([]string, len(part))
+		for i, w := range part {
+			ids[i] = addressID(w.Account, w.Webhook)
+		}
+		docs, err := store.Load(ctx, addresses, ids, views.Heads)
+		if err != nil {
+			return nil, fmt.Errorf("look for addresses of webhooks: %w", err)
+		}
+		there := map[string]bool{}
+		for _, doc := range docs {
+			there[doc.ID] = true
+		}
+		for i, w := range part {
+			if !there[ids[i]] {
+				without = append(without, w)
+			}
+		}
+	}
+	return without, nil
+}
+
 // Erase deletes everything about an account's webhooks: addresses, secrets, deliveries and events.
 func Erase(ctx context.Context, store views.Store, account event.AccountID) error {
 	s := &Store{store: store}

@@ -22,20 +22,33 @@ const (
 	byWebhook   = "by_webhook"
 	byDue       = "by_due"
 	byExpiry    = "by_expiry"
+	byBacklog   = "by_backlog" // of pending deliveries of content
 
 	// retention of alerts and deliveries, from the time of the alert.
 	retention = 30 * 24 * time.Hour
 )
 
+// SendsFrom reports whether the sender needs a collection.
+func SendsFrom(collection string) bool { return collection == addresses || collection == deliveries }
+
 // Collections returns the collections of addresses, alerts and deliveries.
 func Collections() []views.Collection {
-	return []views.Collection{
+	return append([]views.Collection{
 		{Name: addresses, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account"}}, {Name: byPartition, Keys: []string{"partition"}}}},
+		{Name: leases},
+	}, Projected()...)
+}
+
+// Projected returns the collections of what the fold decides: alerts and deliveries.
+func Projected() []views.Collection {
+	return []views.Collection{
 		{Name: alerts, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account", "position"}}, {Name: byExpiry, Keys: []string{"expires"}}}},
 		{Name: deliveries, Indexes: []views.Index{
-			{Name: byDue, Keys: []string{"due"}}, {Name: byWebhook, Keys: []string{"webhook", "position"}}, {Name: byExpiry, Keys: []string{"expires"}},
+			{Name: byDue, Keys: []string{"due"}},
+			{Name: byWebhook, Keys: []string{"webhook", "position"}},
+			{Name: byExpiry, Keys: []string{"expires"}},
+			backlogIndex(),
 		}},
-		{Name: leases},
 	}
 }
 
@@ -87,6 +100,9 @@ func deliveryDoc(d *event.Delivery, seq uint64) (views.Doc, error) {
 	}
 	if d.Status == event.DeliveryStatus_DELIVERY_PENDING {
 		keys = append(keys, views.Key{Name: "due", Value: views.Int(d.NextMs)})
+		if c := d.Alert.Content; c != nil {
+			keys = append(keys, views.Key{Name: "backlog", Value: views.String(account.String())}, views.Key{Name: "object", Value: views.String(objectOf(d))})
+		}
 	}
 	return views.Doc{ID: deliveryID(account, d.Webhook, d.Alert.Id), Seq: seq, Head: head, Keys: keys}, nil
 }

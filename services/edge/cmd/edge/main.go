@@ -33,6 +33,7 @@ func wire(ctx context.Context, p *host.Process) error {
 	}
 	service, err := edge.New(edge.Configure(p.Settings), edge.Deps{
 		NC: p.NC, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics, Health: p.Health, Ops: p.OpsOnAPI(), RenderCommand: renderCommand,
+		AccessLog: os.Stderr, Traces: p.Traces.Scope("edge"),
 	})
 	if err != nil {
 		return err

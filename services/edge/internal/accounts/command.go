@@ -30,11 +30,11 @@ func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.Command
 	case event.CommandStatus_COMMAND_ACCOUNT_EXISTS:
 		return nil, EmailTaken()
 	case event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS:
-		return nil, endpoint.FailedAt("amount", fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
+		return nil, endpoint.FailedAt("amount", fault.InsufficientCredits, "The adjustment is larger than the balance.")
 	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
 		return nil, endpoint.IdempotencyMismatch()
 	case event.CommandStatus_COMMAND_KEY_NOT_FOUND:
-		return nil, fault.New(fault.NotFound, "Not found: the account has no such API key, or it has ended or was replaced.")
+		return nil, fault.New(fault.NotFound, "No such API key, or it was revoked, replaced or has expired.")
 	case event.CommandStatus_COMMAND_TOO_MANY_KEYS:
 		return nil, tooManyKeys(cmd)
 	case event.CommandStatus_COMMAND_KEY_NAME_TAKEN:
@@ -56,7 +56,7 @@ func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.Command
 			*event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
 			return nil, endpoint.Unavailable(ErrOldRules)
 		}
-		return nil, fault.New(fault.InvalidField, "Grant refused: the credits or number of grants would exceed the limit of an account, or the expiry has passed.")
+		return nil, fault.New(fault.InvalidField, "Grant refused: it would exceed an account's limit of credits or grants, or its expiry has passed.")
 	}
 	return nil, endpoint.ErrUnknownOutcome
 }
@@ -66,9 +66,9 @@ var ErrOldRules = errors.New("some instances of billing are of a version that do
 // tooManyKeys names the limit that the command has reached: a new key adds to the live ones, a replaced one to those that were
 // replaced and are still valid.
 func tooManyKeys(cmd *event.Command) error {
-	e := fault.New(fault.TooManyKeys, "The account has %d live API keys. Revoke one first.", maxKeys)
+	e := fault.New(fault.TooManyKeys, "The account has %d active API keys. Revoke one first.", maxKeys)
 	if cmd.GetReplaceKey() != nil {
-		e = fault.New(fault.TooManyKeys, "The account has %d replaced API keys that are still valid. Revoke one, or replace without an overlap.", maxKeys)
+		e = fault.New(fault.TooManyKeys, "The account has %d replaced API keys that are still valid. Revoke one, or rotate without an overlap.", maxKeys)
 	}
 	e.Limit = new(int64(maxKeys))
 	return e

@@ -63,7 +63,7 @@ func (s *Accounts) usageDays(c *endpoint.Call) error {
 	case last < first:
 		return httperr.InvalidField("from", "must not be after to")
 	case last-first >= MostDays:
-		return httperr.OverLimit("from", MostDays, "must be at most 400 days up to to, both of them included")
+		return httperr.OverLimit("from", MostDays, "must be at most 399 days before to")
 	}
 	if err := s.CheckHolder(c); err != nil {
 		return err
@@ -121,7 +121,7 @@ func daysByField(name string, v input.Value) (by DaysBy, err error) {
 			by.Key = true
 		case "day":
 		default:
-			return by, httperr.InvalidField(name, "must be quotaKey, key, both with a comma between them, or day")
+			return by, httperr.InvalidField(name, "must be quotaKey, key, both separated by a comma, or day")
 		}
 	}
 	return by, nil

@@ -1,6 +1,11 @@
 package accounts
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
@@ -66,14 +71,17 @@ func (s *Accounts) noteDeletion(user *event.User, deletion event.Deletion, delet
 	return err
 }
 
-// keepAccount cancels the deletion of an account whose user signs in. The journal is authoritative; the user's record may lag
-// behind. An erased account can't be signed in to.
-func (s *Accounts) keepAccount(c *endpoint.Call, user *event.User, u *event.UsageAnswer) error {
+// keepAccount refuses a sign-in to an account that is scheduled for deletion, or cancels the deletion if its user wants that.
+// The journal is authoritative; the user's record may lag behind. An erased account can't be signed in to.
+func (s *Accounts) keepAccount(c *endpoint.Call, user *event.User, u *event.UsageAnswer, cancel bool) error {
+	deletesMs := deletionOf(user, u)
 	switch {
-	case u.GetErasedMs() != 0:
+	case u.ErasedMs != 0:
 		return invalidCredentials()
-	case user.Deletion == event.Deletion_DELETION_NONE && u.GetDeletesMs() == 0:
-		return nil
+	case deletesMs != 0 && !cancel:
+		return &Scheduled{fault: deletionScheduled(deletesMs), Proof: s.keepProof(user, deletesMs)}
+	case deletesMs == 0 && (user.Deletion == event.Deletion_DELETION_NONE || !cancel):
+		return nil // a deletion that was only asked for is set right by the job that erases accounts
 	}
 	_, err := s.Command(c, &event.Command{
 		Account: user.Account, Action: &event.Command_KeepAccount{KeepAccount: &event.KeepAccount{}},
@@ -85,8 +93,109 @@ func (s *Accounts) keepAccount(c *endpoint.Call, user *event.User, u *event.Usag
 		return err
 	}
 	c.Kept = true
-	if u != nil {
-		u.DeletesMs = 0
-	}
+	u.DeletesMs = 0
 	return s.noteDeletion(user, event.Deletion_DELETION_NONE, user.DeletionMs)
+}
+
+// deletionOf is when an account will be deleted, in Unix milliseconds; 0 if it stays. While the journal's answer is older than the user's
+// record, the record counts, so that nobody is signed in to an account that is about to be deleted.
+func deletionOf(user *event.User, u *event.UsageAnswer) int64 {
+	if u.DeletesMs == 0 && user.Deletion == event.Deletion_DELETION_SET {
+		return user.DeletionMs
+	}
+	return u.DeletesMs
+}
+
+// stays fails unless the account stays. It is for calls that can't cancel a deletion.
+func (s *Accounts) stays(user *event.User) error {
+	if user.Deletion == event.Deletion_DELETION_NONE {
+		return nil
+	}
+	u, err := s.Usage(event.AccountID(user.Account))
+	if err != nil {
+		return err
+	}
+	if deletesMs := deletionOf(user, u); deletesMs != 0 {
+		return deletionScheduled(deletesMs)
+	}
+	return nil
+}
+
+// deletionScheduled is only for callers who know the password: nobody else learns of the deletion.
+func deletionScheduled(deletesMs int64) *fault.Error {
+	e := fault.New(fault.DeletionScheduled, "The account is scheduled for deletion. To keep it, log in with `cancelDeletion`.").
+		InForm("The account with this email is scheduled for deletion. Sign in to keep it.")
+	e.DeletesMs = deletesMs
+	return e
+}
+
+// Scheduled refuses a sign-in to an account that is scheduled for deletion.
+type Scheduled struct {
+	fault *fault.Error
+	Proof string // of the sign-in, for SignInKeeping
+}
+
+// Error is the fault's.
+func (e *Scheduled) Error() string { return e.fault.Error() }
+
+// Unwrap returns the fault.
+func (e *Scheduled) Unwrap() error { return e.fault }
+
+// DeletesMs is when the account will be deleted, in Unix milliseconds.
+func (e *Scheduled) DeletesMs() int64 { return e.fault.DeletesMs }
+
+const (
+	keepLifetime = 10 * time.Minute
+	// keepProofParts are the account, the second at which the proof expires, and the signature.
+	keepProofParts = 3
+)
+
+// keepClaim is the signed text of a proof. It is for this deletion and the password of now: either change makes it invalid. It
+// differs from signed paths of links by its prefix.
+func keepClaim(user *event.User, deletesMs int64) string {
+	return fmt.Sprintf("keep account\n%s\n%d\n%d", event.AccountID(user.Account), user.Epoch, deletesMs)
+}
+
+// keepProof proves for ten minutes that a user has signed in to an account that is scheduled for deletion, so that a page can
+// ask whether to keep it without having the password.
+func (s *Accounts) keepProof(user *event.User, deletesMs int64) string {
+	expires := s.Now().Add(keepLifetime).Unix()
+	return strings.Join([]string{
+		event.AccountID(user.Account).String(), strconv.FormatInt(expires, 10), s.secret.SignLink(keepClaim(user, deletesMs), expires),
+	}, "~")
+}
+
+// SignInKeeping opens a session by the proof of a *Scheduled, and cancels the deletion.
+func (s *Accounts) SignInKeeping(c *endpoint.Call, proof string) error {
+	parts := strings.Split(proof, "~")
+	if len(parts) != keepProofParts {
+		return keepProofInvalid()
+	}
+	account, err := event.ParseAccountID(parts[0])
+	if err != nil {
+		return keepProofInvalid()
+	}
+	expires, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil || expires <= s.Now().Unix() {
+		return keepProofInvalid()
+	}
+	user, err := s.UserOf(account)
+	if err != nil {
+		return err
+	}
+	if user == nil {
+		return keepProofInvalid()
+	}
+	u, err := s.Usage(account)
+	if err != nil {
+		return err
+	}
+	if !s.secret.CheckLink(keepClaim(user, deletionOf(user, u)), expires, parts[2]) {
+		return keepProofInvalid()
+	}
+	return s.openSession(c, user, u, true)
+}
+
+func keepProofInvalid() error {
+	return endpoint.FailedAt("proof", fault.InvalidCredentials, "The question is too old, or was answered before. Sign in again.")
 }

@@ -14,7 +14,7 @@ import (
 func (s *Accounts) tryWebhook(c *endpoint.Call) error {
 	now := s.Now()
 	if seconds := s.WebhookTries.Wait(c.Who.Account, now); seconds > 0 {
-		return endpoint.WaitFor(fault.New(fault.RateLimited, "Limit of %d tests and repeated deliveries a minute reached. Try again later.", endpoint.WebhookTries),
+		return endpoint.WaitFor(fault.New(fault.RateLimited, "Limit of %d test events and redeliveries per minute reached. Try again later.", endpoint.WebhookTries),
 			endpoint.WebhookTries, seconds, now)
 	}
 	s.WebhookTries.Add(c.Who.Account, now)
@@ -102,7 +102,7 @@ func (s *Accounts) listDeliveries(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	rules, err := s.ownWebhook(c)
+	rules, err := s.OwnWebhook(c)
 	if err != nil {
 		return err
 	}
@@ -127,6 +127,13 @@ func (s *Accounts) DeliveriesOf(c *endpoint.Call, webhook uint64, q *event.ListD
 		next = a.Deliveries[len(a.Deliveries)-1].Alert.GetPosition()
 	}
 	return a.Deliveries, next, nil
+}
+
+// DeliveriesNow returns a webhook's newest deliveries, for a page that is already shown.
+func (s *Accounts) DeliveriesNow(account event.AccountID, webhook uint64, limit uint32) (*event.WebhookAnswer, error) {
+	return s.bus.Webhooks(s.ctx, &event.WebhookRequest{
+		Account: uint64(account), Webhook: webhook, Action: &event.WebhookRequest_Deliveries{Deliveries: &event.ListDeliveries{Limit: limit}},
+	})
 }
 
 // PositionField parses the position of an event.
@@ -159,7 +166,7 @@ func (s *Accounts) replayDelivery(c *endpoint.Call) error {
 
 // ReplayedDelivery resends the delivery in the path.
 func (s *Accounts) ReplayedDelivery(c *endpoint.Call) (*event.Delivery, error) {
-	rules, err := s.ownWebhook(c)
+	rules, err := s.OwnWebhook(c)
 	if err != nil {
 		return nil, err
 	}

@@ -77,12 +77,14 @@ func (s *Accounts) storeEmail(c *endpoint.Call, set *event.SetEmail) error {
 	switch {
 	case err != nil:
 		return err
+	case a.UsersMissing:
+		return usersMissing()
 	case a.Status == event.UserStatus_USER_OK:
 		return nil
 	case a.Status == event.UserStatus_USER_EXISTS:
 		return s.SourceFailed(c.Ctx, EmailTaken())
 	case a.Status == event.UserStatus_USER_CHANGED:
-		return endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+		return endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is wrong.")
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
 		return endpoint.SessionRequired()
 	}

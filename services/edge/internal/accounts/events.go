@@ -48,7 +48,7 @@ func (s *Accounts) listEvents(c *endpoint.Call) error {
 	}
 	if seconds > 0 {
 		if !s.listeners.Begin(c.Who.Account) {
-			return endpoint.WaitFor(fault.New(fault.RateLimited, "%d calls of the account wait for events already. Try again later.", maxListeners),
+			return endpoint.WaitFor(fault.New(fault.RateLimited, "The account already has %d calls waiting for events. Try again later.", maxListeners),
 				maxListeners, 1, s.Now())
 		}
 		defer s.listeners.End(c.Who.Account)

@@ -16,10 +16,11 @@ import (
 
 type explanationView struct {
 	endpoint.Success
-	Request explainedView `json:"request"`
+	Request ExplainedView `json:"request"`
 }
 
-type explainedView struct {
+// ExplainedView is a decision as the API shows it.
+type ExplainedView struct {
 	ID           string         `json:"id"`
 	Explanation  string         `json:"explanation"`
 	Account      *string        `json:"account"` // null: keyless
@@ -69,7 +70,10 @@ func (s *Accounts) explain(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.Explained(c, e)
+	if e.Answer == nil {
+		return s.Explaining(c, e)
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, explanationView{Success: endpoint.Succeeded(), Request: ViewExplained(e.Answer)})
 }
 
 // ExplainOwn explains the decision on a request of the caller's account.
@@ -87,11 +91,8 @@ type progressView struct {
 	Total uint64 `json:"total"`
 }
 
-// Explained answers with the explanation, or with billing's progress; repeating the call then leads to it.
-func (s *Accounts) Explained(c *endpoint.Call, e *bus.Explanation) error {
-	if e.Answer != nil {
-		return s.JSON(c.Ctx, fiber.StatusOK, explanationView{Success: endpoint.Succeeded(), Request: ViewExplained(e.Answer)})
-	}
+// Explaining answers with billing's progress. Repeating the call leads to the explanation.
+func (s *Accounts) Explaining(c *endpoint.Call, e *bus.Explanation) error {
 	c.Location(c.Path())
 	c.Set(fiber.HeaderRetryAfter, "1")
 	return s.JSON(c.Ctx, fiber.StatusAccepted, progressView{Success: endpoint.Succeeded(), Done: e.Done, Total: e.Total})
@@ -106,13 +107,13 @@ func ExplainedID(c *endpoint.Call) (event.RequestID, error) {
 	return id, nil
 }
 
-func ViewExplained(e *event.ExplainAnswer) explainedView {
+func ViewExplained(e *event.ExplainAnswer) ExplainedView {
 	v := e.GetVerdict()
-	out := explainedView{
+	out := ExplainedView{
 		Anonymous: e.Anonymous, QuotaKey: plan.QuotaKey(e.QuotaKey).String(), Time: endpoint.FormatTime(e.TimeMs),
 		Decision: DecisionName(v), ChargeSource: chargeName(e.Charge, v.GetLimit()), Settlement: endpoint.OptionalText(e.Settlement),
 		Limit: v.GetLimit(), UsedBefore: e.UsedBefore, UsedAfter: e.UsedAfter,
-		Price: endpoint.Credits(e.PriceMicros), Cost: endpoint.Credits(e.CostMicros), PricesSince: endpoint.FormatTime(e.BookMs), Explanation: inWords(e),
+		Price: endpoint.Credits(e.PriceMicros), Cost: endpoint.Credits(e.CostMicros), PricesSince: endpoint.FormatTime(e.BookMs), Explanation: InWords(e) + " " + recordedAt(e),
 		Grants:  make([]grantUseView, 0, len(e.Grants)),
 		Journal: positionView{Stream: e.Stream, Sequence: e.Sequence, Index: &e.Index},
 	}

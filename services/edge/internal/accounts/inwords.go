@@ -12,8 +12,8 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// inWords explains to an account holder how a request was decided, how it ended and what it cost.
-func inWords(e *event.ExplainAnswer) string {
+// InWords explains to an account holder how a request was decided, how it ended and what it cost.
+func InWords(e *event.ExplainAnswer) string {
 	w := &wording{ExplainAnswer: e, v: e.GetVerdict(), key: plan.QuotaKey(e.QuotaKey).String()}
 	if w.v.GetDecision() == event.Decision_ADMITTED {
 		w.counted()
@@ -24,17 +24,27 @@ func inWords(e *event.ExplainAnswer) string {
 	}
 	if !e.Anonymous {
 		w.say("Limits and prices are from the price book of %s.", dayOf(e.BookMs))
-		w.say("It was made with %s.", keyInWords(e.Key))
+		w.say("API key: %s.", apikey.ID(e.Key))
 	}
 	if w.v.GetDecision() == event.Decision_ADMITTED {
-		w.say("The counter was %s before it and %s after it.", figure(e.UsedBefore), figure(e.UsedAfter))
+		w.say("Counter: %s before, %s after.", figure(e.UsedBefore), figure(e.UsedAfter))
 	}
-	recorded := fmt.Sprintf("It is recorded in journal %s, message %d, offset %d", e.Stream, e.Sequence, e.Index)
-	if e.SettlementSequence != 0 {
-		recorded += fmt.Sprintf(", and settled in message %d", e.SettlementSequence)
+	for _, l := range e.Losses {
+		if !l.Projected {
+			w.say("A part of our stored data from before %s was lost, journal %s, messages %d to %d: this write may be among it.",
+				dayOf(l.TimeMs), l.Stream, l.First, l.Last)
+		}
 	}
-	w.say("%s.", recorded)
 	return strings.Join(w.sentences, " ")
+}
+
+// recordedAt says where the journal has a request and its settlement.
+func recordedAt(e *event.ExplainAnswer) string {
+	recorded := fmt.Sprintf("Recorded in journal %s, message %d, offset %d", e.Stream, e.Sequence, e.Index)
+	if e.SettlementSequence != 0 {
+		recorded += fmt.Sprintf("; settled in message %d", e.SettlementSequence)
+	}
+	return recorded + "."
 }
 
 // wording collects the sentences of an explanation.
@@ -54,12 +64,12 @@ func (w *wording) counted() {
 	month := time.UnixMilli(w.TimeMs).UTC().Format("January 2006")
 	switch {
 	case w.Anonymous:
-		w.say("Quick paste %s of %s that this network may create without a key in %s.",
+		w.say("Anonymous quick paste %s of %s for this network in %s.",
 			figure(w.UsedAfter), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
 	case w.v.Limit == plan.Unlimited:
-		w.say("Request %s of %s in %s, which has no limit on the %s plan.", figure(w.UsedAfter), w.key, month, tierTitle(w.v.Tier))
+		w.say("Request %s for %s in %s, unlimited on the %s plan.", figure(w.UsedAfter), w.key, month, tierTitle(w.v.Tier))
 	default:
-		w.say("Request %s of %s of %s in %s.", figure(w.UsedAfter), figure(w.v.Limit), w.key, month)
+		w.say("Request %s of %s for %s in %s.", figure(w.UsedAfter), figure(w.v.Limit), w.key, month)
 	}
 }
 
@@ -67,19 +77,19 @@ func (w *wording) counted() {
 func (w *wording) ended() {
 	switch w.Settlement {
 	case "open":
-		w.say("It is pending: the journal does not have its outcome yet.")
+		w.say("It is pending: its outcome is not recorded yet.")
 	case "void":
 		w.say("It failed or was not executed, so it was refunded: it does not count and cost nothing.")
 		return
 	case "waived":
-		w.say("It was refunded, because its execution was not confirmed within two minutes. It was confirmed later, " +
-			"when neither the quota nor the credits covered it, so it is not charged.")
+		w.say("It was refunded because its execution was not confirmed within two minutes. It was confirmed later, " +
+			"when neither quota nor credits were left to cover it, so it is not charged.")
 		return
 	case "served_unsettled":
 		w.say("Its outcome was not confirmed within two minutes, so it counts as served.")
 	}
 	if w.ChargedLate {
-		w.say("It was refunded, because its execution was not confirmed within two minutes. It was confirmed later, " +
+		w.say("It was refunded because its execution was not confirmed within two minutes. It was confirmed later " +
 			"and counted then.")
 	}
 	w.paid()
@@ -88,12 +98,12 @@ func (w *wording) ended() {
 func (w *wording) paid() {
 	switch {
 	case w.ReturnedSequence != 0:
-		w.say("The quota was used up, and credits paid for it. Then another request failed and was refunded, which made room in the "+
-			"quota (message %d): the credits were refunded, and it is free.", w.ReturnedSequence)
+		w.say("The quota was used up, so it was paid with credits. Then another request failed and was refunded, which made room in the "+
+			"quota (message %d). The credits were refunded, and the request is free.", w.ReturnedSequence)
 	case w.Charge == event.ChargeSource_CHARGE_CREDITS:
 		w.say("The quota was used up, so it cost %s credits, paid from %s.", endpoint.Credits(w.CostMicros), w.grants())
 		if w.v.GetCharge() == w.Charge {
-			w.say("The balance after it was %s credits.", endpoint.Credits(w.v.GetBalanceMicros()))
+			w.say("Balance afterwards: %s credits.", endpoint.Credits(w.v.GetBalanceMicros()))
 		}
 	case w.Charge == event.ChargeSource_CHARGE_QUOTA && !w.Anonymous:
 		w.say("It was within the quota and cost nothing.")
@@ -116,8 +126,8 @@ func (w *wording) grants() string {
 
 // refusal says why a request was refused.
 func (w *wording) refusal() string {
-	limit := fmt.Sprintf("%s of %s requests of %s", figure(w.UsedBefore), figure(w.v.GetLimit()), w.key)
-	const held = ", and pending calls held the rest"
+	limit := fmt.Sprintf("%s of %s requests for %s", figure(w.UsedBefore), figure(w.v.GetLimit()), w.key)
+	const held = ", and pending requests held the rest"
 	switch w.v.GetDecision() {
 	case event.Decision_QUOTA_EXHAUSTED:
 		month := time.UnixMilli(w.TimeMs).UTC().Format("January 2006")
@@ -125,40 +135,40 @@ func (w *wording) refusal() string {
 		case w.v.Held:
 			return limit + " in " + month + " were counted" + held
 		case w.PriceMicros == 0:
-			return fmt.Sprintf("%s in %s were used, and the %s plan sells no more of them", limit, month, tierTitle(w.v.Tier))
+			return fmt.Sprintf("%s in %s were used, and the %s plan has no price for more", limit, month, tierTitle(w.v.Tier))
 		}
-		return fmt.Sprintf("%s in %s were used, and the balance was below the price of one more, %s credits", limit, month, endpoint.Credits(w.PriceMicros))
+		return fmt.Sprintf("%s in %s were used, and the balance was below the price of %s credits", limit, month, endpoint.Credits(w.PriceMicros))
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
 		return fmt.Sprintf("%s is not available on the %s plan", w.key, tierTitle(w.v.Tier))
 	case event.Decision_ANONYMOUS_LIMIT:
-		return fmt.Sprintf("this network had created %s of %s quick pastes without a key in %s", figure(w.UsedBefore), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
+		return fmt.Sprintf("this network had already created %s of %s anonymous quick pastes in %s", figure(w.UsedBefore), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
 	case event.Decision_INVALID_KEY:
 		return "the API key was not valid"
 	case event.Decision_ACCOUNT_SUSPENDED:
 		return "the account was suspended"
 	case event.Decision_ACCOUNT_QUARANTINED:
-		return "the account was in quarantine, since a counter of it was wrong"
+		return "the account was quarantined because one of its counters was wrong"
 	case event.Decision_TOO_MANY_FAILURES:
-		return "more than 100 calls had failed within a minute"
+		return "more than 100 requests had failed within a minute"
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
-		return "another call with the same Idempotency-Key was in progress"
+		return "another request with the same Idempotency-Key was in progress"
 	case event.Decision_IDEMPOTENCY_SERVED:
-		return "another call with the same Idempotency-Key had been served, whose answer stands for this one"
+		return "an earlier request with the same Idempotency-Key was served, and its response is replayed"
 	case event.Decision_IDEMPOTENCY_OTHER:
-		return "the Idempotency-Key stood for another path or query"
+		return "the Idempotency-Key had been used with another path or query"
 	case event.Decision_KEY_SCOPE:
 		return fmt.Sprintf("%s is not among the key's scopes", w.key)
 	case event.Decision_KEY_QUOTA_EXHAUSTED:
 		if w.v.Held {
-			return fmt.Sprintf("the key has its own limit, %s requests of %s a month", figure(w.v.KeyLimit), w.key) + held
+			return fmt.Sprintf("the key has its own limit of %s requests for %s per month", figure(w.v.KeyLimit), w.key) + held
 		}
-		return fmt.Sprintf("the key's own limit of %s requests of %s a month was reached", figure(w.v.KeyLimit), w.key)
+		return fmt.Sprintf("the key's own limit of %s requests for %s per month was reached", figure(w.v.KeyLimit), w.key)
 	case event.Decision_SPENDING_CAP_REACHED:
 		whose := "account"
 		if w.v.KeyCap {
 			whose = "key"
 		}
-		passed := fmt.Sprintf("the price of one more, %s credits, would have passed the %s's spending cap of %s credits %s",
+		passed := fmt.Sprintf("its price of %s credits would have exceeded the %s's spending cap of %s credits %s",
 			endpoint.Credits(w.PriceMicros), whose, endpoint.Credits(w.v.Cap.GetAmountMicros()), capPeriod(w.v.Cap.GetPeriod()))
 		if w.v.Held {
 			passed += held
@@ -172,9 +182,9 @@ func (w *wording) refusal() string {
 func capPeriod(p event.CapPeriod) string {
 	switch p {
 	case event.CapPeriod_CAP_DAY:
-		return "a day"
+		return "per day"
 	case event.CapPeriod_CAP_MONTH:
-		return "a month"
+		return "per month"
 	case event.CapPeriod_CAP_TOTAL, event.CapPeriod_CAP_NONE:
 	}
 	return "in total"
@@ -185,10 +195,3 @@ func figure[N int64 | uint64](n N) string { return pages.Number(int64(n)) }
 func tierTitle(tier uint32) string { return plan.Tier(tier).Title() }
 
 func dayOf(millis int64) string { return time.UnixMilli(millis).UTC().Format("2 January 2006") }
-
-func keyInWords(number uint32) string {
-	if number == 0 {
-		return "the default key"
-	}
-	return "key " + apikey.ID(number)
-}

@@ -33,10 +33,10 @@ func paidRequest(t *testing.T) *event.ExplainAnswer {
 }
 
 func TestAnExplanationIsASentenceACustomerUnderstands(t *testing.T) {
-	const want = "Request 10,001 of 10,000 of pasteLite.get in November 2026. The quota was used up, so it cost 0.000200 credits, paid from " +
-		"grant “welcome”. The balance after it was 4.999800 credits. Limits and prices are from the price book of 1 November 2026. It was made " +
-		"with key k3. The counter was 10,000 before it and 10,001 after it. It is recorded in journal BILLING_0, message 41, offset 2, and settled in message 42."
-	if got := inWords(paidRequest(t)); got != want {
+	const want = "Request 10,001 of 10,000 for pasteLite.get in November 2026. The quota was used up, so it cost 0.000200 credits, paid from " +
+		"grant “welcome”. Balance afterwards: 4.999800 credits. Limits and prices are from the price book of 1 November 2026. API key: k3. " +
+		"Counter: 10,000 before, 10,001 after. Recorded in journal BILLING_0, message 41, offset 2; settled in message 42."
+	if got := ViewExplained(paidRequest(t)).Explanation; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
@@ -56,7 +56,7 @@ func TestEveryEndOfARequestIsExplained(t *testing.T) {
 			e.Settlement, e.Charge = "void", event.ChargeSource_CHARGE_NONE
 		}, "refunded: it does not count and cost nothing", "within the quota"},
 		"unsettled":    {func(e *event.ExplainAnswer) { e.Settlement = "served_unsettled" }, "counts as served", "refunded"},
-		"charged late": {func(e *event.ExplainAnswer) { e.ChargedLate, e.Verdict.Charge = true, event.ChargeSource_CHARGE_QUOTA }, "confirmed later, and counted then. The quota was used up, so it cost 0.000200", "The balance after"},
+		"charged late": {func(e *event.ExplainAnswer) { e.ChargedLate, e.Verdict.Charge = true, event.ChargeSource_CHARGE_QUOTA }, "confirmed later and counted then. The quota was used up, so it cost 0.000200", "Balance afterwards"},
 		"waived": {func(e *event.ExplainAnswer) {
 			quota(e)
 			e.Settlement = "waived"
@@ -64,23 +64,29 @@ func TestEveryEndOfARequestIsExplained(t *testing.T) {
 		"its credits came back": {func(e *event.ExplainAnswer) {
 			quota(e)
 			e.Verdict.Charge, e.ReturnedSequence = event.ChargeSource_CHARGE_CREDITS, 1042
-		}, "room in the quota (message 1042): the credits were refunded, and it is free", "within the quota and"},
+		}, "room in the quota (message 1042). The credits were refunded, and the request is free", "within the quota and"},
 		"two grants": {func(e *event.ExplainAnswer) {
 			e.Grants = []*event.GrantUse{{AmountMicros: 50, Reason: "a"}, {AmountMicros: 150, Reason: "b"}}
 		}, "grant “a” (0.000050) and grant “b” (0.000150)", "grant “welcome”"},
 		"without a limit": {func(e *event.ExplainAnswer) {
 			quota(e)
 			e.Charge, e.Verdict.Limit, e.Verdict.Tier = event.ChargeSource_CHARGE_NONE, plan.Unlimited, uint32(plan.Admin)
-		}, "no limit on the Admin plan. It cost nothing.", "of -1"},
-		"the default key": {func(e *event.ExplainAnswer) { e.Key = 0 }, "made with the default key", "k0"},
+		}, "unlimited on the Admin plan. It cost nothing.", "of -1"},
+		"a loss since": {func(e *event.ExplainAnswer) {
+			e.Losses = []*event.Loss{{Stream: "LITE_0", First: 1, Last: 399, TimeMs: millis(t, "2026-11-25T12:00:00Z")}}
+		}, "from before 25 November 2026 was lost, journal LITE_0, messages 1 to 399: this write may be among it", "LITE_1"},
+		"a loss that the read model has": {func(e *event.ExplainAnswer) {
+			e.Losses = []*event.Loss{{Stream: "LITE_0", First: 1, Last: 399, Projected: true}}
+		}, "used up", "was lost"},
+		"the default key": {func(e *event.ExplainAnswer) { e.Key = 0 }, "API key: default.", "k0"},
 		"without a key": {func(e *event.ExplainAnswer) {
 			quota(e)
 			e.Anonymous, e.Verdict.Limit, e.UsedAfter, e.WindowMs = true, 10, 4, 86_400_000
-		}, "Quick paste 4 of 10 that this network may create without a key in 24 hours. It cost nothing.", "made with"},
+		}, "Anonymous quick paste 4 of 10 for this network in 24 hours. It cost nothing.", "API key"},
 	} {
 		e := paidRequest(t)
 		test.change(e)
-		if got := inWords(e); !strings.Contains(got, test.has) || strings.Contains(got, test.lacks) {
+		if got := InWords(e); !strings.Contains(got, test.has) || strings.Contains(got, test.lacks) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -96,7 +102,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	}
 	seen := map[string]event.Decision{}
 	for d := event.Decision_ADMITTED + 1; event.Decision_name[int32(d)] != ""; d++ {
-		got := inWords(refused(d))
+		got := InWords(refused(d))
 		if !strings.HasPrefix(got, "Refused: ") || !strings.Contains(got, "It was not counted and cost nothing.") || strings.Contains(got, "the decision was") {
 			t.Errorf("%v: %s", d, got)
 		}
@@ -118,21 +124,21 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	limited.Verdict.KeyLimit = 1500
 	capped.Verdict.Cap, capped.Verdict.KeyCap = &event.SpendingCap{Period: event.CapPeriod_CAP_DAY, AmountMicros: 5_000_000}, true
 	for has, e := range map[string]*event.ExplainAnswer{
-		"own limit of 1,500 requests of pasteLite.get a month was reached":                               limited,
-		"one more, 0.000200 credits, would have passed the key's spending cap of 5.000000 credits a day": capped,
-		"a month, and pending calls held the rest":                                                       heldByKey,
-		"in total, and pending calls held the rest":                                                      heldByCap,
+		"own limit of 1,500 requests for pasteLite.get per month was reached":                                  limited,
+		"its price of 0.000200 credits would have exceeded the key's spending cap of 5.000000 credits per day": capped,
+		"per month, and pending requests held the rest":                                                        heldByKey,
+		"in total, and pending requests held the rest":                                                         heldByCap,
 	} {
-		if got := inWords(e); !strings.Contains(got, has) {
+		if got := InWords(e); !strings.Contains(got, has) {
 			t.Errorf("%s: %s", has, got)
 		}
 	}
 	for has, e := range map[string]*event.ExplainAnswer{
-		"the balance was below the price of one more, 0.000200 credits": refused(event.Decision_QUOTA_EXHAUSTED),
-		"pending calls held the rest":                                   held,
-		"the Pro plan sells no more of them":                            free,
+		"the balance was below the price of 0.000200 credits": refused(event.Decision_QUOTA_EXHAUSTED),
+		"pending requests held the rest":                      held,
+		"the Pro plan has no price for more":                  free,
 	} {
-		if got := inWords(e); !strings.Contains(got, "Refused: 10,000 of 10,000 requests of pasteLite.get in November 2026 were") || !strings.Contains(got, has) {
+		if got := InWords(e); !strings.Contains(got, "Refused: 10,000 of 10,000 requests for pasteLite.get in November 2026 were") || !strings.Contains(got, has) {
 			t.Errorf("%s: %s", has, got)
 		}
 	}

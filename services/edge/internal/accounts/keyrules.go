@@ -39,6 +39,7 @@ type apiKeyView struct {
 	ID          string                  `json:"id"`
 	Name        string                  `json:"name"`
 	Prefix      string                  `json:"prefix"`
+	Status      string                  `json:"status"`
 	Scopes      []string                `json:"scopes"` // null: all
 	CreatedAt   string                  `json:"createdAt"`
 	LastUsedAt  *string                 `json:"lastUsedAt"`
@@ -63,9 +64,28 @@ type keyCountView struct {
 	CreditsSpent string `json:"creditsSpent"`
 }
 
-func viewAPIKey(k *event.ApiKey) apiKeyView {
+// listedKeyView shows a key in its account's list.
+type listedKeyView struct {
+	apiKeyView
+	LastUsedAddress *string `json:"lastUsedAddress"` // null: unknown, or not the reader's account
+}
+
+// KeyStatus returns the status of a key: revoked, expired, capped or active.
+func KeyStatus(k *event.ApiKey, now time.Time) string {
+	switch {
+	case k.RevokedMs != 0:
+		return "revoked"
+	case k.ExpiresMs != 0 && k.ExpiresMs <= now.UnixMilli():
+		return "expired"
+	case k.Capped:
+		return "capped"
+	}
+	return "active"
+}
+
+func viewAPIKey(k *event.ApiKey, now time.Time) apiKeyView {
 	out := apiKeyView{
-		ID: apikey.ID(k.Number), Name: k.Name, Prefix: k.Prefix, CreatedAt: endpoint.FormatTime(k.CreatedMs),
+		ID: apikey.ID(k.Number), Name: k.Name, Prefix: k.Prefix, Status: KeyStatus(k, now), CreatedAt: endpoint.FormatTime(k.CreatedMs),
 		LastUsedAt: endpoint.OptionalTime(k.LastUsedMs), ExpiresAt: endpoint.OptionalTime(k.ExpiresMs), RevokedAt: endpoint.OptionalTime(k.RevokedMs),
 		Quotas: make(map[string]uint32, len(k.Quotas)), SpendingCap: viewCap(k.Cap), Usage: make(map[string]keyCountView, len(k.Usage)),
 	}
@@ -98,23 +118,24 @@ func viewCap(c *event.CapStatus) *capView {
 
 type keysView struct {
 	endpoint.Success
-	Keys        []apiKeyView `json:"keys"`
-	SpendingCap *capView     `json:"spendingCap"`
+	Keys        []listedKeyView `json:"keys"`
+	SpendingCap *capView        `json:"spendingCap"`
 }
 
 // listKeys answers with the account's keys, the default key first, and its spending cap.
 func (s *Accounts) listKeys(c *endpoint.Call) error {
-	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true, Addresses: true})
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, ViewKeys(u))
+	return s.JSON(c.Ctx, fiber.StatusOK, ViewKeys(u, s.Now()))
 }
 
-func ViewKeys(u *event.UsageAnswer) keysView {
-	out := keysView{Success: endpoint.Succeeded(), Keys: make([]apiKeyView, 0, len(u.Keys)), SpendingCap: viewCap(u.Cap)}
+// ViewKeys is the list of an account's keys, as it shows it at a time.
+func ViewKeys(u *event.UsageAnswer, now time.Time) keysView {
+	out := keysView{Success: endpoint.Succeeded(), Keys: make([]listedKeyView, 0, len(u.Keys)), SpendingCap: viewCap(u.Cap)}
 	for _, k := range u.Keys {
-		out.Keys = append(out.Keys, viewAPIKey(k))
+		out.Keys = append(out.Keys, listedKeyView{viewAPIKey(k, now), endpoint.OptionalText(k.LastAddress)})
 	}
 	return out
 }
@@ -173,7 +194,7 @@ func (s *Accounts) makeFurtherKey(c *endpoint.Call, key apikey.Key, cmd *event.C
 	if key, err = s.MadeKey(c, key, o); err != nil {
 		return nil, nil, err
 	}
-	out := &madeKeyView{Success: endpoint.Succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key)}
+	out := &madeKeyView{Success: endpoint.Succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key, s.Now())}
 	if o.OldKeyExpiresMs != 0 {
 		out.OldKeyExpiresAt = endpoint.FormatTime(o.OldKeyExpiresMs)
 	}
@@ -182,7 +203,8 @@ func (s *Accounts) makeFurtherKey(c *endpoint.Call, key apikey.Key, cmd *event.C
 
 type keyChangedView struct {
 	endpoint.Success
-	Key apiKeyView `json:"key"`
+	Key        apiKeyView `json:"key"`
+	CapCleared bool       `json:"capCleared,omitempty"` // the request removed the key's spending cap
 }
 
 // updateKey changes the properties of a key that the body names.
@@ -191,7 +213,7 @@ func (s *Accounts) updateKey(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.answerKey(c, func(number uint32) (*event.ApiKey, error) { return s.ChangedKey(c, number, rules) })
+	return s.answerKey(c, rules.Cap != nil && NoCap(rules.Cap), func(number uint32) (*event.ApiKey, error) { return s.ChangedKey(c, number, rules) })
 }
 
 // ChangedKey changes the properties of a key that the rules set.
@@ -202,7 +224,7 @@ func (s *Accounts) ChangedKey(c *endpoint.Call, number uint32, rules *event.KeyR
 // revokeKey revokes a key. The outcome comes from the fold that admits requests, so that it admits no request with the key
 // afterwards.
 func (s *Accounts) revokeKey(c *endpoint.Call) error {
-	return s.answerKey(c, func(number uint32) (*event.ApiKey, error) { return s.RevokedKey(c, number) })
+	return s.answerKey(c, false, func(number uint32) (*event.ApiKey, error) { return s.RevokedKey(c, number) })
 }
 
 // RevokedKey revokes a key of the session's account.
@@ -220,7 +242,7 @@ func (s *Accounts) RevokeKeyOf(c *endpoint.Call, account event.AccountID, id str
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, keyChangedView{Success: endpoint.Succeeded(), Key: viewAPIKey(key)})
+	return s.JSON(c.Ctx, fiber.StatusOK, keyChangedView{Success: endpoint.Succeeded(), Key: viewAPIKey(key, s.Now())})
 }
 
 func revocation(number uint32) *event.Command {
@@ -238,8 +260,8 @@ func (s *Accounts) changeKey(c *endpoint.Call, account event.AccountID, cmd *eve
 	return o.Key, nil
 }
 
-// answerKey answers with the key in the path after a change.
-func (s *Accounts) answerKey(c *endpoint.Call, change func(number uint32) (*event.ApiKey, error)) error {
+// answerKey answers with the key in the path after a change, which may have cleared its spending cap.
+func (s *Accounts) answerKey(c *endpoint.Call, capCleared bool, change func(number uint32) (*event.ApiKey, error)) error {
 	number, err := PathKey(c)
 	if err != nil {
 		return err
@@ -248,7 +270,7 @@ func (s *Accounts) answerKey(c *endpoint.Call, change func(number uint32) (*even
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, keyChangedView{Success: endpoint.Succeeded(), Key: viewAPIKey(key)})
+	return s.JSON(c.Ctx, fiber.StatusOK, keyChangedView{Success: endpoint.Succeeded(), Key: viewAPIKey(key, s.Now()), CapCleared: capCleared})
 }
 
 // rotateKey creates a successor of a key, which stays valid for a while.
@@ -311,7 +333,7 @@ func overlapField(name string, v input.Value) (time.Duration, error) {
 		n, err = strconv.ParseUint(text[:len(text)-1], 10, 31)
 	}
 	if unit == 0 || err != nil || time.Duration(n) > maxKeyOverlap/unit {
-		return 0, httperr.InvalidField(name, `must be a whole number with one of s, m, h, d, from "0s" to "7d"`)
+		return 0, httperr.InvalidField(name, `must be a whole number with one of s, m, h, d, from "0s" to "7d"`).InForm(name + " must be at most 7 days, such as 24h.")
 	}
 	return time.Duration(n) * unit, nil
 }
@@ -319,6 +341,7 @@ func overlapField(name string, v input.Value) (time.Duration, error) {
 type spendingCapView struct {
 	endpoint.Success
 	SpendingCap *capView `json:"spendingCap"`
+	CapCleared  bool     `json:"capCleared,omitempty"` // the request removed the cap
 }
 
 // setSpendingCap sets or removes the account's spending cap.
@@ -331,8 +354,11 @@ func (s *Accounts) setSpendingCap(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, spendingCapView{Success: endpoint.Succeeded(), SpendingCap: viewCap(set)})
+	return s.JSON(c.Ctx, fiber.StatusOK, spendingCapView{Success: endpoint.Succeeded(), SpendingCap: viewCap(set), CapCleared: NoCap(limit)})
 }
+
+// NoCap reports whether a cap to set removes it.
+func NoCap(c *event.SpendingCap) bool { return c.GetPeriod() == event.CapPeriod_CAP_NONE }
 
 // CappedSpending sets the account's spending cap, or removes it with the zero cap.
 func (s *Accounts) CappedSpending(c *endpoint.Call, set *event.SpendingCap) (*event.CapStatus, error) {
@@ -462,7 +488,7 @@ func ReadKeyRules(from input.Source, now time.Time, create bool) (*event.KeyRule
 	switch {
 	case err != nil:
 	case lifetime && instant:
-		err = httperr.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the key expires")
+		err = httperr.InvalidField("expiresAt", "must not be sent together with expiresIn")
 	case !create && !any:
 		err = httperr.Malformed("The body must be a JSON object with at least one field to change: name, scopes, expiresIn, expiresAt, quotas, spendingCap.")
 	}
@@ -476,11 +502,12 @@ func keyScopesField(name string, v input.Value) (*event.KeyScopes, error) {
 		return out, nil
 	}
 	if v.Kind != input.Array || len(v.Items) == 0 {
-		return nil, httperr.InvalidField(name, "must be a list of quota keys with at least one, or null for all")
+		return nil, httperr.InvalidField(name, "must be a list of at least one quota key, or null for all").
+			InForm("Choose at least one request, or allow all requests.")
 	}
 	for _, item := range v.Items {
 		if item.Kind != input.String {
-			return nil, httperr.InvalidField(name, "must be made of strings")
+			return nil, httperr.InvalidField(name, "must be a list of strings")
 		}
 		key, err := quotaKeyField(name, item)
 		if err != nil {
@@ -500,7 +527,7 @@ func keyQuotasField(name string, v input.Value) (*event.KeyQuotas, error) {
 		return out, nil
 	}
 	if v.Kind != input.Object {
-		return nil, httperr.InvalidField(name, "must be an object with a number of requests a month for each quota key, or null")
+		return nil, httperr.InvalidField(name, "must be an object with a monthly request limit for each quota key, or null")
 	}
 	for _, m := range v.Members {
 		key, err := quotaKeyField(name, input.Value{Kind: input.String, Text: []byte(m.Name)})

@@ -74,7 +74,7 @@ func (l *LedgerSearch) Fields() input.Fields {
 func (l *LedgerSearch) Query() (*event.LedgerQuery, error) {
 	if l.to != nil {
 		if l.asked.ToMs = l.to.end; l.asked.ToMs <= l.asked.FromMs {
-			return nil, httperr.InvalidField("from", "must be before to")
+			return nil, httperr.InvalidField("from", "must be before to").InForm("from must not be after the last one.")
 		}
 	}
 	return &l.asked, nil
@@ -193,7 +193,8 @@ func option[T any](field, name string, options []T, nameOf func(T) string) (foun
 func requestIDField(name string, v input.Value) ([]byte, error) {
 	id, err := event.ParseRequestID(strings.ToLower(string(v.Text)))
 	if err != nil || len(v.Text) != requestChars {
-		return nil, httperr.InvalidField(name, "must be the X-Request-Id of an answer")
+		return nil, httperr.InvalidField(name, "must be the X-Request-Id of an answer").
+			InForm(name + " must be a request id such as 01a1fff9-83d3-743f-9a6d-5290a1beb664.")
 	}
 	return id[:], nil
 }
@@ -211,7 +212,8 @@ func momentField(name string, v input.Value) (moment, error) {
 		err = errors.New("the year must be 1970 or later")
 	}
 	if err != nil {
-		return moment{}, httperr.InvalidField(name, "must be a day like 2026-11-21, or a time like 2026-11-21T12:00:00Z: "+err.Error())
+		return moment{}, httperr.InvalidField(name, "must be a day like 2026-11-21, or a time like 2026-11-21T12:00:00Z: "+err.Error()).
+			InForm(name + " must be a day such as 2026-11-21.")
 	}
 	return moment{at.UnixMilli(), at.UnixMilli()}, nil
 }

@@ -90,7 +90,7 @@ func (s *Accounts) checkCurrentPassword(c *endpoint.Call, user *event.User, curr
 		s.Failures.TakeBack(account, begun)
 	}
 	if err == nil && !right {
-		err = endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+		err = endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is wrong.")
 	}
 	return err
 }
@@ -127,7 +127,7 @@ func (s *Accounts) storePassword(c *endpoint.Call, user *event.User, password st
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
 		return endpoint.NotFound()
 	case a.Status == event.UserStatus_USER_CHANGED:
-		return endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+		return endpoint.FailedAt("currentPassword", fault.WrongPassword, "The current password is wrong.")
 	}
 	return endpoint.Unavailable(endpoint.ErrUserAnswer)
 }

@@ -41,6 +41,8 @@ type recentRequestView struct {
 	DurationMs    *uint32 `json:"durationMs"`
 	SourceAddress *string `json:"sourceAddress"`
 	KeyName       *string `json:"keyName"` // null: it has none
+
+	ClientRequestID *string `json:"clientRequestId"` // null: the client sent none
 }
 
 const (
@@ -109,7 +111,7 @@ func (s *Accounts) RequestTable(c *endpoint.Call, q *event.RecentQuery, limit in
 			records = append(records, []string{
 				r.Time, r.RequestID, endpoint.Optional(r.Method), cell(endpoint.Optional(r.Path)), number(r.HTTPStatus), r.QuotaKey, r.Key,
 				cell(endpoint.Optional(r.KeyName)), r.Decision, endpoint.Optional(r.Status), r.ChargeSource, r.Cost, number(r.Remaining),
-				number(r.DurationMs), endpoint.Optional(r.SourceAddress),
+				number(r.DurationMs), endpoint.Optional(r.SourceAddress), cell(endpoint.Optional(r.ClientRequestID)),
 			})
 		}
 		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
@@ -122,7 +124,7 @@ func (s *Accounts) RequestTable(c *endpoint.Call, q *event.RecentQuery, limit in
 	}
 	return sendCSV(c, "requests.csv", []string{
 		"time", "requestId", "method", "path", "httpStatus", "quotaKey", "key", "keyName", "decision", "status", "chargeSource", "cost", "remaining",
-		"durationMs", "sourceAddress",
+		"durationMs", "sourceAddress", "clientRequestId",
 	}, records)
 }
 
@@ -166,6 +168,13 @@ func (q *RecentFilter) Fields() input.Fields {
 		"quotaKey":  input.To(&q.QuotaKey, quotaKeyField),
 		"key":       input.To(&q.Key, keyField),
 		"requestId": input.To(&q.RequestId, requestIDField),
+		"clientRequestId": func(name string, v input.Value) error {
+			if !endpoint.ValidClientRequestID(v.Text) {
+				return httperr.InvalidField(name, "must be an id that a client can send as X-Request-Id: 1 to 128 letters, digits and -._~:/+=@")
+			}
+			q.ClientRequestId = string(v.Text)
+			return nil
+		},
 		"decision": func(name string, v input.Value) error {
 			d, err := decisionField(name, v)
 			q.Decision, q.Held = d.GetDecision(), d.GetHeld()
@@ -186,7 +195,7 @@ func (q *RecentFilter) Fields() input.Fields {
 
 func (q *RecentFilter) Check() error {
 	if q.until && q.ToMs <= max(q.FromMs, 0) { // no requests before 1970
-		return httperr.InvalidField("to", "must be later than from")
+		return httperr.InvalidField("to", "must be later than from").InForm("to must be later than the start.")
 	}
 	return nil
 }
@@ -263,6 +272,7 @@ func ViewRequest(r *event.RecentRequest, keyName string) recentRequestView {
 		Decision: requestDecision(r), Status: endpoint.OptionalText(r.Status),
 		ChargeSource: chargeName(r.Charge, 0), Cost: endpoint.Credits(r.CostMicros), KeyName: endpoint.OptionalText(keyName),
 		Method: endpoint.OptionalText(r.Method), Path: endpoint.OptionalText(r.Path), SourceAddress: endpoint.OptionalText(r.SourceAddress),
+		ClientRequestID: endpoint.OptionalText(r.ClientRequestId),
 	}
 	if r.Decision != event.Decision_DECISION_UNSPECIFIED {
 		view.Remaining = &r.Remaining

@@ -58,15 +58,18 @@ type Credentials struct{ Email, Password string }
 // ReadCredentials reads {email, password}, of a registration or a login. A login accepts passwords of any length: one too short
 // to register is simply wrong.
 func ReadCredentials(from input.Source, shortest int) (Credentials, error) {
-	var out Credentials
-	err := from(input.Fields{
-		"email":    input.To(&out.Email, EmailField),
-		"password": input.To(&out.Password, AccountPasswordField(shortest)),
-	}.Set)
+	return readCredentials(from, shortest, input.Fields{})
+}
+
+// readCredentials is ReadCredentials with more fields.
+func readCredentials(from input.Source, shortest int, fields input.Fields) (out Credentials, err error) {
+	fields["email"] = input.To(&out.Email, EmailField)
+	fields["password"] = input.To(&out.Password, AccountPasswordField(shortest))
+	err = from(fields.Set)
 	switch {
 	case err != nil:
 		return out, err
-	case out.Email == "":
+	case out.Email == "": // absent
 		return out, httperr.InvalidField("email", "is required")
 	case out.Password == "":
 		return out, httperr.InvalidField("password", "is required")
@@ -80,11 +83,14 @@ func EmailField(name string, v input.Value) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if email == "" {
+		return "", httperr.InvalidField(name, "is required")
+	}
 	if max(len(email), len(event.EmailID(email))) > event.MaxEmailBytes {
 		return "", httperr.OverLimit(name, event.MaxEmailBytes, "must have at most "+strconv.Itoa(event.MaxEmailBytes)+" bytes")
 	}
 	if !event.ValidEmail(email) {
-		return "", httperr.InvalidField(name, "must be an email address")
+		return "", httperr.InvalidField(name, "must be an email address such as name@example.com")
 	}
 	return email, nil
 }
@@ -92,7 +98,11 @@ func EmailField(name string, v input.Value) (string, error) {
 func AccountPasswordField(shortest int) func(string, input.Value) (string, error) {
 	return func(name string, v input.Value) (string, error) {
 		password, err := input.StringField(name, v)
-		if n := utf8.RuneCountInString(password); err == nil && (n < shortest || n > accountPasswordMax) {
+		switch n := utf8.RuneCountInString(password); {
+		case err != nil:
+		case n == 0:
+			err = httperr.InvalidField(name, "is required")
+		case n < shortest || n > accountPasswordMax:
 			err = httperr.OverLimit(name, accountPasswordMax, fmt.Sprintf("must have %d to %d characters", AccountPasswordMin, accountPasswordMax))
 		}
 		return password, err
@@ -103,8 +113,20 @@ func invalidCredentials() error {
 	return fault.New(fault.InvalidCredentials, "Invalid email or password")
 }
 
+// usersMissing is the answer to a log-in that finds nobody, while billing knows of accounts whose users it has lost.
+func usersMissing() error {
+	e := fault.New(fault.Unavailable, "Signing in is not possible for everyone at the moment: records of users are missing on our side and are being restored. "+
+		"Your account, its content and its API keys are not affected.")
+	e.RetryAfter = usersMissingRetry
+	return e.Because(errUsersMissing)
+}
+
+const usersMissingRetry = 60 // seconds
+
+var errUsersMissing = errors.New("billing's read model lacks users of accounts: see QuireReadModelLost in docs/operations.md")
+
 func EmailTaken() error {
-	return endpoint.FailedAt("email", fault.EmailTaken, "There is an account with this email already.")
+	return endpoint.FailedAt("email", fault.EmailTaken, "An account with this email already exists.")
 }
 
 // registerUser creates a Free account. The user is stored first, then the account is created. If that is interrupted,
@@ -118,9 +140,7 @@ func (s *Accounts) registerUser(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	view := viewProfile(u, email)
-	view.DeletionUndone = c.Kept
-	return s.JSON(c.Ctx, fiber.StatusCreated, view)
+	return s.JSON(c.Ctx, fiber.StatusCreated, viewProfile(u, email))
 }
 
 // SignUp creates a Free account and opens a session. The usage it returns is a new account's.
@@ -154,7 +174,7 @@ func (s *Accounts) makeUser(c *endpoint.Call, sent Credentials) (u *event.UsageA
 		o, err = s.Command(c, create)
 	}
 	if err == nil {
-		err = s.keepAccount(c, user, nil) // a repeated registration opens a session too
+		err = s.stays(user) // a repeated registration opens a session too
 	}
 	if err == nil {
 		err = s.OpenSession(c.Ctx, user)
@@ -170,6 +190,9 @@ func (s *Accounts) StoreUser(r *event.RegisterUser) (*event.User, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Register{Register: r}})
 	if err != nil {
 		return nil, err
+	}
+	if a.UsersMissing {
+		return nil, usersMissing()
 	}
 	if a.Status == event.UserStatus_USER_LIMITED {
 		return nil, s.registrationLimit(a)
@@ -231,7 +254,7 @@ func neighbourhoodBytes(source netip.Addr) []byte {
 func (s *Accounts) registrationLimit(a *event.UserAnswer) error {
 	now := s.Now()
 	wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
-	e := fault.New(fault.RegistrationLimit, "Limit of %d new accounts a day for one network reached. Try again tomorrow.", a.Limit)
+	e := fault.New(fault.RegistrationLimit, "Limit of %d new accounts per day reached for this network. Try again tomorrow.", a.Limit)
 	e.Limit, e.RetryAfter, e.ResetMs = &a.Limit, int(wait), a.ResetMs
 	return e
 }
@@ -285,11 +308,12 @@ func RegistrationHash(user *event.User, tier plan.Tier) uint64 {
 
 // login opens a session.
 func (s *Accounts) login(c *endpoint.Call) error {
-	sent, err := ReadCredentials(input.JSON(c.Fields), 1)
+	cancel := false
+	sent, err := readCredentials(input.JSON(c.Fields), 1, input.Fields{"cancelDeletion": input.To(&cancel, input.BoolField)})
 	if err != nil {
 		return err
 	}
-	u, email, err := s.SignIn(c, sent)
+	u, email, err := s.SignIn(c, sent, cancel)
 	if err != nil {
 		return err
 	}
@@ -298,8 +322,9 @@ func (s *Accounts) login(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, view)
 }
 
-// SignIn opens a session. It takes as long for an unknown email.
-func (s *Accounts) SignIn(c *endpoint.Call, sent Credentials) (u *event.UsageAnswer, email string, err error) {
+// SignIn opens a session. It takes as long for an unknown email. An account that is scheduled for deletion is refused with
+// *Scheduled, unless cancel keeps it.
+func (s *Accounts) SignIn(c *endpoint.Call, sent Credentials, cancel bool) (u *event.UsageAnswer, email string, err error) {
 	var user *event.User
 	err = s.Counted(c.Ctx, fault.InvalidCredentials, func() error {
 		user, err = s.checkCredentials(c, sent)
@@ -314,15 +339,20 @@ func (s *Accounts) SignIn(c *endpoint.Call, sent Credentials) (u *event.UsageAns
 		u, err = s.finishRegistration(c, user)
 	}
 	if err == nil {
-		err = s.keepAccount(c, user, u)
+		err = s.openSession(c, user, u, cancel)
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.OpenSession(c.Ctx, user); err != nil {
-		return nil, "", err
-	}
 	return u, user.Email, nil
+}
+
+// openSession opens a session of an account that stays, or that cancel keeps.
+func (s *Accounts) openSession(c *endpoint.Call, user *event.User, u *event.UsageAnswer, cancel bool) error {
+	if err := s.keepAccount(c, user, u, cancel); err != nil {
+		return err
+	}
+	return s.OpenSession(c.Ctx, user)
 }
 
 func (s *Accounts) checkCredentials(c *endpoint.Call, sent Credentials) (*event.User, error) {
@@ -335,7 +365,11 @@ func (s *Accounts) checkCredentials(c *endpoint.Call, sent Credentials) (*event.
 		user = nil
 	}
 	right, err := s.tryPassword(c, s.signInHashes, user, sent)
-	if err == nil && !right {
+	switch {
+	case err != nil || right:
+	case a.UsersMissing: // also for a known address, so that the answer doesn't tell which ones are known
+		err = usersMissing()
+	default:
 		err = invalidCredentials()
 	}
 	return user, err

@@ -42,7 +42,7 @@ func ReadWebhook(from input.Source) (d WebhookDraft, err error) {
 // eventsField parses the names of events into a bit set of types.
 func eventsField(name string, v input.Value) (bits uint32, err error) {
 	if v.Kind != input.Array || len(v.Items) == 0 {
-		return 0, httperr.InvalidField(name, "must be a list of one event or more")
+		return 0, httperr.InvalidField(name, "must be a list of at least one event").InForm("Choose at least one event.")
 	}
 	var names []string
 	for _, t := range alert.Types() {
@@ -64,20 +64,25 @@ func thresholdsField(name string, v input.Value) (*event.Percents, error) {
 	if v.Kind == input.Null {
 		return out, nil
 	}
-	why := fmt.Sprintf("must be a list of 1 to %d whole numbers from 1 to 100", maxThresholds)
+	wrong := func() *httperr.Error {
+		numbers := fmt.Sprintf("1 to %d whole numbers from 1 to 100", maxThresholds)
+		return httperr.InvalidField(name, "must be a list of "+numbers).InForm(name + " must be " + numbers + ", separated by commas.")
+	}
 	if v.Kind != input.Array || len(v.Items) == 0 {
-		return nil, httperr.InvalidField(name, why)
+		return nil, wrong()
 	}
 	for _, item := range v.Items {
 		n, err := strconv.ParseUint(string(item.Text), 10, 32)
 		if item.Kind != input.Number || err != nil || n < 1 || n > 100 {
-			return nil, httperr.InvalidField(name, why)
+			return nil, wrong()
 		}
 		out.Values = append(out.Values, uint32(n))
 	}
 	slices.Sort(out.Values)
 	if out.Values = slices.Compact(out.Values); len(out.Values) > maxThresholds {
-		return nil, httperr.OverLimit(name, maxThresholds, why)
+		err := wrong()
+		err.Limit = maxThresholds
+		return nil, err
 	}
 	return out, nil
 }
@@ -95,5 +100,5 @@ func balanceBelowField(name string, v input.Value) (*uint64, error) {
 }
 
 func balanceRequired() error {
-	return httperr.InvalidField("balanceBelow", "is required with the event balance.low")
+	return httperr.InvalidField("balanceBelow", "is required with the event balance.low").InForm("Enter a balance, or clear the event for a low balance.")
 }

@@ -108,8 +108,8 @@ func (s *Accounts) WebhookRules(c *endpoint.Call) ([]*event.WebhookRules, error)
 	return a.GetWebhooks().Webhooks, nil
 }
 
-// ownWebhook returns the rules of the webhook in the path, 404 unless the caller has it.
-func (s *Accounts) ownWebhook(c *endpoint.Call) (*event.WebhookRules, error) {
+// OwnWebhook returns the rules of the webhook in the path, 404 unless the caller has it.
+func (s *Accounts) OwnWebhook(c *endpoint.Call) (*event.WebhookRules, error) {
 	id, err := pathWebhook(c)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (s *Accounts) showWebhook(c *endpoint.Call) error {
 
 // WebhookOf is the webhook in the path.
 func (s *Accounts) WebhookOf(c *endpoint.Call) (w Webhook, err error) {
-	if w.Rules, err = s.ownWebhook(c); err != nil {
+	if w.Rules, err = s.OwnWebhook(c); err != nil {
 		return w, err
 	}
 	w.URL, err = s.webhookURL(c, w.Rules.Webhook)

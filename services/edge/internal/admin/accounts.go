@@ -130,7 +130,7 @@ func (s *Admin) showKeysOf(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, accounts.ViewKeys(u))
+	return s.JSON(c.Ctx, fiber.StatusOK, accounts.ViewKeys(u, s.Now()))
 }
 
 // revokeKeyOf revokes one key of an account. Once this has answered, every edge refuses it.
@@ -228,7 +228,7 @@ func ReadGrant(from input.Source, now time.Time) (*event.Grant, error) {
 	case strings.TrimSpace(g.Reason) == "":
 		return nil, httperr.InvalidField("reason", "is required: 1 to 200 characters")
 	case g.AmountMicros < 0 && g.ExpiresMs != 0:
-		return nil, httperr.InvalidField("expiresAt", "is only for credits that are given")
+		return nil, httperr.InvalidField("expiresAt", "is only for credits that are given").InForm("Leave the expiry empty: only credits that you add expire.")
 	}
 	return g, nil
 }
@@ -265,7 +265,7 @@ func (s *Admin) setPassword(c *endpoint.Call) error {
 	return s.Succeed(c, s.accounts.ResetPassword(c, user, password))
 }
 
-// explainAny explains the decision on a request of any account, or of none.
+// explainAny explains the decision on a request of any account, or of none, and what the request waited for.
 func (s *Admin) explainAny(c *endpoint.Call) error {
 	id, err := accounts.ExplainedID(c)
 	if err != nil {
@@ -275,7 +275,12 @@ func (s *Admin) explainAny(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.accounts.Explained(c, e)
+	if e.Answer == nil {
+		return s.accounts.Explaining(c, e)
+	}
+	return s.JSON(c.Ctx, fiber.StatusOK, explanationView{
+		Success: endpoint.Succeeded(), Request: accounts.ViewExplained(e.Answer), Timing: s.timingOf(c, e.Answer),
+	})
 }
 
 // ExplainForAdmin explains the decision on a request of any account, and records that in the journal.

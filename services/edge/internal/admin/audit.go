@@ -50,6 +50,18 @@ type auditPartitionView struct {
 	ComparedSequence uint64                `json:"comparedSequence"`
 	Tables           []auditTableView      `json:"tables"`
 	Differences      []auditDifferenceView `json:"differences"`
+	Losses           []auditLossView       `json:"losses"`
+}
+
+// auditLossView is a range of messages that a journal of documents has lost.
+type auditLossView struct {
+	Journal    string `json:"journal"`
+	First      uint64 `json:"first"`
+	Last       uint64 `json:"last"`
+	Projected  bool   `json:"projected"`
+	AcceptedBy string `json:"acceptedBy"`
+	AcceptedAt string `json:"acceptedAt"`
+	Sequence   uint64 `json:"sequence"`
 }
 
 type auditTableView struct {
@@ -116,7 +128,7 @@ func repairTable(name string, v input.Value) (string, error) {
 func auditAccount(name string, v input.Value) (event.AccountID, error) {
 	id, err := event.ParseAccountID(string(v.Text))
 	if err != nil {
-		return 0, httperr.InvalidField(name, "must be the id of an account")
+		return 0, httperr.InvalidField(name, "must be an account id")
 	}
 	return id, nil
 }
@@ -125,7 +137,7 @@ func auditAccount(name string, v input.Value) (event.AccountID, error) {
 func auditPartition(name string, v input.Value) (int, error) {
 	n, err := strconv.ParseUint(string(v.Text), 10, 16)
 	if err != nil {
-		return 0, httperr.InvalidField(name, "must be the number of a partition")
+		return 0, httperr.InvalidField(name, "must be a partition number")
 	}
 	return int(n) + 1, nil
 }
@@ -175,7 +187,7 @@ func parseHeads(name, text string, partitions int) (bus.Heads, error) {
 		_, twice := heads[uint32(partition)]
 		switch {
 		case err1 != nil, err2 != nil, at == 0, twice:
-			return nil, httperr.InvalidField(name, "must have a partition and a sequence from 1 for each head, such as 0:120,1:98, and each partition once")
+			return nil, httperr.InvalidField(name, "must be a list of partition:sequence, such as 0:120,1:98, with sequences from 1 and no partition twice")
 		case partition >= uint64(partitions):
 			return nil, httperr.InvalidField(name, "must have partitions from 0 to "+strconv.Itoa(partitions-1))
 		}
@@ -259,6 +271,10 @@ func viewPartition(a *event.AuditAnswer) auditPartitionView {
 		Chain: hex.EncodeToString(a.Chain), Time: endpoint.FormatTime(a.TimeMs), HeadChain: hex.EncodeToString(a.HeadChain),
 		ComparedSequence: a.ComparedSequence,
 		Tables:           make([]auditTableView, 0, len(a.Tables)), Differences: make([]auditDifferenceView, 0, len(a.Differences)),
+		Losses: make([]auditLossView, 0, len(a.Losses)),
+	}
+	for _, l := range a.Losses {
+		out.Losses = append(out.Losses, auditLossView{l.Stream, l.First, l.Last, l.Projected, l.Actor, endpoint.FormatTime(l.TimeMs), l.Sequence})
 	}
 	for _, t := range a.Tables {
 		out.Tables = append(out.Tables, auditTableView{t.Table, t.Rows, t.Differences, t.More, t.Repaired})

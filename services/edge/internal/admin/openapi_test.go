@@ -14,6 +14,11 @@ import (
 // TestAnswersForAdminsHaveTheDescribedShape checks answers against their schemas.
 func TestAnswersForAdminsHaveTheDescribedShape(t *testing.T) {
 	spec := endpointtest.API(t)
+	id := event.NewRequestID()
+	explained := &event.ExplainAnswer{
+		RequestId: id[:], Account: 7, QuotaKey: 1, TimeMs: 5, Stream: "BILLING_0", Sequence: 9, Settlement: "served", SettlementSequence: 10,
+		StoredMs: 6, SettlementStoredMs: 7, Verdict: &event.Verdict{Decision: event.Decision_ADMITTED, Tier: uint32(plan.Pro), Limit: 500},
+	}
 	for _, tc := range []struct {
 		schema string
 		answer any
@@ -28,6 +33,11 @@ func TestAnswersForAdminsHaveTheDescribedShape(t *testing.T) {
 			},
 		}})},
 		{"Audit", ViewAudit(event.NewRequestID(), &bus.Audit{Done: 5, Total: 20, Again: true})},
+		{"TimedExplanation", explanationView{Success: endpoint.Succeeded(), Request: accounts.ViewExplained(explained), Timing: viewTiming(explained, &event.RecentRequest{
+			HttpStatus: 201, DurationMs: 342, Timing: &event.RequestTiming{AdmitSyncMs: 301},
+		})}},
+		{"TimedExplanation", explanationView{Success: endpoint.Succeeded(), Request: accounts.ViewExplained(explained), Timing: viewTiming(&event.ExplainAnswer{RequestId: id[:]}, nil)}},
+		{"TimedExplanation", explanationView{Success: endpoint.Succeeded(), Request: accounts.ViewExplained(explained)}},
 		{"AuditBegun", auditBegunView{Success: endpoint.Succeeded(), ID: event.NewRequestID().String(), Done: 5, Total: 20}},
 	} {
 		endpointtest.HasShape(t, spec, tc.schema, tc.answer)

@@ -119,7 +119,7 @@ func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
 	case int(only) > b.cfg.Partitions:
 		return nil, wrongOption("partition", "partition must be below %d.", b.cfg.Partitions)
 	case q.options.Until != 0 && only == 0 && b.cfg.Partitions > 1:
-		return nil, wrongOption("until", "until is a message of one journal: name the partition, or an account.")
+		return nil, wrongOption("until", "until is a message of one journal: set partition or account too.")
 	}
 	known, err := b.rollCall(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
 	if q.mode == lookAtAudit {
 		switch n := countIf(len(parts), lost); {
 		case n == len(parts):
-			return nil, fault.New(fault.NotFound, "No such audit. Billing forgets audits when it is restarted.")
+			return nil, fault.New(fault.NotFound, "No such audit. Audits are lost when billing restarts.")
 		case n > 0:
 			if err := ask(auditQuestion{id: q.id, options: AuditOptions{Heads: q.options.Heads}, mode: beginAudit, over: true}, lost); err != nil {
 				return nil, err

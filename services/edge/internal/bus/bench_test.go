@@ -24,7 +24,7 @@ func BenchmarkAdmit(b *testing.B) {
 		group.Go(func() {
 			for left.Add(-1) >= 0 {
 				a := admission(account)
-				v, err := bus.StartAdmit(a).Wait(b.Context())
+				v, err := bus.StartAdmit(a, nil).Wait(b.Context())
 				if err != nil {
 					b.Errorf("admit: %v", err)
 					return

@@ -37,6 +37,7 @@ import (
 	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/trace"
 	"quire.dev/pkg/wait"
 )
 
@@ -59,6 +60,7 @@ type Config struct {
 	MaxWaiting       int           // requests, and settlements, queued per journal; 32,768 each
 
 	Shared inprocess.Shared // with services of the same process
+	Traces *trace.Scope     // nil: nothing is traced
 
 	Logger  *slog.Logger       // discarded if nil
 	Metrics *telemetry.Metrics // not registered if nil
@@ -98,6 +100,8 @@ type Bus struct {
 	commands  []*commandLane                // by billing partition
 	documents map[event.Domain][]*documents // by partition
 	lanes     []runner                      // all of the above
+	journals  []*journalWatch
+	unready   atomic.Pointer[error] // see Unready
 	refusals  *refusals
 	askers    askers
 	signals   sync.Pool // empty channels of one struct{}, for item.done
@@ -160,11 +164,12 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 }
 
 func (b *Bus) addPartition(p int) error {
-	usage, err := b.newUsageLane(p)
+	billing := b.watch(event.Billing, p)
+	usage, err := b.newUsageLane(p, billing)
 	if err != nil {
 		return err
 	}
-	commands, err := b.newCommandLane(p)
+	commands, err := b.newCommandLane(p, billing)
 	if err != nil {
 		return err
 	}
@@ -173,7 +178,7 @@ func (b *Bus) addPartition(p int) error {
 	b.handlers[event.CommandOutcomeSubject(b.source(p))] = func(data []byte) error { return b.handleCommandOutcomes(commands, data) }
 	for _, domain := range event.Documents() {
 		d := &documents{}
-		if d.writes, err = b.newWriteLane(domain, p); err != nil {
+		if d.writes, err = b.newWriteLane(domain, p, b.watch(domain, p)); err != nil {
 			return err
 		}
 		if d.reads, err = b.newReader(domain, p, &d.known); err != nil {
@@ -249,6 +254,7 @@ func (b *Bus) Run(ctx context.Context) error {
 	background.Go(func() { b.receive(receiving) })
 	background.Go(func() { b.sweep(receiving) })
 	background.Go(func() { b.sendReports(receiving) })
+	background.Go(func() { b.watchJournals(receiving) })
 	if err := b.flush(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}

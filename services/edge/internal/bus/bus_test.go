@@ -36,7 +36,7 @@ func TestMetricsCountWhatWasDone(t *testing.T) {
 	metrics := telemetry.NewMetrics()
 	b := w.bus(t, func(c *Config) { c.Metrics = metrics })
 	for range 3 {
-		if _, err := b.StartAdmit(admission(9)).Wait(t.Context()); err != nil {
+		if _, err := b.StartAdmit(admission(9), nil).Wait(t.Context()); err != nil {
 			t.Fatalf("admit: %v", err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestAnswersThatCanNotBeReadAreCountedAndDoNoHarm(t *testing.T) {
 			t.Fatalf("publish: %v", err)
 		}
 	}
-	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); err != nil {
+	if _, err := b.StartAdmit(admission(1), nil).Wait(t.Context()); err != nil {
 		t.Fatalf("admit: %v", err)
 	}
 }

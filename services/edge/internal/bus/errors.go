@@ -19,7 +19,7 @@ var (
 )
 
 func unavailable(cause error) *fault.Error {
-	return &fault.Error{Kind: fault.Unavailable, Message: "A part of the service did not answer. Try again.", RetryAfter: 1, Cause: cause}
+	return &fault.Error{Kind: fault.Unavailable, Message: "A part of the service did not respond. Try again.", RetryAfter: 1, Cause: cause}
 }
 
 func outcomeUnknown(cause error) *fault.Error {

@@ -113,7 +113,7 @@ func (b *Bus) explainAt(ctx context.Context, partition int, account uint64, q *e
 			continue
 		}
 		if last.Status == event.QueryStatus_QUERY_BUSY {
-			return nil, rateLimited("Another explanation is under way. One is made at a time.", 1)
+			return nil, rateLimited("Another explanation is in progress. Only one runs at a time.", 1)
 		}
 		return &Explanation{Done: progress.GetDone(), Total: max(progress.GetTotal(), 1)}, nil
 	}

@@ -76,6 +76,7 @@ func (l *lane[T, A]) store(settlements []*item[T, A], number uint64, f *flight[T
 		return
 	}
 	l.bus.metrics.batches.WithLabelValues(l.kind).Inc()
+	l.journal.stored.Store(true)
 	for _, it := range settlements {
 		l.end(it, nil)
 	}

@@ -3,24 +3,29 @@ package bus
 import (
 	"fmt"
 	"time"
+
+	"quire.dev/pkg/trace"
 )
 
 // flight is a batch that is published or about to be, with answers outstanding.
 type flight[T, A any] struct {
 	number   uint64
 	data     []byte
-	left     time.Time
-	asked    time.Duration // when it was last published, by Bus.elapsed
+	left     time.Duration // by Bus.elapsed
+	asked    time.Duration // when it was last published, likewise
 	stored   bool
 	items    []*item[T, A] // by offset in the batch; nil once answered
 	open     int           // number of unanswered items
 	resolved chan struct{} // closed when the flight is removed
+	traces   trace.Headers
+	span     *trace.Span // nil: no item is traced
 }
 
 // onStored ends the settlements of a stored batch. It runs on the appender's goroutine, and the next batch does not leave until
 // it returns.
 func (l *lane[T, A]) onStored(items []*item[T, A], number, _ uint64) {
 	l.bus.metrics.batches.WithLabelValues(l.kind).Inc()
+	l.journal.stored.Store(true)
 	for _, it := range items {
 		if it.settlement {
 			l.end(it, nil)
@@ -30,6 +35,12 @@ func (l *lane[T, A]) onStored(items []*item[T, A], number, _ uint64) {
 	f := l.flights[number]
 	if f != nil {
 		f.stored, f.asked = true, l.bus.elapsed()
+		for _, it := range f.items {
+			if it != nil {
+				it.stored.Store(int64(f.asked))
+			}
+		}
+		f.span.Part("sync", l.bus.started.Add(f.left), l.bus.started.Add(f.asked))
 		if f.open == 0 {
 			delete(l.flights, number)
 			f = nil
@@ -62,7 +73,8 @@ func (l *lane[T, A]) resolve(number uint64, count int, offset func(i int) int, s
 	l.appender.Confirm(number)
 	if f != nil {
 		close(f.resolved)
-		l.bus.metrics.latency.WithLabelValues(l.kind).Observe(time.Since(f.left).Seconds())
+		f.span.End(time.Now())
+		l.bus.metrics.latency.WithLabelValues(l.kind).Observe((l.bus.elapsed() - f.left).Seconds())
 	}
 	for i, it := range taken {
 		if it != nil {
@@ -113,6 +125,8 @@ func (l *lane[T, A]) deliver(it *item[T, A], set func(value *T, answer *A)) {
 // are then orphans.
 func (l *lane[T, A]) drop(f *flight[T, A], stored bool) {
 	close(f.resolved)
+	f.span.Fail("unanswered")
+	f.span.End(time.Now())
 	if !stored || l.orphan == nil {
 		return
 	}

@@ -39,7 +39,7 @@ func (h *ServiceHealth) Served(partition int) bool {
 // and each partition is served. Otherwise, and if billing's instances have fixed partitions and so don't know each other, it
 // waits for two seconds. The error is fault.Unavailable if the edge has no connection.
 func (b *Bus) Health(ctx context.Context) ([]ServiceHealth, error) {
-	domains := append([]event.Domain{event.Billing}, event.Documents()...)
+	domains := event.Domains()
 	out := make([]ServiceHealth, len(domains))
 	group, ctx := errgroup.WithContext(ctx)
 	for n, domain := range domains {
@@ -61,9 +61,19 @@ func (b *Bus) healthOf(ctx context.Context, domain event.Domain) (ServiceHealth,
 	if !b.nc.IsConnected() {
 		return found, fmt.Errorf("ask for the health of %s: %w", domain, rpc.ErrUnavailable)
 	}
+	found.Silent = b.askAll(ctx, domain, []byte(event.AskHealth), found.add, found.allServed)
+	for _, members := range found.Partitions {
+		slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return found, nil
+}
+
+// askAll asks the instances of a service, and calls take with each answer. It returns once all live ones have answered and enough
+// says so, or when ctx ends, with the names of those that did not answer.
+func (b *Bus) askAll(ctx context.Context, domain event.Domain, question []byte, take func(event.Instance), enough func() bool) (silent []string) {
 	heard, named, unsure := map[string]bool{}, map[string]bool{}, false
 	// The only other error is that nobody answers, which shows as partitions without members.
-	_, _ = rpc.GatherUntil(ctx, b.nc, domain.InstancesSubject(), []byte(event.AskHealth), func(data []byte) bool {
+	_, _ = rpc.GatherUntil(ctx, b.nc, domain.InstancesSubject(), question, func(data []byte) bool {
 		var i event.Instance
 		if err := json.Unmarshal(data, &i); err != nil || i.Partitions != b.cfg.Partitions || heard[i.Name] {
 			return false
@@ -73,14 +83,10 @@ func (b *Bus) healthOf(ctx context.Context, domain event.Domain) (ServiceHealth,
 			named[name] = true
 		}
 		unsure = unsure || len(i.Live) == 0 // there may be instances that no other knows
-		found.add(i)
-		return !unsure && found.allServed() && len(missing(named, heard)) == 0
+		take(i)
+		return !unsure && enough() && len(missing(named, heard)) == 0
 	})
-	found.Silent = missing(named, heard)
-	for _, members := range found.Partitions {
-		slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
-	}
-	return found, nil
+	return missing(named, heard)
 }
 
 // add records the answer of an instance. Older versions only report the partitions they serve.

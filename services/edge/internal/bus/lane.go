@@ -8,7 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/trace"
 )
 
 // The states of an item. An item abandoned while it is queued is never published.
@@ -25,8 +28,12 @@ type item[T, A any] struct {
 	settlement bool
 	expires    time.Duration // by Bus.elapsed
 	state      atomic.Uint32
-	done       chan struct{} // receives once answer and err are set; nil if nobody waits
-	tokens     chan struct{} // the item takes one out when it is over; may be nil
+	left       atomic.Int64               // when its batch left, by Bus.elapsed; 0: not yet
+	stored     atomic.Int64               // when the journal had its batch; 0: not known
+	span       *trace.Span                // of its wait; nil: it is not traced
+	batch      atomic.Pointer[trace.Span] // nil: unknown
+	done       chan struct{}              // receives once answer and err are set; nil if nobody waits
+	tokens     chan struct{}              // the item takes one out when it is over; may be nil
 	answer     A
 	err        error
 }
@@ -52,6 +59,7 @@ type lane[T, A any] struct {
 
 type laneConfig[T, A any] struct {
 	bus     *Bus
+	journal *journalWatch
 	kind    string // in metrics and logs
 	subject string
 	timeout time.Duration
@@ -86,6 +94,7 @@ func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 		DrainWait: cfg.bus.cfg.DrainTimeout,
 		Encode:    l.depart,
 		Size:      func(it *item[T, A]) int { return cfg.size(it.value) },
+		Header:    l.headerOf,
 		Acked:     l.onStored,
 		Failed:    l.onFailure,
 		Files:     cfg.bus.cfg.Shared.Files,
@@ -116,15 +125,19 @@ func (l *lane[T, A]) do(ctx context.Context, it *item[T, A]) (A, error) {
 // start queues an item that wants an answer. It never blocks. wait must follow.
 func (l *lane[T, A]) start(it *item[T, A]) {
 	it.done = l.bus.signals.Get().(chan struct{})
+	it.expires = l.bus.elapsed() + l.timeout
 	if l.open.Add(1) > int64(l.bus.cfg.MaxWaiting) {
 		l.end(it, unavailable(errQueue))
+		return
+	}
+	if l.journal.closed.Load() {
+		l.end(it, unavailable(errClosed))
 		return
 	}
 	if l.stuck.Load() {
 		l.end(it, unavailable(errStuck))
 		return
 	}
-	it.expires = l.bus.elapsed() + l.timeout
 	l.mu.Lock()
 	l.fifo = append(l.fifo, it)
 	l.mu.Unlock()
@@ -200,13 +213,51 @@ func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) 
 	if f.data, err = l.encode(number, leaving); err != nil {
 		return nil, fmt.Errorf("encode batch to %s: %w", l.subject, err)
 	}
-	f.open, f.left = len(f.items), time.Now()
+	f.open, f.left = len(f.items), l.bus.elapsed()
+	for _, it := range f.items {
+		it.left.Store(int64(f.left))
+	}
+	if l.bus.cfg.Traces != nil {
+		l.traceBatch(f, len(leaving))
+	}
 	l.mu.Lock()
 	l.flights[number] = f
 	l.newest = number
 	l.mu.Unlock()
 	l.bus.metrics.items.WithLabelValues(l.kind).Observe(float64(len(leaving)))
 	return f.data, nil
+}
+
+// traceBatch begins the span of a batch with traced items, and names their spans in its header, for the folds. leaving is the number
+// of all items.
+func (l *lane[T, A]) traceBatch(f *flight[T, A], leaving int) {
+	var spans []*trace.Span
+	for offset, it := range f.items {
+		if it.span != nil {
+			spans = append(spans, it.span)
+			f.traces.Add(offset, it.span)
+		}
+	}
+	f.span = l.bus.cfg.Traces.Batch("batch", l.bus.started.Add(f.left), spans, trace.Text("messaging.destination.name", l.subject),
+		trace.Number("messaging.batch.message_count", leaving), trace.Number("quire.batch", f.number))
+	for _, it := range f.items {
+		if it.span != nil {
+			it.batch.Store(f.span)
+		}
+	}
+}
+
+// headerOf is the header of the batch that was encoded last.
+func (l *lane[T, A]) headerOf(number uint64) nats.Header {
+	if l.bus.cfg.Traces == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.flights[number]; f != nil {
+		return f.traces.Header()
+	}
+	return nil
 }
 
 // recall undoes a depart with the same number whose batch was too large for one message.

@@ -22,6 +22,7 @@ type metrics struct {
 	orphans   prometheus.Counter
 	refusals  prometheus.Counter
 	malformed prometheus.Counter
+	closed    map[event.Domain]prometheus.Gauge
 
 	unreported prometheus.Counter
 }
@@ -34,16 +35,22 @@ func newMetrics(m *telemetry.Metrics) *metrics {
 	for _, d := range event.Documents() {
 		kinds = append(kinds, string(d))
 	}
+	closed := map[event.Domain]prometheus.Gauge{}
+	journals := m.GaugeVec(desc("journals_closed", "Journals that take no writes: requests that need them are refused."), "journal")
+	for _, d := range event.Domains() {
+		closed[d] = journals.WithLabelValues(string(d))
+	}
 	return &metrics{
 		batches: m.CounterVec(desc("batches_total", "Batches stored in a journal."), "kind", kinds...),
 		items:   m.HistogramVec(desc("batch_items", "Items of a batch."), telemetry.Counts(), "kind", kinds...),
 		latency: m.HistogramVec(desc("answer_seconds", "Time from sending a batch to its verdicts or outcomes."),
 			telemetry.Durations(), "kind", kinds...),
-		resends:   m.CounterVec(desc("resends_total", "Batches published again for want of an answer."), "kind", kinds...),
-		orphans:   m.Counter(desc("orphans_total", "Admissions given back since nobody waited for the verdict any more.")),
-		refusals:  m.Counter(desc("refusals_from_memory_total", "Refusals answered without asking billing.")),
+		resends:   m.CounterVec(desc("resends_total", "Batches published again because no answer arrived."), "kind", kinds...),
+		orphans:   m.Counter(desc("orphans_total", "Admissions refunded because no caller was waiting for the verdict any more.")),
+		refusals:  m.Counter(desc("refusals_from_memory_total", "Refusals served from the edge's cache, without asking billing.")),
 		malformed: m.Counter(desc("malformed_answers_total", "Answers that could not be read.")),
+		closed:    closed,
 
-		unreported: m.Counter(desc("requests_unreported_total", "Finished requests whose HTTP details the request log lacks, since too many waited or the connection did not take them.")),
+		unreported: m.Counter(desc("requests_unreported_total", "Finished requests whose HTTP details the request log lacks, because the queue was full or the connection could not take them.")),
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/trace"
 )
 
 func (b *Bus) newReader(d event.Domain, partition int, known *atomic.Uint64) (*rpc.Batcher[*event.Read, *event.ReadAnswer], error) {
@@ -57,6 +58,8 @@ func (b *Bus) closeReaders() error {
 // PendingRead is a read in progress.
 type PendingRead struct {
 	bus     *Bus
+	timing  *Timing     // may be nil
+	span    *trace.Span // nil: the request is not traced
 	reader  *rpc.Batcher[*event.Read, *event.ReadAnswer]
 	read    *event.Read
 	answer  *event.ReadAnswer // from Shared.Reads; nil if call has it
@@ -67,15 +70,18 @@ type PendingRead struct {
 
 // StartRead asks for a document, or for the outcome kept under an idempotency id, without waiting.
 // It asks the item's partition or, without an item, as for the outcome of a create, the partition of the idempotency id. r
-// must not be changed afterwards.
-func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
+// must not be changed afterwards. timing may be nil.
+func (b *Bus) StartRead(d event.Domain, r *event.Read, timing *Timing) *PendingRead {
 	key := []byte(r.Item)
 	if r.Item == "" {
 		key = r.IdempotencyId
 	}
 	partition := event.Partition(key, b.cfg.Partitions)
 	from := b.documents[d][partition]
-	p := &PendingRead{bus: b, reader: from.reads, read: r, started: time.Now()}
+	p := &PendingRead{bus: b, timing: timing, reader: from.reads, read: r, started: time.Now(), span: timing.child("read")}
+	if p.span != nil {
+		r.Traceparent = p.span.Parent()
+	}
 	if b.cfg.Shared.Reads != nil {
 		p.answer = b.cfg.Shared.Reads(d, partition, r, from.known.Load(), b.Now().UnixMilli())
 	}
@@ -100,13 +106,23 @@ type Found struct {
 // failures are Unavailable.
 func (p *PendingRead) Wait(ctx context.Context) (Found, error) {
 	found, err := p.wait(ctx)
-	if err == nil {
-		return found, nil
+	if err != nil {
+		found, err = p.repeat(ctx, err)
 	}
+	if p.timing != nil {
+		p.timing.Read += time.Since(p.started)
+		p.span.End(time.Now())
+	}
+	return found, err
+}
+
+// repeat repeats a read that failed.
+func (p *PendingRead) repeat(ctx context.Context, err error) (Found, error) {
 	end := p.started.Add(p.bus.cfg.AwayTimeout)
 	budget := p.bus.newBudget(p.started, end)
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
+	var found Found
 	for err != nil && budget.spend(ctx, causeOf(err)) {
 		p.answer, p.call = nil, p.reader.Start(p.read)
 		found, err = p.wait(ctx)

@@ -73,7 +73,7 @@ func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
 	var pending []*PendingRead
 	for range 200 {
 		items = append(items, event.NewItemID())
-		pending = append(pending, b.StartRead(event.Lite, &event.Read{Item: items[len(items)-1]}))
+		pending = append(pending, b.StartRead(event.Lite, &event.Read{Item: items[len(items)-1]}, nil))
 	}
 	for i, p := range pending {
 		a, err := p.Wait(t.Context())
@@ -85,11 +85,11 @@ func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
 		}
 	}
 	id := event.NewIdempotencyID([]byte("a"), "POST", "/", "k")
-	a, err := b.StartRead(event.Lite, &event.Read{IdempotencyId: id[:]}).Wait(t.Context())
+	a, err := b.StartRead(event.Lite, &event.Read{IdempotencyId: id[:]}, nil).Wait(t.Context())
 	if want := fmt.Sprint(event.Partition(id[:], partitions)); err != nil || a.Document.Title != want {
 		t.Fatalf("outcome asked of partition %v, want %s: %v", a, want, err)
 	}
-	_, err = b.StartRead(event.Lite, &event.Read{Item: "x", Version: 13}).Wait(t.Context())
+	_, err = b.StartRead(event.Lite, &event.Read{Item: "x", Version: 13}, nil).Wait(t.Context())
 	if fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("read without its read model: %v, want unavailable", err)
 	}
@@ -119,7 +119,7 @@ func TestReadsOfTheSameProcessNeedNoMessage(t *testing.T) {
 		}
 	})
 	for version, want := range []string{"at once", "sent", "sent"} {
-		a, err := b.StartRead(event.Lite, &event.Read{Item: event.NewItemID(), Version: uint64(version)}).Wait(t.Context())
+		a, err := b.StartRead(event.Lite, &event.Read{Item: event.NewItemID(), Version: uint64(version)}, nil).Wait(t.Context())
 		if err != nil || a.Document.Title != want {
 			t.Errorf("version %d is read as %v, %v; want it %s", version, a.Document, err, want)
 		}
@@ -129,7 +129,7 @@ func TestReadsOfTheSameProcessNeedNoMessage(t *testing.T) {
 func TestReadThatNobodyAnswersIsUnavailable(t *testing.T) {
 	w := newBareWorld(t, 1)
 	b := w.bus(t, func(c *Config) { c.ReadTimeout, c.AwayTimeout = 50*time.Millisecond, 200*time.Millisecond })
-	if _, err := b.StartRead(event.File, &event.Read{Item: "x"}).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.StartRead(event.File, &event.Read{Item: "x"}, nil).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("read: %v, want unavailable", err)
 	}
 	if _, err := b.List(t.Context(), event.File, &event.ListRequest{}); fault.KindOf(err) != fault.Unavailable {
@@ -175,7 +175,7 @@ func TestReadIsAskedAgainWhileItsPartitionMoves(t *testing.T) {
 	w := newBareWorld(t, 1)
 	asked := w.handing(t, 3)
 	b := w.bus(t, func(c *Config) { c.ReadTimeout = time.Minute })
-	a, err := b.StartRead(event.Paste, &event.Read{Item: "x"}).Wait(t.Context())
+	a, err := b.StartRead(event.Paste, &event.Read{Item: "x"}, nil).Wait(t.Context())
 	if err != nil || a.Document.GetId() != "x" {
 		t.Errorf("read: %v, %v", a, err)
 	}
@@ -196,7 +196,7 @@ func TestReadThatIsRefusedToTheEndIsUnavailable(t *testing.T) {
 	b := w.bus(t, func(c *Config) {
 		c.ReadTimeout, c.AwayTimeout, c.QueryTimeout = 200*time.Millisecond, time.Hour, time.Hour
 	})
-	if _, err := b.StartRead(event.Paste, &event.Read{Item: "x"}).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.StartRead(event.Paste, &event.Read{Item: "x"}, nil).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("read: %v, want unavailable", err)
 	}
 	if n := asked.Load(); n < 2 {
@@ -228,7 +228,7 @@ func TestReadWaitsForAPartitionToBeTakenOver(t *testing.T) {
 	b := w.bus(t, func(c *Config) { c.ReadTimeout, c.AwayTimeout = 50*time.Millisecond, time.Minute })
 	read, listed := make(chan error, 1), make(chan error, 1)
 	go func() {
-		a, err := b.StartRead(event.Paste, &event.Read{Item: "x"}).Wait(t.Context())
+		a, err := b.StartRead(event.Paste, &event.Read{Item: "x"}, nil).Wait(t.Context())
 		if err == nil && a.Document.GetId() != "x" {
 			err = fmt.Errorf("answer %v", a)
 		}
@@ -264,7 +264,7 @@ func TestReadEndsWithItsCaller(t *testing.T) {
 	asked := w.handing(t, math.MaxInt64)
 	b := w.bus(t, func(c *Config) { c.ReadTimeout = time.Hour })
 	ctx, cancel := context.WithCancel(t.Context())
-	pending := b.StartRead(event.Paste, &event.Read{Item: "x"})
+	pending := b.StartRead(event.Paste, &event.Read{Item: "x"}, nil)
 	go func() {
 		eventually.True(t, "it is asked again", func() bool { return asked.Load() > 1 })
 		cancel()

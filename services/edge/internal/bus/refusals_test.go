@@ -20,7 +20,7 @@ func decided(t *testing.T, b *running, f *fakeBilling, a Admission) (v *Verdict,
 	var before int
 	f.with(func() { before = f.admissions })
 	a.RequestID = event.NewRequestID()
-	v, err := b.StartAdmit(a).Wait(t.Context())
+	v, err := b.StartAdmit(a, nil).Wait(t.Context())
 	if err != nil {
 		t.Fatalf("admit: %v", err)
 	}
@@ -119,7 +119,7 @@ func TestARememberedRefusalIsForNewRequestsOnly(t *testing.T) {
 	refuse()
 	away.Store(true)
 	a.RequestID, a.IdempotencyID = event.NewRequestID(), fresh
-	if _, err := b.StartAdmit(a).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.StartAdmit(a, nil).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("while billing can't tell: %v", err)
 	}
 	old := admission(8)

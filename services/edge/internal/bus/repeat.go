@@ -123,7 +123,7 @@ func beforeIdempotency(d event.Decision) bool {
 
 // budget bounds the repetitions of one request, for all causes together. Not safe for concurrent use.
 type budget struct {
-	cfg     *Config
+	bus     *Bus
 	started time.Time
 	end     time.Time
 	pause   wait.Backoff
@@ -131,18 +131,18 @@ type budget struct {
 
 func (b *Bus) newBudget(started, end time.Time) budget {
 	return budget{
-		cfg: &b.cfg, started: started, end: end, pause: wait.Backoff{Initial: 50 * time.Millisecond, Max: 400 * time.Millisecond},
+		bus: b, started: started, end: end, pause: wait.Backoff{Initial: 50 * time.Millisecond, Max: 400 * time.Millisecond},
 	}
 }
 
 // spend waits until the request may be repeated. It returns false if it may not be: there is no cause, or its time or the
-// budget's is over, or ctx has ended.
+// budget's is over, or ctx has ended, or no journal takes writes.
 func (b *budget) spend(ctx context.Context, why cause) bool {
-	if why == none {
+	if why == none || b.bus.Unready() != nil {
 		return false
 	}
 	end := b.end
-	if limit := b.cfg.within(why); limit > 0 && limit < end.Sub(b.started) {
+	if limit := b.bus.cfg.within(why); limit > 0 && limit < end.Sub(b.started) {
 		end = b.started.Add(limit)
 	}
 	pause := b.pause.Next()

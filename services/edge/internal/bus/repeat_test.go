@@ -179,7 +179,7 @@ func TestARequestIsAdmittedOnceTheOneInFlightHasEnded(t *testing.T) {
 			b := w.bus(t, nil)
 			a := admission(9)
 			a.IdempotencyID = id
-			v, err := b.StartAdmit(a).Wait(t.Context())
+			v, err := b.StartAdmit(a, nil).Wait(t.Context())
 			if err != nil || v.Admitted() != c.admitted || v.RetryAfterSeconds != c.retry {
 				t.Errorf("%v, %v", v, err)
 			}
@@ -201,7 +201,7 @@ func TestARequestInFlightThatNobodyExplainsStaysInFlight(t *testing.T) {
 	b := w.bus(t, nil)
 	a := admission(9)
 	a.IdempotencyID = f.inFlight
-	if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || v.Decision != event.Decision_IDEMPOTENCY_IN_FLIGHT {
+	if v, err := b.StartAdmit(a, nil).Wait(t.Context()); err != nil || v.Decision != event.Decision_IDEMPOTENCY_IN_FLIGHT {
 		t.Errorf("%v, %v", v, err)
 	}
 }
@@ -219,15 +219,15 @@ func TestAStoredOutcomeIsWaitedFor(t *testing.T) {
 	})
 	b := w.bus(t, nil)
 	read := func() *event.Read { return &event.Read{IdempotencyId: []byte("0123456789abcdef")} }
-	if o, err := b.StartRead(event.Lite, read()).WaitStored(t.Context()); err != nil || o.GetBodyHash() != 7 {
+	if o, err := b.StartRead(event.Lite, read(), nil).WaitStored(t.Context()); err != nil || o.GetBodyHash() != 7 {
 		t.Errorf("%v, %v after %d reads", o, err, asked.Load())
 	}
 	atomic.StoreInt64(&shown, 1<<40)
-	if o, err := b.StartRead(event.Lite, read()).WaitStored(t.Context()); err != nil || o != nil {
+	if o, err := b.StartRead(event.Lite, read(), nil).WaitStored(t.Context()); err != nil || o != nil {
 		t.Errorf("never shown: %v, %v", o, err)
 	}
 	asked.Store(0)
-	if found, err := b.StartRead(event.Lite, read()).Wait(t.Context()); err != nil || found.Outcome != nil || asked.Load() != 1 {
+	if found, err := b.StartRead(event.Lite, read(), nil).Wait(t.Context()); err != nil || found.Outcome != nil || asked.Load() != 1 {
 		t.Errorf("without billing's word: %v, %v after %d reads", found, err, asked.Load())
 	}
 }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ const (
 	reportItems = 1000
 	// maxReportedPath is the length of a longer path's reported beginning, in bytes.
 	maxReportedPath = 256
+	// slowReported is the time from which on the parts of a request's time are reported.
+	slowReported = 20 * time.Millisecond
 )
 
 // Report is what this edge knows of a finished request.
@@ -34,13 +37,17 @@ type Report struct {
 	Path     []byte // without the query; copied
 	Source   netip.Addr
 	Error    string // code; empty: none
+	Client   []byte // the client's own id of the request; copied
+	Timing   Timing
+	Body     time.Duration // waiting for the client to send the body
 }
 
 // reports are a partition's requests until the next report.
 type reports struct {
 	mu   sync.Mutex
 	list []Report
-	// paths holds the bytes of each Report.Path in the list. After it grew, earlier reports still refer to the previous array.
+	// paths holds the bytes of each Report.Path and Client in the list. After it grew, earlier reports still refer to the previous
+	// array.
 	paths []byte
 	spare reportBuffers // owned by sendReports
 }
@@ -62,6 +69,9 @@ func (b *Bus) Report(r Report) {
 	begin := len(to.paths)
 	to.paths = append(to.paths, r.Path[:min(len(r.Path), maxReportedPath)]...)
 	r.Path = to.paths[begin:]
+	begin = len(to.paths)
+	to.paths = append(to.paths, r.Client...)
+	r.Client = to.paths[begin:]
 	to.list = append(to.list, r)
 }
 
@@ -113,8 +123,15 @@ func (b *Bus) encodeReport(list []Report) *event.RequestReport {
 		return n
 	}
 	var paths []byte
+	named := slices.ContainsFunc(list, func(r Report) bool { return len(r.Client) > 0 })
 	for i := range list {
 		r := &list[i]
+		if named {
+			m.Clients = append(m.Clients, word(string(r.Client)))
+		}
+		if r.Took >= slowReported {
+			m.Timings = append(m.Timings, r.timing(i))
+		}
 		source, known := sources[r.Source]
 		if !known && r.Source.IsValid() {
 			source = word(r.Source.String())
@@ -140,4 +157,14 @@ func (b *Bus) encodeReport(list []Report) *event.RequestReport {
 	}
 	m.Paths = string(paths)
 	return m
+}
+
+func (r *Report) timing(index int) *event.RequestTiming {
+	ms := func(d time.Duration) uint32 { return uint32(d.Milliseconds()) }
+	admit, write := &r.Timing.Admit, &r.Timing.Write
+	return &event.RequestTiming{
+		Index: uint32(index), BodyMs: ms(r.Body),
+		AdmitQueueMs: ms(admit.Queue), AdmitSyncMs: ms(admit.Sync), AdmitFoldMs: ms(admit.Fold),
+		WriteQueueMs: ms(write.Queue), WriteSyncMs: ms(write.Sync), WriteFoldMs: ms(write.Fold), ReadMs: ms(r.Timing.Read), BlobMs: ms(r.Timing.Blob),
+	}
 }

@@ -67,12 +67,12 @@ const (
 	offsetBytes     = 24
 )
 
-func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
+func (b *Bus) newUsageLane(partition int, j *journalWatch) (*usageLane, error) {
 	u := &usageLane{tokens: make(chan struct{}, b.cfg.MaxWaiting)}
 	source := b.source(partition)
 	var err error
 	u.lane, err = newLane(laneConfig[usage, Verdict]{
-		bus: b, kind: usageKind, subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
+		bus: b, journal: j, kind: usageKind, subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
 		queueBytes: 1 << 30, // never reached: items are small and their number is bounded
 		linger:     b.cfg.Linger,
 		encode: func(number uint64, items []*usageItem) ([]byte, error) {
@@ -166,6 +166,7 @@ func (b *Bus) usageOf(a event.AccountID) *usageLane {
 // PendingVerdict is an admission in progress.
 type PendingVerdict struct {
 	refusal *Verdict // a cached refusal; nil if the lane was asked
+	timing  *Timing
 	lane    *usageLane
 	item    usageItem
 }
@@ -173,9 +174,14 @@ type PendingVerdict struct {
 func (p *PendingVerdict) admission() *Admission { return &p.item.value.Admission }
 
 // StartAdmit asks for an admission. It never blocks. Wait, which must be called for each StartAdmit, returns the verdict. A
-// cached refusal is available at once, except for an admission with an idempotency id: see PendingVerdict.checkCached.
-func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
-	p := &PendingVerdict{lane: b.usageOf(a.Account)}
+// cached refusal is available at once, except for an admission with an idempotency id: see PendingVerdict.checkCached. timing may
+// be nil.
+func (b *Bus) StartAdmit(a Admission, timing *Timing) *PendingVerdict {
+	p := &PendingVerdict{lane: b.usageOf(a.Account), timing: timing}
+	if timing == nil {
+		p.timing = new(Timing)
+	}
+	p.item.span = p.timing.child("admit")
 	p.item.value.Admission = a
 	if v := b.refusals.find(&a, b.Now()); v != nil {
 		p.refusal = v
@@ -199,7 +205,9 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 		}
 		p.lane.start(&p.item)
 	}
-	if err := p.lane.wait(ctx, &p.item); err != nil {
+	err := p.lane.wait(ctx, &p.item)
+	p.lane.waited(&p.item, &p.timing.Admit)
+	if err != nil {
 		return nil, err
 	}
 	if v := &p.item.answer; afterVerdict(p.admission(), v) == stands {
@@ -260,8 +268,10 @@ func (p *PendingVerdict) pursue(ctx context.Context) (*Verdict, error) {
 		if !budget.spend(ctx, why) {
 			return v, nil
 		}
-		next := &usageItem{value: usage{Admission: *a}}
-		if _, err := p.lane.do(ctx, next); err != nil {
+		next := &usageItem{value: usage{Admission: *a}, span: p.timing.child("admit")}
+		_, err := p.lane.do(ctx, next)
+		p.lane.waited(next, &p.timing.Admit)
+		if err != nil {
 			return nil, err
 		}
 		v = &next.answer

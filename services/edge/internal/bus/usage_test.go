@@ -27,7 +27,7 @@ func TestAdmissionsThatWaitLeaveInOneBatch(t *testing.T) {
 	asked := make([]Admission, len(pending))
 	for i := range pending {
 		asked[i] = admission(event.AccountID(i + 1))
-		pending[i] = b.StartAdmit(asked[i])
+		pending[i] = b.StartAdmit(asked[i], nil)
 	}
 	start(t, b)
 	for i, p := range pending {
@@ -60,7 +60,7 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 		group.Go(func() {
 			for range each {
 				a := admission(account)
-				v, err := b.StartAdmit(a).Wait(t.Context())
+				v, err := b.StartAdmit(a, nil).Wait(t.Context())
 				if err != nil {
 					t.Errorf("admit: %v", err)
 					return
@@ -88,7 +88,7 @@ func TestServedReadsRideWithTheNextAdmission(t *testing.T) {
 	const requests = 20
 	for range requests {
 		a := admission(1)
-		v, err := b.StartAdmit(a).Wait(t.Context())
+		v, err := b.StartAdmit(a, nil).Wait(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestALastReadIsSettledWithoutAnother(t *testing.T) {
 	f := newFakeBilling(t, w.nc, 1)
 	b := w.bus(t, nil)
 	a := admission(1)
-	v, err := b.StartAdmit(a).Wait(t.Context())
+	v, err := b.StartAdmit(a, nil).Wait(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestLostVerdictIsAskedForAgainAndNothingIsCountedTwice(t *testing.T) {
 	f.with(func() { f.lose = 2 })
 	b := w.bus(t, func(c *Config) { c.ResendAfter = 30 * time.Millisecond })
 	a := admission(5)
-	v, err := b.StartAdmit(a).Wait(t.Context())
+	v, err := b.StartAdmit(a, nil).Wait(t.Context())
 	if err != nil || !v.Admitted() {
 		t.Fatalf("verdict %v, %v", v, err)
 	}
@@ -156,7 +156,7 @@ func TestLostVerdictIsAskedForAgainAndNothingIsCountedTwice(t *testing.T) {
 			t.Errorf("%d admissions decided from %d messages, want 1 from 3 or more", f.admissions, f.messages)
 		}
 	})
-	if _, err := b.StartAdmit(admission(5)).Wait(t.Context()); err != nil {
+	if _, err := b.StartAdmit(admission(5), nil).Wait(t.Context()); err != nil {
 		t.Fatalf("the next admission: %v", err)
 	}
 }
@@ -171,12 +171,12 @@ func TestAdmissionsSurviveAServerRestart(t *testing.T) {
 	const n = 20
 	first := make([]*PendingVerdict, n)
 	for i := range first {
-		first[i] = b.StartAdmit(admission(event.NewAccountID()))
+		first[i] = b.StartAdmit(admission(event.NewAccountID()), nil)
 	}
 	w.server.Stop()
 	second := make([]*PendingVerdict, n)
 	for i := range second {
-		second[i] = b.StartAdmit(admission(event.NewAccountID()))
+		second[i] = b.StartAdmit(admission(event.NewAccountID()), nil)
 	}
 	w.server.Restart(t)
 	for i, p := range append(first, second...) {
@@ -197,7 +197,7 @@ func TestVoidIsInTheJournalWhenItReturns(t *testing.T) {
 	b := w.bus(t, nil)
 	for range 20 {
 		a := admission(event.NewAccountID())
-		if _, err := b.StartAdmit(a).Wait(t.Context()); err != nil {
+		if _, err := b.StartAdmit(a, nil).Wait(t.Context()); err != nil {
 			t.Fatalf("admit: %v", err)
 		}
 		if err := b.Void(t.Context(), a, true); err != nil {
@@ -223,8 +223,8 @@ func TestAdmissionWhoseWaiterWentIsGivenBack(t *testing.T) {
 	})
 	// All three are in one batch. Two of the callers go; the batch still gets its verdicts.
 	admitted, refused := admission(3), admission(4)
-	gone := []*PendingVerdict{b.StartAdmit(admitted), b.StartAdmit(refused)}
-	stays := b.StartAdmit(admission(5))
+	gone := []*PendingVerdict{b.StartAdmit(admitted, nil), b.StartAdmit(refused, nil)}
+	stays := b.StartAdmit(admission(5), nil)
 	start(t, b)
 	eventually.True(t, "admissions folded", f.is(func() bool { return f.admissions == 3 }))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -240,7 +240,7 @@ func TestAdmissionWhoseWaiterWentIsGivenBack(t *testing.T) {
 		t.Fatalf("verdict of the one that waits: %v, %v", v, err)
 	}
 	eventually.True(t, "void folded", f.is(func() bool { return f.voided[admitted.RequestID] == 1 }))
-	if _, err := b.StartAdmit(admission(6)).Wait(t.Context()); err != nil {
+	if _, err := b.StartAdmit(admission(6), nil).Wait(t.Context()); err != nil {
 		t.Fatalf("the next admission: %v", err)
 	}
 	f.with(func() {
@@ -260,7 +260,7 @@ func TestAdmissionWhoseWaiterWentBeforeTheVerdictIsGivenBackWithoutIt(t *testing
 	b := w.bus(t, func(c *Config) { c.AdmitTimeout = time.Minute })
 	ctx, cancel := context.WithCancel(t.Context())
 	a := admission(3)
-	p := b.StartAdmit(a)
+	p := b.StartAdmit(a, nil)
 	eventually.True(t, "admission folded", f.is(func() bool { return f.admissions == 1 }))
 	cancel()
 	if _, err := p.Wait(ctx); fault.KindOf(err) != fault.OutcomeUnknown {
@@ -278,7 +278,7 @@ func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
 		c.ResendAfter = 50 * time.Millisecond
 	})
 	a := admission(3)
-	if _, err := b.StartAdmit(a).Wait(t.Context()); fault.KindOf(err) != fault.OutcomeUnknown {
+	if _, err := b.StartAdmit(a, nil).Wait(t.Context()); fault.KindOf(err) != fault.OutcomeUnknown {
 		t.Fatalf("error %v, want outcome_unknown", err)
 	}
 	eventually.True(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
@@ -302,7 +302,7 @@ func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
 		settled++
 		b.Served(admission(account), &Verdict{})
 		for range each {
-			pending[p] = append(pending[p], b.StartAdmit(admission(account)))
+			pending[p] = append(pending[p], b.StartAdmit(admission(account), nil))
 		}
 	}
 	for partition, all := range pending {
@@ -328,7 +328,7 @@ func TestFullQueueIsUnavailable(t *testing.T) {
 	b := w.idle(t, func(c *Config) { c.MaxWaiting = 3 })
 	var pending []*PendingVerdict
 	for range 4 {
-		pending = append(pending, b.StartAdmit(admission(1)))
+		pending = append(pending, b.StartAdmit(admission(1), nil))
 	}
 	if _, err := pending[3].Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Fatalf("error %v, want unavailable", err)
@@ -365,7 +365,7 @@ func TestSettlementsThatWaitAreStoredBeforeRunReturns(t *testing.T) {
 			t.Fatalf("settlement %d stored %d times", i, stored[a.RequestID])
 		}
 	}
-	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.StartAdmit(admission(1), nil).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("admission after the stop: %v, want unavailable", err)
 	}
 	b.Served(admission(1), &Verdict{}) // must not block
@@ -375,19 +375,19 @@ func TestSettlementsOutliveAFullStream(t *testing.T) {
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)
 	b := w.bus(t, func(c *Config) { c.ResendAfter = 20 * time.Millisecond })
-	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); err != nil {
+	if _, err := b.StartAdmit(admission(1), nil).Wait(t.Context()); err != nil {
 		t.Fatalf("admit: %v", err)
 	}
 	w.ensure(t, event.Billing, 1) // no room for another message
 	a := admission(2)
 	b.Served(a, &Verdict{})
-	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.StartAdmit(admission(1), nil).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Fatalf("admission to a full stream: %v, want unavailable", err)
 	}
 	w.ensure(t, event.Billing, 0)
 	eventually.True(t, "settlement folded", f.is(func() bool { return f.served[a.RequestID] == 1 }))
 	eventually.True(t, "admissions taken again", func() bool {
-		_, err := b.StartAdmit(admission(1)).Wait(t.Context())
+		_, err := b.StartAdmit(admission(1), nil).Wait(t.Context())
 		return err == nil
 	})
 	if served, _ := w.settled(t, a.RequestID); served != 1 {
@@ -411,7 +411,7 @@ func TestSettlementsOfABatchOfUnknownFateAreStoredAsTheSameBytes(t *testing.T) {
 		c.ResendAfter = 50 * time.Millisecond
 	})
 	a, served := admission(1), admission(2)
-	p := b.StartAdmit(a)
+	p := b.StartAdmit(a, nil)
 	b.Served(served, &Verdict{})
 	start(t, b)
 	if _, err := p.Wait(t.Context()); fault.KindOf(err) != fault.OutcomeUnknown {
@@ -419,7 +419,7 @@ func TestSettlementsOfABatchOfUnknownFateAreStoredAsTheSameBytes(t *testing.T) {
 	}
 	first := <-published
 	eventually.True(t, "admissions turned away", func() bool {
-		_, err := b.StartAdmit(admission(1)).Wait(t.Context())
+		_, err := b.StartAdmit(admission(1), nil).Wait(t.Context())
 		return errors.Is(err, errStuck)
 	})
 	w.ensure(t, event.Billing, 0)
@@ -454,7 +454,7 @@ func TestLostConnectionsLoseNoVerdictAndCountNothingTwice(t *testing.T) {
 		group.Go(func() {
 			for range each {
 				a := admission(account)
-				v, err := b.StartAdmit(a).Wait(t.Context())
+				v, err := b.StartAdmit(a, nil).Wait(t.Context())
 				if err != nil || !v.Admitted() {
 					t.Errorf("verdict %v, %v", v, err)
 					return
@@ -519,14 +519,14 @@ func TestAHeldRefusalIsAskedAgain(t *testing.T) {
 	}
 	hold(2)
 	a := admission(event.NewAccountID())
-	if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || !v.Admitted() || v.BalanceMicros != fingerprintOf(a.RequestID[:]) {
+	if v, err := b.StartAdmit(a, nil).Wait(t.Context()); err != nil || !v.Admitted() || v.BalanceMicros != fingerprintOf(a.RequestID[:]) {
 		t.Fatalf("the holds were voided: %v, %v", v, err)
 	}
 	if n := asked(); n != 3 {
 		t.Errorf("asked %d times, want 3", n)
 	}
 	hold(1000)
-	if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || v.Admitted() || !v.Held {
+	if v, err := b.StartAdmit(a, nil).Wait(t.Context()); err != nil || v.Admitted() || !v.Held {
 		t.Fatalf("the holds stay: %v, %v", v, err)
 	}
 	if n := asked(); n < 2 || n > 20 {
@@ -534,7 +534,7 @@ func TestAHeldRefusalIsAskedAgain(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	hold(1000)
-	p := b.StartAdmit(a)
+	p := b.StartAdmit(a, nil)
 	eventually.True(t, "it was asked", func() bool { return asked() > 0 })
 	cancel()
 	if v, err := p.Wait(ctx); err == nil && v.Admitted() {
@@ -563,15 +563,15 @@ func TestFewHeldRefusalsOfAnAccountAreAskedAgainAtATime(t *testing.T) {
 		defer func() { f.admissions = 0 }()
 		return f.admissions
 	}
-	if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || !v.Held || asked() != 1 {
+	if v, err := b.StartAdmit(a, nil).Wait(t.Context()); err != nil || !v.Held || asked() != 1 {
 		t.Errorf("one too many is asked again: %v, %v", v, err)
 	}
 	other := admission(event.NewAccountID())
-	if v, err := b.StartAdmit(other).Wait(t.Context()); err != nil || !v.Held || asked() < 2 {
+	if v, err := b.StartAdmit(other, nil).Wait(t.Context()); err != nil || !v.Held || asked() < 2 {
 		t.Errorf("another account is not asked again: %v, %v", v, err)
 	}
 	b.askers.leave(who)
-	if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || !v.Held || asked() < 2 {
+	if v, err := b.StartAdmit(a, nil).Wait(t.Context()); err != nil || !v.Held || asked() < 2 {
 		t.Errorf("nobody asks again after one has ended: %v, %v", v, err)
 	}
 	for range heldAskers - 1 {
@@ -586,7 +586,7 @@ func TestAVerdictCanBeWaitedForTwice(t *testing.T) {
 	w := newWorld(t, 1)
 	newFakeBilling(t, w.nc, 1)
 	b := w.bus(t, nil)
-	p := b.StartAdmit(admission(1))
+	p := b.StartAdmit(admission(1), nil)
 	for range 2 {
 		if v, err := p.Wait(t.Context()); err != nil || !v.Admitted() {
 			t.Fatalf("%v, %v", v, err)

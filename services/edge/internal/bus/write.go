@@ -24,10 +24,10 @@ const (
 	outcomeMargin = 500 * time.Millisecond
 )
 
-func (b *Bus) newWriteLane(d event.Domain, partition int) (*writeLane, error) {
+func (b *Bus) newWriteLane(d event.Domain, partition int, j *journalWatch) (*writeLane, error) {
 	source := b.source(partition)
 	return newLane(laneConfig[*event.Request, *event.Outcome]{
-		bus: b, kind: string(d), subject: d.RequestSubject(partition), timeout: b.cfg.WriteTimeout,
+		bus: b, journal: j, kind: string(d), subject: d.RequestSubject(partition), timeout: b.cfg.WriteTimeout,
 		queueBytes: writeQueueBytes,
 		encode: func(number uint64, items []*writeItem) ([]byte, error) {
 			return event.Encode(&event.RequestBatch{
@@ -39,10 +39,10 @@ func (b *Bus) newWriteLane(d event.Domain, partition int) (*writeLane, error) {
 	})
 }
 
-func (b *Bus) newCommandLane(partition int) (*commandLane, error) {
+func (b *Bus) newCommandLane(partition int, j *journalWatch) (*commandLane, error) {
 	source := b.source(partition)
 	return newLane(laneConfig[*event.Command, *event.CommandOutcome]{
-		bus: b, kind: accountKind, subject: event.AccountSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
+		bus: b, journal: j, kind: accountKind, subject: event.AccountSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
 		queueBytes: writeQueueBytes,
 		encode: func(number uint64, items []*commandItem) ([]byte, error) {
 			return event.Encode(&event.CommandBatch{
@@ -65,6 +65,7 @@ func values[T, A any](items []*item[T, A]) []T {
 // Write is a request to a document service. It is for one call of Bus.Write, and the bus may hold it for longer.
 type Write struct {
 	Request event.Request
+	Timing  *Timing // may be nil
 	item    writeItem
 }
 
@@ -76,7 +77,14 @@ func (b *Bus) Write(ctx context.Context, d event.Domain, w *Write) (*event.Outco
 	margin := min(outcomeMargin, b.cfg.WriteTimeout/4)
 	r.DeadlineMs = b.Now().Add(b.cfg.WriteTimeout - margin).UnixMilli()
 	w.item.value = r
-	return b.documentsOf(d, []byte(r.Item)).writes.do(ctx, &w.item)
+	lane := b.documentsOf(d, []byte(r.Item)).writes
+	if w.Timing == nil {
+		w.Timing = new(Timing)
+	}
+	w.item.span = w.Timing.child("write")
+	outcome, err := lane.do(ctx, &w.item)
+	lane.waited(&w.item, &w.Timing.Write)
+	return outcome, err
 }
 
 // Command publishes an account command and returns its outcome. A command without an account goes to

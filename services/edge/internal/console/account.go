@@ -100,7 +100,7 @@ func MakeExport(account, once string) *Form {
 // DeleteAccount is the form that deletes an account.
 func DeleteAccount(account, once, email string) *Form {
 	return &Form{ID: "delete", Action: DeletePath, Account: account, Once: once, Values: map[string]string{}, fields: []Field{
-		{Name: "confirm", Label: "Type your email", Type: "text", Hint: email, Required: true, Subject: "This"},
+		{Name: "confirm", Label: "Type your email", Type: "text", Hint: email, Required: true},
 		currentPassword(),
 	}}
 }
@@ -120,6 +120,19 @@ func currentPassword() Field {
 type Goodbye struct {
 	Email     string
 	DeletesMs int64
+}
+
+// KeepAccount asks a user who has signed in to an account that is scheduled for deletion.
+type KeepAccount struct {
+	Email     string
+	DeletesMs int64
+	Proof     string // of the sign-in
+	Next      string // path to continue to
+}
+
+// KeepAccount shows the question.
+func (c *Console) KeepAccount(ctx *fiber.Ctx, k *KeepAccount) error {
+	return c.render(ctx, page{template: "keep-account", title: "Keep your account?", status: fiber.StatusConflict, secret: true, data: k})
 }
 
 // Goodbye shows until when the deletion can be canceled.

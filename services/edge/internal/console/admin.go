@@ -90,7 +90,7 @@ func AdminActions() []string { return []string{"tier", "credits", "suspend", "re
 func AdminForm(name, account, once string) *Form {
 	f := &Form{ID: name, Action: AdminAccountPath + "/" + account + "/" + name, Once: once, Values: map[string]string{}}
 	reason := Field{Name: "reason", Label: "Reason", Type: "text", Most: 200, Required: true, Hint: "Stored permanently. Avoid personal data.", Subject: "The reason"}
-	confirm := Field{Name: "confirm", Label: "Type the id of the account", Type: "text", Hint: account, Required: true, Subject: "This"}
+	confirm := Field{Name: "confirm", Label: "Type the id of the account", Type: "text", Hint: account, Required: true}
 	switch name {
 	case "tier":
 		field := Field{Name: "tier", Label: "Plan", Type: "select", Subject: "The plan"}
@@ -102,7 +102,7 @@ func AdminForm(name, account, once string) *Form {
 		f.fields = []Field{
 			{Name: "amount", Label: "Credits", Type: "text", Required: true, Hint: "For example 12.5. A negative amount deducts credits.", Subject: "The amount"},
 			reason,
-			{Name: "expiresAt", Label: "Expires, UTC", Type: "datetime-local", Hint: "Leave empty for no expiry.", Subject: "The time"},
+			{Name: "expiresAt", Label: "Expires, UTC", Type: "datetime-local", Hint: "Leave empty for no expiry.", Subject: "The expiry"},
 		}
 	case "suspend":
 		f.fields = []Field{reason, confirm}
@@ -158,7 +158,7 @@ func (r *AdminRequest) Path() string { return AdminRequestsPath + "/" + r.ID }
 // FindRequest is the form to find a request by id.
 func FindRequest(id string) *Form {
 	return &Form{ID: "explain", Action: AdminRequestsPath, Values: map[string]string{"id": id}, fields: []Field{
-		{Name: "id", Label: "X-Request-Id", Type: "text", Most: 64, Required: true, Subject: "This"},
+		{Name: "id", Label: "X-Request-Id", Type: "text", Most: 64, Required: true, Subject: "The id"},
 	}}
 }
 

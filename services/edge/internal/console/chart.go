@@ -305,7 +305,7 @@ func (o *Overview) Chart() *Chart {
 	out := &Chart{
 		Days: len(days), Width: len(days) * chartSlot, High: chartHigh, Over: !v.Credits, Scale: v.ticks(step, top), Labels: dayLabels(first, len(days), v.Days == 0),
 		Label:   fmt.Sprintf("%s per day %s, %s to %s. The table below has the values.", v.unit(), v.by(), first.Format(dateFormat), last.Format(dateFormat)),
-		Caption: fmt.Sprintf("%s %s. Most on %s: %s.", v.total(sum), v.Period(), days[most].start.Format(dateFormat), v.amount(sums[most])),
+		Caption: fmt.Sprintf("%s %s. Peak on %s: %s.", v.total(sum), v.Period(), days[most].start.Format(dateFormat), v.amount(sums[most])),
 	}
 	heights := make([]int, len(days))
 	for i, s := range all {

@@ -58,7 +58,7 @@ func TestTheChartIsTheDaysOfItsView(t *testing.T) {
 	if last := chart.Rows[21]; last.Sum != strconv.Itoa(21*keys) || last.Over != strconv.Itoa(10*keys) || len(last.Values) != maxSeries {
 		t.Errorf("%+v", last)
 	}
-	if !strings.HasSuffix(chart.Caption, " requests in November 2026. Most on 30\u00a0November: "+strconv.Itoa(29*keys)+".") {
+	if !strings.HasSuffix(chart.Caption, " requests in November 2026. Peak on 30\u00a0November: "+strconv.Itoa(29*keys)+".") {
 		t.Error(chart.Caption)
 	}
 	if last := chart.Layers[maxSeries-1]; last.Class != "others" || last.Name != "Others" {

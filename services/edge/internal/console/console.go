@@ -17,6 +17,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -26,6 +27,7 @@ const (
 	Path        = "/console"
 	SignUpPath  = Path + "/sign-up"
 	SignInPath  = Path + "/sign-in"
+	KeepPath    = SignInPath + "/keep" // keeps an account that is scheduled for deletion
 	SignOutPath = Path + "/sign-out"
 	KeyPath     = Path + "/key" // creates the default key
 
@@ -85,7 +87,7 @@ func New(p *pages.Pages) *Console {
 	functions := pages.Functions()
 	functions["path"] = func(name string) (string, error) {
 		to, ok := map[string]string{
-			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
+			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "keep": KeepPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
 			"keys": KeysPath, "spending-cap": SpendingCapPath, "account": AccountPath, "email": EmailPath, "password": PasswordPath,
 			"sessions": SessionsPath, "export": ExportPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath,
 			"webhooks": WebhooksPath, "requests": RequestsPath, "request-events": RequestEventsPath, "pastes": PastesPath, "quick": QuickPath, "files": FilesPath,
@@ -176,13 +178,17 @@ func SectionOf(path string) string {
 func Notice(done string) string {
 	switch done {
 	case "kept":
-		return "Signing in canceled the deletion of your account. Everything is kept, and your API keys work again."
+		return "The deletion of your account is canceled. Everything is kept, and your API keys work again."
 	case "changed":
 		return "Changes saved."
 	case "revoked":
 		return "Key revoked. Requests with it are refused."
 	case "cap":
 		return "Spending cap saved."
+	case "uncapped":
+		return "Spending cap cleared. Only your balance limits what requests over quota can spend."
+	case "key-uncapped":
+		return "Changes saved. The key’s spending cap is cleared: your account’s cap and your balance still apply."
 	case "email":
 		return "Email changed. Use the new one the next time you sign in."
 	case "password":
@@ -263,11 +269,33 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 
 // Sign is the form to sign up or sign in.
 type Sign struct {
-	Email  string
-	Next   string            // path to continue to; see web.nextPath
-	Once   string            // idempotency token: sending the sign-up form twice creates one account
-	Errors map[string]string // by the name of the field; "" is the whole form
-	Unsent bool              // a form was sent without a session and had no effect
+	Form   *Form
+	Next   string // path to continue to; see web.nextPath
+	Unsent bool   // a form was sent without a session and had no effect
+}
+
+// SignUpForm is the form to create an account. once is an idempotency token: sent twice, the form creates one account.
+func SignUpForm(email, once string) *Form {
+	return credentialsForm(SignUpPath, email, once, Field{
+		Name: "password", Label: "Password", Type: "password", Autocomplete: "new-password", Least: 8, Most: 128, Required: true, Hint: "8 to 128 characters.", Subject: "The password",
+	})
+}
+
+// SignInForm is the form to open a session.
+func SignInForm(email, _ string) *Form {
+	return credentialsForm(SignInPath, email, "", Field{
+		Name: "password", Label: "Password", Type: "password", Autocomplete: "current-password", Required: true, Subject: "The password",
+	})
+}
+
+func credentialsForm(path, email, once string, password Field) *Form {
+	f := &Form{ID: "sign", Action: path, Once: once, Values: map[string]string{"email": email}, start: "email", fields: []Field{
+		{Name: "email", Label: "Email", Type: "email", Autocomplete: "username", Most: event.MaxEmailBytes, Required: true, Subject: "The email"}, password,
+	}}
+	if email != "" {
+		f.start = "password"
+	}
+	return f
 }
 
 // UnsentQuery is the name of the parameter of Sign.Unsent.

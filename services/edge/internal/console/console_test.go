@@ -15,6 +15,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
@@ -75,7 +76,7 @@ func full() map[string]func(*Console) fiber.Handler {
 			k.Scopes = append(k.Scopes, uint32(key))
 			k.Quotas = append(k.Quotas, &event.KeyQuota{QuotaKey: uint32(key), Limit: 1_000_000_000})
 		}
-		keys = append(keys, Key{ApiKey: k, ID: fmt.Sprintf("k%d", n), Now: now.UnixMilli()})
+		keys = append(keys, Key{ApiKey: k, ID: fmt.Sprintf("k%d", n), Status: "capped", Now: now.UnixMilli()})
 	}
 	sessions := make([]Session, 0, 100)
 	for n := range 100 {
@@ -96,13 +97,19 @@ func full() map[string]func(*Console) fiber.Handler {
 		}, RequestID: "01a1fff9-83d3-743f-9a6d-5290a1beb664"})
 	}
 	hook := Webhook{&event.WebhookRules{
-		Webhook: 1 << 63, Events: 15, Thresholds: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 100}, BalanceBelowMicros: 1 << 57, CreatedMs: 1,
+		Webhook: 1 << 63, Events: alert.Bits(), Thresholds: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 100}, BalanceBelowMicros: 1 << 57, CreatedMs: 1,
 	}, "https://example.com/" + strings.Repeat("x", 2000) + hostile[:10]}
-	sent := &event.Delivery{Alert: &event.Alert{Id: "evt_5NwK2pQ7rT1sXv8ZbCd3Ef", Type: event.AlertType_ALERT_CAP, KeyCap: true, Key: 7, Threshold: 80, Used: 1 << 57, Limit: 1 << 57, TimeMs: 1}, NextMs: 1}
-	for range 20 {
-		sent.Attempts = append(sent.Attempts, &event.DeliveryAttempt{
-			TimeMs: 1, Status: 500, DurationMs: 10_000, Error: "the connection was closed before an answer came: " + strings.Repeat("x", 50), Answer: strings.Repeat(`"`, 1024),
-		})
+	var deliveries []Delivery
+	for n := range ShownDeliveries {
+		sent := &event.Delivery{Alert: &event.Alert{
+			Id: fmt.Sprintf("evt_5NwK2pQ7rT1sXv8ZbCd3%02d", n), Type: event.AlertType_ALERT_CAP, KeyCap: true, Key: 7, Threshold: 80, Used: 1 << 57, Limit: 1 << 57, TimeMs: 1,
+		}, NextMs: 1}
+		for range 20 {
+			sent.Attempts = append(sent.Attempts, &event.DeliveryAttempt{
+				TimeMs: 1, Status: 500, DurationMs: 10_000, Error: "the connection was closed before an answer came: " + strings.Repeat("x", 50), Answer: strings.Repeat(`"`, 1024),
+			})
+		}
+		deliveries = append(deliveries, Delivery{sent, ActOnWebhook(holder.Account, "once", hook, "deliveries/"+sent.Alert.Id+"/replay")})
 	}
 	admin, book := Admin{Name: "ann", Site: "https://quire.example"}, &event.PriceBook{StampMs: 1, AnonymousLimit: 10, FreeStorageBytes: 10 << 30}
 	for _, tier := range plan.Tiers() {
@@ -179,7 +186,9 @@ func full() map[string]func(*Console) fiber.Handler {
 			}
 		},
 		"sign up": func(c *Console) fiber.Handler {
-			return func(ctx *fiber.Ctx) error { return c.SignUp(ctx, 200, &Sign{Next: hostile, Once: "once"}) }
+			return func(ctx *fiber.Ctx) error {
+				return c.SignUp(ctx, 200, &Sign{Form: SignUpForm(hostile, "once"), Next: hostile})
+			}
 		},
 		"overview": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error { return c.Overview(ctx, 200, over) }
@@ -304,7 +313,7 @@ func full() map[string]func(*Console) fiber.Handler {
 					Holder: holder, Webhook: hook, Cursor: hostile, Next: "00000000000000000", Change: ChangeWebhook(holder.Account, "once", hook),
 					Rotate: ActOnWebhook(holder.Account, "once", hook, RotateSecret), Test: ActOnWebhook(holder.Account, "once", hook, TestWebhook),
 					Delete:     DeleteWebhook(holder.Account, "once", hook),
-					Deliveries: slices.Repeat([]Delivery{{sent, ActOnWebhook(holder.Account, "once", hook, "deliveries/evt_5NwK2pQ7rT1sXv8ZbCd3Ef/replay")}}, ShownDeliveries),
+					Deliveries: deliveries,
 				})
 			}
 		},
@@ -414,7 +423,7 @@ func TestHealthIsSaidInWords(t *testing.T) {
 		{
 			AdminHealth{Rows: []HealthRow{{Partition: "billing 0", Member: "a", Serves: true, Lag: &none, Holds: &two, CanHold: true}}},
 			[]string{"Every partition is served.", `<th scope="row">billing 0</th><td>a</td><td>serving</td><td>0</td><td>2</td>`},
-			[]string{"No instance serves", "No answer from", "not served"},
+			[]string{"No instance serves", "No response from", "not served"},
 		},
 		{
 			AdminHealth{Rows: []HealthRow{{Partition: "lite 3"}}, Unserved: []string{"lite 3"}},
@@ -429,13 +438,13 @@ func TestHealthIsSaidInWords(t *testing.T) {
 				{Partition: "file 1", Member: "d", Serves: true},
 			}, Unserved: []string{"billing 1", "paste 1"}, Silent: []string{"billing x"}},
 			[]string{
-				"No instance serves these partitions: billing 1, paste 1. Requests to them fail until one does.", "No answer from <code>billing x</code>, which other instances see as alive. The table leaves it out.",
+				"No instance serves these partitions: billing 1, paste 1. Requests to them fail until one does.", "No response from <code>billing x</code>, which other instances consider alive. The table omits it.",
 				"<td>a</td><td>starting</td><td>unknown</td><td>unknown</td>", "<td>b</td><td>catching up</td><td>5</td><td>2</td>",
 				"<td>c</td><td>waiting to serve</td><td>0</td><td>–</td>", "<td>d</td><td>serving</td><td>unknown</td><td>–</td>",
 			},
 			nil,
 		},
-		{*fullHealth(Admin{}), []string{"No instance serves 1024 partitions: billing 0, billing 1, ", "billing 19 and 1004 more.", "leaves them out"}, []string{"billing 20,"}},
+		{*fullHealth(Admin{}), []string{"No instance serves 1024 partitions: billing 0, billing 1, ", "billing 19 and 1004 more.", "omits them"}, []string{"billing 20,"}},
 	} {
 		body, _ := shown(t, func(ctx *fiber.Ctx) error { return c.HealthTable(ctx, &test.health) })
 		body = strings.ReplaceAll(body, ` class="n"`, "")
@@ -666,7 +675,7 @@ func TestABarHasWhatIsWithinTheLimitAndWhatIsBeyond(t *testing.T) {
 func TestAnErrorFindsItsField(t *testing.T) {
 	f := CreateKey("AAAAAAAAAAA", "once")
 	for field, want := range map[string]string{
-		"name": "The name must be x.", "spendingCap.amount": "The amount must be x.", "quotas.pastes.get": "The limit must be x.", "scopes": "The list must be x.",
+		"name": "The name must be x.", "spendingCap.amount": "The amount must be x.", "quotas.pastes.get": "The limit must be x.", "scopes": "The scopes must be x.",
 	} {
 		f.Refuse(field, Problem{Message: field + " must be x."})
 		if got := f.Field(field); got.Problem == nil || got.Problem.Message != want || !got.Focus || f.Whole() != nil {
@@ -741,6 +750,9 @@ func TestAnEventOfAWebhookIsSaidInWords(t *testing.T) {
 		"Balance 0.999999, below 1.000000":                                {Type: event.AlertType_ALERT_BALANCE, BalanceMicros: 999_999, BelowMicros: 1_000_000},
 		"The key default expires in 1 day":                                {Type: event.AlertType_ALERT_KEY, DaysBefore: 1},
 		"The key k2 expires in 7 days":                                    {Type: event.AlertType_ALERT_KEY, Key: 2, DaysBefore: 7},
+		"The key “deploy” was created":                                    {Type: event.AlertType_ALERT_KEY_CREATED, Key: 3, KeyName: "deploy"},
+		"The key “deploy” was replaced":                                   {Type: event.AlertType_ALERT_KEY_REVOKED, Key: 3, KeyName: "deploy", ExpiresMs: 1},
+		"The key “deploy” was revoked":                                    {Type: event.AlertType_ALERT_KEY_REVOKED, Key: 3, KeyName: "deploy"},
 		"Test event":                                                      {Type: event.AlertType_ALERT_TEST},
 		"An event":                                                        {Type: 99}, // of a later version
 	} {
@@ -776,14 +788,14 @@ func TestAFormSaysWhatItIsCountedAs(t *testing.T) {
 		{Meter{Key: plan.LiteCreate, Keys: one, Known: true, Left: 100, Limit: 100}, false, "This uses 1 of the 100 quick pastes you have left this month."},
 		{Meter{Key: plan.FilesUpload, Keys: one, Known: true, Left: 1, Limit: 100}, false, "Each file uses 1 of the 1 uploads you have left this month."},
 		{Meter{Key: plan.LiteDelete, Count: 51, Keys: one, Known: true, Left: 50, Limit: 50}, false, "You have 50 quick paste deletions left this month. The rest of these 51 will be refused."},
-		{Meter{Key: plan.LiteCreate, Keys: one, Known: true, Left: 0, Limit: 100}, true, "You have used all 100 quick pastes of this month."},
+		{Meter{Key: plan.LiteCreate, Keys: one, Known: true, Left: 0, Limit: 100}, true, "You have used all 100 quick pastes this month."},
 		{Meter{Key: plan.PastesCreate, Keys: one, Known: true, Tier: "Free"}, true, "The Free plan doesn’t include pastes."},
-		{Meter{Key: plan.PastesDelete, Count: 3, Keys: one, Known: true, Left: 1, Limit: 500, Sold: true, PriceMicros: 500, BalanceMicros: 2_000_000}, false, "This goes over the quota of 500 paste deletions per month and costs 0.001 of your 2 credits."},
-		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 999}, true, "You have used all 500 paste edits of this month. The next one costs 0.001 credits, more than you have."},
-		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 1000}, false, "This goes over the quota of 500 paste edits per month and costs 0.001 of your 0.001 credits."},
+		{Meter{Key: plan.PastesDelete, Count: 3, Keys: one, Known: true, Left: 1, Limit: 500, Sold: true, PriceMicros: 500, BalanceMicros: 2_000_000}, false, "This is over the quota of 500 paste deletions per month and costs 0.001 of your 2 credits."},
+		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 999}, true, "You have used all 500 paste edits this month. The next one costs 0.001 credits, more than you have."},
+		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 1000}, false, "This is over the quota of 500 paste edits per month and costs 0.001 of your 0.001 credits."},
 		{Meter{Key: plan.PastesCreate, Keys: one, Known: true, Left: -1, Limit: plan.Unlimited}, false, "Your plan has unlimited pastes."},
 		{Meter{Key: plan.FilesDelete, Count: 2, Keys: one}, false, "This uses 2 of this month’s file deletions."},
-		{Meter{Key: plan.PastesCreate, Known: true, Left: 5, Limit: 5}, true, "You have no API key that can do this."},
+		{Meter{Key: plan.PastesCreate, Known: true, Left: 5, Limit: 5}, true, "None of your API keys can do this."},
 	} {
 		if got := test.meter.Says(); got != test.says || test.meter.Blocked() != test.blocked {
 			t.Errorf("%+v: %q, blocked %v", test.meter, got, test.meter.Blocked())

@@ -37,10 +37,10 @@ type Kind struct {
 }
 
 // Pastes are the console's pastes.
-func Pastes() *Kind { return &Kind{kind.Pastes(), "Pastes", PastesPath, "4 MiB"} }
+func Pastes() *Kind { return &Kind{kind.Pastes(), "Pastes", PastesPath, "4 MB"} }
 
 // QuickPastes are the console's quick pastes.
-func QuickPastes() *Kind { return &Kind{kind.QuickPastes(), "Quick pastes", QuickPath, "256 KiB"} }
+func QuickPastes() *Kind { return &Kind{kind.QuickPastes(), "Quick pastes", QuickPath, "256 KB"} }
 
 // Files are the console's files.
 func Files() *Kind { return &Kind{kind.Files(), "Files", FilesPath, "50 MB"} }
@@ -209,7 +209,7 @@ func (m *Meter) Says() string {
 	price := uint64(max(0, over)) * m.PriceMicros
 	switch {
 	case len(m.Keys) == 0:
-		return "You have no API key that can do this."
+		return "None of your API keys can do this."
 	case !m.Known:
 		return fmt.Sprintf("%s uses %d of this month’s %s.", subject, count, what)
 	case m.Limit == plan.Unlimited:
@@ -221,11 +221,11 @@ func (m *Meter) Says() string {
 	case !m.Sold && m.Left > 0:
 		return fmt.Sprintf("You have %s %s left this month. The rest of these %d will be refused.", number(m.Left), what, count)
 	case !m.Sold:
-		return fmt.Sprintf("You have used all %s %s of this month.", number(m.Limit), what)
+		return fmt.Sprintf("You have used all %s %s this month.", number(m.Limit), what)
 	case m.Left <= 0 && m.BalanceMicros < m.PriceMicros:
-		return fmt.Sprintf("You have used all %s %s of this month. The next one costs %s credits, more than you have.", number(m.Limit), what, plainCredits(m.PriceMicros))
+		return fmt.Sprintf("You have used all %s %s this month. The next one costs %s credits, more than you have.", number(m.Limit), what, plainCredits(m.PriceMicros))
 	}
-	return fmt.Sprintf("%s goes over the quota of %s %s per month and costs %s of your %s credits.", subject, number(m.Limit), what, plainCredits(price), plainCredits(m.BalanceMicros))
+	return fmt.Sprintf("%s is over the quota of %s %s per month and costs %s of your %s credits.", subject, number(m.Limit), what, plainCredits(price), plainCredits(m.BalanceMicros))
 }
 
 // counted names what a quota key counts.
@@ -350,7 +350,7 @@ func textFields() []Field {
 		{Name: "expiresIn", Label: "Expires", Type: "select", Options: expiries(), Subject: "The expiry"},
 		{Name: "tags", Label: "Tags", Type: "text", Hint: "Up to 10, separated by commas.", Subject: "The tags"},
 		{Name: "password", Label: "Password", Type: "password", Autocomplete: "new-password", Most: 128, Subject: "The password"},
-		{Name: "burnAfterRead", Label: "Delete after someone else has read it", Subject: "This"},
+		{Name: "burnAfterRead", Label: "Delete after someone else has read it"},
 		chargedField(),
 		{Name: VersionField},
 		{Name: SumField},
@@ -433,7 +433,7 @@ func UploadFile(account, once string) *Form {
 			{Name: "visibility", Label: "Visibility", Type: "select", Options: visibilities(), Subject: "The visibility"},
 			{Name: "expiresIn", Label: "Expires", Type: "select", Options: expiries(), Subject: "The expiry"},
 			chargedField(),
-			{Name: "file", Label: "File", Hint: "50 MB at most.", Subject: "The file"},
+			{Name: "file", Label: "File", Hint: "50 MB at most.", Subject: "The file", Covers: "name"},
 		},
 	}
 }

@@ -1,8 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+
+	"quire.dev/services/edge/internal/pages"
 )
 
 // Form is a form and the input of its user. Its fields are named as in the API, so that an API error finds its field.
@@ -15,6 +18,7 @@ type Form struct {
 	Errors  map[string]Problem // by the name of the field; "" is the whole form
 
 	fields []Field
+	start  string // name of the field that has the focus at first; empty: none
 }
 
 // Problem is an error of a field.
@@ -34,11 +38,13 @@ type Field struct {
 	Required     bool
 	Options      [][2]string // of a select: values and their names
 	Subject      string      // replaces the field's name at the start of an error; the label if empty
+	Covers       string      // property of Subject that the API names as a field, whose errors are shown here; empty: none
+	Least        int         // characters
 
 	// Set by Form.Field.
 	ID, Value string
 	Problem   *Problem
-	Focus     bool // the first field with an error
+	Focus     bool // the first field with an error, or where the form begins
 }
 
 // Option is one of the values of a select.
@@ -100,10 +106,13 @@ func (f *Form) Field(name string) Field {
 		field.ID = f.ID + "-" + strings.ReplaceAll(name, ".", "-")
 		if field.Type != "password" { // a page shows no password again
 			field.Value = f.Values[name]
+		} else if f.Values[name] != "" && !field.Required {
+			field.Required, field.Hint = true, pages.AgainHint
 		}
 		if p, wrong := f.Errors[name]; wrong {
-			field.Problem, field.Focus = &p, name == first
+			field.Problem = &p
 		}
+		field.Focus = name == first || first == "" && name == f.start
 		return field
 	}
 	return Field{}
@@ -124,19 +133,19 @@ func (f *Form) Whole() *Problem {
 // about the whole form.
 func (f *Form) Refuse(field string, p Problem) {
 	f.Errors = map[string]Problem{}
-	for ; field != ""; field = parent(field) {
+	for name := field; name != ""; name = parent(name) {
 		for _, known := range f.fields {
-			if known.Name != field {
+			if known.Name != name && known.Covers != name {
 				continue
 			}
-			subject := known.Subject
-			if subject == "" {
-				subject = known.Label
-			}
 			if rest, ok := strings.CutPrefix(p.Message, field+" "); ok {
+				subject := cmp.Or(known.Subject, known.Label)
+				if known.Name != name {
+					subject += "’s " + name
+				}
 				p.Message = subject + " " + rest
 			}
-			f.Errors[field] = p
+			f.Errors[known.Name] = p
 			return
 		}
 	}

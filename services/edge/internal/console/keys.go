@@ -24,14 +24,48 @@ type Keys struct {
 	Create  *Form
 	Capping *Form
 	First   *Form // to create the default key; nil if it exists
+	Call    *FirstCall
 	Done    string
+}
+
+// Used reports whether an active key was ever used.
+func (k *Keys) Used() bool {
+	return slices.ContainsFunc(k.Live(), func(k Key) bool { return k.LastUsedMs != 0 })
+}
+
+// FirstCall is a command that creates something with a key, as the plan and the scopes of the key allow.
+type FirstCall struct {
+	What string // that the command creates, with an article
+	Path string // of the operation
+	URL  string // of this site, without a trailing slash
+	Open bool   // shown unfolded
+}
+
+// FirstCallOf returns the first call for keys with scopes, none meaning all, on the plan of an account: a paste, or a quick paste where the
+// plan has no pastes. It is nil if the keys can create neither. open unfolds it.
+func FirstCallOf(u *event.UsageAnswer, scopes []uint32, url string, open bool) *FirstCall {
+	for _, call := range []struct {
+		key        plan.QuotaKey
+		what, path string
+	}{
+		{plan.PastesCreate, "a paste", "/api/dev/pastes/create"},
+		{plan.LiteCreate, "a quick paste", "/api/dev/paste-lite/create"},
+	} {
+		included := slices.ContainsFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == call.key && k.Limit != 0 })
+		if included && (len(scopes) == 0 || slices.Contains(scopes, uint32(call.key))) {
+			return &FirstCall{What: call.what, Path: call.path, URL: url, Open: open}
+		}
+	}
+	return nil
 }
 
 // Key is an API key.
 type Key struct {
 	*event.ApiKey
-	ID  string // in the API and in its page's path
-	Now int64  // Unix milliseconds
+	ID     string     // in the API and in its page's path
+	Status string     // as in the API
+	Now    int64      // Unix milliseconds
+	Call   *FirstCall // set for the key's own page
 }
 
 // Live reports whether calls with the key are admitted.
@@ -125,7 +159,7 @@ func ruleFields(create bool) []Field {
 	out := append([]Field{
 		{Name: "name", Label: "Name", Type: "text", Most: 100, Required: !create, Hint: hint, Subject: "The name"},
 		{Name: "expiresIn", Label: "Expires", Type: "select", Options: lifetimes(), Subject: "The expiry"},
-		{Name: "scopes", Label: "Scopes", Subject: "The list"},
+		{Name: "scopes", Label: "Scopes", Subject: "The scopes"},
 		{Name: "quotas", Label: "Limits", Subject: "The limit"},
 		{Name: "spendingCap", Label: "Spending cap", Subject: "The spending cap"},
 	}, capFields("spendingCap.")...)
@@ -228,10 +262,10 @@ func RotateKey(account, once string, k Key) *Form {
 		ID: "rotate", Action: k.Path() + "/rotate", Account: account, Once: once, Values: map[string]string{"overlap": "1d"},
 		fields: []Field{
 			{
-				Name: "overlap", Label: "Old key", Type: "select", Subject: "The time",
+				Name: "overlap", Label: "Old key", Type: "select", Subject: "The overlap",
 				Options: [][2]string{{"1h", "Valid for 1 hour"}, {"1d", "Valid for 1 day"}, {"3d", "Valid for 3 days"}, {"7d", "Valid for 7 days"}, {"0s", "Revoke immediately"}},
 			},
-			{Name: "confirm", Label: "To revoke immediately, type the name of the key", Type: "text", Hint: k.Label(), Subject: "This"},
+			{Name: "confirm", Label: "To revoke immediately, type the name of the key", Type: "text", Hint: k.Label()},
 		},
 	}
 }
@@ -240,7 +274,7 @@ func RotateKey(account, once string, k Key) *Form {
 func RevokeKey(account, once string, k Key) *Form {
 	return &Form{
 		ID: "revoke", Action: k.Path() + "/revoke", Account: account, Once: once, Values: map[string]string{},
-		fields: []Field{{Name: "confirm", Label: "Type the name of the key", Type: "text", Hint: k.Label(), Required: true, Subject: "This"}},
+		fields: []Field{{Name: "confirm", Label: "Type the name of the key", Type: "text", Hint: k.Label(), Required: true}},
 	}
 }
 

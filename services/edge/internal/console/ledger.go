@@ -36,8 +36,8 @@ func SearchLedger(values map[string]string) *Form {
 		{Name: "q", Label: "Reason contains", Type: "search", Most: 200, Subject: "The reason"},
 		{Name: "type", Label: "Kind", Type: "select", Options: [][2]string{
 			{"", "All"}, {"charge", "Charges"}, {"grant", "Grants"}, {"adjustment", "Adjustments"}, {"expiry", "Expiries"},
-		}},
-		{Name: "quotaKey", Label: "Request", Type: "select", Options: [][2]string{{"", "All"}}},
+		}, Subject: "The kind"},
+		{Name: "quotaKey", Label: "Request", Type: "select", Options: [][2]string{{"", "All"}}, Subject: "The request"},
 		{Name: "from", Label: "First day, UTC", Type: "date", Subject: "The first day"},
 		{Name: "to", Label: "Last day, UTC", Type: "date", Subject: "The last day"},
 		{Name: "requestId", Label: "Request id", Type: "text", Most: 36, Subject: "The request id"},

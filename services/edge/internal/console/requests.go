@@ -38,6 +38,7 @@ type Request struct {
 	HTTPStatus     uint32
 	DurationMs     uint32
 	Address        string // of the caller
+	ClientID       string // the client's own id of the request; empty: none
 }
 
 // Path is the path of its page.
@@ -110,9 +111,9 @@ func RequestFilters(keys [][2]string, decisions []string) *Form {
 		outcomes = append(outcomes, [2]string{d, Words(d)})
 	}
 	return &Form{ID: "filter", Action: RequestsPath, Values: map[string]string{}, fields: []Field{
-		{Name: "quotaKey", Label: "Quota key", Type: "select", Options: quotas},
-		{Name: "key", Label: "API key", Type: "select", Options: append([][2]string{{"", "All"}}, keys...)},
-		{Name: "decision", Label: "Decision", Type: "select", Options: outcomes},
+		{Name: "quotaKey", Label: "Quota key", Type: "select", Options: quotas, Subject: "The quota key"},
+		{Name: "key", Label: "API key", Type: "select", Options: append([][2]string{{"", "All"}}, keys...), Subject: "The API key"},
+		{Name: "decision", Label: "Decision", Type: "select", Options: outcomes, Subject: "The decision"},
 		{Name: "httpStatus", Label: "Status", Type: "select", Options: [][2]string{
 			{"", "All"},
 			{"2xx", "2xx Success"},
@@ -122,10 +123,11 @@ func RequestFilters(keys [][2]string, decisions []string) *Form {
 			{"404", "404 Not found"},
 			{"429", "429 Too many requests"},
 			{"5xx", "5xx Server error"},
-		}},
+		}, Subject: "The status"},
 		{Name: "requestId", Label: "Request id", Type: "text", Most: 36, Subject: "The request id"},
-		{Name: "from", Label: "From", Type: "datetime-local", Subject: "The time"},
-		{Name: "to", Label: "To", Type: "datetime-local", Subject: "The time"},
+		{Name: "clientRequestId", Label: "Your request id", Type: "text", Most: 128, Subject: "Your request id"},
+		{Name: "from", Label: "From", Type: "datetime-local", Subject: "The start"},
+		{Name: "to", Label: "To", Type: "datetime-local", Subject: "The end"},
 	}}
 }
 

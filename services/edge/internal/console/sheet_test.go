@@ -60,8 +60,8 @@ func TestTheSheetOfComponentsIsThatOfTheTemplates(t *testing.T) {
 	plain.Values, wrong.Values = map[string]string{"name": "ci"}, map[string]string{"name": "ci"}
 	wrong.Refuse("name", Problem{Message: "name is already taken.", Suggestion: "Try ci-2."})
 	keys := []Key{
-		{ApiKey: &event.ApiKey{Name: "default", Prefix: "qk_AAAAA", CreatedMs: 1, LastUsedMs: now.UnixMilli(), Usage: u.Usage}, ID: "default", Now: now.UnixMilli()},
-		{ApiKey: &event.ApiKey{Number: 1, Name: "ci", Prefix: "qk_BBBBB", CreatedMs: 1, Scopes: []uint32{uint32(plan.LiteCreate)}}, ID: "k1", Now: now.UnixMilli()},
+		{ApiKey: &event.ApiKey{Name: "default", Prefix: "qk_AAAAA", CreatedMs: 1, LastUsedMs: now.UnixMilli(), LastAddress: "2001:db8::1f", Usage: u.Usage}, ID: "default", Status: "active", Now: now.UnixMilli()},
+		{ApiKey: &event.ApiKey{Number: 1, Name: "ci", Prefix: "qk_BBBBB", CreatedMs: 1, Scopes: []uint32{uint32(plan.LiteCreate)}}, ID: "k1", Status: "capped", Now: now.UnixMilli()},
 	}
 	entries := []Entry{
 		{LedgerEntry: &event.LedgerEntry{TimeMs: now.UnixMilli(), Type: event.LedgerType_LEDGER_CHARGE, QuotaKey: uint32(plan.FilesUpload), AmountMicros: -5000, BalanceMicros: 99_995_000}, RequestID: "01a1fff9-83d3-743f-9a6d-5290a1beb664"},

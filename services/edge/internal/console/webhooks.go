@@ -85,8 +85,8 @@ func percents(list []uint32, unit string) string {
 func webhookFields() []Field {
 	out := []Field{
 		{Name: "url", Label: "URL", Type: "url", Most: 2048, Required: true, Hint: "For example https://example.com/webhooks. Each event is sent as a signed POST request.", Subject: "The URL"},
-		{Name: "events", Label: "Events", Subject: "The choice"},
-		{Name: "thresholds", Label: "Thresholds of limits and caps, in percent", Type: "text", Most: 60, Hint: "Up to 10. Leave empty for 50, 80 and 100.", Subject: "The field"},
+		{Name: "events", Label: "Events", Subject: "The events"},
+		{Name: "thresholds", Label: "Thresholds of limits and caps, in percent", Type: "text", Most: 60, Hint: "Up to 10. Leave empty for 50, 80 and 100.", Subject: "The thresholds"},
 		{Name: "balanceBelow", Label: "Balance below, in credits", Type: "text", Most: 24, Hint: "For example 5 or 0.25. Used by the balance event.", Subject: "The amount"},
 	}
 	for _, t := range alert.Types() {
@@ -95,10 +95,20 @@ func webhookFields() []Field {
 	return out
 }
 
-// Events are the checkboxes of a webhook's events.
-func (f *Form) Events() (out []Mark) {
+// MarkGroup is a group of checkboxes.
+type MarkGroup struct {
+	Name  string
+	Marks []Mark
+}
+
+// EventGroups are the checkboxes of a webhook's events.
+func (f *Form) EventGroups() (out []MarkGroup) {
 	for _, t := range alert.Types() {
-		out = append(out, Mark{t.Name, f.Field("events." + t.Name)})
+		if len(out) == 0 || out[len(out)-1].Name != t.Group {
+			out = append(out, MarkGroup{Name: t.Group})
+		}
+		last := &out[len(out)-1]
+		last.Marks = append(last.Marks, Mark{t.Name, f.Field("events." + t.Name)})
 	}
 	return out
 }
@@ -132,18 +142,20 @@ func ActOnWebhook(account, once string, w Webhook, act string) *Form {
 	return &Form{ID: "act", Action: w.Path() + "/" + act, Account: account, Once: once, Values: map[string]string{}}
 }
 
-// Last segments of the paths of a webhook's actions.
+// Last segments of the paths below a webhook's page.
 const (
-	RotateSecret = "rotate-secret"
-	TestWebhook  = "test"
-	Deletion     = "delete"
+	RotateSecret   = "rotate-secret"
+	TestWebhook    = "test"
+	Deletion       = "delete"
+	Deliveries     = "deliveries" // the live part of the page
+	DeliveryEvents = "events"     // signals its changes
 )
 
 // DeleteWebhook is the form to delete a webhook.
 func DeleteWebhook(account, once string, w Webhook) *Form {
 	return &Form{
 		ID: "delete", Action: w.Path() + "/" + Deletion, Account: account, Once: once, Values: map[string]string{},
-		fields: []Field{{Name: "confirm", Label: "Type the id of the webhook", Type: "text", Hint: w.ID(), Required: true, Subject: "This"}},
+		fields: []Field{{Name: "confirm", Label: "Type the id of the webhook", Type: "text", Hint: w.ID(), Required: true}},
 	}
 }
 
@@ -165,8 +177,22 @@ type OneWebhook struct {
 
 // OneWebhook shows a webhook.
 func (c *Console) OneWebhook(ctx *fiber.Ctx, status int, w *OneWebhook) error {
-	return c.render(ctx, page{template: "one-webhook", title: "Webhook", section: BillingPath, done: w.Done, status: status, data: w})
+	return c.render(ctx, page{template: "one-webhook", title: "Webhook", section: BillingPath, done: w.Done, status: status, live: w.Live(), data: w})
 }
+
+// DeliveryList answers with the live part of the page.
+func (c *Console) DeliveryList(ctx *fiber.Ctx, w *OneWebhook) error {
+	return c.fragment(ctx, "delivery-list", w)
+}
+
+// Live reports whether the page updates itself: it shows the newest deliveries.
+func (w *OneWebhook) Live() bool { return w.Cursor == "" }
+
+// ListPath is the address of the live part.
+func (w *OneWebhook) ListPath() string { return w.Webhook.Path() + "/" + Deliveries }
+
+// EventsPath signals changes of the live part.
+func (w *OneWebhook) EventsPath() string { return w.Webhook.Path() + "/" + DeliveryEvents }
 
 // OlderPath is the next page of deliveries; empty on the last.
 func (w *OneWebhook) OlderPath() string {
@@ -185,6 +211,9 @@ type Delivery struct {
 // What describes the event.
 func (d Delivery) What() string {
 	a := d.Alert
+	if c := a.GetContent(); c != nil {
+		return alert.TypeOf(a.GetType()).Words + ": " + c.Item
+	}
 	switch a.GetType() {
 	case event.AlertType_ALERT_QUOTA:
 		return pages.AboutKey(plan.QuotaKey(a.QuotaKey)) + ": " + percents([]uint32{a.Threshold}, " %") + " of the limit, " + number(a.Used) + " of " + number(a.Limit)
@@ -198,6 +227,13 @@ func (d Delivery) What() string {
 		return "Balance " + credits(a.BalanceMicros) + ", below " + credits(a.BelowMicros)
 	case event.AlertType_ALERT_KEY:
 		return "The key " + apikey.ID(a.Key) + " expires in " + days(a.DaysBefore)
+	case event.AlertType_ALERT_KEY_CREATED:
+		return "The key “" + a.KeyName + "” was created"
+	case event.AlertType_ALERT_KEY_REVOKED:
+		if a.ExpiresMs != 0 {
+			return "The key “" + a.KeyName + "” was replaced"
+		}
+		return "The key “" + a.KeyName + "” was revoked"
 	}
 	return alert.TypeOf(a.GetType()).Words
 }

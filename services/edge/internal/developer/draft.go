@@ -126,7 +126,7 @@ func draftFields() []string {
 // check validates the fields in combination, once all are set.
 func (d *draft) check(r *draftRules) error {
 	if d.writesLifetime && d.writesExpiresAt {
-		return httperr.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the paste expires")
+		return httperr.InvalidField("expiresAt", "must not be sent together with expiresIn")
 	}
 	if r.update {
 		if !d.any {
@@ -156,7 +156,7 @@ func (d *draft) setContent(r *draftRules, v input.Value) error {
 
 // contentRequired is the error for a creation without content. Programs compare its message, which has no full stop.
 func contentRequired() error {
-	return endpoint.FailedAt("content", fault.InvalidField, "content is required")
+	return endpoint.FailedAt("content", fault.InvalidField, "content is required").InForm("Enter some text.")
 }
 
 func checkContent(text []byte, limit httpin.Limit) error {
@@ -193,7 +193,8 @@ func (d *draft) setLanguage(name string, v input.Value) error {
 	case *d.Language == "":
 		return httperr.InvalidField(name, "must not be empty")
 	case !ValidLanguage(*d.Language):
-		return httperr.InvalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
+		return httperr.InvalidField(name, "must be made of A-Z a-z 0-9 + # . _ -").
+			InForm(name + " may only have letters, digits and + # . _ -")
 	}
 	return nil
 }
@@ -238,7 +239,7 @@ func visibilityField(name string, v input.Value, keyless bool) (event.Visibility
 		return 0, httperr.NotAnOption(name, text, "public", "unlisted", "private")
 	}
 	if keyless && to == event.Private {
-		return 0, httperr.InvalidField(name, "must not be private without an API key")
+		return 0, httperr.InvalidField(name, "must not be private without an API key").InForm(name + " must not be private without an account.")
 	}
 	return to, nil
 }
@@ -324,7 +325,8 @@ func (d *draft) addTag(name string, v input.Value) error {
 		return nil
 	}
 	if len(d.Tags.Values) == maxTags {
-		return httperr.OverLimit(name, maxTags, "must be at most "+strconv.Itoa(maxTags)+" different tags")
+		return httperr.OverLimit(name, maxTags, "must be at most "+strconv.Itoa(maxTags)+" different tags").
+			InForm("Enter at most " + strconv.Itoa(maxTags) + " different tags.")
 	}
 	d.Tags.Values = append(d.Tags.Values, tag)
 	return nil
@@ -353,7 +355,7 @@ func (d *draft) setQuery(c *endpoint.Call, r *draftRules) error {
 	return input.QueryFields(c.Ctx, func(name string, v input.Value) error {
 		if name == "content" {
 			e := httperr.UnknownParameter(name)
-			e.Message = "content must be the body: it is no query parameter."
+			e.Message = "content must be the request body, not a query parameter."
 			return e
 		}
 		return d.set(r, name, v)

@@ -47,7 +47,7 @@ func (s *API) getFile(c *endpoint.Call) error {
 	}
 	var pending *bus.PendingRead
 	if event.ValidItemID(id) {
-		pending = s.bus.StartRead(event.File, read())
+		pending = s.bus.StartRead(event.File, read(), &c.Timing)
 	}
 	if err := m.Wait(); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *API) downloadFile(c *endpoint.Call) error {
 	if !event.ValidItemID(id) || !s.LinkValid(downloadPath(id), link) {
 		return fault.New(fault.NotFound, "This download link is not valid or has expired. Get a new downloadUrl from %s/get/:id.", filesAPI)
 	}
-	doc, err := s.ReadDocument(s.bus.StartRead(event.File, &event.Read{Item: id, ByLink: true}))
+	doc, err := s.ReadDocument(s.bus.StartRead(event.File, &event.Read{Item: id, ByLink: true}, &c.Timing))
 	if err != nil {
 		return err
 	}

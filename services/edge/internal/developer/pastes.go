@@ -31,7 +31,7 @@ func (s *API) createText(c *endpoint.Call, k *kind.Kind) error {
 func (s *API) ManageToken(d event.Domain, made *Written) string {
 	item := made.Outcome.Item
 	if made.Receipt.Replayed && s.secret.Several() {
-		found, err := s.bus.StartRead(d, &event.Read{Item: item, WithoutContent: true}).Wait(s.ctx)
+		found, err := s.bus.StartRead(d, &event.Read{Item: item, WithoutContent: true}, nil).Wait(s.ctx)
 		if err == nil && found.Document != nil {
 			return s.secret.StoredManageToken(item, found.Document.ManageTokenHash)
 		}
@@ -130,7 +130,7 @@ func (s *API) checkToken(w *writing) error {
 	if s.secret.CheckManageToken(w.item, w.Call.Who.Token) {
 		return nil
 	}
-	if _, err := s.ReadDocument(s.bus.StartRead(w.domain, &event.Read{Item: w.item, WithoutContent: true})); err != nil {
+	if _, err := s.ReadDocument(s.bus.StartRead(w.domain, &event.Read{Item: w.item, WithoutContent: true}, &w.Call.Timing)); err != nil {
 		return err
 	}
 	return invalidManageToken()

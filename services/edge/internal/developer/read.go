@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -23,11 +24,11 @@ import (
 const ReadTries = 3
 
 func passwordNeeded() error {
-	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "The paste has a password: send it as %s.", endpoint.HeaderPassword)
+	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "This paste has a password. Send it in %s.", endpoint.HeaderPassword)
 }
 
 func wrongPassword() error {
-	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "The password in %s is not the one of the paste.", endpoint.HeaderPassword)
+	return endpoint.FailedAt(endpoint.HeaderPassword, fault.WrongPassword, "The password in %s is wrong.", endpoint.HeaderPassword)
 }
 
 // reading is a metered read of a text.
@@ -111,7 +112,9 @@ func (r *reading) read() *event.Read {
 	return &event.Read{Item: r.ref, Requester: uint64(r.c.Who.Account), Version: r.version}
 }
 
-func (s *API) startRead(r *reading) *bus.PendingRead { return s.bus.StartRead(r.k.Domain, r.read()) }
+func (s *API) startRead(r *reading) *bus.PendingRead {
+	return s.bus.StartRead(r.k.Domain, r.read(), &r.c.Timing)
+}
 
 // startReading asks for the admission of a read. With an Idempotency-Key it first looks up the current version.
 func (s *API) startReading(c *endpoint.Call, d event.Domain, read func() *event.Read) (*endpoint.Metered, error) {
@@ -119,7 +122,7 @@ func (s *API) startReading(c *endpoint.Call, d event.Domain, read func() *event.
 	if c.Idem == nil {
 		return m.Start(), nil
 	}
-	doc, err := s.look(d, read())
+	doc, err := s.look(c, d, read())
 	if err != nil {
 		return nil, err
 	}
@@ -189,6 +192,7 @@ func (r *reading) checkPassword(doc *event.Document) error {
 
 func (r *reading) open(f *found) (err error) {
 	if f.doc.GetContent().GetBlob() != "" {
+		defer r.c.Blob(time.Now())
 		f.stream, err = r.s.contents.Open(r.s.ctx, f.doc.Content, 0, -1)
 	}
 	return err
@@ -249,7 +253,7 @@ func (s *API) Burn(c *endpoint.Call, d event.Domain, doc *event.Document, accoun
 		return nil, err
 	}
 	id := c.ID()
-	o, err := s.bus.Write(s.ctx, d, &bus.Write{Request: event.Request{
+	o, err := s.bus.Write(s.ctx, d, &bus.Write{Timing: &c.Timing, Request: event.Request{
 		RequestId: id[:], Item: doc.Id, Account: uint64(account),
 		Action: &event.Request_Burn{Burn: &event.Burn{Version: doc.Version}},
 	}})

@@ -63,7 +63,7 @@ func (n *Creation) openFromTerminal() error {
 		n.body, n.boundary = bodyForm, params["boundary"]
 		return input.CheckBoundary(n.boundary)
 	case media == fiber.MIMEMultipartForm: // nobody means to keep the bytes of the envelope
-		return httperr.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
+		return httperr.UnsupportedMediaType("Send a form with POST, or the bytes themselves with PUT.")
 	case !headers.UTF8(charset):
 		return n.s.notText()
 	}
@@ -99,7 +99,7 @@ func (t *textWriting) finishFromTerminal(name string) error {
 
 // notText is the error for content that is not text. Files may be anything.
 func (s *API) notText() error {
-	return httperr.UnsupportedMediaType("The content is not UTF-8 text. Files of any kind are taken, with an API key, by " +
+	return httperr.UnsupportedMediaType("The content is not UTF-8 text. With an API key, you can upload files of any kind to " +
 		s.URL("/api/dev/files/upload") + ".")
 }
 
@@ -152,7 +152,7 @@ func readTerminalForm(c *endpoint.Call, r *draftRules, d *draft, form *input.For
 		part, field, file, err := form.Next()
 		if input.FormEnded(err) {
 			if !found {
-				return "", 0, httperr.Malformed("No part of the form is a file or is named f: send curl -F 'f=<-' or curl -F f=@name.")
+				return "", 0, httperr.Malformed("The form has no file and no part named f. Use curl -F 'f=<-' or curl -F f=@name.")
 			}
 			said[0], said[1] = d.text, []byte(name)
 			return name, event.BodyHash(said...), nil
@@ -197,4 +197,4 @@ func (d *draft) setPart(c *endpoint.Call, r *draftRules, name string, text []byt
 	return true, d.set(r, name, input.Value{Kind: input.Query, Text: text})
 }
 
-func givenOnce(field string) error { return httperr.InvalidField(field, "must be given once") }
+func givenOnce(field string) error { return httperr.InvalidField(field, "must be sent only once") }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"quire.dev/pkg/apikey"
@@ -158,8 +159,11 @@ func (t *textWriting) store(item string) error {
 	if err := t.readBody(); err != nil {
 		return err
 	}
+	begun := time.Now()
 	err := t.draft.store(t.s.ctx, t.s, t.domain, item)
-	t.blob = t.draft.Content.GetBlob()
+	if t.blob = t.draft.Content.GetBlob(); t.blob != "" {
+		t.Call.Blob(begun)
+	}
 	return err
 }
 

@@ -16,7 +16,7 @@ func (r *reading) unchanged() (f found, err error) {
 	if !r.c.Conditional() { // nearly always
 		return f, nil
 	}
-	doc, err := r.s.look(r.k.Domain, r.read())
+	doc, err := r.s.look(r.c, r.k.Domain, r.read())
 	if err != nil || doc == nil || !r.known(doc) {
 		return f, err
 	}
@@ -46,7 +46,7 @@ func (s *API) fileUnchanged(c *endpoint.Call, id string, conditions headers.Cond
 	if !c.Conditional() {
 		return false, nil
 	}
-	doc, err := s.look(event.File, &event.Read{Item: id, Requester: uint64(c.Who.Account)})
+	doc, err := s.look(c, event.File, &event.Read{Item: id, Requester: uint64(c.Who.Account)})
 	if err != nil || doc == nil {
 		return false, err
 	}
@@ -62,11 +62,11 @@ func (s *API) fileUnchanged(c *endpoint.Call, id string, conditions headers.Cond
 }
 
 // look reads a document before the admission. It returns nil if the requester may not know of it.
-func (s *API) look(d event.Domain, read *event.Read) (*event.Document, error) {
+func (s *API) look(c *endpoint.Call, d event.Domain, read *event.Read) (*event.Document, error) {
 	if !event.ValidItemID(read.Item) {
 		return nil, nil
 	}
-	doc, err := s.ReadDocument(s.bus.StartRead(d, read))
+	doc, err := s.ReadDocument(s.bus.StartRead(d, read, &c.Timing))
 	if fault.KindOf(err) == fault.NotFound {
 		return nil, nil
 	}

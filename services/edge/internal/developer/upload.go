@@ -58,8 +58,9 @@ type upload struct {
 	named      bool // by a field, which takes precedence over the part's file name
 	visibility event.Visibility
 	lifetime   time.Duration
-	seen       []string     // names of fields
-	Also       input.Fields // fields of our own forms, besides the API's
+	seen       []string          // names of fields
+	Also       input.Fields      // fields of our own forms, besides the API's
+	Sent       map[string]string // gets the text of each field; nil: none
 
 	contentType string
 	size        int64
@@ -156,7 +157,7 @@ func (u *upload) openForm(boundary string) error {
 		return err
 	}
 	if u.part == nil {
-		return httperr.InvalidField("file", "is required: the multipart body needs a part of that name")
+		return httperr.InvalidField("file", "is required: the multipart body needs a part of that name").InForm("Choose a file.")
 	}
 	u.contentType = cleanType(u.part.Header.Get(fiber.HeaderContentType))
 	if !u.named {
@@ -192,7 +193,7 @@ func (u *upload) nextFile() error {
 
 func (u *upload) field(name string, part *multipart.Part) error {
 	if slices.Contains(u.seen, name) {
-		return httperr.InvalidField(name, "must be given once")
+		return httperr.InvalidField(name, "must be sent only once")
 	}
 	u.seen = append(u.seen, name)
 	text, err := io.ReadAll(io.LimitReader(part, partFieldBytes+1))
@@ -200,7 +201,7 @@ func (u *upload) field(name string, part *multipart.Part) error {
 		return formFailure(err)
 	}
 	if len(text) > partFieldBytes || !utf8.Valid(text) {
-		return httperr.OverLimit(name, partFieldBytes, "must be text of at most 4 KiB in UTF-8")
+		return httperr.OverLimit(name, partFieldBytes, "must be text of at most 4 KB in UTF-8")
 	}
 	return u.set(name, input.Value{Kind: input.Query, Text: text})
 }
@@ -214,6 +215,9 @@ func formFailure(err error) error {
 }
 
 func (u *upload) set(name string, v input.Value) (err error) {
+	if u.Sent != nil {
+		u.Sent[name] = string(v.Text)
+	}
 	if set, ok := u.Also[name]; ok {
 		return set(name, v)
 	}
@@ -238,10 +242,14 @@ func (u *upload) setName(name string) error {
 	if err := input.CheckFileName("name", name); err != nil {
 		return err
 	}
-	if n := utf8.RuneCountInString(name); n < 1 || n > nameChars || name == "." || name == ".." {
-		return httperr.OverLimit("name", nameChars, "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be \".\" or \"..\"")
-	}
-	if strings.ContainsAny(name, `/\`) {
+	switch n := utf8.RuneCountInString(name); {
+	case n < 1 || n > nameChars || name == "." || name == "..":
+		err := httperr.OverLimit("name", nameChars, "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be \".\" or \"..\"")
+		if n == 0 { // a form's field without a file
+			err = err.InForm("Choose a file.")
+		}
+		return err
+	case strings.ContainsAny(name, `/\`):
 		return httperr.InvalidField("name", "must not contain / or \\")
 	}
 	u.name = name
@@ -326,7 +334,10 @@ func (u *upload) store(ctx context.Context) error {
 	}
 	key := u.s.contents.NewKey(event.File, u.id)
 	u.blob = key // from here on there may be a blob to delete
-	if _, err := blob.PutHashed(ctx, u.s.blobs, key, io.MultiReader(bytes.NewReader(first), u), size, u.sum); err != nil {
+	begun := time.Now()
+	_, err = blob.PutHashed(ctx, u.s.blobs, key, io.MultiReader(bytes.NewReader(first), u), size, u.sum)
+	u.Call.Blob(begun) // and the arrival of the file
+	if err != nil {
 		if fault.KindOf(err) != fault.Internal {
 			return err // the body's error
 		}

@@ -22,7 +22,7 @@ func (s *API) listVersions(c *endpoint.Call, k *kind.Kind) error {
 	}
 	var pending *bus.PendingRead
 	if event.ValidItemID(read.Item) {
-		pending = s.bus.StartRead(k.Domain, read)
+		pending = s.bus.StartRead(k.Domain, read, &c.Timing)
 	}
 	if err := s.CheckKey(c, k.Read); err != nil {
 		return err

@@ -91,7 +91,7 @@ func (s *API) findKept(w *writing, find func(*writing) (*event.Outcome, error)) 
 
 func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
 	for _, id := range append([][]byte{w.Call.Idem}, w.Call.OtherIdems...) {
-		found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: id}).Wait(s.ctx)
+		found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: id}, &w.Call.Timing).Wait(s.ctx)
 		if err != nil || found.Outcome != nil {
 			return found.Outcome, err
 		}
@@ -101,7 +101,7 @@ func (s *API) keptOutcome(w *writing) (*event.Outcome, error) {
 
 // servedOutcome returns the outcome of a writing that was served before, according to billing.
 func (s *API) servedOutcome(w *writing) (*event.Outcome, error) {
-	return s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: w.Call.Idem}).WaitStored(s.ctx)
+	return s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: w.Call.Idem}, &w.Call.Timing).WaitStored(s.ctx)
 }
 
 // replay is the result of a writing whose Idempotency-Key has an outcome. unread is the error of reading the rest of the
@@ -178,7 +178,8 @@ func (s *API) admitOnce(w *writing) (*endpoint.Metered, error) {
 		}
 		r.Charge = &w.charge
 		r.Charge.Account, r.Charge.QuotaKey = uint64(m.Admission.Account), uint32(m.Admission.Key)
-		r.Charge.Anonymous, r.Charge.Remaining = m.Admission.Anonymous, m.Receipt().Remaining
+		r.Charge.Anonymous = m.Admission.Anonymous
+		m.Tell(r.Charge)
 	}
 	if w.gone {
 		return nil, m.Void(endpoint.NotFound())
@@ -198,6 +199,7 @@ func (s *API) execute(w *writing, m *endpoint.Metered, unprepared error) (*Writt
 		s.contents.Drop(w.blob)
 		return nil, w.void(m, err)
 	}
+	w.toBus.Timing = &w.Call.Timing
 	o, err := s.bus.Write(s.ctx, w.domain, &w.toBus)
 	switch {
 	case err != nil && fault.KindOf(err) == fault.OutcomeUnknown:
@@ -240,7 +242,7 @@ func (s *API) allowedVersions(w *writing) ([]uint64, error) {
 	}
 	doc, err := s.ReadDocument(s.bus.StartRead(w.domain, &event.Read{
 		Item: w.item, Requester: uint64(w.Call.Who.Account), WithoutContent: w.domain != event.File, // their tag is in the content
-	}))
+	}, &w.Call.Timing))
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
 		return []uint64{noVersion}, nil
@@ -250,7 +252,7 @@ func (s *API) allowedVersions(w *writing) ([]uint64, error) {
 	if _, w.mismatch = w.conditions.Check(ValidatorsOf(w.domain, doc)); w.mismatch != nil {
 		return []uint64{noVersion}, nil
 	}
-	w.mismatch = fault.New(fault.VersionMismatch, "It was changed while this request ran. Read it again, and then change it.")
+	w.mismatch = fault.New(fault.VersionMismatch, "It was edited while this request ran. Read it again and retry.")
 	return []uint64{doc.Version}, nil
 }
 
@@ -271,11 +273,11 @@ func outcomeError(status event.OutcomeStatus) error {
 	case event.OutcomeStatus_NOT_FOUND:
 		return endpoint.NotFound()
 	case event.OutcomeStatus_NOT_OWNER:
-		return fault.New(fault.NotOwner, "Only the owner may do this, and it does not belong to the account of the API key.")
+		return fault.New(fault.NotOwner, "Only the owner can do this, and the API key belongs to another account.")
 	case event.OutcomeStatus_INVALID_MANAGE_TOKEN:
 		return invalidManageToken()
 	case event.OutcomeStatus_VERSION_MISMATCH:
-		return endpoint.FailedAt(fiber.HeaderIfMatch, fault.VersionMismatch, "The current version is not one that If-Match names. Read it again, and then change it.")
+		return endpoint.FailedAt(fiber.HeaderIfMatch, fault.VersionMismatch, "The current version does not match If-Match. Read it again and retry.")
 	case event.OutcomeStatus_IDEMPOTENCY_MISMATCH:
 		return endpoint.IdempotencyMismatch()
 	case event.OutcomeStatus_DEADLINE_EXCEEDED, event.OutcomeStatus_ID_TAKEN:

@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/trace"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
@@ -25,16 +26,18 @@ type Config struct {
 	ContentURL    string        // origin of links to raw content and downloads; empty: this one
 	AdminTokens   admins.Tokens // accepted for admin calls
 	UnmeteredRate int           // unmetered calls per second of an account or source; 0: no limit
+	AccessLog     AccessLog
 	In            httpin.Config // New sets NewRequestID, Fail, Answered and Logger
 }
 
-// Deps are the dependencies of every endpoint. All are required but Metrics.
+// Deps are the dependencies of every endpoint. All are required but Metrics and Traces.
 type Deps struct {
 	Bus     *bus.Bus
 	Secret  *apikey.Secret
 	Pages   *pages.Pages // for failures
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics
+	Traces  *trace.Scope // nil: nothing is traced
 }
 
 // Base admits calls and answers them. Safe for concurrent use.
@@ -49,6 +52,8 @@ type Base struct {
 
 	admins    admins.Tokens
 	metrics   *metrics
+	access    *accessLog
+	traces    *trace.Scope
 	priceBook priceCache
 
 	publicURL                         atomic.Pointer[string]
@@ -59,13 +64,13 @@ type Base struct {
 func New(cfg Config, deps Deps) *Base {
 	s := &Base{
 		bus: deps.Bus, secret: deps.Secret, pages: deps.Pages, log: deps.Logger, Limits: newLimits(deps.Secret.Network, cfg.UnmeteredRate),
-		admins: cfg.AdminTokens, metrics: newMetrics(deps.Metrics),
+		admins: cfg.AdminTokens, metrics: newMetrics(deps.Metrics), access: newAccessLog(cfg.AccessLog, deps.Metrics, deps.Logger), traces: deps.Traces,
 		upgrade: cfg.UpgradeURL, contentSite: strings.TrimSuffix(cfg.ContentURL, "/"),
 	}
 	s.contentHost = hostOf(s.contentSite)
 	s.SetPublicURL(strings.TrimSuffix(cfg.PublicURL, "/"))
 	in := cfg.In
-	in.Logger, in.Answered = deps.Logger, s.metrics.observe
+	in.Logger, in.Answered = deps.Logger, s.answered
 	in.Fail, in.Failing = s.Fail, s.failing
 	in.Single = SingleHeaders()
 	in.NewRequestID = func() string { return event.NewRequestID().String() }

@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/httpin/headers"
@@ -29,7 +30,11 @@ type Call struct {
 	Form       []byte // the body, if the route takes a form
 	Hash       uint64 // see BodyHash; 0 if the handler reads the body
 
-	Kept     bool    // see keepAccount
+	Timing  bus.Timing // of what the handler asked other services
+	failure fault.Kind // of the handler; empty: none
+	group   group
+
+	Kept     bool    // a sign-in has canceled the deletion of the account
 	metered  Metered // see meter
 	Download bool    // the content is to be saved as a file
 
@@ -39,12 +44,16 @@ type Call struct {
 
 // Handler wraps a route's checks and handler for fiber.
 func (s *Base) Handler(r *Row) fiber.Handler {
-	when := r.Scripts()
+	when, group := r.Scripts(), groupOf(r)
 	return func(ctx *fiber.Ctx) error {
 		if !r.Rules.Has(Content) && s.OnContentHost(ctx) {
 			return NotFound()
 		}
-		c := &Call{Ctx: ctx, Row: r}
+		c := &Call{Ctx: ctx, Row: r, group: group}
+		httpin.Note(ctx, c)
+		if s.traces != nil {
+			s.beginTrace(c)
+		}
 		allowScripts(ctx, when)
 		if r.Rules.Has(Terminal) {
 			ctx.Context().SetUserValue(failsAsText{}, true)
@@ -60,8 +69,11 @@ func (s *Base) Handler(r *Row) fiber.Handler {
 			err = r.Handle(c)
 		}
 		returned = true
+		if err != nil {
+			c.failure = fault.KindOf(err)
+		}
 		s.endTurn(c, err)
-		s.report(c, err)
+		s.report(c)
 		if err != nil && r.Rules.Has(HTML) && pages.WantsHTML(ctx) {
 			return s.FailurePage(ctx, err)
 		}

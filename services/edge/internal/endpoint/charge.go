@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (m *Metered) Repeatable(version uint64) {
 // Start asks for the admission. Wait must follow.
 func (m *Metered) Start() *Metered {
 	m.Started = time.Now()
-	m.Pending = m.s.bus.StartAdmit(m.Admission)
+	m.Pending = m.s.bus.StartAdmit(m.Admission, &m.c.Timing)
 	return m
 }
 
@@ -91,8 +92,13 @@ func (m *Metered) Renew(r *event.Request) error {
 		}
 		return err
 	}
-	r.Charge.Remaining = m.Receipt().Remaining
+	m.Tell(r.Charge)
 	return nil
+}
+
+// Tell writes into a charge what the document's service has to know of the verdict.
+func (m *Metered) Tell(charge *event.Charge) {
+	charge.Remaining, charge.Announce = m.Receipt().Remaining, m.Verdict.GetAnnounce()
 }
 
 // Served makes the admission final. Call it once the answer is ready.
@@ -191,23 +197,24 @@ func (m *Metered) refused(v *bus.Verdict) error {
 		return receipt.Fail(IdempotencyMismatch())
 	case event.Decision_QUOTA_EXHAUSTED:
 		if v.Held {
-			e = fault.New(fault.QuotaHeld, "The last requests of this month for %s are still being decided. Try again.", key)
+			e = fault.New(fault.QuotaHeld, "Calls in flight hold the last requests of this month for %s. Try again.", key)
 			break
 		}
 		e = fault.New(fault.QuotaExhausted, "Monthly limit of %d requests reached for %s. Upgrade your plan to continue.", v.Limit, key)
 	case event.Decision_KEY_QUOTA_EXHAUSTED:
 		if v.Held {
-			e = fault.New(fault.QuotaHeld, "The last requests of this month for %s are still being decided. Try again.", key)
+			e = fault.New(fault.QuotaHeld, "Calls in flight hold the last requests of this month for %s. Try again.", key)
 			break
 		}
-		e = fault.New(fault.KeyQuotaExhausted, "This API key's limit of %d requests a month reached for %s.", v.KeyLimit, key)
+		e = fault.New(fault.KeyQuotaExhausted, "This API key's monthly limit of %d requests reached for %s.", v.KeyLimit, key)
 		e.Limit = &v.KeyLimit
 	case event.Decision_SPENDING_CAP_REACHED:
 		e = capReached(v)
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
 		e = fault.New(fault.PlanUpgradeRequired, "%s is not available on the %s plan. Upgrade your plan to continue.", key, plan.Tier(v.Tier).Title())
 	case event.Decision_ANONYMOUS_LIMIT:
-		e = fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached. Use an API key to continue.", v.Limit)
+		e = fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached. Use an API key to continue.", v.Limit).
+			InForm(fmt.Sprintf("You have created %d quick pastes in 24 hours, the most without an account. Sign up or sign in to create more.", v.Limit))
 	case event.Decision_TOO_MANY_FAILURES:
 		return receipt.Fail(TooManyFailures(max(int(v.RetryAfterSeconds), 1), m.s.Now()))
 	default: // billing has no price book yet

@@ -39,15 +39,15 @@ func accountSuspended() error {
 }
 
 func accountQuarantined() error {
-	return fault.New(fault.AccountQuarantined, "A counter of the account is wrong on our side. Metered calls wait for an administrator; bills and documents are untouched.")
+	return fault.New(fault.AccountQuarantined, "We found an error in the account's usage counters. Metered calls are refused until an administrator has checked them. Bills and documents are not affected.")
 }
 
 // keyScope is the error for a key without the scope for the quota key, or with any scopes if that is unmetered.
 func keyScope(key plan.QuotaKey) error {
 	if key == Unmetered {
-		return fault.New(fault.KeyScope, "The API key has scopes. This needs one without, or a session.")
+		return fault.New(fault.KeyScope, "This requires an API key without scopes, or a session.")
 	}
-	e := fault.New(fault.KeyScope, "The API key's scopes do not have %s.", key)
+	e := fault.New(fault.KeyScope, "The API key's scopes do not include %s.", key)
 	e.QuotaKey = key.String()
 	return e
 }
@@ -58,7 +58,7 @@ func AsFault(err error) *fault.Error {
 		return e
 	}
 	if in, ok := errors.AsType[*httperr.Error](err); ok {
-		out := &fault.Error{Kind: fault.Kind(in.Code), Message: in.Message, RetryAfter: in.RetryAfter, Cause: in.Cause}
+		out := &fault.Error{Kind: fault.Kind(in.Code), Message: in.Message, FormText: in.FormText, RetryAfter: in.RetryAfter, Cause: in.Cause}
 		out.Field, out.Suggestion = in.Field, in.Suggestion
 		if in.Limit != 0 {
 			out.Limit = &in.Limit
@@ -137,7 +137,7 @@ func forTerminal(ctx *fasthttp.RequestCtx) bool {
 // failureBytes fits most failures.
 const failureBytes = 768
 
-// failureBody appends a failure in JSON to room: docs/api.md, Shape of every answer.
+// failureBody appends a failure in JSON to room: docs/api.md, Shape of every response.
 func (s *Base) failureBody(room []byte, e *fault.Error, requestID []byte) []byte {
 	o := append(Object(room), `{"success":false`...).Str("reason", e.Message).Str("code", string(e.Kind))
 	o = AppendString(o.Key("requestId"), requestID)
@@ -153,6 +153,9 @@ func (s *Base) failureBody(room []byte, e *fault.Error, requestID []byte) []byte
 	}
 	if e.ResetMs != 0 {
 		o = o.Time("resetAt", e.ResetMs)
+	}
+	if e.DeletesMs != 0 {
+		o = o.Time("deletesAt", e.DeletesMs)
 	}
 	if e.Kind == fault.QuotaExhausted || e.Kind == fault.PlanUpgradeRequired {
 		o = o.Str("upgradeUrl", s.upgradeURL())

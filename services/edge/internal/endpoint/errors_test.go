@@ -17,7 +17,7 @@ import (
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
-// TestFailuresAreAnsweredInTheAPIsShape: docs/api.md, Shape of every answer.
+// TestFailuresAreAnsweredInTheAPIsShape: docs/api.md, Shape of every response.
 func TestFailuresAreAnsweredInTheAPIsShape(t *testing.T) {
 	for _, tc := range []struct {
 		err           error

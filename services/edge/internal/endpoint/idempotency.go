@@ -106,14 +106,15 @@ func CanonicalQuery(c *fiber.Ctx) []byte {
 // IdempotencyMismatch is the answer to another request under a key that was used.
 func IdempotencyMismatch() error {
 	return FailedAt(headerIdempotencyKey, fault.IdempotencyMismatch,
-		"The Idempotency-Key was used with another request in the last 24 hours. Use a new key for a new request.")
+		"The Idempotency-Key was used with another request in the last 24 hours. Use a new key for a new request.").
+		InForm("This form was sent before with other input. Submit it again to send what it has now.")
 }
 
 // IdempotencyInFlight is the answer to a request whose first one has not ended.
 func IdempotencyInFlight(retryAfter int) error {
 	e := FailedAt(headerIdempotencyKey, fault.IdempotencyInFlight, "The first request with this Idempotency-Key is still running. Try again.")
 	e.RetryAfter = retryAfter
-	return e
+	return e.InForm("This form is still being processed. Wait a moment, then submit it again.")
 }
 
 // MaxOnceBytes is the length of the longest Once that a form may have in place of an Idempotency-Key.

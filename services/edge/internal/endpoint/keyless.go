@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"fmt"
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
@@ -46,7 +47,8 @@ func sooner(a, b uint32) uint32 {
 func (m *Metered) AdmitKeyless() error {
 	s, now := m.s, m.s.Now()
 	if limit, seconds := s.Keyless.Wait(s.http.Source(m.c.Ctx), now); seconds > 0 {
-		e := fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached for this IPv6 /48. Use an API key to continue.", limit)
+		e := fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached for this IPv6 /48. Use an API key to continue.", limit).
+			InForm(fmt.Sprintf("Your network has created %d quick pastes in 24 hours, the most without an account. Sign up or sign in to create more.", limit))
 		return Receipt{Source: SourceNone}.Fail(WaitFor(e, limit, seconds, now))
 	}
 	if !s.secret.Several() {

@@ -21,16 +21,22 @@ const (
 func LifetimeField(name string, v input.Value, longest time.Duration) (time.Duration, error) {
 	d, ok := parseLifetime(v)
 	if !ok {
-		return 0, httperr.InvalidField(name, `must be a whole number of seconds, or a number with one of m, h, d, w, y like "10m", or "never"`)
+		return 0, httperr.InvalidField(name, `must be a whole number of seconds, or a number with one of m, h, d, w, y like "10m", or "never"`).
+			InForm(name + " must be a time such as 10m, 12h, 7d or 1y, or never.")
 	}
 	if d == 0 {
 		if longest < MaxLifetime {
-			return 0, httperr.InvalidField(name, "must not be \"never\" without an API key: at most 30 days")
+			return 0, httperr.InvalidField(name, "must not be \"never\" without an API key: at most 30 days").
+				InForm(name + " must be at most 30 days without an account.")
 		}
 		return 0, nil
 	}
 	if d < minLifetime || d > longest {
-		return 0, httperr.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest))
+		err := httperr.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest))
+		if longest < MaxLifetime {
+			err = err.InForm(name + " must be between 1 minute and 30 days without an account.")
+		}
+		return 0, err
 	}
 	return d, nil
 }

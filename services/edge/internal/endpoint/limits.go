@@ -120,7 +120,7 @@ func (s *Base) GuessPassword(c *Call, email string) (*limit.Guess, error) {
 	now := s.Now()
 	g, wait := s.signIns.Begin(event.EmailID(email), s.http.Source(c.Ctx), now)
 	if wait > 0 {
-		return nil, WaitFor(fault.New(fault.TooManyFailures, "Too many sign-ins with this address failed. Try again later."), signInSourceLimit, wait, now)
+		return nil, WaitFor(fault.New(fault.TooManyFailures, "Too many failed sign-ins with this email. Try again later."), signInSourceLimit, wait, now)
 	}
 	return g, nil
 }

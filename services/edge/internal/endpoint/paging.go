@@ -42,7 +42,7 @@ func PageLimit(name string, v input.Value) (uint32, error) {
 
 // InvalidCursor is the answer to a cursor of another list.
 func InvalidCursor() error {
-	e := fault.New(fault.InvalidCursor, "cursor is not a nextCursor of this list. Begin again without it.")
+	e := fault.New(fault.InvalidCursor, "cursor is not a nextCursor of this list. Start again without it.")
 	e.Field = "cursor"
 	return e
 }

@@ -14,7 +14,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// TestAReceiptIsWrittenAsDocumented checks the headers and the JSON of each kind: docs/api.md, Shape of every answer.
+// TestAReceiptIsWrittenAsDocumented checks the headers and the JSON of each kind: docs/api.md, Shape of every response.
 func TestAReceiptIsWrittenAsDocumented(t *testing.T) {
 	call := bus.Admission{RequestID: event.NewRequestID(), Key: plan.LiteGet}
 	metered := func(v *event.Verdict) *Metered {

@@ -70,13 +70,13 @@ const MaxFileBytes = 50 << 20
 func (b Body) Limit() httpin.Limit {
 	switch b {
 	case PasteJSON, PasteText:
-		return httpin.Limit{Bytes: 4 << 20, Name: "4 MiB"}
+		return httpin.Limit{Bytes: 4 << 20, Name: "4 MB"}
 	case QuickJSON, QuickText, QuickBytes:
-		return httpin.Limit{Bytes: 256 << 10, Name: "256 KiB"}
+		return httpin.Limit{Bytes: 256 << 10, Name: "256 KB"}
 	case File:
 		return httpin.Limit{Bytes: MaxFileBytes, Name: "50 MB"}
 	}
-	return httpin.Limit{Bytes: 16 << 10, Name: "16 KiB"}
+	return httpin.Limit{Bytes: 16 << 10, Name: "16 KB"}
 }
 
 // Rules are further properties of a route.

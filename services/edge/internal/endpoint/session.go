@@ -30,7 +30,7 @@ var (
 
 // SessionRequired is the answer to a call without a session.
 func SessionRequired() error {
-	return fault.New(fault.SessionRequired, "Session required: log in by POST /api/users/login and send its cookie.")
+	return fault.New(fault.SessionRequired, "Session required: log in with POST /api/users/login and send its cookie.")
 }
 
 // OpenSession opens a session of the user and sets its cookie. The store has only a hash of the cookie's value, so that a

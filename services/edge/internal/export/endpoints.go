@@ -61,7 +61,7 @@ func (s *Exports) BegunExport(c *endpoint.Call) (*event.Export, error) {
 	case a.Status == event.UserStatus_USER_LIMITED:
 		now := s.Now()
 		wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
-		return nil, endpoint.WaitFor(fault.New(fault.RateLimited, "An account may begin %d exports a day. Try again later.", a.Limit), a.Limit, int(wait), now)
+		return nil, endpoint.WaitFor(fault.New(fault.RateLimited, "An account can start %d exports per day. Try again later.", a.Limit), a.Limit, int(wait), now)
 	case a.Status == event.UserStatus_USER_EXISTS && slices.ContainsFunc(a.Export.GetBegun(), func(b *event.BegunExport) bool { return b.Id == id }):
 		c.Set(endpoint.HeaderReplayed, "true") // with the current state of the last export, as for any later call
 	case a.Status == event.UserStatus_USER_NOT_FOUND:

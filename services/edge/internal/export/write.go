@@ -74,7 +74,7 @@ func (x *exporter) count(ctx context.Context, _ *zip.Writer) error {
 
 // writeAccount writes the account with its usage, and the statement of each month.
 func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
-	a, err := x.query(ctx, &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{Keys: true}}})
+	a, err := x.query(ctx, &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{Keys: true, Addresses: true}}})
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 		err = x.writeJSON(out, "account.json", accounts.ViewUsage(u, email))
 	}
 	if err == nil {
-		err = x.writeJSON(out, "keys.json", accounts.ViewKeys(u))
+		err = x.writeJSON(out, "keys.json", accounts.ViewKeys(u, x.s.Now()))
 	}
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func (x *exporter) writeTexts(ctx context.Context, out *zip.Writer) error {
 
 func (x *exporter) writeVersions(ctx context.Context, out *zip.Writer, k *kind.Kind, at, id string) error {
 	for read := (&event.Read{Item: id, Requester: uint64(x.account), ListVersions: exportPage}); ; {
-		found, err := x.s.bus.StartRead(k.Domain, read).Wait(ctx)
+		found, err := x.s.bus.StartRead(k.Domain, read, nil).Wait(ctx)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (x *exporter) writeVersions(ctx context.Context, out *zip.Writer, k *kind.K
 			if err := x.writeRaw(out, fmt.Sprintf("%s/versions/%d.json", at, v.Version), v, developer.ListedVersion(nil, v)); err != nil {
 				return err
 			}
-			if err := x.writeContent(ctx, out, x.s.bus.StartRead(k.Domain, version), name); err != nil {
+			if err := x.writeContent(ctx, out, x.s.bus.StartRead(k.Domain, version, nil), name); err != nil {
 				return err
 			}
 			read = &event.Read{Item: id, Requester: read.Requester, ListVersions: exportPage, BelowVersion: v.Version}
@@ -213,7 +213,7 @@ func (x *exporter) writeFiles(ctx context.Context, out *zip.Writer) error {
 		}
 		read := &event.Read{Item: doc.Id, Requester: uint64(x.account)}
 		name := func(doc *event.Document) string { return at + "/content/" + entryName(doc.Title) }
-		return x.writeContent(ctx, out, x.s.bus.StartRead(event.File, read), name)
+		return x.writeContent(ctx, out, x.s.bus.StartRead(event.File, read, nil), name)
 	})
 }
 

@@ -36,6 +36,7 @@ const (
 	IdempotencyMismatch  Kind = "idempotency_mismatch"
 	TooManyKeys          Kind = "too_many_keys"
 	EmailTaken           Kind = "email_taken"
+	DeletionScheduled    Kind = "deletion_scheduled"
 	NameTaken            Kind = "name_taken"
 	InsufficientCredits  Kind = "insufficient_credits"
 	TooManyWebhooks      Kind = "too_many_webhooks"
@@ -74,7 +75,7 @@ func (k Kind) Status() int {
 		return 405
 	case RequestTimeout:
 		return 408
-	case IdempotencyInFlight, TooManyKeys, EmailTaken, NameTaken, InsufficientCredits, TooManyWebhooks:
+	case IdempotencyInFlight, TooManyKeys, EmailTaken, DeletionScheduled, NameTaken, InsufficientCredits, TooManyWebhooks:
 		return 409
 	case VersionMismatch:
 		return 412
@@ -102,6 +103,7 @@ func (k Kind) Status() int {
 type Error struct {
 	Kind       Kind
 	Message    string // for the client
+	FormText   string // as httperr.Error.FormText
 	RetryAfter int    // seconds until a retry may succeed; 0 if waiting does not help
 	Cause      error  // for the log; clients never see it
 	Details
@@ -114,6 +116,7 @@ type Details struct {
 	QuotaKey   string
 	Limit      *int64 // the limit that was reached or exceeded; may be 0
 	ResetMs    int64  // Unix milliseconds after which a retry may succeed
+	DeletesMs  int64  // Unix milliseconds at which the account will be deleted
 }
 
 // New returns an error of a kind with a message for the client. Without args, format is the message itself.
@@ -122,6 +125,12 @@ func New(kind Kind, format string, args ...any) *Error {
 		return &Error{Kind: kind, Message: format}
 	}
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// InForm sets the text of the error in a form: see httperr.Error.InForm.
+func (e *Error) InForm(text string) *Error {
+	e.FormText = text
+	return e
 }
 
 // Because returns a copy of e with a cause.

@@ -99,6 +99,14 @@ func (c *bodyClock) begin(grace time.Duration) time.Time {
 
 func (c *bodyClock) end() { c.waited.Add(int64(time.Since(c.opened)) - c.since.Swap(0)) }
 
+// bodyWait is the time spent waiting for the running request's body.
+func (c *conn) bodyWait() time.Duration {
+	if c.body == nil {
+		return 0
+	}
+	return time.Duration(c.body.clock.waited.Load())
+}
+
 // allowance is the total waiting time granted for the bytes so far.
 func (c *bodyClock) allowance(grace time.Duration, rate time.Duration) time.Duration {
 	return grace + time.Duration(c.read.Load())*time.Second/rate
@@ -200,7 +208,7 @@ func (b *Body) fail(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		b.err = &httperr.Error{
 			Status: fiber.StatusRequestTimeout, Code: httperr.CodeRequestTimeout, Cause: err,
-			Message: fmt.Sprintf("The request body did not arrive in time: it has %v, and a second for each %d KiB.",
+			Message: fmt.Sprintf("The request body did not arrive in time: the limit is %v plus a second per %d KB.",
 				b.c.owner.cfg.BodyTimeout, minBodyRate>>10),
 		}
 	case isError(err): // from the chunk decoder, which says what is wrong
@@ -234,7 +242,7 @@ func (b *Body) finish(ctx *fasthttp.RequestCtx) {
 // Limit is the maximum size of a body.
 type Limit struct {
 	Bytes int64
-	Name  string // for people: "1 MiB"
+	Name  string // for people: "1 MB"
 }
 
 // CheckBody checks a body by its header: 413 if the announced length exceeds the limit, 415 if it is compressed.

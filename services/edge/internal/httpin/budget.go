@@ -288,7 +288,7 @@ func (s *Server) reserve(c *fiber.Ctx, b *budget, to **share, size int64) error 
 func tooSlow(cause error) *httperr.Error {
 	return &httperr.Error{
 		Status: fiber.StatusRequestTimeout, Code: httperr.CodeRequestTimeout, Cause: cause,
-		Message: fmt.Sprintf("The request body came too slowly while others waited: it then has %v, and a second for each %d KiB.",
+		Message: fmt.Sprintf("The request body arrived too slowly while other requests waited: the limit is then %v plus a second per %d KB.",
 			pressedGrace, pressedRate>>10),
 	}
 }

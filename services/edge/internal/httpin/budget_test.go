@@ -125,7 +125,7 @@ func TestSharesThatWaitForEachOtherGoOn(t *testing.T) {
 // TestAnnouncedBytesTakeNoMemory: bodies count as they arrive, so large announcements block nobody.
 func TestAnnouncedBytesTakeNoMemory(t *testing.T) {
 	addr := startServer(t, Config{BodyBudgetBytes: 1 << 20}, func(s *Server) {
-		s.Handle("POST", "/echo", echo(s, Limit{4 << 20, "4 MiB"}))
+		s.Handle("POST", "/echo", echo(s, Limit{4 << 20, "4 MB"}))
 	})
 	for range 50 {
 		c := dial(t, addr)
@@ -164,7 +164,7 @@ func TestSlowBodiesAreCutWhileOthersWait(t *testing.T) {
 			arrived := make(chan struct{}, 64)
 			addr := startServer(t, cfg, func(s *Server) {
 				s.Handle("POST", "/echo", func(c *fiber.Ctx) error {
-					b, err := s.ReadBody(c, Limit{4 << 20, "4 MiB"})
+					b, err := s.ReadBody(c, Limit{4 << 20, "4 MB"})
 					if err != nil {
 						return err
 					}
@@ -203,7 +203,7 @@ func TestSlowBodiesAreCutWhileOthersWait(t *testing.T) {
 			}
 			for {
 				got := <-ended
-				if strings.HasPrefix(got, "408") && strings.Contains(got, "while others waited") {
+				if strings.HasPrefix(got, "408") && strings.Contains(got, "while other requests waited") {
 					break
 				}
 				if !strings.HasPrefix(got, "503") {

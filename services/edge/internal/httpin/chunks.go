@@ -74,7 +74,7 @@ func (b *Body) nextChunk() error {
 	}
 	c.excess = max(0, c.excess+int64(len(line))-chunkAllowance-size)
 	if c.excess > maxChunkExcess {
-		return httperr.Malformed("The chunks are more extensions than content.")
+		return httperr.Malformed("The chunk extensions are larger than the content.")
 	}
 	if limit := b.limit.Bytes; limit > 0 && size > limit-c.content {
 		return b.tooLargeError()
@@ -107,7 +107,7 @@ func (b *Body) endChunks() error {
 }
 
 func errTrailer() error {
-	return httperr.Malformed("The trailer has more than %d lines, or is longer than a header may be.", maxTrailerLines)
+	return httperr.Malformed("The trailer has more than %d lines, or exceeds the limit for headers.", maxTrailerLines)
 }
 
 // line reads a line of limited length and strips its CRLF.
@@ -115,7 +115,7 @@ func (c *chunks) line(most int) ([]byte, error) {
 	line, err := c.reader.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull) || err == nil && len(line) > most+len("\r\n"):
-		return nil, httperr.Malformed("A line between the chunks, or of the trailer, is too long.")
+		return nil, httperr.Malformed("A chunk size line or trailer line is too long.")
 	case err != nil:
 		return nil, err
 	}

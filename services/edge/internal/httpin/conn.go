@@ -65,6 +65,7 @@ type requestState struct {
 	client  netip.Addr // behind a trusted proxy, once it was read from the header
 	share   *share     // of the budget, released when the handler returns; nil: none
 	stream  *share     // of the budget for streams, likewise
+	note    any        // see Note
 }
 
 func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {

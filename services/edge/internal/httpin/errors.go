@@ -32,9 +32,9 @@ func (s *Server) fromFramework(err error) error {
 	}
 	switch e.Code {
 	case fiber.StatusNotFound:
-		return &httperr.Error{Status: e.Code, Code: httperr.CodeNotFound, Message: "There is nothing at this path."}
+		return &httperr.Error{Status: e.Code, Code: httperr.CodeNotFound, Message: "Nothing exists at this path."}
 	case fiber.StatusMethodNotAllowed:
-		return &httperr.Error{Status: e.Code, Code: httperr.CodeMethodNotAllowed, Message: "This path does not take the method."}
+		return &httperr.Error{Status: e.Code, Code: httperr.CodeMethodNotAllowed, Message: "This path does not support the method."}
 	case fiber.StatusRequestTimeout:
 		return &httperr.Error{
 			Status: e.Code, Code: httperr.CodeRequestTimeout,

@@ -90,7 +90,7 @@ func (h *head) addField(b, line []byte, names *fieldNames) {
 		return
 	}
 	if h.fields&known.bit != 0 {
-		h.refuseField(known, fmt.Sprintf("There is more than one %s header.", known.name))
+		h.refuseField(known, fmt.Sprintf("The request has more than one %s header.", known.name))
 		return
 	}
 	h.fields |= known.bit

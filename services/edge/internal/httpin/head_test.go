@@ -51,8 +51,8 @@ func TestAHeaderIsJudgedTheSameHoweverItArrives(t *testing.T) {
 		{in: "GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n", refusal: foldedLine},
 		{in: "GET / HTTP/1.1\r\n A: b\r\n\r\n", refusal: foldedLine},
 		{in: "GET / HTTP/1.1\r\n\r\n", refusal: noHost},
-		{in: "GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nhOST:a\r\n\r\n", refusal: "There is more than one Host header.", field: "Host"},
-		{in: "GET / HTTP/1.0\r\nx-api-key: a\r\nX-API-KEY: a\r\n\r\n", refusal: "There is more than one X-Api-Key header.", field: "X-Api-Key"},
+		{in: "GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nhOST:a\r\n\r\n", refusal: "The request has more than one Host header.", field: "Host"},
+		{in: "GET / HTTP/1.0\r\nx-api-key: a\r\nX-API-KEY: a\r\n\r\n", refusal: "The request has more than one X-Api-Key header.", field: "X-Api-Key"},
 		{in: "GET / HTTP/1.2\r\n\r\n", refusal: unknownVersion},
 	} {
 		for step := 1; step <= len(tc.in); step++ {

@@ -17,7 +17,7 @@ func BenchmarkAPlainRequest(b *testing.B) {
 	}
 	addr := startServerOn(b, Config{}, ln, func(s *Server) {
 		s.Handle("POST", "/there", func(c *fiber.Ctx) error {
-			if _, err := s.ReadBody(c, Limit{Bytes: 1 << 20, Name: "1 MiB"}); err != nil {
+			if _, err := s.ReadBody(c, Limit{Bytes: 1 << 20, Name: "1 MB"}); err != nil {
 				return err
 			}
 			return c.SendString("taken")

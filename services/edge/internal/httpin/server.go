@@ -63,8 +63,8 @@ type Config struct {
 	// Failing sees the errors of handlers and of the router before Fail does. If it returns true it has answered, and Fail is
 	// not called. May be nil.
 	Failing func(c *fiber.Ctx, err error) (answered bool)
-	// Answered is called after each request. May be nil.
-	Answered func(status int, took time.Duration)
+	// Answered is called after each request, before its answer is sent. May be nil.
+	Answered func(ctx *fasthttp.RequestCtx, a Answer)
 }
 
 func (cfg *Config) setDefaults() {
@@ -83,8 +83,17 @@ func (cfg *Config) setDefaults() {
 		cfg.Failing = func(*fiber.Ctx, error) bool { return false }
 	}
 	if cfg.Answered == nil {
-		cfg.Answered = func(int, time.Duration) {}
+		cfg.Answered = func(*fasthttp.RequestCtx, Answer) {}
 	}
+}
+
+// Answer is what Config.Answered learns of a request and its answer.
+type Answer struct {
+	RequestID string
+	Started   time.Time
+	Took      time.Duration // from the request's header to the beginning of the answer
+	BodyWait  time.Duration // part of Took, spent waiting for the client to send the body
+	Note      any           // see Note
 }
 
 func setDefault[T comparable](v *T, to T) { *v = cmp.Or(*v, to) }
@@ -220,6 +229,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) 
 	}
 	c.openBody()
 	s.run(ctx, next)
+	waited := c.bodyWait()
 	if c.body != nil {
 		c.body.finish(ctx)
 		c.body = nil
@@ -230,7 +240,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) 
 	if c.current.stream != nil {
 		s.streams.release(c.current.stream)
 	}
-	s.cfg.Answered(ctx.Response.StatusCode(), time.Since(started))
+	s.cfg.Answered(ctx, Answer{
+		RequestID: c.current.id, Started: started, Took: time.Since(started), BodyWait: waited, Note: c.current.note,
+	})
+	c.current.note = nil
 }
 
 func (s *Server) run(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) {
@@ -282,7 +295,7 @@ func (s *Server) onError(c *fiber.Ctx, err error) error {
 			c.Status(fiber.StatusNoContent)
 			return nil
 		}
-		e.Message = "Method not allowed: this path takes " + string(c.Response().Header.Peek(fiber.HeaderAllow)) + "."
+		e.Message = "Method not allowed: this path allows " + string(c.Response().Header.Peek(fiber.HeaderAllow)) + "."
 	}
 	if !s.cfg.Failing(c, err) {
 		s.cfg.Fail(ctx, c.Route().Path, err)
@@ -297,6 +310,12 @@ func RequestID(c *fiber.Ctx) string { return connOf(c).current.id }
 
 // Started is when the header of the request had been read.
 func Started(c *fiber.Ctx) time.Time { return connOf(c).current.started }
+
+// Note keeps a value of the program with the request, for Config.Answered.
+func Note(c *fiber.Ctx, note any) { connOf(c).current.note = note }
+
+// BodyWait is the time that the request has spent waiting for the client to send the body.
+func BodyWait(c *fiber.Ctx) time.Duration { return connOf(c).bodyWait() }
 
 // SetRequestID changes the id of the running request.
 func SetRequestID(c *fiber.Ctx, id string) {

@@ -167,7 +167,7 @@ func TestEveryFailureIsAnsweredByFailWithARequestID(t *testing.T) {
 // part must not be stored.
 func TestABodyThatEndsEarlyIsNotTakenForWhole(t *testing.T) {
 	addr := startServer(t, Config{}, func(s *Server) {
-		s.Handle("POST", "/there", echo(s, Limit{1 << 20, "1 MiB"}))
+		s.Handle("POST", "/there", echo(s, Limit{1 << 20, "1 MB"}))
 	})
 	for _, length := range []int{6, 200_000} {
 		c, err := net.Dial("tcp", addr)
@@ -200,7 +200,7 @@ func TestABodyThatEndsEarlyIsNotTakenForWhole(t *testing.T) {
 
 func TestRequestsFollowEachOtherOnOneConnection(t *testing.T) {
 	addr := startServer(t, Config{}, func(s *Server) {
-		s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MiB"}))
+		s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MB"}))
 		s.Handle("POST", "/ignore", func(c *fiber.Ctx) error { return c.JSON(map[string]any{"success": true}) })
 	})
 	raw := "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nfirst" +
@@ -246,7 +246,7 @@ func TestExpectContinueIsAnsweredOnlyWhenTheBodyIsWanted(t *testing.T) {
 
 func TestAClientThatIsStillSendingCanReadThe413(t *testing.T) {
 	addr := startServer(t, Config{}, func(s *Server) {
-		s.Handle("POST", "/echo", echo(s, Limit{1 << 10, "1 KiB"}))
+		s.Handle("POST", "/echo", echo(s, Limit{1 << 10, "1 KB"}))
 	})
 	for _, length := range []int64{40 << 20, -1} {
 		body := io.Reader(bytes.NewReader(make([]byte, 40<<20)))
@@ -259,7 +259,7 @@ func TestAClientThatIsStillSendingCanReadThe413(t *testing.T) {
 		}
 		answer, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if err != nil || res.StatusCode != 413 || !strings.Contains(string(answer), "1 KiB") {
+		if err != nil || res.StatusCode != 413 || !strings.Contains(string(answer), "1 KB") {
 			t.Errorf("%d %s %v", res.StatusCode, answer, err)
 		}
 	}
@@ -418,7 +418,7 @@ func TestANameIsAPathThatNoRouteHas(t *testing.T) {
 
 func TestSlowClientsAreNotWaitedFor(t *testing.T) {
 	addr := startServer(t, Config{IdleTimeout: 300 * time.Millisecond, HeaderTimeout: 100 * time.Millisecond, BodyTimeout: 100 * time.Millisecond},
-		func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MiB"})) })
+		func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MB"})) })
 	for name, raw := range map[string]string{
 		"header": "POST /echo HTTP/1.1\r\nHost: a\r\nX: ",
 		"body":   "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
@@ -508,7 +508,7 @@ func TestAServerThatIsStoppedBeforeItServesReturns(t *testing.T) {
 // The next three tests show reasons for docs/adr/0006-bodies-are-hidden-from-fasthttp.md.
 
 func TestABodyIsRefusedBeforeItArrives(t *testing.T) {
-	addr := startServer(t, Config{}, func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 10, "1 KiB"})) })
+	addr := startServer(t, Config{}, func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 10, "1 KB"})) })
 	for _, raw := range []string{
 		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2000\r\n\r\n",
 		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nthe first bytes",
@@ -538,7 +538,7 @@ func TestAnUnreadBodyIsNeverARequest(t *testing.T) {
 }
 
 func TestBodiesThatArriveAtOnceStayApart(t *testing.T) {
-	addr := startServer(t, Config{}, func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MiB"})) })
+	addr := startServer(t, Config{}, func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MB"})) })
 	const count, size = 8, 16 << 10
 	conns := make([]net.Conn, count)
 	for i := range conns {

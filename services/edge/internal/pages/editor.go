@@ -73,7 +73,7 @@ func PreviewOf(title, language string) *Text {
 
 // Languages are the choices of a form for the language of a text. The API accepts any name.
 func Languages(selected string) []option {
-	out := options(selected,
+	return options(selected,
 		kind.AutoLanguage, "Auto-detect", "plaintext", "Plain text", "bash", "Bash", "c", "C", "c++", "C++", "c#", "C#", "css", "CSS", "csv", "CSV", "diff", "Diff",
 		"docker", "Dockerfile", "elixir", "Elixir", "erlang", "Erlang", "fsharp", "F#", "go", "Go", "graphql", "GraphQL", "groovy", "Groovy", "haskell", "Haskell",
 		"hcl", "HCL", "html", "HTML", "ini", "INI", "java", "Java", "javascript", "JavaScript", "json", "JSON", "julia", "Julia",
@@ -81,10 +81,4 @@ func Languages(selected string) []option {
 		"ocaml", "OCaml", "perl", "Perl", "php", "PHP", "powershell", "PowerShell", "protobuf", "Protocol Buffers", "python", "Python",
 		"r", "R", "ruby", "Ruby", "rust", "Rust", "scala", "Scala", "sql", "SQL", "swift", "Swift", "terraform", "Terraform", "toml", "TOML", "tsv", "TSV",
 		"typescript", "TypeScript", "verilog", "Verilog", "xml", "XML", "yaml", "YAML", "zig", "Zig")
-	for _, o := range out {
-		if o.Selected || selected == "" {
-			return out
-		}
-	}
-	return append(out, option{selected, selected, true})
 }

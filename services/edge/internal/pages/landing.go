@@ -40,7 +40,7 @@ type Landing struct {
 // Landing shows the landing page. status is fiber.StatusOK, or the error status of a refused draft.
 func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
 	page := &Page{
-		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "" || l.Draft.APIKey != "", Section: "/",
+		Template: "landing", Status: status, Index: true, Secret: l.Draft.APIKey != "", Section: "/",
 		Styles: []string{"parts", "landing"}, Scripts: []string{"copy.js"},
 		Title: "Paste text, share a link", Data: l,
 		Description: "Share text and files from a browser, a terminal or a program. Every request is metered exactly.",
@@ -87,8 +87,13 @@ type option struct {
 
 func options(selected string, pairs ...string) []option {
 	var out []option
+	found := selected == ""
 	for i := 0; i+1 < len(pairs); i += 2 {
+		found = found || pairs[i] == selected
 		out = append(out, option{pairs[i], pairs[i+1], pairs[i] == selected})
+	}
+	if !found { // a refused form keeps it
+		out = append(out, option{selected, selected, true})
 	}
 	return out
 }
@@ -101,6 +106,18 @@ func (d *Draft) Expiries() []option {
 // Visibilities are the form's choices.
 func (d *Draft) Visibilities() []option {
 	return options(d.Visibility, "unlisted", "Unlisted: anyone with the link", "public", "Public: listed by search engines")
+}
+
+// AgainHint is the hint of an optional password in a form that is shown again. It is required then: without it, the paste would get
+// none.
+const AgainHint = "Enter the password again. Pages never show passwords."
+
+// AgainHint is the hint of the form's password; empty unless one was sent.
+func (d *Draft) AgainHint() string {
+	if d.Password == "" {
+		return ""
+	}
+	return AgainHint
 }
 
 // Languages are the form's choices.

@@ -220,7 +220,7 @@ func (f Failure) Title() string {
 // Failure answers with an error page.
 func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 	if f.Status == fiber.StatusNotFound {
-		f.Reason = "The address may be mistyped, or the content has expired, was deleted or was read for the last time."
+		f.Reason = "The URL may be mistyped, or the content was deleted, has expired or could only be read once."
 	}
 	return p.Render(c, &Page{Template: "failure", Title: f.Title(), Status: f.Status, Data: f})
 }
@@ -233,11 +233,11 @@ func sizeText(n uint64) string {
 	case n < 1<<10:
 		return strconv.FormatUint(n, 10) + " bytes"
 	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
 	case n < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
 	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
 }
 
 // dateText formats Unix milliseconds; "" for 0.

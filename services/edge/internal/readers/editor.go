@@ -33,7 +33,7 @@ func (s *Readers) readEdited(c *endpoint.Call) (*edited, error) {
 		return nil, err
 	}
 	if limit := c.Row.Body.Limit(); int64(len(e.content)) > limit.Bytes {
-		return nil, httperr.TooLarge(limit.Bytes, "Only texts of up to %s have a preview.", limit.Name)
+		return nil, httperr.TooLarge(limit.Bytes, "The preview is limited to %s of text.", limit.Name)
 	}
 	e.content = ofTextarea(e.content)
 	if e.language = cmp.Or(e.language, kind.AutoLanguage); e.language == kind.AutoLanguage {

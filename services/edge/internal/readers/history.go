@@ -16,11 +16,11 @@ import (
 )
 
 // OwnText reads a text, or a version of it, for its owner. For others there is no history: 404.
-func (s *Readers) OwnText(k *kind.Kind, read *event.Read) (*event.Document, error) {
+func (s *Readers) OwnText(c *endpoint.Call, k *kind.Kind, read *event.Read) (*event.Document, error) {
 	if read.Requester == 0 {
 		return nil, endpoint.NotFound()
 	}
-	doc, err := s.visible(k.Domain, read)
+	doc, err := s.visible(c, k.Domain, read)
 	if err == nil && !developer.Owns(doc, read.Requester) {
 		err = endpoint.NotFound()
 	}
@@ -42,7 +42,7 @@ func (s *Readers) showVersions(c *endpoint.Call, k *kind.Kind) error {
 	if account == 0 || !event.ValidItemID(read.Item) {
 		return endpoint.NotFound()
 	}
-	found, err := s.developer.FoundVersions(s.bus.StartRead(k.Domain, read))
+	found, err := s.developer.FoundVersions(s.bus.StartRead(k.Domain, read, &c.Timing))
 	if fault.KindOf(err) == fault.NotOwner {
 		return endpoint.NotFound()
 	}
@@ -74,7 +74,7 @@ func (s *Readers) comparing(c *endpoint.Call) (*comparing, error) {
 	for name, number := range map[string]*uint64{"from": &v.from, "to": &v.to} {
 		if text := c.Query(name); text != "" {
 			if *number, err = strconv.ParseUint(text, 10, 63); err != nil {
-				return nil, httperr.InvalidField(name, "must be the number of a version")
+				return nil, httperr.InvalidField(name, "must be a version number")
 			}
 		}
 	}
@@ -98,14 +98,14 @@ func (s *Readers) compared(c *endpoint.Call, k *kind.Kind) (v *comparing, from, 
 	if v, err = s.comparing(c); err != nil {
 		return nil, nil, nil, err
 	}
-	if to, err = s.OwnText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.to}); err != nil {
+	if to, err = s.OwnText(c, k, &event.Read{Item: v.item, Requester: v.account, Version: v.to}); err != nil {
 		return nil, nil, nil, err
 	}
 	v.to = to.Version
 	if v.from == 0 {
 		v.from = max(1, v.to-1)
 	}
-	from, err = s.OwnText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.from})
+	from, err = s.OwnText(c, k, &event.Read{Item: v.item, Requester: v.account, Version: v.from})
 	return v, from, to, err
 }
 

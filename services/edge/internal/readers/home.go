@@ -19,16 +19,16 @@ func (s *Readers) Usage(c *endpoint.Call) error {
 
 // usageText has at most 24 lines, to fit a terminal.
 func usageText(address string, a *event.AllowanceAnswer) string {
-	allowance := "  The allowance without an API key is not known at the moment.\n"
+	allowance := "  The limit without an API key is currently unavailable.\n"
 	switch {
 	case a == nil:
 	case a.Limit == 0:
 		allowance = "  Creating a paste requires an API key.\n"
 	default:
-		allowance = fmt.Sprintf("  Without an API key: %d in any %s, each kept for 30 days at most.\n  You have %d left.",
+		allowance = fmt.Sprintf("  Without an API key: %d per %s, each kept for up to 30 days.\n  You have %d left.",
 			a.Limit, pages.Duration(time.Duration(a.WindowMs)*time.Millisecond), a.Remaining)
 		if a.ResetSeconds > 0 {
-			allowance += fmt.Sprintf(" The next one is free in %s.", pages.Duration(time.Duration(a.ResetSeconds)*time.Second))
+			allowance += fmt.Sprintf(" Next one in %s.", pages.Duration(time.Duration(a.ResetSeconds)*time.Second))
 		}
 		allowance += "\n"
 	}
@@ -37,14 +37,15 @@ func usageText(address string, a *event.AllowanceAnswer) string {
 		"  curl -F f=@notes.txt " + address + "\n" +
 		"  curl -T main.go " + address + "\n" +
 		"  curl --data-binary @notes.txt " + address + "\n\n" +
-		"The response is the link; append /raw for the plain text. A file's name sets the\n" +
+		"The response is the link; append /raw for plain text. A file's name sets the\n" +
 		"title and language. Set other fields in the query:\n\n" +
 		"  ls | curl -F 'f=<-' '" + address + "?expiresIn=1h&burnAfterRead=true'\n\n" +
 		"Limits:\n" +
-		"  256 KiB of UTF-8 text in each paste.\n" +
+		"  256 KB of UTF-8 text per paste.\n" +
 		allowance +
-		"  With one (curl -H 'x-api-key: <key>'): the limits of your plan.\n\n" +
-		"X-Manage-Token of curl -i edits or deletes a paste created without a key.\n" +
+		"  With an API key (curl -H 'x-api-key: <key>'): your plan's limits.\n\n" +
+		"curl -i shows the X-Manage-Token header. Send it to edit or delete a paste\n" +
+		"created without a key.\n" +
 		"Reference: " + address + "/docs\n" +
 		"Accounts and API keys: " + address + "/console\n"
 }

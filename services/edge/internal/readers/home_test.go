@@ -13,12 +13,12 @@ func TestTheUsageTextFitsATerminal(t *testing.T) {
 		allowance *event.AllowanceAnswer
 		says      string
 	}{
-		{nil, "is not known at the moment"},
+		{nil, "is currently unavailable"},
 		{&event.AllowanceAnswer{WindowMs: day * 1000}, "requires an API key"},
-		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, Remaining: 10}, "10 in any 24 hours, each kept for 30 days at most.\n  You have 10 left.\n"},
-		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, ResetSeconds: 61}, "You have 0 left. The next one is free in 2 minutes.\n"},
-		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, Remaining: 3, ResetSeconds: 23*3600 + 1}, "You have 3 left. The next one is free in 23 hours 1 minute.\n"},
-		{&event.AllowanceAnswer{WindowMs: 60 * 60 * 1000, Limit: 10, ResetSeconds: 3600}, "10 in any 1 hour, each kept for 30 days at most.\n  You have 0 left. The next one is free in 1 hour.\n"},
+		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, Remaining: 10}, "10 per 24 hours, each kept for up to 30 days.\n  You have 10 left.\n"},
+		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, ResetSeconds: 61}, "You have 0 left. Next one in 2 minutes.\n"},
+		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, Remaining: 3, ResetSeconds: 23*3600 + 1}, "You have 3 left. Next one in 23 hours 1 minute.\n"},
+		{&event.AllowanceAnswer{WindowMs: 60 * 60 * 1000, Limit: 10, ResetSeconds: 3600}, "10 per 1 hour, each kept for up to 30 days.\n  You have 0 left. Next one in 1 hour.\n"},
 	} {
 		text := usageText("https://quire.example", test.allowance)
 		if !strings.Contains(text, test.says) {

@@ -171,14 +171,14 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 func (s *Readers) refusePasteForm(c *endpoint.Call, form *pages.Draft, err error) error {
 	s.Fail(c.Context(), c.Route().Path, err)
 	e := endpoint.AsFault(err)
-	name, known := fieldLabels()[e.Field]
-	message := e.Message
-	if known {
-		if why, ok := strings.CutPrefix(message, e.Field+" "); ok {
-			message = name + " " + strings.TrimSuffix(why, ".") + "."
-		}
-	} else {
+	message := cmp.Or(e.FormText, e.Message)
+	if label, known := fieldLabels()[e.Field]; !known {
 		e.Field = ""
+	} else if why, ok := strings.CutPrefix(message, e.Field+" "); ok {
+		message = label + " " + why
+	}
+	if e.Suggestion != "" {
+		message += " " + e.Suggestion
 	}
 	shown := *form
 	shown.Errors = map[string]string{e.Field: message}
@@ -188,7 +188,7 @@ func (s *Readers) refusePasteForm(c *endpoint.Call, form *pages.Draft, err error
 // fieldLabels are the display names of the form's fields.
 func fieldLabels() map[string]string {
 	return map[string]string{
-		"content": "The text", "title": "The title", "language": "The language", "visibility": "This", "expiresIn": "This",
+		"content": "The text", "title": "The title", "language": "The language", "visibility": "The visibility", "expiresIn": "The expiry",
 		"password": "The password",
 	}
 }

@@ -32,7 +32,7 @@ func (s *Readers) showFile(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id"), Requester: uint64(account)})
+	doc, err := s.visible(c, event.File, &event.Read{Item: c.Param("id"), Requester: uint64(account)})
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Readers) showFile(c *endpoint.Call) error {
 	case isText(begin) && size <= previewTextBytes:
 		return s.showTextFile(c, shown)
 	case isText(begin):
-		shown.Notice = "It is too large to be shown here."
+		shown.Notice = "Too large to show here."
 	}
 	return s.pages.File(c.Ctx, shown)
 }
@@ -120,9 +120,14 @@ func previewType(named string, begin []byte) string {
 	return ""
 }
 
-// isText reports whether the beginning of a file is UTF-8 text.
+// isText reports whether the beginning of a file is UTF-8 text, without the control characters by which browsers know bytes from text
+// (https://mimesniff.spec.whatwg.org/#binary-data-byte).
 func isText(begin []byte) bool {
-	return len(begin) > 0 && !bytes.ContainsRune(begin, 0) && utf8.Valid(begin[:contents.WholeRunes(begin)])
+	return len(begin) > 0 && !bytes.ContainsFunc(begin, isBinary) && utf8.Valid(begin[:contents.WholeRunes(begin)])
+}
+
+func isBinary(r rune) bool {
+	return r < ' ' && !strings.ContainsRune("\t\n\f\r\x1b", r)
 }
 
 // viewFile answers with a PDF for the frame on its page. Other files can only be downloaded.
@@ -131,7 +136,7 @@ func (s *Readers) viewFile(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
+	doc, err := s.visible(c, event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
 		return err
 	}

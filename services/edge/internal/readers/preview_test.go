@@ -93,3 +93,22 @@ func TestSecretTextsAreNotKept(t *testing.T) {
 		}
 	}
 }
+
+// TestBytesAreNotShownAsText: thousands of control characters, each made visible, are a heavy page that nobody reads.
+func TestBytesAreNotShownAsText(t *testing.T) {
+	for content, want := range map[string]bool{
+		"":                   false,
+		"a\tb\r\nc\fd":       true,
+		"\x1b[31mred\x1b[0m": true, // output of a terminal
+		"шрифт \u0085\u200e": true,
+		"a\x00b":             false,
+		"\x07\x07\x07":       false,
+		"a\x0bb":             false,
+		"a\x1fb":             false,
+		"\xff\xfe":           false,
+	} {
+		if got := isText([]byte(content)); got != want {
+			t.Errorf("%q: %v, want %v", content, got, want)
+		}
+	}
+}

@@ -29,10 +29,10 @@ import (
 const pageBytes = 512 << 10
 
 // visible reads a document that the reader may see: a public or unlisted one, or their own. Others are 404.
-func (s *Readers) visible(d event.Domain, read *event.Read) (*event.Document, error) {
+func (s *Readers) visible(c *endpoint.Call, d event.Domain, read *event.Read) (*event.Document, error) {
 	var pending *bus.PendingRead
 	if event.ValidItemID(read.Item) {
-		pending = s.bus.StartRead(d, read)
+		pending = s.bus.StartRead(d, read, &c.Timing)
 	}
 	doc, err := s.developer.ReadDocument(pending)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Readers) showText(c *endpoint.Call, k *kind.Kind) error {
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(k.Domain, v.read)
+	doc, err := s.visible(c, k.Domain, v.read)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *Readers) revealText(c *endpoint.Call, k *kind.Kind) error {
 		return err
 	}
 	for range developer.ReadTries {
-		doc, err := s.visible(k.Domain, v.read)
+		doc, err := s.visible(c, k.Domain, v.read)
 		if err != nil {
 			return err
 		}
@@ -266,14 +266,14 @@ func (s *Readers) renderView(renderer *render.Renderer, content string, shown *p
 		if table := renderer.Table(s.ctx, content); table != nil {
 			shown.View = table.HTML
 			if table.Cut {
-				shown.Notice = "Only a part of the table is shown here. The source has all of it."
+				shown.Notice = "Only part of the table is shown. View the source to see all of it."
 			}
 		}
 	default:
 		return false
 	}
 	if shown.View == "" {
-		shown.Kind, shown.Notice = "", "It is too large or too complex to render, so its source is shown."
+		shown.Kind, shown.Notice = "", "Too large or too complex to render. The source is shown instead."
 	}
 	return shown.View != ""
 }
@@ -311,13 +311,13 @@ func (s *Readers) downloadText(c *endpoint.Call, k *kind.Kind) error {
 // rawText answers with the content alone. A GET must not burn, so a text that burns after reading is refused.
 func (s *Readers) rawText(c *endpoint.Call, k *kind.Kind) error {
 	if c.Context().QueryArgs().Has("version") { // the current text would be the wrong one
-		return httperr.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
+		return httperr.InvalidField("version", "is not supported here: this is always the current version. Read earlier versions through the API")
 	}
 	conditions, err := headers.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(k.Domain, &event.Read{Item: c.Param("ref")})
+	doc, err := s.visible(c, k.Domain, &event.Read{Item: c.Param("ref")})
 	if err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func (s *Readers) rawFile(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(event.File, &event.Read{Item: c.Param("id")})
+	doc, err := s.visible(c, event.File, &event.Read{Item: c.Param("id")})
 	if err != nil {
 		return err
 	}

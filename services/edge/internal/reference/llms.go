@@ -32,7 +32,7 @@ func (s *Site) shortText() string {
 	}
 	out.WriteString("\n## Reference\n\n")
 	fmt.Fprintf(&out, "- [OpenAPI document](%s/docs/openapi.yaml): every endpoint, field, limit and example\n", s.base)
-	fmt.Fprintf(&out, "- [Errors](%s%s): every code with its cause and its cure\n", s.base, errorsPath)
+	fmt.Fprintf(&out, "- [Errors](%s%s): every code with its cause and fix\n", s.base, errorsPath)
 	for _, tag := range s.document.Tags {
 		fmt.Fprintf(&out, "- [%s](%s%s%s): %s\n", heading1(tag.Name), s.base, apiPath, tag.Slug, firstParagraph(tag.Description))
 	}
@@ -60,7 +60,7 @@ func (s *Site) fullText() string {
 	}
 	fmt.Fprintf(&out, "\n# Errors\n\n%s\n", s.errorsIntro)
 	for _, f := range s.failures {
-		fmt.Fprintf(&out, "\n## %s (%d)\n\nCause: %s\n\nCure: %s\n", f.Code, f.Status, f.Cause, f.Cure)
+		fmt.Fprintf(&out, "\n## %s (%d)\n\nCause: %s\n\nFix: %s\n", f.Code, f.Status, f.Cause, f.Fix)
 	}
 	return out.String()
 }
@@ -87,7 +87,7 @@ func writeOperation(out *strings.Builder, base string, op *Operation) {
 		if !a.Success() {
 			continue
 		}
-		fmt.Fprintf(out, "\nAnswer %s: %s\n", a.Status, strings.TrimSpace(a.Description))
+		fmt.Fprintf(out, "\nResponse %s: %s\n", a.Status, strings.TrimSpace(a.Description))
 		for j := range a.Media {
 			if m := &a.Media[j]; len(m.Examples) > 0 {
 				fmt.Fprintf(out, "\n```\n%s\n```\n", strings.TrimSpace(m.Examples[0].Text))

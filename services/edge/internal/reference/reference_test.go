@@ -71,8 +71,8 @@ func TestEveryErrorHasItsCauseAndCure(t *testing.T) {
 	var described []string
 	for _, f := range s.failures {
 		described = append(described, f.Code)
-		if len(f.Cause) < 20 || len(f.Cure) < 20 {
-			t.Errorf("%s: cause %q, cure %q", f.Code, f.Cause, f.Cure)
+		if len(f.Cause) < 20 || len(f.Fix) < 20 {
+			t.Errorf("%s: cause %q, fix %q", f.Code, f.Cause, f.Fix)
 		}
 		if f.Status != fault.Kind(f.Code).Status() || !strings.Contains(page, `id="`+f.Code+`"`) {
 			t.Errorf("%s is not on the page with its status", f.Code)
@@ -396,7 +396,7 @@ func TestTheGuidesHaveTheLimitsOfTheRules(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(rules), "\n## Limits\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	number := regexp.MustCompile(`[\d,]+ (?:MiB|KiB|MB|characters|bytes|years|items|a minute|a day|an hour|minute|byte)|\d+ to \d+|\b\d+ of \d+|\d+ by default`)
+	number := regexp.MustCompile(`[\d,]+ (?:MB|KB|characters|bytes|years|items|a minute|a day|an hour|minute|byte)|\d+ to \d+|\b\d+ of \d+|\d+ by default`)
 	guide := sourceOf(t, site(t), "limits")
 	count := 0
 	for _, row := range cells(section) {

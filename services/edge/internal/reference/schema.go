@@ -212,7 +212,7 @@ func limitsOf(n node) []string {
 		}
 	}
 	if n.child("uniqueItems").isTrue() {
-		out = append(out, "no item twice")
+		out = append(out, "unique items")
 	}
 	if pattern := n.child("pattern").text(); pattern != "" {
 		out = append(out, "matches `"+pattern+"`")

@@ -134,7 +134,7 @@ func (s *Site) render() error {
 		for j := range tag.Operations {
 			data.Operations = append(data.Operations, v.operation(&tag.Operations[j]))
 		}
-		if err := add(apiPath+tag.Slug, heading1(tag.Name), "Reference of the API: "+tag.Name+".", "tag", data); err != nil {
+		if err := add(apiPath+tag.Slug, heading1(tag.Name), "API reference: "+tag.Name+".", "tag", data); err != nil {
 			return err
 		}
 	}
@@ -161,7 +161,7 @@ func (s *Site) render() error {
 			return err
 		}
 	}
-	return add(errorsPath, "Errors", "Every error of the API with its cause and its cure.", "errors", struct {
+	return add(errorsPath, "Errors", "Every error of the API with its cause and fix.", "errors", struct {
 		Intro template.HTML
 		Codes []failure
 	}{s.markdown.block(s.errorsIntro), s.failures})
@@ -199,7 +199,7 @@ func (s *Site) index() {
 	}
 	for _, f := range s.failures {
 		s.entries = append(s.entries, entry{
-			Kind: "error", Title: f.Code, Where: fmt.Sprint("status ", f.Status), URL: errorsPath + "#" + f.Code, Text: plainCode(f.Cause + " " + f.Cure),
+			Kind: "error", Title: f.Code, Where: fmt.Sprint("status ", f.Status), URL: errorsPath + "#" + f.Code, Text: plainCode(f.Cause + " " + f.Fix),
 		})
 	}
 	v := &viewer{markdown: s.markdown, base: s.base}

@@ -41,13 +41,13 @@ func guidesIn(folder fs.FS, base string) ([]guide, error) {
 
 // failure is a code of the API's errors.
 type failure struct {
-	Code                string
-	Status              int
-	Cause, Cure         string // Markdown
-	CauseHTML, CureHTML template.HTML
+	Code               string
+	Status             int
+	Cause, Fix         string // Markdown
+	CauseHTML, FixHTML template.HTML
 }
 
-// errorsIn reads docs/errors.md: an introduction, and the cause and cure of each code.
+// errorsIn reads docs/errors.md: an introduction, and the cause and fix of each code.
 func errorsIn(source string, m markdown) (intro string, codes []failure, err error) {
 	sections := regexp.MustCompile(`(?m)^## (\w+)$`)
 	places := sections.FindAllStringSubmatchIndex(source, -1)
@@ -61,14 +61,14 @@ func errorsIn(source string, m markdown) (intro string, codes []failure, err err
 			end = places[i+1][0]
 		}
 		code := source[at[2]:at[3]]
-		cause, cure, found := strings.Cut(source[at[1]:end], "**Cure.** ")
+		cause, fix, found := strings.Cut(source[at[1]:end], "**Fix.** ")
 		cause, marked := strings.CutPrefix(strings.TrimSpace(cause), "**Cause.** ")
 		if !found || !marked {
-			return "", nil, fmt.Errorf("the section about the error %s has no cause or no cure", code)
+			return "", nil, fmt.Errorf("the section about the error %s has no cause or no fix", code)
 		}
-		cure = strings.TrimSpace(cure)
+		fix = strings.TrimSpace(fix)
 		codes = append(codes, failure{
-			Code: code, Status: fault.Kind(code).Status(), Cause: cause, Cure: cure, CauseHTML: m.inline(cause), CureHTML: m.inline(cure),
+			Code: code, Status: fault.Kind(code).Status(), Cause: cause, Fix: fix, CauseHTML: m.inline(cause), FixHTML: m.inline(fix),
 		})
 	}
 	slices.SortStableFunc(codes, func(a, b failure) int { return a.Status - b.Status })

@@ -156,14 +156,14 @@ func (h *hiddenChanges) notes() []string {
 		}
 		return "removed"
 	}
-	differ := "Line ends differ"
+	differ := "Line endings differ"
 	if h.onlyEnds && h.bom == 0 {
-		differ = "Only line ends differ"
+		differ = "Only line endings differ"
 	}
 	note(h.ends, "%s, on %s: %s before, %s after.", differ, lineCount(h.ends), h.endBefore, h.endAfter)
-	note(h.newline, "The newline at the end was %s.", verb(h.newline))
-	note(h.bom, "A byte order mark (BOM) was %s at the beginning.", verb(h.bom))
-	note(h.spaces, "%s changed in white space only.", lineCount(h.spaces))
+	note(h.newline, "The newline at the end of the file was %s.", verb(h.newline))
+	note(h.bom, "A byte order mark (BOM) was %s at the start.", verb(h.bom))
+	note(h.spaces, "%s changed only in whitespace.", lineCount(h.spaces))
 	note(h.alike, "%s changed only in characters that look alike or are invisible; their code points are shown.", lineCount(h.alike))
 	return out
 }

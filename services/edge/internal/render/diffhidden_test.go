@@ -27,28 +27,28 @@ func TestADiffShowsWhatIsOverlooked(t *testing.T) {
 		notes               []string
 		html                []string
 	}{
-		{"newline added", "a", "a\n", []string{"The newline at the end was added."}, []string{eof}},
-		{"newline removed", "a\nb\n", "a\nb", []string{"The newline at the end was removed."}, []string{eof}},
-		{"newline removed with a change", "a\nb\n", "a\nc", []string{"The newline at the end was removed."}, []string{eof}},
+		{"newline added", "a", "a\n", []string{"The newline at the end of the file was added."}, []string{eof}},
+		{"newline removed", "a\nb\n", "a\nb", []string{"The newline at the end of the file was removed."}, []string{eof}},
+		{"newline removed with a change", "a\nb\n", "a\nc", []string{"The newline at the end of the file was removed."}, []string{eof}},
 		{"one more newline", "a\n", "a\n\n", nil, nil},
 		{"the only newline", "", "\n", nil, nil},
-		{"CR LF to LF", "a\r\nb\r\n", "a\nb\n", []string{"Only line ends differ, on 2 lines: CR LF before, LF after."}, []string{"a" + `<span class="mark">` + cr}},
-		{"LF to CR LF", "a\nb\n", "a\r\nb\r\n", []string{"Only line ends differ, on 2 lines: LF before, CR LF after."}, []string{cr}},
-		{"one of many", "a\r\nb\r\nc\r\n", "a\r\nb\nc\r\n", []string{"Only line ends differ, on 1 line: CR LF before, LF after."}, []string{cr}},
-		{"CR to LF", "a\rb\rc\n", "a\nb\nc\n", []string{"Only line ends differ, on 2 lines: CR before, LF after."}, []string{"a" + cr + "b" + cr + "c"}},
-		{"mixed", "a\r\nb\nc\r", "a\nb\r\nc\n", []string{"Only line ends differ, on 3 lines: LF and CR LF and CR before, LF and CR LF after."}, []string{cr}},
-		{"CR LF to LF and a change", "a\r\nb\r\nc\r\n", "a\nx\nc\n", []string{"Line ends differ, on 3 lines: CR LF before, LF after."}, []string{cr}},
-		{"CR LF to LF, and no newline", "a\r\nb\r\n", "a\nb", []string{"Only line ends differ, on 1 line: CR LF before, LF after.", "The newline at the end was removed."}, []string{cr, eof}},
-		{"a CR more", "a\r\r\n", "a\r\n", []string{"1 line changed in white space only."}, []string{cr}},
-		{"BOM added", "a\n", "\ufeffa\n", []string{"A byte order mark (BOM) was added at the beginning."}, []string{`data-c="BOM"`}},
-		{"BOM removed", "\ufeff{\r\n", "{\r\n", []string{"A byte order mark (BOM) was removed at the beginning."}, []string{`data-c="BOM"`}},
-		{"BOM and line ends", "\ufeffa\n", "a\r\n", []string{"Line ends differ, on 1 line: LF before, CR LF after.", "A byte order mark (BOM) was removed at the beginning."}, []string{cr, `data-c="BOM"`}},
-		{"trailing space", "a\nb\n", "a \nb\n", []string{"1 line changed in white space only."}, []string{`a<span class="mark"> </span>`}},
-		{"trailing tab", "a\n", "a\t\n", []string{"1 line changed in white space only."}, []string{`<bdi class="cp" data-c="HT">` + "\t"}},
-		{"a blank line with spaces", "\n", "    \n", []string{"1 line changed in white space only."}, []string{`<span class="mark">    </span>`}},
-		{"trailing space of a long line", long + "\n", long + " \n", []string{"1 line changed in white space only."}, []string{long + `<span class="mark"> </span>`}},
-		{"tabs to spaces", "\t\tx\n", "        x\n", []string{"1 line changed in white space only."}, []string{`data-c="HT"`, `<span class="mark">        </span>`}},
-		{"no-break space", "a b\n", "a\u00a0b\n", []string{"1 line changed in white space only."}, []string{named("\u00a0", 0xa0)}},
+		{"CR LF to LF", "a\r\nb\r\n", "a\nb\n", []string{"Only line endings differ, on 2 lines: CR LF before, LF after."}, []string{"a" + `<span class="mark">` + cr}},
+		{"LF to CR LF", "a\nb\n", "a\r\nb\r\n", []string{"Only line endings differ, on 2 lines: LF before, CR LF after."}, []string{cr}},
+		{"one of many", "a\r\nb\r\nc\r\n", "a\r\nb\nc\r\n", []string{"Only line endings differ, on 1 line: CR LF before, LF after."}, []string{cr}},
+		{"CR to LF", "a\rb\rc\n", "a\nb\nc\n", []string{"Only line endings differ, on 2 lines: CR before, LF after."}, []string{"a" + cr + "b" + cr + "c"}},
+		{"mixed", "a\r\nb\nc\r", "a\nb\r\nc\n", []string{"Only line endings differ, on 3 lines: LF and CR LF and CR before, LF and CR LF after."}, []string{cr}},
+		{"CR LF to LF and a change", "a\r\nb\r\nc\r\n", "a\nx\nc\n", []string{"Line endings differ, on 3 lines: CR LF before, LF after."}, []string{cr}},
+		{"CR LF to LF, and no newline", "a\r\nb\r\n", "a\nb", []string{"Only line endings differ, on 1 line: CR LF before, LF after.", "The newline at the end of the file was removed."}, []string{cr, eof}},
+		{"a CR more", "a\r\r\n", "a\r\n", []string{"1 line changed only in whitespace."}, []string{cr}},
+		{"BOM added", "a\n", "\ufeffa\n", []string{"A byte order mark (BOM) was added at the start."}, []string{`data-c="BOM"`}},
+		{"BOM removed", "\ufeff{\r\n", "{\r\n", []string{"A byte order mark (BOM) was removed at the start."}, []string{`data-c="BOM"`}},
+		{"BOM and line ends", "\ufeffa\n", "a\r\n", []string{"Line endings differ, on 1 line: LF before, CR LF after.", "A byte order mark (BOM) was removed at the start."}, []string{cr, `data-c="BOM"`}},
+		{"trailing space", "a\nb\n", "a \nb\n", []string{"1 line changed only in whitespace."}, []string{`a<span class="mark"> </span>`}},
+		{"trailing tab", "a\n", "a\t\n", []string{"1 line changed only in whitespace."}, []string{`<bdi class="cp" data-c="HT">` + "\t"}},
+		{"a blank line with spaces", "\n", "    \n", []string{"1 line changed only in whitespace."}, []string{`<span class="mark">    </span>`}},
+		{"trailing space of a long line", long + "\n", long + " \n", []string{"1 line changed only in whitespace."}, []string{long + `<span class="mark"> </span>`}},
+		{"tabs to spaces", "\t\tx\n", "        x\n", []string{"1 line changed only in whitespace."}, []string{`data-c="HT"`, `<span class="mark">        </span>`}},
+		{"no-break space", "a b\n", "a\u00a0b\n", []string{"1 line changed only in whitespace."}, []string{named("\u00a0", 0xa0)}},
 		{"NFC to NFD", "caf\u00e9\n", "cafe\u0301\n", []string{"1 line changed only in characters that look alike or are invisible; their code points are shown."}, []string{named("\u00e9", 0xe9), named("\u0301", 0x301)}},
 		{"Cyrillic in Latin", "paypal\n", "p\u0430ypal\n", []string{"1 line changed only in characters that look alike or are invisible; their code points are shown."}, []string{named("\u0430", 0x430)}},
 		{"a word of Cyrillic", "x = coco\n", "x = \u0441\u043e\u0441\u043e\n", []string{"1 line changed only in characters that look alike or are invisible; their code points are shown."}, []string{named("\u0441", 0x441)}},
@@ -59,8 +59,8 @@ func TestADiffShowsWhatIsOverlooked(t *testing.T) {
 		{"variation selector", "葛\U000e0100\n", "葛\n", []string{"1 line changed only in characters that look alike or are invisible; their code points are shown."}, nil},
 		{"joiner", "क्\u200dष\n", "क्ष\n", []string{"1 line changed only in characters that look alike or are invisible; their code points are shown."}, nil},
 		{"Arabic digits", "\u0660\n", "\u06f0\n", []string{"1 line changed only in characters that look alike or are invisible; their code points are shown."}, []string{named("\u06f0", 0x6f0)}},
-		{"a lone CR for CR LF", "a\r\nb\r\n", "a\r\nb\r", []string{"Only line ends differ, on 1 line: CR LF before, CR after."}, nil},
-		{"a lone CR beside a change", "x\r", "y\n", []string{"Line ends differ, on 1 line: CR before, LF after."}, nil},
+		{"a lone CR for CR LF", "a\r\nb\r\n", "a\r\nb\r", []string{"Only line endings differ, on 1 line: CR LF before, CR after."}, nil},
+		{"a lone CR beside a change", "x\r", "y\n", []string{"Line endings differ, on 1 line: CR before, LF after."}, nil},
 		{"dash", "a-b\n", "a\u2013b\n", []string{"1 line changed only in characters that look alike or are invisible; their code points are shown."}, []string{named("\u2013", 0x2013)}},
 		{"quote", "'a'\n", "\u2019a\u2019\n", []string{"1 line changed only in characters that look alike or are invisible; their code points are shown."}, []string{named("\u2019", 0x2019)}},
 		{"in a long line", long + "a\n", long + "\u0430\n", []string{"1 line changed only in characters that look alike or are invisible; their code points are shown."}, []string{named("\u0430", 0x430)}},
@@ -148,7 +148,7 @@ func TestADiffFindsAChangeAmongOtherLineEnds(t *testing.T) {
 		fmt.Fprintf(&after, "line %d of text\n", i)
 	}
 	d := requireDiff(t, patient(), before.String(), after.String(), "")
-	want := []string{"Line ends differ, on 5000 lines: CR LF before, LF after."}
+	want := []string{"Line endings differ, on 5000 lines: CR LF before, LF after."}
 	if !slices.Equal(d.Notes, want) || d.Added != 5001 || d.Removed != 5000 || d.Coarse {
 		t.Errorf("%d added, %d removed, coarse %v, notes %q", d.Added, d.Removed, d.Coarse, d.Notes)
 	}

@@ -27,7 +27,7 @@ func TestThePartitionsThatNoInstanceServesAreNamed(t *testing.T) {
 	}
 	for _, from := range []string{"1", "-1", "x", "99999999999999999999"} {
 		for _, path := range []string{console.AdminHealthPath, console.AdminHealthTable} {
-			if got := get(path + "?from=" + from); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "from must be the number of a partition") {
+			if got := get(path + "?from=" + from); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "from must be a partition number") {
 				t.Errorf("%s from %s: %d %.300s", path, from, got.Status, got.Body)
 			}
 		}

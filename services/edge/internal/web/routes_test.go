@@ -138,7 +138,7 @@ func checkFailures(t *testing.T, name string, r endpoint.Row, op *openapi3.Opera
 // derivable reports whether a row implies the error. The others come from handlers.
 func derivable(kind fault.Kind) bool {
 	switch kind {
-	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.TooManyKeys, fault.EmailTaken, fault.NameTaken,
+	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.TooManyKeys, fault.EmailTaken, fault.DeletionScheduled, fault.NameTaken,
 		fault.InsufficientCredits, fault.InvalidCredentials, fault.OutcomeUnknown, fault.IdempotencyMismatch, fault.IdempotencyInFlight,
 		fault.TooManyFailures, fault.RegistrationLimit, fault.TooManyWebhooks:
 		return false

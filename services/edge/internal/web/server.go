@@ -17,6 +17,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/trace"
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/admin"
 	"quire.dev/services/edge/internal/bus"
@@ -45,6 +46,7 @@ type Config struct {
 	UnmeteredRate  int           // unmetered calls per second of an account or source; 0: no limit
 	PasswordHashes int           // concurrent hashes of each kind, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted again; 60 s
+	AccessLog      endpoint.AccessLog
 	In             httpin.Config // New sets NewRequestID, Fail, Answered and Logger
 }
 
@@ -59,6 +61,7 @@ type Deps struct {
 	Secret  *apikey.Secret
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics
+	Traces  *trace.Scope            // nil: nothing is traced
 	Health  *telemetry.Health       // for the landing page; nil: judged by whether billing answers
 	Ops     fasthttp.RequestHandler // serves /livez, /readyz and /metrics; nil: they have their own listener
 }
@@ -90,8 +93,8 @@ func New(cfg Config, deps Deps) *Server {
 	shown := pages.New()
 	base := endpoint.New(endpoint.Config{
 		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: cfg.AdminTokens,
-		UnmeteredRate: cfg.UnmeteredRate, In: cfg.In,
-	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics})
+		UnmeteredRate: cfg.UnmeteredRate, AccessLog: cfg.AccessLog, In: cfg.In,
+	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics, Traces: deps.Traces})
 	if !cfg.AdminOnly {
 		shown.ShowVisitors(base.Visitor)
 	}
@@ -137,14 +140,17 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.PublicURL() == "" {
 		s.SetPublicURL(URLOf(ln.Addr()))
 	}
+	notifying, stop := context.WithCancel(ctx)
+	logging, stopLogging := context.WithCancel(context.WithoutCancel(ctx)) // also the requests that run at the stop
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer stopLogging()
+	defer stop()
+	background.Go(func() { s.WriteAccessLog(logging) })
 	if s.cfg.AdminOnly {
 		return s.http.Serve(ctx, ln) // no views or creations to limit: the bus sends other edges' counts to the API's server
 	}
 	s.bus.OnSources(s.MergeCounts)
-	notifying, stop := context.WithCancel(ctx)
-	var background sync.WaitGroup
-	defer background.Wait()
-	defer stop()
 	background.Go(func() { s.NotifyEdges(notifying) })
 	background.Go(func() { s.exports.MakeExports(notifying) })
 	return s.http.Serve(ctx, ln)

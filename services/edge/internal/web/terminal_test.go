@@ -30,7 +30,7 @@ func TestAFieldOfAFormIsGivenOnce(t *testing.T) {
 		// The last field is invalid, so that nothing is created if the others are valid.
 		wrong := "--b\r\nContent-Disposition: form-data; name=\"visibility\"\r\n\r\nx\r\n"
 		a := endpointtest.Exchange(t, addr, postedForm("/", part+part+wrong+"--b--\r\n"), 1)[0]
-		refused := strings.Contains(a.Body, field+" must be given once")
+		refused := strings.Contains(a.Body, field+" must be sent only once")
 		if a.Status != 400 || refused != twice || !refused && !strings.Contains(a.Body, `"field":"visibility"`) {
 			t.Errorf("%s: %d %s", field, a.Status, a.Body)
 		}
@@ -41,7 +41,7 @@ func TestAFieldOfAFormIsGivenOnce(t *testing.T) {
 func TestTheUsageTextComesWithoutBilling(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(*Server) {})
 	a := endpointtest.Exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
-	if a.Status != 200 || !strings.Contains(a.Body, "curl -T") || !strings.Contains(a.Body, "not known at the moment") {
+	if a.Status != 200 || !strings.Contains(a.Body, "curl -T") || !strings.Contains(a.Body, "currently unavailable") {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // accountCommands is what the subcommands of `account` share.
 type accountCommands struct {
 	*command
-	json bool // print the API's answer
+	json bool // print the API's response
 }
 
 func tiers() []string { return []string{"free", "pro", "max", "admin"} }
@@ -33,9 +33,9 @@ func tiers() []string { return []string{"free", "pro", "max", "admin"} }
 func (c *command) account() *cobra.Command {
 	a := &accountCommands{command: c}
 	parent := &cobra.Command{
-		Use: "account", Short: "Create accounts, look at them and change them",
-		Long: `Create accounts, look at them and change them. An account is named by its id or its email address. Each change is in the
-log of admins' actions.`,
+		Use: "account", Short: "Create, show and change accounts",
+		Long: `Create, show and change accounts. Identify an account by its id or email address. Each change is recorded in
+the admin log.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usage("usage: quire account create|show|plan|credits|suspend|resume|keys|revoke; quire help account shows more")
@@ -44,7 +44,7 @@ log of admins' actions.`,
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-	parent.PersistentFlags().BoolVar(&a.json, "json", false, "print the API's answer")
+	parent.PersistentFlags().BoolVar(&a.json, "json", false, "print the API's response")
 	parent.AddCommand(a.create(), a.show(), a.plan(), a.credits(), a.suspend(), a.resume(), a.keys(), a.revoke())
 	return parent
 }
@@ -64,8 +64,8 @@ func (a *accountCommands) create() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&wanted.Email, "email", "", "address of its holder")
-	cmd.Flags().StringVar(&wanted.Tier, "tier", "free", "its plan: free, pro, max or admin")
+	cmd.Flags().StringVar(&wanted.Email, "email", "", "email address of the holder")
+	cmd.Flags().StringVar(&wanted.Tier, "tier", "free", "plan: free, pro, max or admin")
 	_ = cmd.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions(tiers(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
 }
@@ -82,7 +82,7 @@ func (a *accountCommands) show() *cobra.Command {
 
 func (a *accountCommands) plan() *cobra.Command {
 	return &cobra.Command{
-		Use: "plan <account> free|pro|max|admin", Short: "Change the plan of an account, from now on", Args: cli.Exactly(2),
+		Use: "plan <account> free|pro|max|admin", Short: "Change the plan of an account", Args: cli.Exactly(2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return tiers(), cobra.ShellCompDirectiveNoFileComp
@@ -105,7 +105,7 @@ func (a *accountCommands) credits() *cobra.Command {
 		Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (grant == "") == (withdraw == "") || reason == "" {
-				return cli.Usage("give --grant or --withdraw, and --reason")
+				return cli.Usage("set --grant or --withdraw, and --reason")
 			}
 			body := map[string]string{"amount": grant, "reason": reason}
 			if withdraw != "" {
@@ -121,8 +121,8 @@ func (a *accountCommands) credits() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&grant, "grant", "", "credits to add, such as 100 or 0.5")
-	cmd.Flags().StringVar(&withdraw, "withdraw", "", "credits to take away")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the ledger: 1 to 200 characters")
+	cmd.Flags().StringVar(&withdraw, "withdraw", "", "credits to deduct")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, for the ledger: 1 to 200 characters")
 	cmd.Flags().StringVar(&expires, "expires", "", "when granted credits expire, such as 2027-01-31T00:00:00Z")
 	return cmd
 }
@@ -149,7 +149,7 @@ func (a *accountCommands) suspension(verb, short, result string) *cobra.Command 
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log of admins' actions: 1 to 200 characters")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, for the admin log: 1 to 200 characters")
 	return cmd
 }
 
@@ -162,7 +162,7 @@ func (a *accountCommands) keys() *cobra.Command {
 				table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 				fmt.Fprintln(table, "ID\tNAME\tPREFIX\tSTATUS\tCREATED\tLAST USED")
 				for _, k := range found.Keys {
-					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Prefix, k.status(time.Now()), k.CreatedAt, cmp.Or(k.LastUsedAt, "never"))
+					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Prefix, k.Status, k.CreatedAt, cmp.Or(k.LastUsedAt, "never"))
 				}
 				_ = table.Flush() // as with fmt.Fprint
 			})
@@ -173,8 +173,8 @@ func (a *accountCommands) keys() *cobra.Command {
 func (a *accountCommands) revoke() *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
-		Use: "revoke <account> <key>", Short: "Revoke an API key of an account, for good", Args: cli.Exactly(2),
-		Long: "Revoke an API key of an account, for good. The key is named by its id, as quire account keys shows it.",
+		Use: "revoke <account> <key>", Short: "Permanently revoke an API key of an account", Args: cli.Exactly(2),
+		Long: "Permanently revoke an API key of an account. Use the key's id, as shown by quire account keys.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !yes {
 				sure, err := cli.Confirm(cmd.Context(), a.streams(), fmt.Sprintf("Revoke the key %s of %s?", args[1], args[0]))
@@ -188,7 +188,7 @@ func (a *accountCommands) revoke() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
@@ -277,7 +277,7 @@ func (s shownAccount) print(w io.Writer) {
 	fmt.Fprintf(table, "Account\t%s\nEmail\t%s\nPlan\t%s\nStatus\t%s\n", s.Account.ID, s.Account.Email, s.Account.Tier, s.Account.status())
 	fmt.Fprintf(table, "Credits\t%s, %s spent this month\n", short(s.Credits.Balance), short(s.Credits.SpentThisPeriod))
 	const megabyte = 1e6
-	fmt.Fprintf(table, "Storage\t%.1f MB of %.0f MB free of charge\n", float64(s.Storage.UsedBytes)/megabyte, float64(s.Storage.FreeBytes)/megabyte)
+	fmt.Fprintf(table, "Storage\t%.1f MB of %.0f MB included\n", float64(s.Storage.UsedBytes)/megabyte, float64(s.Storage.FreeBytes)/megabyte)
 	fmt.Fprintf(table, "Period\t%s, until %s\n", s.Period.Start.Format("January 2006"), s.Period.End.Format(time.RFC3339))
 	_ = table.Flush() // as with fmt.Fprint
 	fmt.Fprintln(w)
@@ -321,16 +321,5 @@ func (h shownHead) status() string {
 
 // shownKey is an API key in the answers of the admin API.
 type shownKey struct {
-	ID, Name, Prefix, CreatedAt, LastUsedAt, RevokedAt string
-	ExpiresAt                                          *time.Time
-}
-
-func (k shownKey) status(now time.Time) string {
-	switch {
-	case k.RevokedAt != "":
-		return "revoked"
-	case k.ExpiresAt != nil && !k.ExpiresAt.After(now):
-		return "expired"
-	}
-	return "active"
+	ID, Name, Prefix, Status, CreatedAt, LastUsedAt string
 }

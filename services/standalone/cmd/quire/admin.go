@@ -1,11 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -20,28 +19,6 @@ import (
 
 const auditTimeout = 6 * time.Hour // it replays all events
 
-func (c *command) explain(ctx context.Context, requestID string) error {
-	var answer json.RawMessage
-	err := c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
-		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
-		defer cancel()
-		progress, stop := c.showProgress("explaining")
-		defer stop()
-		var err error
-		answer, err = api.Explain(ctx, requestID, progress)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("explain: %w", err)
-	}
-	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, answer, "", "  "); err != nil {
-		return fmt.Errorf("explain: %w", err)
-	}
-	fmt.Fprintln(c.stdout, pretty.String())
-	return nil
-}
-
 // errNotRunning means that no server is reachable.
 var errNotRunning = errors.New("no quire is running")
 
@@ -54,11 +31,11 @@ func (c *command) findRunning(cfg host.Settings) (admin.Client, error) {
 	if base == "" {
 		switch {
 		case cfg.AdminListen != "":
-			base = listenURL(cfg.AdminListen)
+			base = standalone.ListenURL(cfg.AdminListen)
 		case cfg.PublicURL != "":
 			base = cfg.PublicURL
 		case c.isSet("QUIRE_LISTEN"):
-			base = listenURL(cfg.Listen)
+			base = standalone.ListenURL(cfg.Listen)
 		default:
 			return admin.Client{}, fmt.Errorf("%w on %s: start it with quire up, or set QUIRE_DATA or QUIRE_PUBLIC_URL", errNotRunning, cfg.Data)
 		}
@@ -71,18 +48,6 @@ func (c *command) findRunning(cfg host.Settings) (admin.Client, error) {
 
 func (c *command) isSet(name string) bool {
 	return slices.ContainsFunc(c.environ, func(v string) bool { return strings.HasPrefix(v, name+"=") && len(v) > len(name)+1 })
-}
-
-// listenURL is the URL of a server listening on an address.
-func listenURL(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "http://" + address
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return "http://" + net.JoinHostPort(host, port)
 }
 
 // withServer calls use with the running quire, or starts one on the data folder for it.
@@ -105,6 +70,11 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, admi
 	if !standalone.HasData(cfg.Data) {
 		return fmt.Errorf("%w, and %s holds no data", errNotRunning, cfg.Data)
 	}
+	return c.whileAlone(ctx, cfg, log, use)
+}
+
+// whileAlone starts a quire on the settings' data folder, on a free port of this machine, for use, and stops it.
+func (c *command) whileAlone(ctx context.Context, cfg host.Settings, log *slog.Logger, use func(context.Context, admin.Client) error) error {
 	cfg.Listen, cfg.PublicURL, cfg.AdminListen = "127.0.0.1:0", "", ""
 	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Progress: c.progress()})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,41 +18,18 @@ func (c *command) auditCommand() *cobra.Command {
 	var o admin.AuditOptions
 	partition, head := -1, ""
 	cmd := &cobra.Command{
-		Use: "audit [--head <file>]", Short: "Fold the billing journals again and compare", Args: cli.None,
-		Long: `Folds the billing journals again from the first message, and compares the result with the live state, with every row of
-the read model and with the newest snapshots. It works beside traffic. The first differences are named.`,
+		Use: "audit [--head <file>]", Short: "Replay the billing journals and compare", Args: cli.None,
+		Long: `Replays the billing journals from the first message, and compares the result with the live state, every row of the read
+model and the newest snapshots. It runs while the service handles requests. The first differences are listed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Partition = partitionName(partition)
 			return c.audit(cmd.Context(), o, head)
 		},
 	}
 	addScope(cmd, &o, &partition)
-	cmd.Flags().Uint64Var(&o.Until, "until", 0, "fold up to this message of a journal and print its hash")
+	cmd.Flags().Uint64Var(&o.Until, "until", 0, "replay up to this message of a journal and print its hash")
 	cmd.Flags().BoolVar(&o.Deep, "deep", false, "compare every snapshot, not only the newest three")
-	cmd.Flags().StringVar(&head, "head", "", "file of the journals' heads: compared if it exists, else written. Keep it where nobody can edit both")
-	return cmd
-}
-
-// repairCommand is the command `repair`.
-func (c *command) repairCommand() *cobra.Command {
-	var o admin.AuditOptions
-	table, yes, partition := "", false, -1
-	cmd := &cobra.Command{
-		Use: "repair --table <table>", Short: "Write a damaged table again from the journal", Args: cli.None,
-		Long: `Audits, shows how a table differs from the journal, asks, and writes the rows that differ again. Rows that the
-journal does not have are deleted. Tables: ledger, days, statements, events, adminLog, and snapshots, of which those
-that differ are deleted.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(admin.RepairTables(), table) {
-				return cli.Usage("--table must be one of %s", strings.Join(admin.RepairTables(), ", "))
-			}
-			o.Partition = partitionName(partition)
-			return c.repair(cmd.Context(), table, o, yes)
-		},
-	}
-	addScope(cmd, &o, &partition)
-	cmd.Flags().StringVar(&table, "table", "", "ledger, days, statements, events, adminLog or snapshots")
-	cmd.Flags().BoolVar(&yes, "yes", false, "write without asking")
+	cmd.Flags().StringVar(&head, "head", "", "file with the journals' heads: compared if it exists, else written. Keep it where nobody can edit both it and the journals")
 	return cmd
 }
 
@@ -124,6 +100,9 @@ func (c *command) showAudit(result admin.Audit) {
 		for _, t := range p.Tables {
 			fmt.Fprintf(c.stdout, "  %s: %d rows, %s%d differ%s\n", t.Table, t.Rows, atLeast(t), t.Differences, repaired(t))
 		}
+		for _, l := range p.Losses {
+			fmt.Fprintf(c.stdout, "  journal %s has lost its messages %d to %d, accepted by %s at %s\n", l.Journal, l.First, l.Last, l.AcceptedBy, l.AcceptedAt)
+		}
 		for _, d := range p.Differences {
 			fmt.Fprintf(c.stdout, "  %s\n", sentence(d))
 		}
@@ -170,7 +149,7 @@ func (c *command) repair(ctx context.Context, table string, o admin.AuditOptions
 			return nil
 		}
 		if !yes {
-			yes, err := cli.Confirm(ctx, c.streams(), fmt.Sprintf("Write %d rows of %s again from the journals?", damaged, table))
+			yes, err := cli.Confirm(ctx, c.streams(), fmt.Sprintf("Rewrite %d rows of %s from the journals?", damaged, table))
 			if err != nil {
 				return err
 			}
@@ -185,7 +164,7 @@ func (c *command) repair(ctx context.Context, table string, o admin.AuditOptions
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.stdout, "repair: %d rows of %s were written again or deleted\n", repairedRows(result, table), table)
+		fmt.Fprintf(c.stdout, "repair: %d rows of %s were rewritten or deleted\n", repairedRows(result, table), table)
 		after, err := c.auditing(ctx, func(ctx context.Context, progress func(done, total uint64)) (admin.Audit, error) {
 			return api.Audit(ctx, o, progress)
 		})

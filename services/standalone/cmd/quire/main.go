@@ -92,14 +92,14 @@ func (c *command) commands() *cobra.Command {
 	up := func(cmd *cobra.Command, _ []string) error { return c.up(cmd.Context()) }
 	root := &cobra.Command{
 		Use:   "quire",
-		Short: "Pastes and files with exact bills, in one process",
-		Long: `Pastes and files with exact bills, in one process. quire alone is quire up.
+		Short: "Pastes and files with exact billing, in one process",
+		Long: `Pastes and files with exact billing, in one process. quire alone is quire up.
 
-Settings are environment variables: quire help settings shows all of them, their defaults and their meaning.
+Settings are environment variables: quire help settings lists them with their defaults and meaning.
 
-The operator's commands speak to the quire that runs on QUIRE_DATA, else to QUIRE_PUBLIC_URL or QUIRE_LISTEN, with the
-admin token of QUIRE_ADMIN_TOKEN or of the data folder. Where none runs, audit, repair and explain start one on the data
-folder, on a free port of this machine, and stop it again.`,
+Operator commands connect to the quire that runs on QUIRE_DATA, or else to QUIRE_PUBLIC_URL or QUIRE_LISTEN, with the
+admin token in QUIRE_ADMIN_TOKEN or in the data folder. If none is running, audit, repair and explain start one on the data
+folder, on a free port of this machine, and stop it afterwards.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -110,20 +110,21 @@ folder, on a free port of this machine, and stop it again.`,
 	}
 	root.SetOut(c.stdout)
 	root.SetErr(c.stderr)
-	root.AddGroup(&cobra.Group{ID: operating, Title: "Commands of the operator:"}, &cobra.Group{ID: using, Title: "Commands of users:"})
+	root.AddGroup(&cobra.Group{ID: operating, Title: "Operator commands:"}, &cobra.Group{ID: using, Title: "User commands:"})
 	paste := cli.Paste(c.streams(), version)
 	paste.GroupID = using
 	listen := c.listen()
 	listen.GroupID = using
 	operator := []*cobra.Command{
-		{Use: "up", Short: "Run quire (what bare quire does)", Args: cli.None, RunE: up},
+		{Use: "up", Short: "Start Quire (the default)", Args: cli.None, RunE: up},
 		c.account(),
 		c.auditCommand(),
 		c.repairCommand(),
-		{
-			Use: "explain <request-id>", Short: "Show how a request of any account was charged", Args: cli.Exactly(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return c.explain(cmd.Context(), args[0]) },
-		},
+		c.doctor(),
+		c.debugBundle(),
+		c.backupCommand(),
+		c.restoreCommand(),
+		c.explainCommand(),
 	}
 	for _, cmd := range operator {
 		cmd.GroupID = operating
@@ -133,11 +134,11 @@ folder, on a free port of this machine, and stop it again.`,
 		paste, listen,
 		&cobra.Command{
 			Use: edge.RenderArgument, Hidden: true, Args: cli.None,
-			Short: "Render the texts that an edge sends (which it starts by itself)",
+			Short: "Render texts for an edge (internal: edges start it)",
 			RunE:  func(*cobra.Command, []string) error { return edge.Render(c.stdin, c.stdout) },
 		},
 		&cobra.Command{
-			Use: "licenses", Short: "Print the licences of the software of others in quire", Args: cli.None,
+			Use: "licenses", Short: "Print the licences of third-party software in quire", Args: cli.None,
 			RunE: func(*cobra.Command, []string) error { return c.licenses() },
 		},
 		cli.Version(c.stdout, version),

@@ -45,7 +45,7 @@ func (c *command) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Progress: c.progress(), RenderCommand: renderCommand})
+	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Progress: c.progress(), RenderCommand: renderCommand, AccessLog: c.stderr})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@
 //
 //	VERSION      the number of the format, the fingerprint of the secret, the names of the journals
 //	LOCK         is locked by the running process; has its id and URL
+//	journal.sock is the socket of the journal server, for commands on this machine
 //	secret       signs API keys, tokens and sessions; missing if QUIRE_SECRET was set
 //	admin-token  the administrator's bearer token; missing if QUIRE_ADMIN_TOKEN was set
 //	CLEAN        exists while no process runs, if the last one stopped in order
@@ -99,7 +100,7 @@ func (f *Folder) CheckUsed(path string) error {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	return fmt.Errorf("%w: %s is missing or empty, unlike before. Nothing was changed; restore the data folder from a backup",
+	return fmt.Errorf("%w: %s is missing or empty, unlike before. Nothing was changed; restore the data folder from a backup, with `quire restore`",
 		ErrDamaged, path)
 }
 
@@ -298,6 +299,15 @@ func readHolder(file *os.File) (Holder, error) {
 	return h, nil
 }
 
+// Secrets reads the secrets that the folder at path keeps, if any.
+func Secrets(path string) (secrets []string, err error) {
+	files, err := readFiles(path, secretFile, adminFile)
+	for _, data := range files {
+		secrets = append(secrets, strings.TrimSpace(string(data)))
+	}
+	return secrets, err
+}
+
 // AdminToken reads the admin token of the folder at path.
 func AdminToken(path string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(path, adminFile))
@@ -438,7 +448,7 @@ func (f *Folder) loadAdminToken(opts Options) error {
 }
 
 func (f *Folder) damageError(format string, args ...any) error {
-	return fmt.Errorf("%w: %s: %s. Nothing was changed; restore the folder from a backup", ErrDamaged, f.Path, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s: %s. Nothing was changed; restore the folder from a backup, with `quire restore`", ErrDamaged, f.Path, fmt.Sprintf(format, args...))
 }
 
 // token returns 260 random bits.

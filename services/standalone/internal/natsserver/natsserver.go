@@ -1,6 +1,7 @@
 // Package natsserver runs the journal server inside the process and keeps it running.
 //
-// The server has no listener. Clients connect and reconnect within the process, through InProcessConn. After a failed write, on
+// The server has no listener. Clients connect and reconnect within the process, through InProcessConn, and Share passes on the
+// connections of a socket. After a failed write, on
 // a full disk for example, a stream takes no more messages. A server without disk space turns JetStream off. Neither recovers
 // by itself. For this reason Run watches the server, and restarts it on the same folder once the folder is writable. Clients
 // republish whatever was not acknowledged.

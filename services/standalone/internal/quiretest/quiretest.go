@@ -6,9 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
+	"time"
 
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/wait"
 	"quire.dev/tools/cluster/load"
 )
 
@@ -52,4 +56,21 @@ func Check(t testing.TB, l *load.Load) error {
 		}
 	}
 	return errors.Join(l.Verify(t.Context()), l.Audit(t.Context()))
+}
+
+// SlowBodyTime is how long a SlowBody keeps its reader waiting.
+const SlowBodyTime = 300 * time.Millisecond
+
+// SlowBody returns the body of a request, as a client with a slow network sends it.
+func SlowBody(ctx context.Context, text string) io.Reader {
+	half := len(text) / 2
+	return io.MultiReader(strings.NewReader(text[:half]), &pause{ctx: ctx}, strings.NewReader(text[half:]))
+}
+
+// pause is an empty reader that ends after SlowBodyTime.
+type pause struct{ ctx context.Context }
+
+func (p *pause) Read([]byte) (int, error) {
+	wait.For(p.ctx, SlowBodyTime)
+	return 0, io.EOF
 }

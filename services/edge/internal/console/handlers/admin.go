@@ -166,11 +166,11 @@ func (s *Admins) findAdminRequest(c *endpoint.Call) error {
 	}
 	id, err := event.ParseRequestID(strings.ToLower(text))
 	if err != nil {
-		return refuse("id must be the X-Request-Id of a request.")
+		return refuse("id must be a request id such as 01a1fff9-83d3-743f-9a6d-5290a1beb664.")
 	}
 	switch err := s.explainToAdmin(c, shown, id); {
 	case fault.KindOf(err) == fault.NotFound:
-		return refuse("There is no such request.")
+		return refuse("No such request.")
 	case err != nil:
 		return err
 	}

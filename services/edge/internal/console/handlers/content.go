@@ -161,7 +161,11 @@ func (s *Handlers) charge(c *endpoint.Call, id string) error {
 		keys = slices.DeleteFunc(keys, func(k console.Key) bool { return k.ID != id })
 	}
 	if len(keys) == 0 {
-		return httperr.InvalidField(console.KeyField, "must be an API key of yours that works and may do this")
+		err := httperr.InvalidField(console.KeyField, "must be an active API key of yours whose scopes allow this")
+		if id == "" {
+			err = err.InForm("None of your active API keys may do this. Create one, or change the scopes of one.")
+		}
+		return err
 	}
 	k := keys[0]
 	if k.Fingerprint == 0 {
@@ -176,7 +180,7 @@ func (s *Handlers) charge(c *endpoint.Call, id string) error {
 func (s *Handlers) uploadFromPage(c *endpoint.Call, k *collection) error {
 	form, u := console.UploadFile(c.Who.Account.String(), ""), s.developer.NewUpload(c)
 	var account, key string
-	u.Also = input.Fields{
+	u.Sent, u.Also = form.Values, input.Fields{
 		"account": input.To(&account, input.StringField), "once": input.To(&form.Once, input.StringField), console.KeyField: input.To(&key, input.StringField),
 	}
 	err := u.Open()
@@ -203,7 +207,7 @@ func (s *Handlers) uploadFromPage(c *endpoint.Call, k *collection) error {
 	}
 	e := endpoint.AsFault(err)
 	s.Fail(c.Context(), c.Route().Path, e)
-	form.Once, form.Values[console.KeyField] = onceAfter(form.Once, e.Kind), key
+	form.Once = onceAfter(form.Once, e.Kind)
 	refuse(form, e)
 	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind)}
 	if err := s.findContents(c, k, shown); err != nil {

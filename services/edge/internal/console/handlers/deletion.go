@@ -41,7 +41,7 @@ func (s *Handlers) showDeletion(c *endpoint.Call, k *collection, status int, for
 		if !event.ValidItemID(ref) {
 			continue
 		}
-		doc, err := s.developer.ReadDocument(s.bus.StartRead(k.list.Domain, &event.Read{Item: ref, Requester: uint64(c.Who.Account), WithoutContent: true}))
+		doc, err := s.developer.ReadDocument(s.bus.StartRead(k.list.Domain, &event.Read{Item: ref, Requester: uint64(c.Who.Account), WithoutContent: true}, &c.Timing))
 		switch {
 		case fault.KindOf(err) == fault.NotFound:
 		case err != nil:
@@ -111,6 +111,6 @@ func notAll(err error, deleted, all int) error {
 		return err
 	}
 	told := *e
-	told.Message = fmt.Sprintf("%d of %d are deleted. %s", deleted, all, e.Message)
+	told.Message = fmt.Sprintf("Deleted %d of %d. %s", deleted, all, e.Message)
 	return &told
 }

@@ -110,11 +110,15 @@ func textField(name, text string) input.Member {
 
 // refuse records in a form why it was refused.
 func refuse(f *console.Form, e *fault.Error) {
-	f.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+	field := e.Field
+	if e.Kind == fault.TooLarge && field == "" && f.Has("file") {
+		field = "file"
+	}
+	f.Refuse(field, console.Problem{Message: cmp.Or(e.FormText, e.Message), Suggestion: sentence(e.Suggestion)})
 }
 
 func otherAccount() error {
-	return fault.New(fault.InvalidField, "You have signed in to another account since this page was opened. Nothing was done. This page is that account's now.")
+	return fault.New(fault.InvalidField, "You have signed in to another account since this page was opened. Nothing was done. The page now belongs to that account.")
 }
 
 // readConsoleForm parses the input of a form. other means that its page was made for another account.
@@ -200,7 +204,12 @@ func confirmed(f *console.Form, text string) error {
 	if strings.EqualFold(strings.TrimSpace(f.Values["confirm"]), strings.TrimSpace(text)) {
 		return nil
 	}
-	return httperr.InvalidField("confirm", "must be "+text)
+	return httperr.InvalidField("confirm", "must be "+text).InForm("Type “" + text + "” to confirm.")
+}
+
+// formChanged is the error of a hidden field with another value than its page gave it.
+func formChanged(name string) error {
+	return httperr.InvalidField(name, "must be what the page has").InForm("This page is out of date. Reload it and try again.")
 }
 
 // readOnce uses the form's Once as an Idempotency-Key. The page drew it at random, so that the journal, which is kept
@@ -210,7 +219,7 @@ func (s *desk) readOnce(c *endpoint.Call, once string) error {
 		return nil
 	}
 	if len(once) > endpoint.MaxOnceBytes {
-		return httperr.InvalidField("once", "must be what the page has")
+		return formChanged("once")
 	}
 	scope := c.Who.Payer()
 	if scope == 0 {

@@ -34,7 +34,7 @@ func (s *Admins) healthShown(c *endpoint.Call) (*console.AdminHealth, error) {
 	shown := &console.AdminHealth{Admin: s.adminHead(c), Count: len(services[0].Partitions)}
 	if text := c.Query("from"); text != "" {
 		if shown.First, err = strconv.Atoi(text); err != nil || shown.First < 0 || shown.First >= shown.Count {
-			return nil, httperr.InvalidField("from", "must be the number of a partition")
+			return nil, httperr.InvalidField("from", "must be a partition number")
 		}
 	}
 	for _, service := range services {

@@ -22,7 +22,7 @@ func (s *Handlers) showKeys(c *endpoint.Call) error {
 
 // showKeysWith shows the keys with a refused form; nil: a new one.
 func (s *Handlers) showKeysWith(c *endpoint.Call, status int, create, capping *console.Form) error {
-	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true, Addresses: true})
 	if err != nil {
 		return err
 	}
@@ -40,25 +40,26 @@ func (s *Handlers) showKeysWith(c *endpoint.Call, status int, create, capping *c
 	if u.KeyVersion == 0 {
 		shown.First = console.FirstKey(holder.Account, rand.Text())
 	}
+	shown.Call = console.FirstCallOf(u, nil, s.URL(""), !shown.Used())
 	return s.console.Keys(c.Ctx, status, shown)
 }
 
 func (s *Handlers) consoleKeys(u *event.UsageAnswer) []console.Key {
-	now := s.Now().UnixMilli()
+	now := s.Now()
 	out := make([]console.Key, 0, len(u.Keys))
 	for _, k := range u.Keys {
-		out = append(out, console.Key{ApiKey: k, ID: apikey.ID(k.Number), Now: now})
+		out = append(out, console.Key{ApiKey: k, ID: apikey.ID(k.Number), Status: accounts.KeyStatus(k, now), Now: now.UnixMilli()})
 	}
 	return out
 }
 
-// ownKey returns the key in the path.
+// ownKey returns the key in the path with its first call.
 func (s *Handlers) ownKey(c *endpoint.Call) (console.Key, error) {
 	number, err := accounts.PathKey(c)
 	if err != nil {
 		return console.Key{}, err
 	}
-	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})
+	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true, Addresses: true})
 	if err != nil {
 		return console.Key{}, err
 	}
@@ -67,6 +68,7 @@ func (s *Handlers) ownKey(c *endpoint.Call) (console.Key, error) {
 	if i < 0 {
 		return console.Key{}, endpoint.NotFound()
 	}
+	keys[i].Call = console.FirstCallOf(u, keys[i].Scopes, s.URL(""), keys[i].LastUsedMs == 0)
 	return keys[i], nil
 }
 
@@ -130,7 +132,11 @@ func (s *Handlers) changeKeyFromPage(c *endpoint.Call) error {
 				return err
 			}
 			_, err = s.accounts.ChangedKey(c, key.Number, rules)
-			return redirectAfter(err, c, console.Done(key.Path(), "changed"))
+			done := "changed"
+			if key.Cap != nil && accounts.NoCap(rules.Cap) {
+				done = "key-uncapped"
+			}
+			return redirectAfter(err, c, console.Done(key.Path(), done))
 		},
 		show: func(status int) error { return s.showKeyWith(c, status, &console.OneKey{Key: key, Change: form}) },
 	})
@@ -196,7 +202,11 @@ func (s *Handlers) capSpendingFromPage(c *endpoint.Call) error {
 				return err
 			}
 			_, err = s.accounts.CappedSpending(c, limit)
-			return redirectAfter(err, c, console.Done(console.KeysPath, "cap"))
+			done := "cap"
+			if accounts.NoCap(limit) {
+				done = "uncapped"
+			}
+			return redirectAfter(err, c, console.Done(console.KeysPath, done))
 		},
 		show: func(status int) error { return s.showKeysWith(c, status, nil, form) },
 	})

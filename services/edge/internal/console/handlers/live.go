@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -27,6 +28,16 @@ const (
 
 // mark returns bytes that change whenever a page of an account has something new to show.
 type mark = func(event.AccountID) ([]byte, error)
+
+// markOf is the mark of an answer.
+func markOf(answer event.Message, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	text, err := event.Encode(answer)
+	sum := sha256.Sum256(text)
+	return sum[:], err
+}
 
 // showEvents sends server-sent events to a page when it has something new to show. Events have no data: the page then fetches
 // it, with its session, so a page without a valid one learns nothing.

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -41,7 +40,7 @@ func (s *Handlers) showRequestList(c *endpoint.Call) error {
 		return err
 	}
 	if shown.Filter.Wrong() {
-		return fault.New(fault.InvalidField, "A filter can't be taken.")
+		return fault.New(fault.InvalidField, "One of the filters is invalid.")
 	}
 	return s.console.RequestList(c.Ctx, shown)
 }
@@ -96,6 +95,7 @@ func loggedRequest(r *event.RecentRequest, labels map[string]string) console.Req
 		Decision: view.Decision, Status: r.Status, Source: view.ChargeSource, Cost: view.Cost,
 		Undecided: r.Decision == event.Decision_DECISION_UNSPECIFIED,
 		Method:    r.Method, Target: r.Path, HTTPStatus: r.HttpStatus, DurationMs: r.DurationMs, Address: r.SourceAddress,
+		ClientID: r.ClientRequestId,
 	}
 }
 
@@ -114,16 +114,7 @@ func (s *Handlers) showRequestTable(c *endpoint.Call) error {
 
 // requestMark changes whenever the newest page of the log has something new to show.
 func (s *Handlers) requestMark(account event.AccountID) ([]byte, error) {
-	page, err := s.accounts.RecentNow(account, &event.RecentQuery{Limit: endpoint.DefaultPage})
-	if err != nil {
-		return nil, err
-	}
-	text, err := event.Encode(page)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(text)
-	return sum[:], nil
+	return markOf(s.accounts.RecentNow(account, &event.RecentQuery{Limit: endpoint.DefaultPage}))
 }
 
 // showRequest shows how a request was decided, like explain. With a run it also verifies the charge.
@@ -214,7 +205,7 @@ func explanationOf(e *event.ExplainAnswer) *console.Explanation {
 		return nil
 	}
 	view := accounts.ViewExplained(e)
-	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: endpoint.Optional(view.Key)}
+	return &console.Explanation{ExplainAnswer: e, Words: accounts.InWords(e), Decision: view.Decision, Source: view.ChargeSource, KeyID: endpoint.Optional(view.Key)}
 }
 
 // explainer explains the decision on a request that the caller may see.
@@ -243,7 +234,7 @@ func (s *desk) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, expl
 		f.Done, f.Total = found.Done, found.Total
 		return nil
 	case e.Anonymous:
-		f.Problem = "The request was made without a key, so no account's log or ledger has it, and there is nothing to compare."
+		f.Problem = "This request was sent without an API key. It is not in any account's log or ledger, so there is nothing to compare."
 		return nil
 	}
 	account := event.AccountID(e.Account)
@@ -271,8 +262,8 @@ func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequ
 		}, "")
 		f.Compare("Decision", console.Words(log.Decision), console.Words(again.Decision))
 		f.Compare("API key", log.Key, again.Key)
-		f.Compare("Left after it", figureLeft(recorded.Remaining), figureLeft(e.GetVerdict().GetRemaining()))
-		f.Compare("Settlement", console.SettlementText(endpoint.Optional(log.Status)), console.SettlementText(endpoint.Optional(again.Status)))
+		f.Compare("Remaining", figureLeft(recorded.Remaining), figureLeft(e.GetVerdict().GetRemaining()))
+		f.Compare("Outcome", console.SettlementText(endpoint.Optional(log.Status)), console.SettlementText(endpoint.Optional(again.Status)))
 		f.Compare("Paid by", log.ChargeSource, again.ChargeSource)
 		f.Compare("Credits", log.Cost, again.Cost)
 	}

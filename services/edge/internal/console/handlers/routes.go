@@ -19,6 +19,7 @@ func (s *Handlers) Rows() []endpoint.Row {
 		row("POST", console.SignUpPath, endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signUpFromPage),
 		row("GET", console.SignInPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.showSignIn),
 		row("POST", console.SignInPath, endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signInFromPage),
+		row("POST", console.KeepPath, endpoint.Anybody, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.keepAccountFromPage),
 		row("POST", console.SignOutPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.signOutFromPage),
 		row("POST", console.KeyPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.makeKeyFromPage)),
 		row("GET", console.KeysPath, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.inConsole(s.showKeys)),
@@ -52,6 +53,8 @@ func (s *Handlers) Rows() []endpoint.Row {
 		row("POST", console.WebhooksPath+"/:id/"+console.RotateSecret, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.rotateSecretFromPage)),
 		row("POST", console.WebhooksPath+"/:id/"+console.TestWebhook, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.testWebhookFromPage)),
 		row("POST", console.WebhooksPath+"/:id/"+console.Deletion, endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.deleteWebhookFromPage)),
+		row("GET", console.WebhooksPath+"/:id/"+console.DeliveryEvents, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.showDeliveryEvents),
+		row("GET", console.WebhooksPath+"/:id/"+console.Deliveries, endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited, s.showDeliveryList),
 		row("POST", console.WebhooksPath+"/:id/deliveries/:delivery/replay", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.inConsole(s.replayDeliveryFromPage)),
 
 		row("GET", "/", endpoint.SessionOrNone, endpoint.Unmetered, endpoint.NoBody, endpoint.Page|endpoint.Terminal, s.showHome),

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"crypto/rand"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -91,36 +92,46 @@ func nextPath(next string) string {
 	return next
 }
 
-func (s *Handlers) showSignUp(c *endpoint.Call) error { return s.showSign(c, s.console.SignUp) }
+func (s *Handlers) showSignUp(c *endpoint.Call) error {
+	return s.showSign(c, console.SignUpForm, s.console.SignUp)
+}
 
-func (s *Handlers) showSignIn(c *endpoint.Call) error { return s.showSign(c, s.console.SignIn) }
+func (s *Handlers) showSignIn(c *endpoint.Call) error {
+	return s.showSign(c, console.SignInForm, s.console.SignIn)
+}
+
+// signForm makes the form of a page with credentials.
+type signForm func(email, once string) *console.Form
+
+// showSignPage shows a page with credentials.
+type showSignPage func(*fiber.Ctx, int, *console.Sign) error
 
 // showSign shows an empty form. A reader with a session is redirected.
-func (s *Handlers) showSign(c *endpoint.Call, show func(*fiber.Ctx, int, *console.Sign) error) error {
+func (s *Handlers) showSign(c *endpoint.Call, form signForm, show showSignPage) error {
 	next := nextPath(c.Query("next"))
 	if s.ReadSession(c) == nil {
 		return redirect(c.Ctx, next)
 	}
-	return show(c.Ctx, fiber.StatusOK, &console.Sign{Next: strings.Clone(next), Once: rand.Text(), Unsent: c.Query(console.UnsentQuery) != ""})
+	return show(c.Ctx, fiber.StatusOK, &console.Sign{Form: form("", rand.Text()), Next: strings.Clone(next), Unsent: c.Query(console.UnsentQuery) != ""})
 }
 
 // signUpFromPage creates an account, as registerUser does, and its API key, as regenerateKey does.
 func (s *Handlers) signUpFromPage(c *endpoint.Call) error {
-	return s.sign(c, accounts.AccountPasswordMin, s.console.SignUp, func(sent accounts.Credentials, form *console.Sign) error {
+	return s.sign(c, accounts.AccountPasswordMin, console.SignUpForm, s.console.SignUp, func(sent accounts.Credentials, page *console.Sign) error {
 		u, _, err := s.accounts.SignUp(c, sent)
 		if err != nil {
 			return err
 		}
-		if c.Kept || form.Next != console.Path {
-			return s.goOn(c, form)
+		if page.Next != console.Path {
+			return s.goOn(c, page)
 		}
 		c.Who = endpoint.Caller{Account: event.AccountID(u.Account)}
-		if form.Once != "" {
-			c.Idem = onceID(c.Who.Account, fiber.MethodPost, console.KeyPath, form.Once)
+		if once := page.Form.Once; once != "" {
+			c.Idem = onceID(c.Who.Account, fiber.MethodPost, console.KeyPath, once)
 		}
 		made, err := s.accounts.MakeKey(c, c.Who.Account)
 		if err != nil {
-			return s.goOn(c, form) // the account exists, and its page can create a key
+			return s.goOn(c, page) // the account exists, and its page can create a key
 		}
 		return s.showNewKey(c, &console.NewKey{APIKey: made.APIKey, Welcome: true}, nil)
 	})
@@ -128,24 +139,48 @@ func (s *Handlers) signUpFromPage(c *endpoint.Call) error {
 
 // signInFromPage opens a session, as login does.
 func (s *Handlers) signInFromPage(c *endpoint.Call) error {
-	return s.sign(c, 1, s.console.SignIn, func(sent accounts.Credentials, form *console.Sign) error {
-		if _, _, err := s.accounts.SignIn(c, sent); err != nil {
+	return s.sign(c, 1, console.SignInForm, s.console.SignIn, func(sent accounts.Credentials, page *console.Sign) error {
+		_, _, err := s.accounts.SignIn(c, sent, false)
+		if deletion, ok := errors.AsType[*accounts.Scheduled](err); ok && pages.WantsHTML(c.Ctx) {
+			s.Fail(c.Context(), c.Route().Path, err)
+			return s.console.KeepAccount(c.Ctx, &console.KeepAccount{
+				Email: sent.Email, DeletesMs: deletion.DeletesMs(), Proof: deletion.Proof, Next: page.Next,
+			})
+		}
+		if err != nil {
 			return err
 		}
-		return s.goOn(c, form)
+		return s.goOn(c, page)
 	})
 }
 
+// keepAccountFromPage signs in and cancels the deletion of the account, as login does with cancelDeletion. The page that asks
+// has a proof of the sign-in in place of the password.
+func (s *Handlers) keepAccountFromPage(c *endpoint.Call) error {
+	var proof, next string
+	if err := input.ParseForm(c.Form, input.Fields{"proof": input.To(&proof, input.StringField), "next": input.To(&next, input.StringField)}); err != nil {
+		return err
+	}
+	page := &console.Sign{Form: console.SignInForm("", ""), Next: nextPath(next)}
+	if err := s.accounts.SignInKeeping(c, proof); err != nil {
+		if !pages.WantsHTML(c.Ctx) {
+			return err
+		}
+		return s.refuseSign(c, page, s.console.SignIn, err)
+	}
+	return s.goOn(c, page)
+}
+
 // goOn redirects a signed-in user to the page they asked for.
-func (s *Handlers) goOn(c *endpoint.Call, form *console.Sign) error {
+func (s *Handlers) goOn(c *endpoint.Call, page *console.Sign) error {
 	if c.Kept {
 		return redirect(c.Ctx, console.Done(console.Path, "kept"))
 	}
-	return redirect(c.Ctx, form.Next)
+	return redirect(c.Ctx, page.Next)
 }
 
 // sign handles a form with credentials. A refused one is shown again.
-func (s *Handlers) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(accounts.Credentials, *console.Sign) error) error {
+func (s *Handlers) sign(c *endpoint.Call, shortest int, form signForm, show showSignPage, do func(accounts.Credentials, *console.Sign) error) error {
 	var email, password, next, once string
 	err := input.ParseForm(c.Form, input.Fields{
 		"email": input.To(&email, input.StringField), "password": input.To(&password, input.StringField),
@@ -155,39 +190,28 @@ func (s *Handlers) sign(c *endpoint.Call, shortest int, show func(*fiber.Ctx, in
 		return err
 	}
 	email = strings.TrimSpace(email)
-	form := &console.Sign{Email: email, Next: nextPath(next), Once: once}
+	page := &console.Sign{Form: form(email, once), Next: nextPath(next)}
 	sent, err := accounts.ReadCredentials(input.List(textField("email", email), textField("password", password)), shortest)
 	if err == nil {
 		err = s.readOnce(c, once)
 	}
 	if err == nil {
-		err = do(sent, form)
+		err = do(sent, page)
 	}
 	if err == nil || !pages.WantsHTML(c.Ctx) {
 		return err
 	}
-	return s.refuseSign(c, form, show, err)
+	return s.refuseSign(c, page, show, err)
 }
 
 // refuseSign shows the form again, without the password and with the error beside its field. The form keeps its Once if the
 // account may exist, so that resending it creates no other.
-func (s *Handlers) refuseSign(c *endpoint.Call, form *console.Sign, show func(*fiber.Ctx, int, *console.Sign) error, err error) error {
-	s.Fail(c.Context(), c.Route().Path, err)
+func (s *Handlers) refuseSign(c *endpoint.Call, page *console.Sign, show showSignPage, err error) error {
 	e := endpoint.AsFault(err)
-	field, message := e.Field, e.Message
-	switch {
-	case e.Kind == fault.EmailTaken:
-		field = "email"
-	case field == "email":
-		message = strings.Replace(message, field, "The email", 1)
-	case field == "password":
-		message = strings.Replace(message, field, "The password", 1)
-	default:
-		field = ""
-	}
-	form.Once = onceAfter(form.Once, e.Kind)
-	form.Errors = map[string]string{field: message}
-	return show(c.Ctx, e.Kind.Status(), form)
+	s.Fail(c.Context(), c.Route().Path, e)
+	page.Form.Once = onceAfter(page.Form.Once, e.Kind)
+	refuse(page.Form, e)
+	return show(c.Ctx, e.Kind.Status(), page)
 }
 
 // signOutFromPage closes the session, as logout does.

@@ -15,8 +15,8 @@ func TestASignUpThatMayHaveBeenTakenIsShownWithItsOnce(t *testing.T) {
 	edge := endpointtest.New(t, endpoint.Config{})
 	s := New(edge.Base, Deps{Console: console.New(edge.Pages)})
 	addr := edge.Serve(t, endpoint.Row{Path: "/refused", Rules: endpoint.OwnQuery, Handle: func(c *endpoint.Call) error {
-		form := &console.Sign{Once: c.Query("once")}
-		return s.refuseSign(c, form, s.console.SignUp, fault.New(fault.Kind(c.Query("kind")), "No."))
+		page := &console.Sign{Form: console.SignUpForm("", c.Query("once"))}
+		return s.refuseSign(c, page, s.console.SignUp, fault.New(fault.Kind(c.Query("kind")), "No."))
 	}})
 	for _, test := range []struct {
 		once string

@@ -170,7 +170,7 @@ type shownText struct {
 }
 
 func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *collection, how shownText) error {
-	doc, err := s.readers.OwnText(k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
+	doc, err := s.readers.OwnText(c, k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(c.Who.Account)})
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (s *Handlers) changeTextFromPage(c *endpoint.Call, k *collection) error {
 		return err
 	}
 	account := c.Who.Account
-	doc, err := s.readers.OwnText(k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(account), WithoutContent: true})
+	doc, err := s.readers.OwnText(c, k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(account), WithoutContent: true})
 	gone := fault.KindOf(err) == fault.NotFound
 	if err != nil && !gone {
 		return err
@@ -264,7 +264,7 @@ func (s *Handlers) detectLanguage(f *console.Form) {
 func (s *Handlers) changeText(c *endpoint.Call, k *collection, form *console.Form, fields input.Source) error {
 	version, err := strconv.ParseUint(form.Values[console.VersionField], 10, 63)
 	if err != nil || version == 0 {
-		return httperr.InvalidField(console.VersionField, "must be what the page has")
+		return formChanged(console.VersionField)
 	}
 	if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 		return err
@@ -285,7 +285,7 @@ func (s *Handlers) changeText(c *endpoint.Call, k *collection, form *console.For
 // the form saves a version after that one. If the document was deleted, the form creates a new one.
 func (s *Handlers) showRefusedChange(c *endpoint.Call, k *collection, status int, form *console.Form) error {
 	account := c.Who.Account
-	doc, err := s.readers.OwnText(k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
+	doc, err := s.readers.OwnText(c, k.Kind.Kind, &event.Read{Item: c.Param("ref"), Requester: uint64(account)})
 	if fault.KindOf(err) == fault.NotFound {
 		anew := console.CreateText(k.Kind, account.String(), rand.Text())
 		for _, name := range []string{"content", "title", "language", "visibility", "tags", "burnAfterRead"} {

@@ -102,22 +102,11 @@ func (s *Handlers) showWebhookWith(c *endpoint.Call, status int, shown *console.
 	if shown.Holder, err = s.holder(c); err != nil {
 		return err
 	}
-	q := &event.ListDeliveries{Limit: console.ShownDeliveries}
-	if shown.Cursor = strings.Clone(c.Query("cursor")); shown.Cursor != "" {
-		if q.Before, err = accounts.PositionField("cursor", input.Value{Kind: input.Query, Text: []byte(shown.Cursor)}); err != nil {
-			return err
-		}
-	}
-	list, next, err := s.accounts.DeliveriesOf(c, shown.Webhook.Webhook, q)
-	if err != nil {
+	shown.Cursor = strings.Clone(c.Query("cursor"))
+	if err := s.fillDeliveries(c, shown); err != nil {
 		return err
 	}
 	account := shown.Holder.Account
-	for _, d := range list {
-		shown.Deliveries = append(shown.Deliveries, console.Delivery{
-			Delivery: d, Replay: console.ActOnWebhook(account, rand.Text(), shown.Webhook, "deliveries/"+d.Alert.GetId()+"/replay"),
-		})
-	}
 	if shown.Change == nil {
 		shown.Change = console.ChangeWebhook(account, rand.Text(), shown.Webhook)
 	}
@@ -130,8 +119,50 @@ func (s *Handlers) showWebhookWith(c *endpoint.Call, status int, shown *console.
 	if shown.Delete == nil {
 		shown.Delete = console.DeleteWebhook(account, rand.Text(), shown.Webhook)
 	}
-	shown.Next, shown.Done = next, doneQuery(c)
+	shown.Done = doneQuery(c)
 	return s.console.OneWebhook(c.Ctx, status, shown)
+}
+
+// fillDeliveries loads the page of deliveries that follows the cursor.
+func (s *Handlers) fillDeliveries(c *endpoint.Call, shown *console.OneWebhook) (err error) {
+	q := &event.ListDeliveries{Limit: console.ShownDeliveries}
+	if shown.Cursor != "" {
+		if q.Before, err = accounts.PositionField("cursor", input.Value{Kind: input.Query, Text: []byte(shown.Cursor)}); err != nil {
+			return err
+		}
+	}
+	list, next, err := s.accounts.DeliveriesOf(c, shown.Webhook.Webhook, q)
+	for _, d := range list {
+		shown.Deliveries = append(shown.Deliveries, console.Delivery{
+			Delivery: d, Replay: console.ActOnWebhook(c.Who.Account.String(), rand.Text(), shown.Webhook, "deliveries/"+d.Alert.GetId()+"/replay"),
+		})
+	}
+	shown.Next = next
+	return err
+}
+
+// showDeliveryList answers with the live part of a webhook's page.
+func (s *Handlers) showDeliveryList(c *endpoint.Call) error {
+	rules, err := s.accounts.OwnWebhook(c)
+	if err != nil {
+		return err
+	}
+	shown := &console.OneWebhook{Webhook: console.Webhook{WebhookRules: rules}}
+	if err := s.fillDeliveries(c, shown); err != nil {
+		return err
+	}
+	return s.console.DeliveryList(c.Ctx, shown)
+}
+
+// showDeliveryEvents sends an event whenever the newest deliveries of a webhook have changed.
+func (s *Handlers) showDeliveryEvents(c *endpoint.Call) error {
+	rules, err := s.accounts.OwnWebhook(c)
+	if err != nil {
+		return err
+	}
+	return s.showEvents(c, func(account event.AccountID) ([]byte, error) {
+		return markOf(s.accounts.DeliveriesNow(account, rules.Webhook, console.ShownDeliveries))
+	})
 }
 
 // changeWebhookFromPage changes a webhook, as changeWebhook does.

@@ -74,15 +74,15 @@ func (c *Conditions) Check(v Validators) (known bool, err error) {
 	switch {
 	case c.match.sent:
 		if !c.match.allows(v.ETag) {
-			return false, unmet(fiber.HeaderIfMatch, "If-Match does not name the ETag that this has now.")
+			return false, unmet(fiber.HeaderIfMatch, "If-Match does not match the current ETag.")
 		}
 	case c.unmodifiedSince.sent && dated && v.lastModified() > c.unmodifiedSince.unix:
-		return false, unmet(fiber.HeaderIfUnmodifiedSince, "This was changed after the date in If-Unmodified-Since.")
+		return false, unmet(fiber.HeaderIfUnmodifiedSince, "This was modified after the date in If-Unmodified-Since.")
 	}
 	if c.noneOf.sent {
 		known = c.noneOf.Matches(v.ETag)
 		if known && !c.reads {
-			return false, unmet(fiber.HeaderIfNoneMatch, "If-None-Match names the ETag that this has now.")
+			return false, unmet(fiber.HeaderIfNoneMatch, "If-None-Match matches the current ETag.")
 		}
 		return known, nil
 	}

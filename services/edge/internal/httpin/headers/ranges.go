@@ -30,7 +30,7 @@ func WriteRange(c *fiber.Ctx, src *Ranged) error {
 			c.Set(fiber.HeaderContentRange, "bytes */"+strconv.FormatInt(src.Size, 10))
 			return &httperr.Error{
 				Status: fiber.StatusRequestedRangeNotSatisfiable, Code: httperr.CodeRangeNotSatisfiable, Field: fiber.HeaderRange,
-				Message: fmt.Sprintf("Range must be within the %d bytes that there are.", src.Size),
+				Message: fmt.Sprintf("Range must be within the content's %d bytes.", src.Size),
 			}
 		case valid:
 			offset, length, status = part.offset, part.length, fiber.StatusPartialContent

@@ -14,6 +14,7 @@ type Error struct {
 	Status     int
 	Code       string // for programs
 	Message    string // for people
+	FormText   string // replaces Message in a form for people; empty: Message fits
 	Field      string // invalid field of the body, parameter or header; empty: none
 	Suggestion string // what the client may have meant, for people; empty: none
 	Limit      int64  // the limit exceeded; 0: none
@@ -69,6 +70,13 @@ func InvalidField(name, why string) *Error {
 	return &Error{Status: fiber.StatusBadRequest, Code: CodeInvalidField, Field: name, Message: name + " " + why + "."}
 }
 
+// InForm sets the text of the error in a form, where the fields have labels and no JSON. Text that begins with the name of the field gets
+// its label there.
+func (e *Error) InForm(text string) *Error {
+	e.FormText = text
+	return e
+}
+
 // OverLimit is InvalidField for a value over a limit, which why names.
 func OverLimit(name string, limit int64, why string) *Error {
 	e := InvalidField(name, why)
@@ -81,6 +89,9 @@ func NotAnOption(name, value string, options ...string) *Error {
 	last := len(options) - 1
 	e := InvalidField(name, "must be "+strings.Join(options[:last], ", ")+" or "+options[last])
 	e.Suggestion = suggest(value, options)
+	if len(options) > 5 {
+		e.FormText = name + " must be one of the list."
+	}
 	return e
 }
 

@@ -30,9 +30,9 @@ func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatabl
 		case !utf8.ValidString(name) || !utf8.Valid(v):
 			err = httperr.Malformed("The query is not valid UTF-8.")
 		case slices.Contains(seen, name) && !slices.Contains(repeatable, name):
-			err = httperr.InvalidField(name, "must be given once")
+			err = httperr.InvalidField(name, "must be sent only once")
 		case len(seen) >= maxJSONFields:
-			err = httperr.Malformed("There are more than %d query parameters.", maxJSONFields)
+			err = httperr.Malformed("The query has more than %d parameters.", maxJSONFields)
 		default:
 			seen = append(seen, name)
 			err = field(name, Value{Kind: Query, Text: bytes.Clone(v)})
@@ -54,7 +54,7 @@ func parseForm(body []byte, fields Fields, part bool) error {
 		return httperr.Malformed("The body is not a valid form.")
 	}
 	if len(values) > maxJSONFields {
-		return httperr.Malformed("There are more than %d fields.", maxJSONFields)
+		return httperr.Malformed("The form has more than %d fields.", maxJSONFields)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		list := values[name]
@@ -67,7 +67,7 @@ func parseForm(body []byte, fields Fields, part bool) error {
 		case !known:
 			return httperr.UnknownField(name, slices.Sorted(maps.Keys(fields))...)
 		case len(list) > 1:
-			return httperr.InvalidField(name, "must be given once")
+			return httperr.InvalidField(name, "must be sent only once")
 		}
 		if err := set(name, Value{Kind: Query, Text: []byte(list[0])}); err != nil {
 			return err
@@ -200,7 +200,8 @@ func TimeField(name string, v Value) (time.Time, error) {
 	}
 	t, err := ParseTime(text)
 	if err != nil {
-		return time.Time{}, httperr.InvalidField(name, "must be a time like 2026-11-30T12:00:00Z (RFC 3339): "+err.Error())
+		return time.Time{}, httperr.InvalidField(name, "must be a time like 2026-11-30T12:00:00Z (RFC 3339): "+err.Error()).
+			InForm(name + " must be a date and time such as 2026-11-30T12:00.")
 	}
 	return t, nil
 }

@@ -94,7 +94,7 @@ func (f *Form) Next() (part *multipart.Part, name, file string, err error) {
 func CheckFileName(field, name string) error {
 	switch {
 	case !utf8.ValidString(name):
-		return httperr.InvalidField(field, "must be a file name in UTF-8: it has other bytes, as a name in Latin-1 does")
+		return httperr.InvalidField(field, "must be a file name in UTF-8: it has invalid bytes, as in Latin-1")
 	case HasControl(name):
 		return httperr.InvalidField(field, "must not contain control characters")
 	}

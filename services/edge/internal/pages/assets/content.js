@@ -57,10 +57,10 @@ if (upload) {
       try {
         resolve(JSON.parse(request.responseText))
       } catch {
-        reject(new Error(`The server answered ${request.status}.`))
+        reject(new Error(`The server responded with ${request.status}.`))
       }
     })
-    request.addEventListener('error', () => reject(new Error('The connection was lost. The file may not be stored: check the list.')))
+    request.addEventListener('error', () => reject(new Error('The connection was lost. Check the list to see whether the file was uploaded.')))
     request.send(body)
   })
 
@@ -69,7 +69,7 @@ if (upload) {
     if (file.size > mostBytes) return tell('Files can have up to 50 MB.', true)
     if (file.size === 0) return tell('The file is empty.', true)
     try {
-      tell('is read')
+      tell('Reading …')
       const sum = await checksum(file)
       const body = new FormData()
       for (const [key, value] of new FormData(upload)) if (key !== 'file') body.set(key, value)
@@ -87,8 +87,8 @@ if (upload) {
       link.textContent = file.name
       name.replaceChildren(link)
       if (sum && sum !== answer.sha256) return tell('The checksums differ: the file was altered in transit. Delete it and upload it again.', true)
-      tell(sum ? `stored, SHA-256 ${answer.sha256}` : 'stored')
-      told.textContent = `${file.name} is stored.`
+      tell(sum ? `Uploaded, SHA-256 ${answer.sha256}` : 'Uploaded')
+      told.textContent = `${file.name} uploaded.`
     } catch (error) {
       tell(error.message, true)
     }

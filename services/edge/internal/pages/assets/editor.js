@@ -219,7 +219,7 @@ const edit = (editor) => {
         return upload(file)
       }
       if (text.includes('\0')) return upload(file)
-      if (file.size > maxBytes) return say(`A paste here can have up to ${maxBytes / 1024} KiB. With an account, you can upload files of up to 50 MB.`, true)
+      if (file.size > maxBytes) return say(`A paste here can have up to ${maxBytes / 1024} KB. With an account, you can upload files of up to 50 MB.`, true)
       const empty = !area.value
       insert(text)
       if (area.value.length < text.length) area.value = text // a browser that cuts what it inserts

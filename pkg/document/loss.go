@@ -1,0 +1,111 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/views"
+)
+
+// A partition whose journal and read model don't meet does not start: folding on would skip messages unnoticed. An operator who has
+// nothing better to restore accepts the loss, which is recorded in billing's journals, and the service goes on.
+
+// Loss is a range of messages that the journal of a stopped partition has lost.
+type Loss struct {
+	Stream      string
+	First, Last uint64
+	// Projected: the journal ends before the read model's checkpoint, so the read model has what the messages changed. Otherwise the
+	// journal begins after the checkpoint, and what they changed is lost.
+	Projected bool
+
+	domain     event.Domain
+	checkpoint uint64
+}
+
+// FindLoss returns what keeps a partition from starting, or nil if its journal and read model meet. It changes nothing. The
+// read model may be nil: it is empty.
+func FindLoss(ctx context.Context, nc *nats.Conn, model views.Store, domain event.Domain, number int) (*Loss, error) {
+	l := &Loss{Stream: domain.Stream(number), domain: domain}
+	if model != nil {
+		var err error
+		if l.checkpoint, err = model.Checkpoint(ctx, l.Stream); err != nil {
+			return nil, fmt.Errorf("read checkpoint of %s: %w", l.Stream, err)
+		}
+	}
+	state, err := journal.Open(nc, l.Stream).StateFrom(ctx, l.checkpoint)
+	if err != nil {
+		return nil, fmt.Errorf("read state of %s: %w", l.Stream, err)
+	}
+	switch {
+	case state.First > l.checkpoint+1:
+		l.First, l.Last = l.checkpoint+1, state.First-1
+	case state.Last < l.checkpoint:
+		l.First, l.Last, l.Projected = state.Last+1, l.checkpoint, true
+	default:
+		return nil, nil
+	}
+	return l, nil
+}
+
+// Accept records the loss in every journal of billing, of which there are as many as partitions, and lets the partition start: it
+// moves the read model's checkpoint to the journal's beginning, or has the journal begin after the checkpoint. It may be repeated.
+// The service must not run.
+func (l *Loss) Accept(ctx context.Context, nc *nats.Conn, model views.Store, partitions int, actor string) error {
+	for p := range partitions {
+		record := &event.Loss{Stream: l.Stream, First: l.First, Last: l.Last, Actor: actor, Projected: l.Projected, Logged: p == 0}
+		data, err := event.Encode(&event.UsageBatch{Source: l.Stream, Loss: record})
+		if err != nil {
+			return err
+		}
+		if err := journal.Publish(ctx, nc, l.domain.SettleSubject(p), data); err != nil {
+			return fmt.Errorf("record the loss in %s: %w", event.Billing.Stream(p), err)
+		}
+	}
+	if l.Projected {
+		return l.advanceJournal(ctx, nc)
+	}
+	return l.advanceModel(ctx, model)
+}
+
+// advanceJournal has the journal continue after the checkpoint.
+func (l *Loss) advanceJournal(ctx context.Context, nc *nats.Conn) error {
+	j := journal.Open(nc, l.Stream)
+	if err := j.Purge(ctx, l.checkpoint); err != nil {
+		return fmt.Errorf("have %s begin after message %d: %w", l.Stream, l.checkpoint, err)
+	}
+	state, err := j.StateFrom(ctx, l.checkpoint)
+	if err == nil && state.Last != l.checkpoint {
+		err = fmt.Errorf("it ends at %d after it was purged up to %d", state.Last, l.checkpoint)
+	}
+	return err
+}
+
+// advanceModel has the read model continue at the journal's beginning.
+func (l *Loss) advanceModel(ctx context.Context, model views.Store) error {
+	if model == nil {
+		return errors.New("there is no read model")
+	}
+	names := namesOf(l.domain)
+	m := &readModel{scope: &scope{deps: &Deps{Views: model}, names: names, stream: l.Stream}}
+	state, err := m.loadState(ctx)
+	if err != nil {
+		return err
+	}
+	if state == nil {
+		state = &event.DomainState{}
+	}
+	state.Sequence = l.Last
+	head, err := event.Encode(state)
+	if err != nil {
+		return err
+	}
+	return model.Commit(ctx, views.Batch{
+		Stream: l.Stream, From: l.checkpoint, To: l.Last,
+		Puts: []views.Put{{Collection: names.states, Doc: views.Doc{ID: l.Stream, Seq: l.Last, Head: head}}},
+	})
+}

@@ -1,0 +1,100 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/partition"
+	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/webhooks"
+)
+
+// UnfitSnapshot is a snapshot that keeps billing from starting, since it is not of the journal.
+type UnfitSnapshot struct {
+	partition.Unfit
+	Partition int
+}
+
+// UnfitSnapshots returns the snapshots of all partitions that keep a billing from starting. It changes nothing. Of deps it uses NC,
+// Shared, Views and Blobs.
+func UnfitSnapshots(ctx context.Context, deps Deps, partitions int) (list []UnfitSnapshot, err error) {
+	for number := range partitions {
+		unfit, err := stopped(deps, number, partitions).UnfitSnapshots(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("partition %d: %w", number, err)
+		}
+		for _, one := range unfit {
+			list = append(list, UnfitSnapshot{one, number})
+		}
+	}
+	return list, nil
+}
+
+// SetAside moves the snapshot below billing/aside in the blob store, where no start looks, and returns its new key.
+func (s UnfitSnapshot) SetAside(ctx context.Context, deps Deps) (key string, err error) {
+	deps = deps.withDefaults()
+	return stopped(deps, s.Partition, s.Partition+1).SetAside(ctx, s.Unfit, deps.Clock())
+}
+
+// stopped is a partition that does not run.
+func stopped(deps Deps, number, partitions int) *partition.Partition {
+	deps = deps.withDefaults()
+	return partition.New(partition.Config{Partition: number, Partitions: partitions}, partition.Deps{
+		NC: deps.NC, Shared: deps.Shared, Views: deps.Views, Blobs: deps.Blobs, Clock: deps.Clock, Logger: deps.Logger,
+	})
+}
+
+// Position is how far the journal and the read model of a stopped partition go.
+type Position struct {
+	Stream         string
+	Journal, Model uint64 // sequences of the last messages
+}
+
+// Positions returns the positions of all partitions. It changes nothing.
+func Positions(ctx context.Context, deps Deps, partitions int) (list []Position, err error) {
+	for number := range partitions {
+		at := Position{Stream: event.Billing.Stream(number)}
+		if at.Journal, at.Model, err = stopped(deps, number, partitions).Positions(ctx); err != nil {
+			return nil, err
+		}
+		list = append(list, at)
+	}
+	return list, nil
+}
+
+// Remade are the collections of the read model that a start makes again from the journals. All others exist nowhere else, or, as
+// deliveries, have what happened outside the journals.
+func Remade() (names []string) {
+	for _, c := range projection.Collections() {
+		names = append(names, c.Name)
+	}
+	return append(names, webhooks.AlertsCollection)
+}
+
+// ResetReadModel sets aside what the read model has from the journals, and the snapshots that don't fit them, so that the next start
+// makes the read model again. It returns the name under which the read model's part was set aside. Billing must not run, and
+// deps.Views only be closed afterwards. What edges reported of requests is in no journal, and only set aside.
+func ResetReadModel(ctx context.Context, deps Deps, partitions int) (name string, err error) {
+	deps = deps.withDefaults()
+	unfit, err := UnfitSnapshots(ctx, deps, partitions)
+	if err != nil {
+		return "", err
+	}
+	for _, snapshot := range unfit {
+		if _, err := snapshot.SetAside(ctx, deps); err != nil {
+			return "", err
+		}
+	}
+	resetter, ok := deps.Views.(views.Resetter)
+	if !ok {
+		return "", fmt.Errorf("a read model of type %T can't be set aside", deps.Views)
+	}
+	var streams []string
+	for number := range partitions {
+		streams = append(streams, event.Billing.Stream(number))
+	}
+	name = deps.Clock().UTC().Format("20060102150405")
+	return name, resetter.SetAside(ctx, name, Remade(), streams)
+}
