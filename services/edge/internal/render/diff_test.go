@@ -238,7 +238,7 @@ func FuzzDiff(f *testing.F) {
 	f.Add(sample, strings.ReplaceAll(sample, "x", "y"), "html", uint16(3))
 	f.Add("\ufeffa\r\nb \r\n", "a\nb\rcaf\u00e9", "", uint16(0))
 	f.Add("\n\n\n", "\x00\r\n\u202e", "", uint16(300))
-	r := render.New(render.Config{Concurrent: 2, Wait: time.Minute, Deadline: 20 * time.Second})
+	r := render.New(render.Config{Concurrent: 2, Wait: patience, Deadline: patience})
 	f.Fuzz(func(t *testing.T, before, after, language string, times uint16) {
 		before, after = strings.ToValidUTF8(before, "?"), strings.ToValidUTF8(after, "?")
 		n := int(times%400) + 1

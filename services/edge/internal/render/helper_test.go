@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -14,9 +15,23 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// patient is a Renderer that gives up only what never ends, however busy the machine is.
+// patience is a deadline for what must be rendered, however busy the machine is.
+const patience = 5 * time.Minute
+
+// patient is a Renderer that gives up only what never ends.
 func patient() *render.Renderer {
-	return render.New(render.Config{Concurrent: 2, Wait: time.Minute, Deadline: 30 * time.Second})
+	return render.New(render.Config{Concurrent: 2, Wait: patience, Deadline: patience})
+}
+
+// requireFree waits until the Renderer highlights a text again: one worker is free, and the machine lets it keep its deadline.
+func requireFree(t testing.TB, r *render.Renderer) {
+	t.Helper()
+	end := time.Now().Add(patience)
+	for n := 0; r.Text(t.Context(), fmt.Sprintf("x := %d", n), "go").Plain; n++ {
+		if time.Now().After(end) {
+			t.Fatal("the texts after it are plain")
+		}
+	}
 }
 
 // parse is HTML as a browser would have it inside of an element.

@@ -74,7 +74,7 @@ func TestALanguageHasAnExtension(t *testing.T) {
 }
 
 func TestAnUncachedTextIsForgotten(t *testing.T) {
-	r := render.New(render.Config{Concurrent: 1, Wait: 1, Deadline: 20 * time.Second})
+	r := render.New(render.Config{Concurrent: 1, Wait: 1, Deadline: patience})
 	source := map[bool]string{true: "x := 1", false: "y := 2"}
 	for _, keep := range []bool{true, false} {
 		with := r

@@ -136,7 +136,7 @@ func TestTablesInMarkdownAreBounded(t *testing.T) {
 
 // Texts whose parsing takes a time that grows with their square, in one library or another. They end by the deadline.
 func TestSlowMarkdownIsGivenUp(t *testing.T) {
-	r := render.New(render.Config{Concurrent: 1, Wait: 20 * time.Second, Deadline: 50 * time.Millisecond})
+	r := render.New(render.Config{Concurrent: 1, Wait: patience, Deadline: 50 * time.Millisecond})
 	for _, unit := range []string{
 		"> ", "- ", "**a *b ", "_*", "[", "![", "[](", "a`", "a|b\n-|-\n", "[a]: b\n", "[^", "# \n", "a\n=\n", "* a\n  ", "~~a *b ", "*a_ ", "<a b='c' ",
 	} {
@@ -145,9 +145,7 @@ func TestSlowMarkdownIsGivenUp(t *testing.T) {
 				requireHarmless(t, string(doc.HTML), atom.Div)
 			}
 		}
-		if r.Markdown(t.Context(), "after "+unit) == nil {
-			t.Fatalf("the worker is not free after %q", unit)
-		}
+		requireFree(t, r)
 	}
 }
 

@@ -18,14 +18,14 @@ func command() []string { return []string{os.Args[0], "render"} }
 // apart is a Renderer with processes of its own.
 func apart(t testing.TB, cfg render.Config) *render.Renderer {
 	t.Helper()
-	cfg.Command, cfg.Wait = command(), time.Minute
+	cfg.Command, cfg.Wait = command(), patience
 	r := render.New(cfg)
 	t.Cleanup(r.Close)
 	return r
 }
 
 func TestAProcessRendersTheSame(t *testing.T) {
-	here, there := patient(), apart(t, render.Config{Deadline: 30 * time.Second})
+	here, there := patient(), apart(t, render.Config{Deadline: patience})
 	for _, text := range []string{"", "\n", "x", sample, "# a\n\n|a|\n|-|\n\n```go\nx := 1\n```\n", "a,b\n1,2\n", "<!-- -->", "a\r\nb"} {
 		for _, language := range []string{"go", "html", "markdown", ""} {
 			if got, want := there.Text(t.Context(), text, language), here.Text(t.Context(), text, language); !reflect.DeepEqual(got, want) {
@@ -88,7 +88,10 @@ func largest() map[string]func(t *testing.T, r *render.Renderer) bool {
 }
 
 func TestTheLargestTextsFitIntoAProcess(t *testing.T) {
-	r := apart(t, render.Config{Deadline: 30 * time.Second, Concurrent: 1, Bytes: render.JobBytes})
+	if testing.Short() {
+		t.Skip("the race detector, which -short is for, takes memory of its own")
+	}
+	r := apart(t, render.Config{Deadline: patience, Concurrent: 1, Bytes: render.JobBytes})
 	for name, done := range largest() {
 		if !done(t, r) {
 			t.Errorf("%s: it was given up", name)
@@ -98,7 +101,7 @@ func TestTheLargestTextsFitIntoAProcess(t *testing.T) {
 
 func TestAProcessThatFailsCostsOnePageAlone(t *testing.T) {
 	for name, cfg := range map[string]render.Config{
-		"too much memory":   {Bytes: 6 << 20, Deadline: 30 * time.Second},
+		"too much memory":   {Bytes: 6 << 20, Deadline: patience},
 		"it hangs":          {Command: []string{os.Args[0], "hang"}, Deadline: 50 * time.Millisecond}, // whose end is a minute away
 		"it ends":           {Command: []string{os.Args[0], "end"}},
 		"it does not exist": {Command: []string{"/nonexistent/quire"}},
@@ -127,7 +130,7 @@ func TestAProcessThatFailsCostsOnePageAlone(t *testing.T) {
 }
 
 func TestAProcessThatWasKilledIsReplaced(t *testing.T) {
-	r := apart(t, render.Config{Deadline: 30 * time.Second, Concurrent: 1})
+	r := apart(t, render.Config{Deadline: patience, Concurrent: 1})
 	for n := range 3 {
 		if r.Text(t.Context(), fmt.Sprintf("x := %d", n), "go").Plain {
 			t.Errorf("text %d is plain", n)
@@ -138,7 +141,7 @@ func TestAProcessThatWasKilledIsReplaced(t *testing.T) {
 
 func TestAProcessThatHasGrownIsReplaced(t *testing.T) {
 	var log bytes.Buffer
-	r := apart(t, render.Config{Deadline: 30 * time.Second, Concurrent: 1, Bytes: render.JobBytes, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	r := apart(t, render.Config{Deadline: patience, Concurrent: 1, Bytes: render.JobBytes, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, language := range r.Languages().All() {
 		if text := r.Text(t.Context(), "x", language); text.Plain {
 			t.Errorf("%s: the text is plain", language)
