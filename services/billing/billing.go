@@ -30,6 +30,7 @@ import (
 	"quire.dev/pkg/trace"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/lost"
 	"quire.dev/services/billing/internal/partition"
 	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/snapshots"
@@ -210,7 +211,7 @@ func (d Deps) withDefaults() Deps {
 // Collections returns the collections of the read model that this service owns.
 func Collections() []views.Collection {
 	return slices.Concat(
-		projection.Collections(), users.Collections(), webhooks.Collections(), snapshots.Collections(), []views.Collection{installation.Collection()},
+		projection.Collections(), users.Collections(), webhooks.Collections(), snapshots.Collections(), lost.Collections(), []views.Collection{installation.Collection()},
 	)
 }
 

@@ -116,6 +116,34 @@ func TestLostUsersAreNoticedAtAStart(t *testing.T) {
 	if a := find(users[1].ID); a.Status != event.UserStatus_USER_OK {
 		t.Errorf("restored: %v", a)
 	}
+
+	// They are lost again, and nothing brings them back.
+	users = s.lose("billing_users", "by_account")
+	s.lose("billing_webhooks", "by_account")
+	s.restore("billing_users", users[:1])
+	restart()
+	eventually.True(t, "noted", func() bool {
+		missing, err := billing.MissingIn(t.Context(), billing.Deps{Views: s.views}, 0)
+		return err == nil && missing == billing.Missing{Users: 1, Addresses: 1}
+	})
+	if err := billing.GiveUpMissing(t.Context(), billing.Deps{Views: s.views}, 0, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		restart()
+		shows(`quire_billing_missing{of="users",partition="0"} 0`)
+		shows(`quire_billing_missing{of="webhook_addresses",partition="0"} 0`)
+	}
+	eventually.True(t, "given up", s.log.has("were given up"))
+	if a := find(users[1].ID); a.Status != event.UserStatus_USER_NOT_FOUND || a.UsersMissing {
+		t.Errorf("given up: %v", a)
+	}
+	if a := register("carol@example.com", 0xC0FFEE); a.Status != event.UserStatus_USER_OK {
+		t.Errorf("a new user: %v", a)
+	}
+	s.lose("billing_users", "by_account") // the first user too
+	restart()
+	shows(`quire_billing_missing{of="users",partition="0"} 1`)
 }
 
 func (s *stack) webhooks(r *event.WebhookRequest) *event.WebhookAnswer {

@@ -6,8 +6,10 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/lost"
 	"quire.dev/services/billing/internal/partition"
 	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/users"
 	"quire.dev/services/billing/internal/webhooks"
 )
 
@@ -97,4 +99,17 @@ func ResetReadModel(ctx context.Context, deps Deps, partitions int) (name string
 	}
 	name = deps.Clock().UTC().Format("20060102150405")
 	return name, resetter.SetAside(ctx, name, Remade(), streams)
+}
+
+// Missing is what billing noted last of the users and addresses of webhooks that its read model lacks.
+type Missing = users.Noted
+
+// MissingIn returns what a partition lacks.
+func MissingIn(ctx context.Context, deps Deps, partition int) (Missing, error) {
+	return users.MissingIn(ctx, deps.Views, partition)
+}
+
+// GiveUpMissing asks for all that a partition lacks to be given up: within a minute if billing runs, otherwise at its start.
+func GiveUpMissing(ctx context.Context, deps Deps, partition int, actor string) error {
+	return lost.Request(ctx, deps.Views, partition, actor, deps.withDefaults().Clock())
 }

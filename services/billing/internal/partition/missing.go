@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/lost"
 	"quire.dev/services/billing/internal/webhooks"
 )
 
@@ -32,21 +33,24 @@ func (p *Partition) lookForMissing(ctx context.Context) {
 	defer found()
 	last := [2]int{}
 	p.sweep(ctx, missingEvery, "whether users and addresses of webhooks are missing is not known yet", func() error {
+		if err := p.giveUpMissing(ctx); err != nil {
+			return err
+		}
 		holders := p.holders()
-		lookedFor := [2]int{min(len(holders), mostLookedFor), 0}
-		users, err := p.missingUsers(ctx, holders)
+		accounts, hooks := sample(holders), sample(hooksOf(holders))
+		users, err := p.missingUsers(ctx, accounts)
 		if err != nil {
 			return err
 		}
-		if err := p.deps.Users.NoteMissing(ctx, p.cfg.Partition, users > 0); err != nil {
-			return err
-		}
-		addresses, all, err := p.missingAddresses(ctx, holders)
+		addresses, err := p.missingAddresses(ctx, hooks)
 		if err != nil {
 			return err
 		}
-		lookedFor[1] = all
-		now := [2]int{users, addresses}
+		now := [2]int{len(users), len(addresses)}
+		if err := p.deps.Users.NoteMissing(ctx, p.cfg.Partition, now[0], now[1]); err != nil {
+			return err
+		}
+		lookedFor := [2]int{len(accounts), len(hooks)}
 		for i, of := range [...]string{ofUsers, ofAddresses} {
 			p.deps.Metrics.showMissing(p.cfg.Partition, of, now[i])
 			switch {
@@ -57,11 +61,33 @@ func (p *Partition) lookForMissing(ctx context.Context) {
 				p.log.Info("nothing is missing any more", "of", of)
 			}
 		}
-		if last = now; users == 0 && addresses == 0 {
+		if last = now; now == [2]int{} {
 			found()
 		}
 		return nil
 	})
+}
+
+// giveUpMissing gives up all that is missing if an operator has asked for it: see lost.Request.
+func (p *Partition) giveUpMissing(ctx context.Context) error {
+	actor, err := lost.Requested(ctx, p.deps.Views, p.cfg.Partition)
+	if err != nil || actor == "" {
+		return err
+	}
+	holders := p.holders()
+	users, err := p.missingUsers(ctx, holders)
+	if err != nil {
+		return err
+	}
+	addresses, err := p.missingAddresses(ctx, hooksOf(holders))
+	if err != nil {
+		return err
+	}
+	if err := lost.GiveUp(ctx, p.deps.Views, p.cfg.Partition, slices.Concat(users, addresses), actor); err != nil {
+		return err
+	}
+	p.log.Warn("users and addresses of webhooks that the read model has lost were given up", "by", actor, "users", len(users), "addresses", len(addresses))
+	return nil
 }
 
 // ensureSnapshotKey creates the key that signs snapshots, unless there is one: before the first of them, so that a backup of the read model
@@ -100,52 +126,60 @@ func sample[T any](list []T) []T {
 	return out
 }
 
-func (p *Partition) missingUsers(ctx context.Context, holders []account.Holder) (int, error) {
-	var ids []event.AccountID
-	for _, h := range sample(holders) {
-		ids = append(ids, h.Account)
+// missingUsers returns the ids of the accounts that have no user, and whose users were not given up.
+func (p *Partition) missingUsers(ctx context.Context, holders []account.Holder) (list []string, err error) {
+	accounts := make([]event.AccountID, len(holders))
+	for i, h := range holders {
+		accounts[i] = h.Account
 	}
-	without, err := p.deps.Users.Missing(ctx, ids)
+	without, err := p.deps.Users.Missing(ctx, accounts)
 	if err != nil || len(without) == 0 {
-		return 0, err
+		return nil, err
 	}
 	// A user goes after its account has been erased, perhaps by an instance that is ahead of this one.
 	if err := p.catchUp(ctx); err != nil {
-		return 0, err
+		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := 0
 	for _, id := range without {
-		if s := p.fold.Summary(uint64(id)); s != nil && s.ErasedMs == 0 {
-			n++
+		if p.holds(id) {
+			list = append(list, id.String())
 		}
 	}
-	return n, nil
+	return lost.Without(ctx, p.deps.Views, list)
 }
 
-// missingAddresses returns how many of the webhooks lack an address, and of how many.
-func (p *Partition) missingAddresses(ctx context.Context, holders []account.Holder) (n, all int, err error) {
-	var list []webhooks.Ref
+// holds reports whether the account exists and was not erased.
+func (p *Partition) holds(id event.AccountID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.fold.Summary(uint64(id))
+	return s != nil && s.ErasedMs == 0
+}
+
+func hooksOf(holders []account.Holder) (list []webhooks.Ref) {
 	for _, h := range holders {
 		for _, w := range h.Webhooks {
 			list = append(list, webhooks.Ref{Account: h.Account, Webhook: w})
 		}
 	}
-	list = sample(list)
-	without, err := webhooks.Missing(ctx, p.deps.Views, list)
+	return list
+}
+
+// missingAddresses returns the ids of the webhooks that have no address, and whose addresses were not given up.
+func (p *Partition) missingAddresses(ctx context.Context, hooks []webhooks.Ref) (list []string, err error) {
+	without, err := webhooks.Missing(ctx, p.deps.Views, hooks)
 	if err != nil || len(without) == 0 {
-		return 0, len(list), err
+		return nil, err
 	}
 	if err := p.catchUp(ctx); err != nil { // the address of a deleted webhook goes later too
-		return 0, len(list), err
+		return nil, err
 	}
 	for _, w := range without {
 		if p.hasWebhook(w.Account, w.Webhook) {
-			n++
+			list = append(list, w.ID())
 		}
 	}
-	return n, len(list), nil
+	return lost.Without(ctx, p.deps.Views, list)
 }
 
 // catchUp waits for the messages that the journal has now.

@@ -2,6 +2,7 @@ package users
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -10,8 +11,8 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// missing has a document for each partition whose accounts lack users, so that every instance knows of it, also those that
-// don't fold the partition.
+// missing has a document for each partition that lacks users or addresses of webhooks, so that every instance knows of it, also
+// those that don't fold the partition. The index has those that lack users.
 const (
 	missing     = "billing_missing"
 	byPartition = "by_partition"
@@ -35,15 +36,25 @@ func (u *Users) Missing(ctx context.Context, ids []event.AccountID) (without []e
 	return without, nil
 }
 
-// NoteMissing records whether accounts of a partition lack users. While any do, a log-in that finds nobody is not called wrong,
-// and no new user takes an address.
-func (u *Users) NoteMissing(ctx context.Context, partition int, lacking bool) error {
-	doc := views.Doc{
-		ID: strconv.Itoa(partition), Seq: uint64(u.clock().UnixMilli()), // newer than an earlier, deleted note
-		Head: []byte{}, Keys: views.Keys{{Name: "partition", Value: views.Int(int64(partition))}},
+// Noted is how many users and addresses of webhooks a partition lacks, as far as it has looked.
+type Noted struct {
+	Users     int `json:"users"`
+	Addresses int `json:"addresses"`
+}
+
+// NoteMissing records how many users and addresses of webhooks a partition lacks. While any partition lacks users, a log-in that
+// finds nobody is not called wrong, and no new user takes an address.
+func (u *Users) NoteMissing(ctx context.Context, partition, users, addresses int) error {
+	head, err := json.Marshal(Noted{users, addresses})
+	if err != nil {
+		return err
+	}
+	doc := views.Doc{ID: strconv.Itoa(partition), Seq: uint64(u.clock().UnixMilli()), Head: head} // newer than an earlier, deleted note
+	if users > 0 {
+		doc.Keys = views.Keys{{Name: "partition", Value: views.Int(int64(partition))}}
 	}
 	batch := views.Batch{Puts: []views.Put{{Collection: missing, Doc: doc}}}
-	if !lacking {
+	if users == 0 && addresses == 0 {
 		list, err := u.store.Load(ctx, missing, []string{doc.ID}, views.Heads)
 		if err != nil || len(list) == 0 {
 			return err
@@ -54,6 +65,15 @@ func (u *Users) NoteMissing(ctx context.Context, partition int, lacking bool) er
 		return fmt.Errorf("note missing users: %w", err)
 	}
 	return u.readMissing(ctx)
+}
+
+// MissingIn returns what a partition has noted last.
+func MissingIn(ctx context.Context, store views.Store, partition int) (n Noted, err error) {
+	docs, err := store.Load(ctx, missing, []string{strconv.Itoa(partition)}, views.Heads)
+	if err != nil || len(docs) == 0 {
+		return n, err
+	}
+	return n, json.Unmarshal(docs[0].Head, &n)
 }
 
 // followMissing reads what all instances have noted, until ctx ends.

@@ -335,12 +335,15 @@ type Ref struct {
 	Webhook uint64
 }
 
+// ID is the id of the webhook's address in the store.
+func (r Ref) ID() string { return addressID(r.Account, r.Webhook) }
+
 // Missing returns the webhooks among list that have no address.
 func Missing(ctx context.Context, store views.Store, list []Ref) (without []Ref, err error) {
 	for part := range slices.Chunk(list, sweepPage) {
 		ids := make([]string, len(part))
 		for i, w := range part {
-			ids[i] = addressID(w.Account, w.Webhook)
+			ids[i] = w.ID()
 		}
 		docs, err := store.Load(ctx, addresses, ids, views.Heads)
 		if err != nil {

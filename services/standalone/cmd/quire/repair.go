@@ -22,7 +22,7 @@ func (c *command) repairCommand() *cobra.Command {
 	var o admin.AuditOptions
 	table, yes, partition := "", false, -1
 	cmd := &cobra.Command{
-		Use: "repair --table <table> | snapshots | read-model | accept-gap", Short: "Rewrite a damaged table from the journal, or fix a refused start",
+		Use: "repair --table <table> | snapshots | read-model | accept-gap | accept-missing", Short: "Rewrite a damaged table from the journal, or fix a refused start",
 		Long: `With --table: runs an audit, shows how a table differs from the journal, asks for confirmation, and rewrites the rows that
 differ. Rows that the journal does not have are deleted. Tables: ledger, days, statements, events, adminLog, and snapshots,
 which are deleted if they differ.
@@ -41,7 +41,7 @@ settings, with the URLs of the service. Each shows what it would do, and does it
 	addScope(cmd, &o, &partition)
 	cmd.Flags().StringVar(&table, "table", "", "ledger, days, statements, events, adminLog or snapshots")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
-	cmd.AddCommand(c.repairSnapshots(), c.repairModel(), c.repairGap())
+	cmd.AddCommand(c.repairSnapshots(), c.repairModel(), c.repairGap(), c.repairMissing())
 	return cmd
 }
 
@@ -136,8 +136,8 @@ the log of admin actions, and the service goes on behind it. Restore a backup in
 			if !slices.Contains(event.Documents(), domain) {
 				return cli.Usage("--service must be paste, lite or file")
 			}
-			if by == "" || len(by) > maxNameBytes {
-				return cli.Usage("--by must be your name, for the log of admin actions: 1 to %d bytes", maxNameBytes)
+			if err := checkActor(by); err != nil {
+				return err
 			}
 			o := standalone.RepairOptions{Recreate: yes}
 			return c.onStopped(cmd.Context(), domain, o, func(ctx context.Context, s standalone.Stores) error { return c.acceptGaps(ctx, s, by, yes) })
@@ -186,6 +186,67 @@ func (c *command) acceptGaps(ctx context.Context, s standalone.Stores, by string
 		fmt.Fprintf(c.stdout, "Every journal of %s meets its read model. Nothing to do.\n", s.Service)
 	case !yes:
 		fmt.Fprintln(c.stdout, "Nothing was changed: do it with --yes.")
+	}
+	return nil
+}
+
+// repairMissing is the command `repair accept-missing`.
+func (c *command) repairMissing() *cobra.Command {
+	yes, by := false, ""
+	cmd := &cobra.Command{
+		Use: "accept-missing", Short: "Give up users and addresses of webhooks that no backup brings back", Args: cli.None,
+		Long: `For a billing whose read model has lost users or addresses of webhooks, which exist nowhere else (the alert QuireReadModelLost).
+Until they are restored, log-ins that find nobody and new users are 503. Without a backup, this gives up those that are
+missing now: their email addresses can be registered again, for new accounts. The old accounts stay, with their API keys. A webhook
+without an address notifies nobody: its holder deletes it and creates it again. A later loss of others is noticed as before.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkActor(by); err != nil {
+				return err
+			}
+			return c.onStopped(cmd.Context(), event.Billing, standalone.RepairOptions{}, func(ctx context.Context, s standalone.Stores) error {
+				return c.acceptMissing(ctx, s, by, yes)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&by, "by", os.Getenv("USER"), "your name, for the log")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	return cmd
+}
+
+func (c *command) acceptMissing(ctx context.Context, s standalone.Stores, by string, yes bool) error {
+	deps, found := billing.Deps{Views: s.Views}, false
+	for p := range s.Partitions {
+		missing, err := billing.MissingIn(ctx, deps, p)
+		if err != nil {
+			return err
+		}
+		if missing == (billing.Missing{}) {
+			continue
+		}
+		found = true
+		fmt.Fprintf(c.stdout, "partition %d: %d users and %d addresses of webhooks are missing, or more\n", p, missing.Users, missing.Addresses)
+		if !yes {
+			continue
+		}
+		if err := billing.GiveUpMissing(ctx, deps, p, by); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !found:
+		fmt.Fprintln(c.stdout, "Billing knows of nothing that is missing. Nothing to do.")
+	case !yes:
+		fmt.Fprintln(c.stdout, "Nothing was changed: do it with --yes.")
+	default:
+		fmt.Fprintln(c.stdout, "Billing gives them up at its next start. An instance that runs does so within a minute.")
+	}
+	return nil
+}
+
+// checkActor checks the name of who accepts a loss.
+func checkActor(by string) error {
+	if by == "" || len(by) > maxNameBytes {
+		return cli.Usage("--by must be your name, for the log: 1 to %d bytes", maxNameBytes)
 	}
 	return nil
 }
