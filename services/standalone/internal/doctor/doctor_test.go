@@ -137,26 +137,31 @@ func onlyRoom(findings []doctor.Finding) bool {
 }
 
 func TestUnreachableServersFail(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
 	const nobody = "127.0.0.1:1" // a port that is never served
-	found := doctor.Examine(ctx, doctor.Config{
-		Settings: settings(t, t.TempDir(), "QUIRE_NATS_URL=nats://quire:secret-of-nats@"+nobody, "QUIRE_PUBLIC_URL=https://"+nobody,
-			"QUIRE_POSTGRES_URL=postgres://quire:secret-of-postgres@"+nobody+"/quire", "QUIRE_S3_URL=http://key:secret-of-s3@"+nobody+"/bucket"),
-		NATSMonitors: []string{"http://" + nobody},
-	})
-	for _, check := range []string{"NATS", "NATS at http://" + nobody, "PostgreSQL", "bucket", "certificate of the public URL"} {
-		want(t, found, check, doctor.Fail, "")
-	}
-	for _, print := range []func(*bytes.Buffer) error{
-		func(b *bytes.Buffer) error { return doctor.Print(b, found) }, func(b *bytes.Buffer) error { return doctor.PrintJSON(b, found) },
+	for readModels, url := range map[string]string{
+		"PostgreSQL": "QUIRE_POSTGRES_URL=postgres://quire:secret-of-postgres@" + nobody + "/quire",
+		"MongoDB":    "QUIRE_MONGO_URL=mongodb://quire:secret-of-mongo@" + nobody,
 	} {
-		var out bytes.Buffer
-		if err := print(&out); err != nil {
-			t.Fatal(err)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		found := doctor.Examine(ctx, doctor.Config{
+			Settings: settings(t, t.TempDir(), "QUIRE_NATS_URL=nats://quire:secret-of-nats@"+nobody, "QUIRE_PUBLIC_URL=https://"+nobody,
+				"QUIRE_S3_URL=http://key:secret-of-s3@"+nobody+"/bucket", url),
+			NATSMonitors: []string{"http://" + nobody},
+		})
+		cancel()
+		for _, check := range []string{"NATS", "NATS at http://" + nobody, readModels, "bucket", "certificate of the public URL"} {
+			want(t, found, check, doctor.Fail, "")
 		}
-		if strings.Contains(out.String(), "secret-of") {
-			t.Errorf("a password is shown:\n%s", out.String())
+		for _, print := range []func(*bytes.Buffer) error{
+			func(b *bytes.Buffer) error { return doctor.Print(b, found) }, func(b *bytes.Buffer) error { return doctor.PrintJSON(b, found) },
+		} {
+			var out bytes.Buffer
+			if err := print(&out); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(out.String(), "secret-of") {
+				t.Errorf("a password is shown:\n%s", out.String())
+			}
 		}
 	}
 }

@@ -24,7 +24,7 @@ func readModels(ctx context.Context, cfg Config) []Finding {
 	case s.PostgresURL != "":
 		return database(ctx, cfg)
 	case s.MongoURL != "":
-		return []Finding{{Check: name, Result: Warn, Detail: "MongoDB is not examined", Advice: "docs/mongodb.md lists what Quire needs of it."}}
+		return mongoDB(ctx, cfg)
 	}
 	return []Finding{ok(name, "SQLite, in the data folder")}
 }

@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"quire.dev/pkg/views/mongo"
+)
+
+// mongoDB examines the server of the read models, asked through its primary.
+func mongoDB(ctx context.Context, cfg Config) []Finding {
+	offset := time.Until(cfg.Now())
+	begun := time.Now()
+	s, err := mongo.Inspect(ctx, cfg.Settings.MongoURL)
+	ended := time.Now()
+	if err != nil {
+		return []Finding{failed("MongoDB", err, "Check QUIRE_MONGO_URL, its user and password. docs/mongodb.md has what Quire needs.")}
+	}
+	return append(judgeMongoDB(s), clock("clock of MongoDB", s.Now, begun.Add(offset), ended.Add(offset)))
+}
+
+func judgeMongoDB(s mongo.Server) []Finding {
+	const name = "MongoDB"
+	found := []Finding{ok(name, "version %s", s.Version)}
+	add := func(result Result, detail, advice string) {
+		found = append(found, Finding{Check: name, Result: result, Detail: detail, Advice: advice})
+	}
+	switch {
+	case s.ReplicaSet == "":
+		add(Fail, "the server is in no replica set: with it, what exists nowhere else is lost, such as users", "Make it a replica set of three.")
+	case s.Members < 3:
+		add(Warn, fmt.Sprintf("only %d members of the replica set hold data", s.Members), "Add members until three do: with two, the loss of one stops all writes.")
+	}
+	if s.Arbiters > 0 {
+		add(Warn, "the replica set has an arbiter: when a member with data is down, no write gets a majority", "Replace the arbiter by a member with data.")
+	}
+	if s.Wide {
+		add(Warn, "the user may do more than read and write databases of Quire", "Give each service a user of its own, as deploy/mongodb/init.js does.")
+	}
+	return found
+}
