@@ -295,7 +295,7 @@ bench-diff: ## whether the files are faster than a commit, with an interval (BAS
 	@$(GO) run ./tools/bench/diff -base '$(BASE)' $(DIFFFLAGS)
 
 .PHONY: scale
-scale: cluster-programs bin/ferretdb $(BINARY)-build ## measure clusters of 1, 2 and 4 partitions, for docs/scaling.md (5 minutes)
+scale: cluster-programs $(if $(findstring -store postgres,$(SCALEFLAGS)),postgres,bin/ferretdb) $(BINARY)-build ## measure clusters of 1, 2 and 4 partitions, for docs/scaling.md (5 minutes; SCALEFLAGS='-store postgres -partitions 1')
 	$(call need,wrk,wrk)
 	@$(GO) run ./tools/bench/scale -quire $(BINARY) $(SCALEFLAGS)
 

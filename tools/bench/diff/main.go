@@ -122,11 +122,12 @@ func (c *comparison) run(ctx context.Context) error {
 	}
 	fmt.Printf("%s against %s, %d pairs of %s, %.0f %% confidence\n", c.sides[1].name, c.sides[0].name, c.pairs, c.duration, 100*c.confidence)
 	for _, w := range list {
-		change, err := c.compare(ctx, w)
+		rate, cpu, err := c.compare(ctx, w)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
-		fmt.Println(verdict(w.name, change))
+		fmt.Println(verdict(w.name, "faster", "slower", rate))
+		fmt.Println(verdict("  CPU each", "more", "less", cpu))
 	}
 	for _, s := range c.sides {
 		if err := s.check(ctx); err != nil {
@@ -136,15 +137,15 @@ func (c *comparison) run(ctx context.Context) error {
 	return nil
 }
 
-// verdict is the line of one kind of request.
-func verdict(name string, c stats.Change) string {
+// verdict is the line of one figure, with the words for an increase and a decrease.
+func verdict(name, up, down string, c stats.Change) string {
 	percent := func(factor float64) float64 { return 100 * (factor - 1) }
 	word := "no difference that this run can tell"
 	switch {
 	case c.Real() && c.Factor > 1:
-		word = "faster"
+		word = up
 	case c.Real():
-		word = "slower"
+		word = down
 	}
 	return fmt.Sprintf("%-12s %+6.1f %%  (%+.1f to %+.1f %%)  %s", name, percent(c.Factor), percent(c.Low), percent(c.High), word)
 }
@@ -223,24 +224,28 @@ func (c *comparison) start(ctx context.Context, s *side, list []work) error {
 
 const warmUp = time.Second
 
-// compare measures the pairs of one kind of request.
-func (c *comparison) compare(ctx context.Context, w work) (stats.Change, error) {
-	var rates [2][]float64
+// compare measures the pairs of one kind of request: requests a second, and the server's CPU time for each.
+func (c *comparison) compare(ctx context.Context, w work) (rate, cpu stats.Change, err error) {
+	var rates, each [2][]float64
 	for _, s := range c.sides {
 		if _, err := c.turn(ctx, s, w, warmUp); err != nil {
-			return stats.Change{}, err
+			return rate, cpu, err
 		}
 	}
 	for pair := range c.pairs {
 		for _, i := range order(pair) {
-			rate, err := c.turn(ctx, c.sides[i], w, c.duration)
+			m, err := c.turn(ctx, c.sides[i], w, c.duration)
 			if err != nil {
-				return stats.Change{}, err
+				return rate, cpu, err
 			}
-			rates[i] = append(rates[i], rate)
+			rates[i], each[i] = append(rates[i], m.rate), append(each[i], m.cpu/m.rate)
 		}
 	}
-	return stats.Paired(rates[0], rates[1], c.confidence)
+	if rate, err = stats.Paired(rates[0], rates[1], c.confidence); err != nil {
+		return rate, cpu, err
+	}
+	cpu, err = stats.Paired(each[0], each[1], c.confidence)
+	return rate, cpu, err
 }
 
 // order alternates with each pair, so that the first turn's after-effects on the second even out.

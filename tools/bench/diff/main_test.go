@@ -14,7 +14,7 @@ func TestADifferenceIsSaidOnlyWhereTheIntervalLeavesOutNone(t *testing.T) {
 		"get-1          -5.0 %  (-9.0 to -1.0 %)  slower":                               {Factor: 0.95, Low: 0.91, High: 0.99},
 		"get-1          +5.0 %  (-1.0 to +9.0 %)  no difference that this run can tell": {Factor: 1.05, Low: 0.99, High: 1.09},
 	} {
-		if got := verdict("get-1", c); got != want {
+		if got := verdict("get-1", "faster", "slower", c); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -134,13 +134,28 @@ func (c *comparison) exhaust(ctx context.Context, s *side, h holder, quotaKey st
 	}
 }
 
-// turn returns requests a second, once the server has finished the turn's background work.
-func (c *comparison) turn(ctx context.Context, s *side, w work, duration time.Duration) (float64, error) {
-	rate, err := c.rate(ctx, s, w, duration)
+// measured is what one turn has shown.
+type measured struct {
+	rate float64 // requests a second
+	cpu  float64 // seconds of the server's CPU for each second of requests at that rate, background work included
+}
+
+// turn sends requests, and returns once the server has finished the turn's background work.
+func (c *comparison) turn(ctx context.Context, s *side, w work, duration time.Duration) (m measured, err error) {
+	cpu := machine.Process(s.process.PID()).CPUSeconds
+	before, err := cpu()
 	if err != nil {
-		return 0, err
+		return m, err
 	}
-	return rate, machine.Settle(ctx, machine.Process(s.process.PID()).CPUSeconds)
+	if m.rate, err = c.rate(ctx, s, w, duration); err != nil {
+		return m, err
+	}
+	if err := machine.Settle(ctx, cpu); err != nil {
+		return m, err
+	}
+	after, err := cpu()
+	m.cpu = (after - before) / duration.Seconds()
+	return m, err
 }
 
 func (c *comparison) rate(ctx context.Context, s *side, w work, duration time.Duration) (float64, error) {

@@ -23,11 +23,13 @@ import (
 	"quire.dev/tools/bench/internal/load"
 	"quire.dev/tools/bench/internal/report"
 	"quire.dev/tools/bench/internal/wrk"
+	"quire.dev/tools/cluster"
 )
 
 type settings struct {
 	effort
 	root, dir, quire, results string
+	store                     string // of the clusters' read models
 	connections               int
 	partitions                []int
 	more                      int // accounts that the last system gets at the end
@@ -39,6 +41,7 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "data", "folder for the data; the speed of its disk is part of the figures")
 	flag.StringVar(&s.quire, "quire", "bin/quire", "program of one process")
 	flag.StringVar(&s.results, "results", "tools/bench/results/scale", "folder for the report")
+	flag.StringVar(&s.store, "store", cluster.MongoDB, "read models of the clusters: "+cluster.MongoDB+" (FerretDB in its place) or "+cluster.PostgreSQL)
 	flag.IntVar(&s.connections, "connections", 256, "connections of wrk")
 	flag.IntVar(&s.turns, "turns", 3, "turns of reads, and of creations")
 	flag.DurationVar(&s.reads, "reads", 5*time.Second, "length of a turn of reads")
@@ -117,7 +120,7 @@ func (s *settings) all(ctx context.Context, dir string) ([]*measurement, error) 
 			more = s.more
 		}
 		m, err := s.one(ctx, dir, more, func() (*system, error) {
-			return startCluster(ctx, s.root, filepath.Join(dir, fmt.Sprint(partitions)), partitions)
+			return startCluster(ctx, s.root, filepath.Join(dir, fmt.Sprint(partitions)), s.store, partitions)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("a cluster of %d partitions: %w", partitions, err)

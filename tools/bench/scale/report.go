@@ -8,7 +8,7 @@ import (
 
 // services are in the order in which a request passes through them.
 func services() []string {
-	return []string{"quire", "edge", "billing", "lite", bystanders, "nats", "mongo", "minio", "wrk"}
+	return []string{"quire", "edge", "billing", "lite", bystanders, "nats", "mongo", "postgres", "minio", "wrk"}
 }
 
 // displayName is the name of a service in the report.
@@ -20,6 +20,8 @@ func displayName(service string) string {
 		return "NATS, three servers"
 	case "mongo":
 		return "FerretDB in MongoDB's place"
+	case "postgres":
+		return "PostgreSQL, primary and standby"
 	case "minio":
 		return "MinIO"
 	}
@@ -106,15 +108,15 @@ func (l *lines) addWork(title string, of func(*measurement) *figures) {
 	l.add(title+": cores in use, whole machine", func(m *measurement) float64 { return of(m).MachineCores })
 }
 
-// addCosts adds the lines for the cost of one request. `make bench` reads one of them: MongoDB would cost something else than
-// the server in its place.
+// addCosts adds the lines for the cost of one request. `make bench` reads one of them: a database would cost something else
+// than the one in its place here.
 func (l *lines) addCosts(id, one string, of func(*measurement) *figures) {
 	for _, service := range services() {
 		l.add("CPU µs a "+one+": "+displayName(service), func(m *measurement) float64 { return of(m).CPUMicrosEach[service] })
 	}
 	l.add("CPU µs a "+one+": all but wrk", func(m *measurement) float64 { return of(m).CPUMicrosTotal })
-	l.addFor("cpu-"+id, "CPU µs a "+one+": all but wrk and FerretDB", func(m *measurement) float64 {
-		return of(m).CPUMicrosTotal - of(m).CPUMicrosEach["mongo"]
+	l.addFor("cpu-"+id, "CPU µs a "+one+": all but wrk and the database", func(m *measurement) float64 {
+		return of(m).CPUMicrosTotal - of(m).CPUMicrosEach["mongo"] - of(m).CPUMicrosEach["postgres"]
 	})
 	l.add("items in a batch to billing, at a "+one, func(m *measurement) float64 { return of(m).ItemsInEachBatch["usage"] })
 	l.add("items in a batch to lite, at a "+one, func(m *measurement) float64 { return of(m).ItemsInEachBatch["lite"] })

@@ -11,6 +11,7 @@ import (
 	"quire.dev/tools/bench/internal/machine"
 	"quire.dev/tools/bench/internal/stats"
 	"quire.dev/tools/bench/internal/wrk"
+	"quire.dev/tools/cluster"
 	"quire.dev/tools/cluster/scrape"
 )
 
@@ -67,9 +68,9 @@ func (s *system) sample(ctx context.Context) (sample, error) {
 	return now, nil
 }
 
-// stats are the statistics of the running processes, by service.
+// stats are the statistics of the running processes, by service. PostgreSQL has a process for each connection.
 func (s *system) stats() (map[string][]procfs.ProcStat, error) {
-	all := map[string][]procfs.ProcStat{}
+	all, parents := map[string][]procfs.ProcStat{}, map[int]string{}
 	for _, p := range s.processes {
 		pid := p.PID()
 		if pid == 0 {
@@ -85,6 +86,25 @@ func (s *system) stats() (map[string][]procfs.ProcStat, error) {
 			return nil, fmt.Errorf("statistics of %s: %w", service, err)
 		}
 		all[service] = append(all[service], stat)
+		if service == cluster.PostgreSQL {
+			parents[pid] = service
+		}
+	}
+	if len(parents) == 0 {
+		return all, nil
+	}
+	others, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("statistics of all processes: %w", err)
+	}
+	for _, proc := range others {
+		stat, err := proc.Stat()
+		if err != nil {
+			continue // it has ended
+		}
+		if service, ok := parents[stat.PPID]; ok {
+			all[service] = append(all[service], stat)
+		}
 	}
 	return all, nil
 }

@@ -54,11 +54,11 @@ func startSingle(ctx context.Context, program, dir string) (*system, error) {
 }
 
 // startCluster starts a cluster.
-func startCluster(ctx context.Context, root, dir string, partitions int) (*system, error) {
+func startCluster(ctx context.Context, root, dir, store string, partitions int) (*system, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	c, err := cluster.Start(ctx, cluster.Options{
-		Root: root, Dir: dir, Partitions: partitions, Replicas: replicas, Edges: edges, Instances: instances, Store: cluster.MongoDB, // as the figures of docs/scaling.md
+		Root: root, Dir: dir, Partitions: partitions, Replicas: replicas, Edges: edges, Instances: instances, Store: store,
 		Settings: map[string]string{"QUIRE_LOG_LEVEL": "warn"},
 	})
 	if err != nil {
