@@ -166,7 +166,7 @@ func TestARedirectedJournalIsNoMessageOfAnother(t *testing.T) {
 	}
 }
 
-// TestTheOperatorMayDoWhatTheDocumentsSay: each command in docs/operations.md for a NATS user is one of those below, whose
+// TestTheOperatorMayDoWhatTheDocumentsSay: each command in docs/operations.md and docs/runbook.md for a NATS user is one of those below, whose
 // requests that user may make. The user logs in with a password.
 func TestTheOperatorMayDoWhatTheDocumentsSay(t *testing.T) {
 	w := start(t)
@@ -183,7 +183,7 @@ func TestTheOperatorMayDoWhatTheDocumentsSay(t *testing.T) {
 		"consumer ls":              {"CONSUMER.NAMES.BILLING_0", "CONSUMER.LIST.BILLING_0"},
 	}
 	seen := map[string]bool{}
-	for _, command := range regexp.MustCompile(`nats (--(?:server|user) [^\n`+"`"+`]*|stream [^\n`+"`"+`]*|consumer [^\n`+"`"+`]*)`).FindAllString(read(t, "../docs/operations.md"), -1) {
+	for _, command := range regexp.MustCompile(`nats (--(?:server|user) [^\n`+"`"+`]*|stream [^\n`+"`"+`]*|consumer [^\n`+"`"+`]*)`).FindAllString(read(t, "../docs/operations.md")+read(t, "../docs/runbook.md"), -1) {
 		if strings.Contains(command, "--user sys") {
 			continue // of the system account, which may all
 		}
@@ -204,7 +204,7 @@ func TestTheOperatorMayDoWhatTheDocumentsSay(t *testing.T) {
 	}
 	for words, list := range requests {
 		if !seen[words] {
-			t.Errorf("docs/operations.md does not say %q any more", words)
+			t.Errorf("neither docs/operations.md nor docs/runbook.md says %q any more", words)
 		}
 		for _, request := range list {
 			m, err := operator.Request("$JS.API."+request, []byte(`{"deliver_subject":"`+operator.NewInbox()+`"}`), patience)

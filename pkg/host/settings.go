@@ -304,7 +304,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_ACCESS_LOG_SLOW", value: config.Duration(&s.AccessLogSlow, "0s", "1h"), readers: Edge | Quire, fallback: "1s",
-			meaning: "Requests that took at least as long are in the access log, with the parts of their time, and so is each answer 5xx. 0 means that only the latter are: see [operations.md](operations.md#a-request-was-slow).",
+			meaning: "Requests that took at least as long are in the access log, with the parts of their time, and so is each answer 5xx. 0 means that only the latter are: see [runbook.md](runbook.md#a-request-was-slow).",
 		},
 		{
 			name: "QUIRE_ACCESS_LOG_SAMPLE", value: config.Fraction(&s.AccessLogSample), readers: Edge | Quire, fallback: "0",

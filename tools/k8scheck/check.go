@@ -43,7 +43,7 @@ type Options struct {
 	Secrets map[string][]string
 	// Settings that each service reads, by the service's name.
 	Settings map[string]map[string]bool
-	// Anchors of the headings of docs/operations.md.
+	// Anchors of the headings of docs/runbook.md.
 	Anchors map[string]bool
 	// CRDs by group and kind.
 	CRDs *CRDs

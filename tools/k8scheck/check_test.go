@@ -132,7 +132,7 @@ func options(t *testing.T, overlay string) k8scheck.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	anchors, err := k8scheck.Anchors(root + "/docs/operations.md")
+	anchors, err := k8scheck.Anchors(root + "/docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}

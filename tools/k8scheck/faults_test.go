@@ -79,7 +79,7 @@ func plants() []planted {
 		{"monitor's port", "production", "ServiceMonitor/quire", "port: ops", "port: opts", "has no port"},
 		{"alert's job", "production", "PrometheusRule/quire", `job="billing"`, `job="biling"`, "not a service"},
 		{"alert's page", "production", "PrometheusRule/quire", "alert: QuireFoldRestarts", "alert: QuireFoldsRestart", "the runbook_url of"},
-		{"alert's document", "production", "PrometheusRule/quire", "docs/operations.md#quirenotready", "docs/operation.md#quirenotready", "the runbook_url of"},
+		{"alert's document", "production", "PrometheusRule/quire", "docs/runbook.md#quirenotready", "docs/runbooks.md#quirenotready", "the runbook_url of"},
 		{"alert's namespace", "production", "PrometheusRule/quire", `namespace="quire", job="billing"`, `namespace="quirk", job="billing"`, "is about the namespace"},
 		{"dashboard's job", "production", "ConfigMap/quire-dashboards", `job=\"billing\"`, `job=\"biling\"`, "not a service"},
 		{"dashboards without the sidecar's label", "production", "ConfigMap/quire-dashboards", "grafana_dashboard:", "grafana:", "no ConfigMap has dashboards"},

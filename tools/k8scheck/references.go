@@ -387,7 +387,7 @@ func (c *checker) serviceMonitor(o *Object) {
 }
 
 // runbook is the page of the alerts' headings.
-const runbook = "https://github.com/OWNER/quire/blob/main/docs/operations.md"
+const runbook = "https://github.com/OWNER/quire/blob/main/docs/runbook.md"
 
 var namespaceMatcher = regexp.MustCompile(`namespace="([^"]+)"`)
 

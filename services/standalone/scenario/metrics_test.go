@@ -27,7 +27,7 @@ const (
 	metricsHead = `# Metrics
 
 Metrics that the processes expose at ` + "`/metrics`" + `, in addition to those of the Go runtime (` + "`go_…`" + `) and the process (` + "`process_…`" + `).
-[operations.md](operations.md) has the alerts on them. ` + "`make generate`" + ` writes this page from a running Quire.
+[runbook.md](runbook.md) has the alerts on them. ` + "`make generate`" + ` writes this page from a running Quire.
 
 | Metric | Kind | Labels | Meaning |
 |---|---|---|---|

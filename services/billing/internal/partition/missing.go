@@ -55,7 +55,7 @@ func (p *Partition) lookForMissing(ctx context.Context) {
 			p.deps.Metrics.showMissing(p.cfg.Partition, of, now[i])
 			switch {
 			case now[i] > 0 && now[i] != last[i]:
-				p.log.Error("the read model has lost what exists nowhere else: restore it from a backup (docs/operations.md, QuireReadModelLost)",
+				p.log.Error("the read model has lost what exists nowhere else: restore it from a backup (docs/runbook.md, QuireReadModelLost)",
 					"of", of, "missing", now[i], "looked_for", lookedFor[i])
 			case now[i] == 0 && last[i] > 0:
 				p.log.Info("nothing is missing any more", "of", of)

@@ -123,7 +123,7 @@ func usersMissing() error {
 
 const usersMissingRetry = 60 // seconds
 
-var errUsersMissing = errors.New("billing's read model lacks users of accounts: see QuireReadModelLost in docs/operations.md")
+var errUsersMissing = errors.New("billing's read model lacks users of accounts: see QuireReadModelLost in docs/runbook.md")
 
 func EmailTaken() error {
 	return endpoint.FailedAt("email", fault.EmailTaken, "An account with this email already exists.")

@@ -132,7 +132,7 @@ QUIRE_REQUEST_RETENTION, and 10,000 requests of an account.`)
 		fmt.Fprintf(table, "settlement stored\t%s\tby the clock of NATS, in message %d of %s\n", t.SettledAt, r.SettledAt.Sequence, r.SettledAt.Stream)
 	}
 	_ = table.Flush() // as with fmt.Fprint
-	fmt.Fprintln(w, "\nNext: \"A request was slow\" in docs/operations.md")
+	fmt.Fprintln(w, "\nNext: \"A request was slow\" in docs/runbook.md")
 }
 
 // printParts prints the parts above 0 and what is left of the duration, longest first.

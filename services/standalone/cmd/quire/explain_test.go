@@ -18,7 +18,7 @@ started            2026-11-21T21:18:24.719Z  by the edge's clock
 admission stored   2026-11-21T21:18:24.723Z  by the clock of NATS, in message 36 of BILLING_0
 settlement stored  2026-11-21T21:18:25.055Z  by the clock of NATS, in message 37 of BILLING_0
 
-Next: "A request was slow" in docs/operations.md
+Next: "A request was slow" in docs/runbook.md
 `
 	)
 	for name, c := range map[string]struct{ answer, want string }{
@@ -64,7 +64,7 @@ admitSyncMs      19    95%  disks of the NATS servers, Raft's leaders of the bil
 				"timing": {"startedAt": "2026-11-21T21:18:24.719Z", "admittedAt": null, "settledAt": null, "durationMs": null, "parts": null}}`,
 			"r: pasteLite.create without an account\n" +
 				"Its duration is unknown: requests without an account are in no request log. The access log and traces have them.\n\n" +
-				"started  2026-11-21T21:18:24.719Z  by the edge's clock\n\nNext: \"A request was slow\" in docs/operations.md\n",
+				"started  2026-11-21T21:18:24.719Z  by the edge's clock\n\nNext: \"A request was slow\" in docs/runbook.md\n",
 		},
 	} {
 		var e explained

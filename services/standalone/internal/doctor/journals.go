@@ -119,13 +119,13 @@ func stream(want journal.Stream, info *jetstream.StreamInfo, partitions int) (fo
 		return found
 	}
 	if info.Cluster.Leader == "" {
-		found = append(found, failed(check, errors.New("has no leader: it takes no writes"), "See QuireJournalsClosed in docs/operations.md."))
+		found = append(found, failed(check, errors.New("has no leader: it takes no writes"), "See QuireJournalsClosed in docs/runbook.md."))
 	}
 	for _, peer := range info.Cluster.Replicas {
 		if peer.Offline || !peer.Current {
 			found = append(found, Finding{
 				Check: check, Result: Warn, Detail: fmt.Sprintf("its replica on %s is offline or behind", peer.Name),
-				Advice: "Wait for it, or start that server. See QuireJournalServerDown in docs/operations.md.",
+				Advice: "Wait for it, or start that server. See QuireJournalServerDown in docs/runbook.md.",
 			})
 		}
 	}
@@ -172,7 +172,7 @@ func monitor(ctx context.Context, base string) []Finding {
 		return []Finding{failed(name, err, "Check the address, which is that of http in nats.conf.")}
 	}
 	if v.JetStream.Config == nil {
-		return []Finding{failed(name, errors.New("JetStream is disabled"), "See QuireJournalsClosed in docs/operations.md: after a full disk, make room and restart the server.")}
+		return []Finding{failed(name, errors.New("JetStream is disabled"), "See QuireJournalsClosed in docs/runbook.md: after a full disk, make room and restart the server.")}
 	}
 	found := []Finding{version(name, v.Version)}
 	if !v.JetStream.Config.SyncAlways {
