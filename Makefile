@@ -252,7 +252,7 @@ attack: ## kill quire while clients attack quotas, caps and credits, and compare
 .PHONY: chaos-cluster
 # It runs in its own network namespace, so that it needs no rights and leaves the machine's network alone. Each run draws
 # the seed of its clients' choices and prints it; CHAOSFLAGS='-chaos.seed N' runs them again.
-chaos-cluster: cluster-programs $(if $(BASE),bin/before) ## have each part of a cluster fail under load (STORE=postgres|mongo, FAULTS='kill|cut' for some, 20 minutes; BASE=v0.1.0 upgrades from there, and back)
+chaos-cluster: cluster-programs $(if $(findstring backup,$(or $(FAULTS),backup)),$(BINARY)-build) $(if $(BASE),bin/before) ## have each part of a cluster fail under load (STORE=postgres|mongo, FAULTS='kill|cut' for some, 20 minutes; FAULTS=backup loses everything and restores it; BASE=v0.1.0 upgrades from there, and back)
 	$(call need,ip,iproute2)
 	@$(GO) test -c -o bin/chaos.test ./tools/cluster/chaos
 	cd tools/cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
@@ -355,7 +355,7 @@ tools/bin/%: tools/go.mod
 .PHONY: k8s-check
 # -count=1: these tests read files of the whole project, and go's cache of results only follows those of their module.
 k8s-check: ## check the manifests and the stores' configuration (10 minutes the first time)
-	@for module in $(filter deploy tools/k8scheck%,$(ALONE)); do (cd $$module && GOWORK=off $(GO) test -count=1 ./...) || exit 1; done
+	@for module in $(filter deploy tools/k8scheck%,$(ALONE)); do (cd $$module && GOWORK=off $(GO) test -count=1 -timeout 30m ./...) || exit 1; done
 
 K8S_PROGRAMS := k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager sigs.k8s.io/kwok/cmd/kwok
 

@@ -27,9 +27,9 @@ const (
 
 func postgresName(n int) string { return fmt.Sprintf("postgres-%d", n) }
 
-// postgresUsers are the services that have a user of PostgreSQL.
+// postgresUsers are the users of PostgreSQL: of the services that have a read model, and of backups.
 func postgresUsers() []string {
-	return slices.DeleteFunc(Services(), func(service string) bool { return service == "edge" })
+	return append(slices.DeleteFunc(Services(), func(service string) bool { return service == "edge" }), "backup")
 }
 
 // postgresProgram returns the path of a program of PostgreSQL, such as "initdb".
@@ -211,14 +211,14 @@ func (c *Cluster) SQL(ctx context.Context, p *Process, database string, statemen
 	return strings.TrimSpace(string(out)), nil
 }
 
-// PostgresURL is the URL of the database, with the password of a service, or of the administrator for "".
-func (c *Cluster) PostgresURL(service string) string {
+// PostgresURL is the URL of the database, with the password of a service or "backup", or of the administrator for "".
+func (c *Cluster) PostgresURL(user string) string {
 	if c.opts.PostgresURL != "" {
 		return c.opts.PostgresURL
 	}
 	name, password := postgresAdmin, c.state.Secrets["postgres"]
-	if service != "" {
-		name, password = "quire_"+service, c.state.Secrets[postgresSecret(service)]
+	if user != "" {
+		name, password = "quire_"+user, c.state.Secrets[postgresSecret(user)]
 	}
 	var hosts []string
 	for _, p := range c.Processes(PostgreSQL) {

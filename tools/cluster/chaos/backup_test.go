@@ -1,0 +1,253 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"quire.dev/pkg/eventually"
+	"quire.dev/tools/cluster"
+)
+
+// TestBackup backs up a cluster while clients work, to a folder and to a bucket, loses every store, and restores the bucket's
+// backup as docs/operations.md says. What was acknowledged before the backup is there, to the last micro-credit. Of what was written
+// meanwhile, each paste is there with its charge, or neither is.
+func TestBackup(t *testing.T) {
+	if !*run {
+		t.Skip("make chaos-cluster FAULTS=backup")
+	}
+	if wanted, err := regexp.MatchString(*only, "backup"); err != nil || !wanted {
+		t.Skip("it is not among FAULTS")
+	}
+	if *store != cluster.PostgreSQL {
+		t.Skip("MongoDB is backed up by its own tools")
+	}
+	b := newBench(t, "")
+	var table strings.Builder
+	b.try(t, fault{name: "before the backup", inject: func(*testing.T, *bench) error { return nil }}, &table)
+	b.rest(t)
+
+	o := newOperator(t, b)
+	w := startWriting(t, b)
+	folder := filepath.Join(t.TempDir(), "backup")
+	w.await(t, 20)
+	o.quire(t, o.reader(), "backup", "--to", folder)
+	o.quire(t, o.reader(), "backup", "--to", place)
+	w.await(t, 20) // these are lost
+	w.stop()
+	for _, from := range []string{folder, place} {
+		o.quire(t, o.reader(), "backup", "verify", "--from", from, "--scratch", t.TempDir())
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), recoverLimit+startLimit)
+	defer cancel()
+	if err := b.c.Empty(ctx); err != nil {
+		t.Fatal(err)
+	}
+	o.quire(t, o.writer(), "restore", "--from", place)
+	root, err := cluster.Root()
+	if err == nil {
+		err = errors.Join(b.c.Provision(ctx, filepath.Join(root, "bin")), b.c.StartServices(ctx))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.load.Move(b.c.Edges()...)
+	b.awaitReady(t)
+	b.rest(t)
+	w.check(t)
+}
+
+// place is the backup in MinIO, outside of the installation's bucket.
+const place = "s3://backups/quire"
+
+// operator runs the command quire with the users that docs/operations.md names.
+type operator struct {
+	c    *cluster.Cluster
+	bin  string
+	url  *url.URL // of the bucket, as MinIO's root
+	pass string   // of the bucket's reader
+}
+
+// newOperator creates the bucket of the backups, and a user that may read the installation's.
+func newOperator(t *testing.T, b *bench) *operator {
+	t.Helper()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &operator{c: b.c, bin: filepath.Join(root, "bin"), pass: "only-reads-the-bucket"}
+	if o.url, err = url.Parse(b.c.S3URL(cluster.S3Root)); err != nil {
+		t.Fatal(err)
+	}
+	policy := filepath.Join(t.TempDir(), "policy.json")
+	bucket := "arn:aws:s3:::" + strings.Trim(o.url.Path, "/")
+	text := fmt.Sprintf(`{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["s3:ListBucket", "s3:GetObject"], "Resource": [%q, %q]}]}`, bucket, bucket+"/*")
+	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"MC_HOST_store=" + o.url.Scheme + "://" + o.url.User.String() + "@" + o.url.Host, "MC_CONFIG_DIR=" + t.TempDir()}
+	for _, args := range [][]string{
+		{"mb", "store/backups"}, {"admin", "policy", "create", "store", "backup", policy},
+		{"admin", "user", "add", "store", "backup", o.pass}, {"admin", "policy", "attach", "store", "backup", "--user", "backup"},
+	} {
+		o.command(t, environ, "mc", append([]string{"--quiet"}, args...)...)
+	}
+	return o
+}
+
+// reader are the settings of a backup.
+func (o *operator) reader() []string {
+	bucket := *o.url
+	bucket.User = url.UserPassword("backup", o.pass)
+	return []string{"QUIRE_NATS_URL=" + o.c.NATSURL("backup"), "QUIRE_POSTGRES_URL=" + o.c.PostgresURL("backup"), "QUIRE_S3_URL=" + bucket.String()}
+}
+
+// writer are the settings of a restore.
+func (o *operator) writer() []string {
+	return []string{
+		"QUIRE_NATS_URL=" + o.c.NATSURL("operator"), "QUIRE_POSTGRES_URL=" + o.c.PostgresURL(""), "QUIRE_S3_URL=" + o.url.String(),
+		"QUIRE_REPLICAS=3", fmt.Sprint("QUIRE_PARTITIONS=", partitions),
+	}
+}
+
+// quire runs the command quire.
+func (o *operator) quire(t *testing.T, settings []string, args ...string) {
+	t.Helper()
+	password, _ := o.url.User.Password()
+	environ := append(settings, "AWS_ENDPOINT_URL="+o.url.Scheme+"://"+o.url.Host, "AWS_ACCESS_KEY_ID="+o.url.User.Username(), "AWS_SECRET_ACCESS_KEY="+password)
+	t.Logf("quire %s\n%s", strings.Join(args, " "), o.command(t, environ, "quire", args...))
+}
+
+func (o *operator) command(t *testing.T, environ []string, name string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), filepath.Join(o.bin, name), args...)
+	command.Env = cluster.Environment(environ...)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// writing creates quick pastes for an account of its own, one after the other for each worker, so that each is answered.
+type writing struct {
+	b       *bench
+	key     string
+	stop    func()
+	mu      sync.Mutex
+	created []string // paths
+}
+
+const writers = 4
+
+func startWriting(t *testing.T, b *bench) *writing {
+	t.Helper()
+	w := &writing{b: b}
+	var made struct {
+		APIKey string `json:"apiKey"`
+	}
+	status, answer, err := w.call(t.Context(), http.MethodPost, "/api/admin/accounts", `{"email":"backup@example.org","tier":"max"}`,
+		"Authorization", "Bearer "+b.c.AdminToken(), "Content-Type", "application/json")
+	if err != nil || status != http.StatusCreated || json.Unmarshal(answer, &made) != nil || made.APIKey == "" {
+		t.Fatalf("create an account: %d %s, %v", status, answer, err)
+	}
+	w.key = made.APIKey
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for n := range writers {
+		group.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				w.write(t, fmt.Sprintf("%d of writer %d", i, n))
+			}
+		})
+	}
+	w.stop = sync.OnceFunc(func() { cancel(); group.Wait() })
+	t.Cleanup(w.stop)
+	return w
+}
+
+func (w *writing) write(t *testing.T, text string) {
+	status, answer, err := w.call(t.Context(), http.MethodPost, "/?language=plaintext", text, "x-api-key", w.key, "Content-Type", "text/plain")
+	if err != nil || status != http.StatusCreated {
+		t.Errorf("create a quick paste: %d %s, %v", status, answer, err)
+		return
+	}
+	address, err := url.Parse(strings.TrimSpace(string(answer)))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.created = append(w.created, address.Path)
+}
+
+func (w *writing) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.created)
+}
+
+// await returns once so many more were created.
+func (w *writing) await(t *testing.T, more int) {
+	t.Helper()
+	want := w.count() + more
+	eventually.True(t, "quick pastes are created", func() bool { return w.count() >= want })
+}
+
+// check compares the pastes that are there with those that the account was charged for.
+func (w *writing) check(t *testing.T) {
+	t.Helper()
+	there := 0
+	for _, path := range w.created {
+		status, _, err := w.call(t.Context(), http.MethodGet, path, "", "Accept", "text/plain")
+		switch {
+		case err != nil || status != http.StatusOK && status != http.StatusNotFound:
+			t.Fatalf("read %s: %d, %v", path, status, err)
+		case status == http.StatusOK:
+			there++
+		}
+	}
+	var shown struct {
+		Usage map[string]struct{ Used int }
+	}
+	status, answer, err := w.call(t.Context(), http.MethodGet, "/api/users/user/dev-usage", "", "x-api-key", w.key)
+	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &shown) != nil {
+		t.Fatalf("usage: %d %s, %v", status, answer, err)
+	}
+	charged := shown.Usage["pasteLite.create"].Used
+	t.Logf("%d quick pastes were created beside the backup, %d of them are there, %d were charged", len(w.created), there, charged)
+	if there != charged || there < 20 || there == len(w.created) {
+		t.Error("each must be there with its charge, or neither; those before the backup's start are there, those after its end are not")
+	}
+}
+
+// call sends a request to the first edge, with headers as names and values.
+func (w *writing) call(ctx context.Context, method, path, body string, headers ...string) (status int, answer []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, w.b.c.Edges()[0]+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
+}
