@@ -254,6 +254,7 @@ attack: ## kill quire while clients attack quotas, caps and credits, and compare
 # the seed of its clients' choices and prints it; CHAOSFLAGS='-chaos.seed N' runs them again.
 chaos-cluster: cluster-programs $(if $(findstring backup,$(or $(FAULTS),backup)),$(BINARY)-build) $(if $(BASE),bin/before) ## have each part of a cluster fail under load (STORE=postgres|mongo, FAULTS='kill|cut' for some, 20 minutes; FAULTS=backup loses everything and restores it; BASE=v0.1.0 upgrades from there, and back)
 	$(call need,ip,iproute2)
+	$(call need,strace,strace)
 	@$(GO) test -c -o bin/chaos.test ./tools/cluster/chaos
 	cd tools/cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
 	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.store $(STORE) -chaos.only '$(FAULTS)' \

@@ -82,6 +82,7 @@ func faults() []fault {
 	addUnnoticed("rolling restart of the services", func(t *testing.T, b *bench) error {
 		return rolling(t, b.c.Processes(cluster.Services()...))
 	})
+	add("slow disk under NATS", slowDisk)
 	add("rolling restart of NATS", func(t *testing.T, b *bench) error { return rolling(t, b.c.Processes("nats")) })
 	all = append(all, outages()...)
 	for _, two := range twoAtOnce() {

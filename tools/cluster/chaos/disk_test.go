@@ -1,0 +1,154 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"quire.dev/pkg/eventually"
+)
+
+// syncDelay is what a sync takes on the slow disk.
+const syncDelay = 400 * time.Millisecond
+
+// slowDisk slows the disk of one NATS server down. "A slow disk under NATS" in docs/runbook.md must lead from one slow request to that
+// server, and its remedy must help.
+func slowDisk(t *testing.T, b *bench) (err error) {
+	a := newAsker(t, b)
+	planted := a.leader(t, a.request(t, nil).Request.Journal.Stream)
+	end, err := b.c.Process(planted).SlowDisk(t.Context(), syncDelay)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+
+	slow := a.request(t, func(parts map[string]int64) bool { return parts["admitSyncMs"] >= syncDelay.Milliseconds() })
+	stream := slow.Request.Journal.Stream
+	t.Logf("request %s waited: %v; its admission is in %s", slow.Request.ID, slow.Timing.Parts, stream)
+	if found := a.leader(t, stream); found != planted {
+		t.Errorf("the runbook leads to %s, the slow disk is under %s", found, planted)
+	}
+	if _, err := a.conn.RequestWithContext(t.Context(), "$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil); err != nil {
+		return fmt.Errorf("move the leader of %s: %w", stream, err)
+	}
+	eventually.True(t, "another server leads "+stream, func() bool { return a.leader(t, stream) != planted })
+	quick := a.request(t, func(parts map[string]int64) bool { return parts["admitSyncMs"] < syncDelay.Milliseconds() })
+	t.Logf("behind another leader a request waited: %v", quick.Timing.Parts)
+	return nil
+}
+
+// asker sends requests and looks into them as an operator does.
+type asker struct {
+	b    *bench
+	key  string
+	conn *nats.Conn
+	js   jetstream.JetStream
+}
+
+// explained is the part of an explanation that the runbook uses.
+type explained struct {
+	Request struct {
+		ID      string
+		Journal struct{ Stream string }
+	}
+	Timing struct {
+		DurationMs *int64
+		Parts      map[string]int64
+	}
+}
+
+func newAsker(t *testing.T, b *bench) *asker {
+	t.Helper()
+	conn, err := nats.Connect(b.c.NATSURL("operator"), nats.CustomInboxPrefix("_INBOX_operator"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	a := &asker{b: b, conn: conn}
+	if a.js, err = jetstream.New(conn); err != nil {
+		t.Fatal(err)
+	}
+	var made struct{ APIKey string }
+	eventually.NoError(t, "an account", func() error {
+		_, err := a.call(t.Context(), http.MethodPost, "/api/admin/accounts", `{"email":"disk@example.org","tier":"max"}`,
+			http.StatusCreated, &made, "Authorization", "Bearer "+b.c.AdminToken(), "Content-Type", "application/json")
+		return err
+	})
+	a.key = made.APIKey
+	return a
+}
+
+// leader is the server that leads a stream, as `nats stream info` shows it.
+func (a *asker) leader(t *testing.T, stream string) (name string) {
+	t.Helper()
+	eventually.NoError(t, "the leader of "+stream, func() error {
+		s, err := a.js.Stream(t.Context(), stream)
+		if err != nil {
+			return err
+		}
+		if name = s.CachedInfo().Cluster.Leader; name == "" {
+			return errors.New("it has none")
+		}
+		return nil
+	})
+	return name
+}
+
+// request creates quick pastes until the explanation of one has the wanted parts, and returns that. nil wants nothing of them. A
+// request without parts was faster than 20 ms.
+func (a *asker) request(t *testing.T, wanted func(parts map[string]int64) bool) (e explained) {
+	t.Helper()
+	eventually.NoError(t, "a request", func() error {
+		header, err := a.call(t.Context(), http.MethodPost, "/?language=plaintext", "a slow disk", http.StatusCreated, nil,
+			"x-api-key", a.key, "Content-Type", "text/plain")
+		if err != nil {
+			return err
+		}
+		id := header.Get("X-Request-Id")
+		eventually.NoError(t, "the explanation of "+id, func() error {
+			e = explained{}
+			_, err := a.call(t.Context(), http.MethodGet, "/api/admin/requests/"+id, "", http.StatusOK, &e,
+				"Authorization", "Bearer "+a.b.c.AdminToken())
+			if err == nil && e.Timing.DurationMs == nil {
+				err = errors.New("its edge has not reported it")
+			}
+			return err
+		})
+		if wanted != nil && !wanted(e.Timing.Parts) {
+			return fmt.Errorf("%s waited: %v", id, e.Timing.Parts)
+		}
+		return nil
+	})
+	return e
+}
+
+// call sends a request to the first edge, with headers as names and values, and decodes the answer into result.
+func (a *asker) call(ctx context.Context, method, path, body string, want int, result any, headers ...string) (http.Header, error) {
+	request, err := http.NewRequestWithContext(ctx, method, a.b.c.Edges()[0]+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != want {
+		return nil, fmt.Errorf("%s %s: %s", method, path, response.Status)
+	}
+	if result != nil {
+		err = json.NewDecoder(response.Body).Decode(result)
+	}
+	return response.Header, err
+}
