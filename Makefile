@@ -95,7 +95,8 @@ release-snapshot: $(GORELEASER) bin/sbom ## build a release into bin/dist withou
 
 .PHONY: release
 release: $(GORELEASER) bin/sbom ## publish the tag of HEAD (needs GITHUB_TOKEN)
-	@tag=$$(git describe --tags --exact-match --match='v[0-9]*') && GORELEASER_CURRENT_TAG=$$tag $(GORELEASER) release --clean
+	@tag=$$(git describe --tags --exact-match --match='v[0-9]*' 2>/dev/null) || { echo "tag HEAD first: see Releasing in CONTRIBUTING.md" >&2; exit 2; }; \
+	  GORELEASER_CURRENT_TAG=$$tag $(GORELEASER) release --clean
 
 .PHONY: owner
 owner: ## name the owner of the published repository in all files: OWNER=name
