@@ -82,6 +82,9 @@ bin/goreleaser bin/sbom: tools/release/go.mod $(wildcard tools/release/sbom/*.go
 	@echo "building $(notdir $@)"
 	@cd tools/release && GOWORK=off $(GO) build -trimpath -o ../../$@ $(if $(filter %/sbom,$@),./sbom,github.com/goreleaser/goreleaser/v2)
 
+# In a repository without a remote, goreleaser would take the commit and its time for unknown.
+REMOTE := GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/OWNER/quire
+
 # Completions and manual pages of packages, the same for the same commit.
 .PHONY: package-files
 package-files: bin/sbom
@@ -91,7 +94,7 @@ package-files: bin/sbom
 
 .PHONY: release-snapshot
 release-snapshot: $(GORELEASER) bin/sbom ## build a release into bin/dist without publishing it: archives, deb, rpm, SBOM, checksums, formula
-	@$(GORELEASER) release --snapshot --clean --skip=announce,publish $(RELEASEFLAGS)
+	@$(if $(shell git remote),,$(REMOTE)) $(GORELEASER) release --snapshot --clean --skip=announce,publish $(RELEASEFLAGS)
 
 .PHONY: release
 release: $(GORELEASER) bin/sbom ## publish the tag of HEAD (needs GITHUB_TOKEN)
