@@ -1,7 +1,8 @@
 # `make` lists what there is. Everything is built without CGO.
 
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Tags of the clients, such as clients/go/v0.1.0, are on the same commits.
+VERSION ?= $(shell git describe --tags --match='v[0-9]*' --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BINARY  := bin/quire
 # Where quire's CPU goes under load, for the compiler. `make profile` renews it; PGO=off builds faster and runs slower.
@@ -81,6 +82,9 @@ bin/goreleaser bin/sbom: tools/release/go.mod $(wildcard tools/release/sbom/*.go
 	@echo "building $(notdir $@)"
 	@cd tools/release && GOWORK=off $(GO) build -trimpath -o ../../$@ $(if $(filter %/sbom,$@),./sbom,github.com/goreleaser/goreleaser/v2)
 
+# In a repository without a remote, goreleaser would take the commit and its time for unknown.
+REMOTE := GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/OWNER/quire
+
 # Completions and manual pages of packages, the same for the same commit.
 .PHONY: package-files
 package-files: bin/sbom
@@ -90,11 +94,12 @@ package-files: bin/sbom
 
 .PHONY: release-snapshot
 release-snapshot: $(GORELEASER) bin/sbom ## build a release into bin/dist without publishing it: archives, deb, rpm, SBOM, checksums, formula
-	@$(GORELEASER) release --snapshot --clean --skip=announce,publish $(RELEASEFLAGS)
+	@$(if $(shell git remote),,$(REMOTE)) $(GORELEASER) release --snapshot --clean --skip=announce,publish $(RELEASEFLAGS)
 
 .PHONY: release
 release: $(GORELEASER) bin/sbom ## publish the tag of HEAD (needs GITHUB_TOKEN)
-	@$(GORELEASER) release --clean
+	@tag=$$(git describe --tags --exact-match --match='v[0-9]*' 2>/dev/null) || { echo "tag HEAD first: see Releasing in CONTRIBUTING.md" >&2; exit 2; }; \
+	  GORELEASER_CURRENT_TAG=$$tag $(GORELEASER) release --clean
 
 .PHONY: owner
 owner: ## name the owner of the published repository in all files: OWNER=name
@@ -102,10 +107,21 @@ owner: ## name the owner of the published repository in all files: OWNER=name
 	@git grep -lzE 'github.com/OWNER/quire|owner: OWNER,' -- ':!Makefile' | xargs -0 sed -i -E 's,github.com/OWNER/quire,github.com/$(OWNER)/quire,g; s/owner: OWNER,/owner: $(OWNER),/g'
 
 .PHONY: test-release
-test-release: ## build a release and look into its packages (10 minutes the first time)
+test-release: ## build a release and look into its packages (15 minutes the first time)
+	$(call need,dpkg-deb,dpkg)
 	$(call need,rpm,rpm)
+	$(call need,jq,jq)
+	$(call need,systemd-analyze,systemd,true ||)
 	@PGO=off $(MAKE) release-snapshot RELEASEFLAGS=--quiet
 	@.ci/release_test
+
+.PHONY: first-day
+first-day: $(if $(BASE),bin/before) ## install the package in bin/dist, back up under load, lose everything, restore, upgrade, roll back (BASE=v0.1.0 upgrades from there)
+	$(call need,dpkg-deb,dpkg)
+	$(call need,ip,iproute2)
+	$(call need,curl,curl)
+	$(call need,jq,jq)
+	@.ci/first_day $(if $(BASE),bin/before/quire)
 
 .PHONY: services-build
 services-build:
@@ -260,12 +276,12 @@ chaos-cluster: cluster-programs $(if $(findstring backup,$(or $(FAULTS),backup))
 	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.store $(STORE) -chaos.only '$(FAULTS)' \
 	  $(if $(BASE),-chaos.before $(CURDIR)/bin/before) $(CHAOSFLAGS)
 
-# The services' programs of another commit.
+# The programs of another commit.
 .PHONY: bin/before
 bin/before:
-	@echo "building the services of $(BASE)"
+	@echo "building the programs of $(BASE)"
 	@rm -rf bin/before bin/before-tree && git worktree prune && git worktree add --quiet --detach bin/before-tree '$(BASE)'
-	@cd bin/before-tree && $(MAKE) services-build PGO=off && mv bin ../before
+	@cd bin/before-tree && $(MAKE) build PGO=off >/dev/null && mv bin ../before
 	@git worktree remove --force bin/before-tree
 
 .PHONY: bench

@@ -37,6 +37,36 @@ func TestTheImageBuildsFromItsContext(t *testing.T) {
 	}
 }
 
+// TestTheImageOfQuireHasItsProfile runs the image's build with a go that prints its arguments: quire is compiled with the same profile as
+// by make, and services without one.
+func TestTheImageOfQuireHasItsProfile(t *testing.T) {
+	_, script, found := strings.Cut(read(t, "Dockerfile"), "target=/root/.cache/go-build \\\n")
+	script, _, ended := strings.Cut(script, "\n\n")
+	_, profile, named := strings.Cut(read(t, "../Makefile"), "\nPGO     ?= ")
+	profile, _, _ = strings.Cut(profile, "\n")
+	if !found || !ended || !named {
+		t.Fatal("the Dockerfile has no build, or the Makefile no profile")
+	}
+	context, tools := t.TempDir(), t.TempDir()
+	copyContext(t, "Dockerfile.dockerignore", "..", context)
+	if _, err := os.Stat(filepath.Join(context, profile)); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(tools, "go"), []byte("#!/bin/sh\necho go \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for service, want := range map[string]string{"quire": profile, "edge": "off"} {
+		command := exec.CommandContext(t.Context(), "sh", "-ec", strings.ReplaceAll(script, "/out/", t.TempDir()+"/"))
+		command.Dir = context
+		command.Env = []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "SERVICE=" + service, "VERSION=v1", "TARGETOS=linux", "TARGETARCH=amd64"}
+		out, err := command.CombinedOutput()
+		build, _, _ := strings.Cut(string(out), "\n")
+		if err != nil || !strings.Contains(build, " -pgo="+want+" ") || !strings.HasSuffix(build, "/cmd/"+service) {
+			t.Errorf("%s is built with %q, want the profile %q: %v", service, build, want, err)
+		}
+	}
+}
+
 // TestMinIOsImageHasThePinnedProgramsAndTheirLicences: building MinIO takes minutes, and bin/minio and bin/mc are built from the same
 // module. This test finds the programs' packages in it, and their licences.
 func TestMinIOsImageHasThePinnedProgramsAndTheirLicences(t *testing.T) {
