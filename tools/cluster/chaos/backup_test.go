@@ -99,8 +99,10 @@ func newOperator(t *testing.T, b *bench) *operator {
 	}
 	environ := []string{"MC_HOST_store=" + o.url.Scheme + "://" + o.url.User.String() + "@" + o.url.Host, "MC_CONFIG_DIR=" + t.TempDir()}
 	for _, args := range [][]string{
-		{"mb", "store/backups"}, {"admin", "policy", "create", "store", "backup", policy},
-		{"admin", "user", "add", "store", "backup", o.pass}, {"admin", "policy", "attach", "store", "backup", "--user", "backup"},
+		{"mb", "store/backups"},
+		{"admin", "policy", "create", "store", "backup", policy},
+		{"admin", "user", "add", "store", "backup", o.pass},
+		{"admin", "policy", "attach", "store", "backup", "--user", "backup"},
 	} {
 		o.command(t, environ, "mc", append([]string{"--quiet"}, args...)...)
 	}
