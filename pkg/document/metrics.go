@@ -52,8 +52,8 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 		damaged:     m.Counter(desc("damaged_contents_total", "Contents loaded from the read model that differ from their SHA-256.")),
 		restarts:    m.Counter(desc("fold_restarts_total", "Folds restarted from the checkpoint.")),
 		leases:      m.Counter(desc("read_leases_total", "Journal messages that confirm or renew read leases.")),
-		overlay:     m.Gauge(desc("unprojected_bytes", "Bytes decided but not yet in the read model, of the partition that moved last.")),
-		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided but not yet in the read model, of the partition that moved last.")),
+		overlay:     m.Gauge(desc("unprojected_bytes", "Bytes decided but not yet in the read model, of all partitions that this instance projects.")),
+		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided but not yet in the read model, of all partitions that this instance projects.")),
 	}
 }
 

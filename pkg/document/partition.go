@@ -103,6 +103,7 @@ func (p *partition) run(ctx context.Context) error {
 		return err
 	}
 	defer p.replicas.Register(p.number, replica.Folding{Position: p.applier.position.Get, End: p.journal.LastSequence})()
+	defer p.projection.hide()
 	// The lease outlives the group, so that it can be released after the last answer.
 	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx))
 	var leases sync.WaitGroup

@@ -20,10 +20,11 @@ type projection struct {
 	blobs  *sweep.Blobs
 
 	mu     sync.Mutex
-	queue  []*message // folded and not projected
-	bytes  int        // of the queue
-	timeMS int64      // the fold's time at the last message projected
-	last   uint64     // sequence of the last message that decides anything
+	queue  []*message                    // folded and not projected
+	bytes  int                           // of the queue
+	timeMS int64                         // the fold's time at the last message projected
+	last   uint64                        // sequence of the last message that decides anything
+	shown  struct{ bytes, messages int } // this partition's share of the gauges
 
 	moved     wait.Changes   // of the head of the queue
 	ready     chan struct{}  // receives when the head of the queue may be ready
@@ -80,10 +81,20 @@ func (p *projection) lastDecision() uint64 {
 // wake signals that a queued message is settled.
 func (p *projection) wake() { signal(p.ready) }
 
-// show sets the gauges. mu is held.
-func (p *projection) show() {
-	p.metrics.overlay.Set(float64(p.bytes))
-	p.metrics.unprojected.Set(float64(len(p.queue)))
+// show adds what the queue has grown by to the gauges, which are of all partitions. mu is held.
+func (p *projection) show() { p.showAs(p.bytes, len(p.queue)) }
+
+// hide takes the partition's share from the gauges, once it is not projected here any more.
+func (p *projection) hide() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.showAs(0, 0)
+}
+
+func (p *projection) showAs(bytes, messages int) {
+	p.metrics.overlay.Add(float64(bytes - p.shown.bytes))
+	p.metrics.unprojected.Add(float64(messages - p.shown.messages))
+	p.shown.bytes, p.shown.messages = bytes, messages
 }
 
 // next returns the settled messages at the head of the queue that fit into one commit, at least one if any is settled. They

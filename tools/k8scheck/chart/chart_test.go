@@ -127,6 +127,7 @@ func TestValuesOfEachKindAreTaken(t *testing.T) {
 			"nodeSelector": map[string]any{"disk": "fast"}, "priorityClassName": "high",
 			"tolerations": []any{map[string]any{"key": "billing", "operator": "Exists"}},
 		}},
+		"keda":     map[string]any{"enabled": true, "prometheus": "http://metrics.example.org"},
 		"nats":     map[string]any{"enabled": false},
 		"networks": map[string]any{"nats": []any{map[string]any{"ipBlock": map[string]any{"cidr": "10.30.0.0/24"}}}},
 	})
@@ -141,6 +142,12 @@ func TestValuesOfEachKindAreTaken(t *testing.T) {
 	}
 	if !strings.Contains(got["ConfigMap edge-settings"], "https://paste.example.org") || !strings.Contains(got["Gateway quire"], "paste.example.org") {
 		t.Error("the host is not in the settings and the gateway")
+	}
+	for _, service := range []string{"edge", "paste", "lite", "file"} {
+		object := got["ScaledObject "+service]
+		if triggers := strings.Count(object, `"type": "prometheus"`); triggers == 0 || strings.Count(object, "http://metrics.example.org") != triggers {
+			t.Errorf("a trigger asks another Prometheus:\n%s", object)
+		}
 	}
 	if got["StatefulSet nats"] != "" {
 		t.Error("NATS is there though it is off")

@@ -50,7 +50,11 @@ func (e *editor) edit(kind, name string) {
 	case "ScaledObject":
 		e.set(scalar, service(name)+".minReplicas", "spec", "minReplicaCount")
 		e.set(scalar, ".Values.keda.maxReplicas."+name, "spec", "maxReplicaCount")
-		e.set(scalar, ".Values.keda.prometheus | quote", "spec", "triggers", "0", "metadata", "serverAddress")
+		for n := range e.find([]string{"spec", "triggers"}).Content() {
+			if at := fmt.Sprint(n); e.find([]string{"spec", "triggers", at, "type"}).YNode().Value == "prometheus" {
+				e.set(scalar, ".Values.keda.prometheus | quote", "spec", "triggers", at, "metadata", "serverAddress")
+			}
+		}
 	case "Gateway":
 		e.set(scalar, ".Values.gateway.className | quote", "spec", "gatewayClassName")
 		e.set(scalar, ".Values.host | quote", "spec", "listeners", "[name=https]", "hostname")
