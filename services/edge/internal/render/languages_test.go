@@ -3,7 +3,6 @@ package render_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/chroma/v2/lexers"
 
