@@ -23,8 +23,9 @@ func (p *Process) SlowDisk(ctx context.Context, delay time.Duration) (end func()
 	if err := tracer.Start(); err != nil {
 		return nil, fmt.Errorf("slow the disk of %s down: %w (it needs strace)", p.name, err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- tracer.Wait() }()
+	var status error
+	ended := make(chan struct{})
+	go func() { defer close(ended); status = tracer.Wait() }()
 	end = func() error {
 		err := tracer.Process.Signal(syscall.SIGTERM) // it lets go of the process, then ends by the signal
 		<-ended
@@ -33,14 +34,14 @@ func (p *Process) SlowDisk(ctx context.Context, delay time.Duration) (end func()
 	tick := time.NewTicker(readyTick)
 	defer tick.Stop()
 	for {
-		status, err := os.ReadFile("/proc/" + pid + "/status")
-		if err == nil && !strings.Contains(string(status), "TracerPid:\t0\n") {
+		about, err := os.ReadFile("/proc/" + pid + "/status")
+		if err == nil && !strings.Contains(string(about), "TracerPid:\t0\n") {
 			return end, nil
 		}
 		select {
 		case <-tick.C:
-		case err := <-ended:
-			return nil, fmt.Errorf("strace of %s ended: %w\n%s", p.name, err, stderr.String())
+		case <-ended:
+			return nil, fmt.Errorf("strace of %s ended: %w\n%s", p.name, status, stderr.String())
 		case <-ctx.Done():
 			return nil, errors.Join(ctx.Err(), end())
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -156,16 +155,7 @@ const writers = 4
 
 func startWriting(t *testing.T, b *bench) *writing {
 	t.Helper()
-	w := &writing{b: b}
-	var made struct {
-		APIKey string `json:"apiKey"`
-	}
-	status, answer, err := w.call(t.Context(), http.MethodPost, "/api/admin/accounts", `{"email":"backup@example.org","tier":"max"}`,
-		"Authorization", "Bearer "+b.c.AdminToken(), "Content-Type", "application/json")
-	if err != nil || status != http.StatusCreated || json.Unmarshal(answer, &made) != nil || made.APIKey == "" {
-		t.Fatalf("create an account: %d %s, %v", status, answer, err)
-	}
-	w.key = made.APIKey
+	w := &writing{b: b, key: b.account(t, "backup@example.org")}
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for n := range writers {
@@ -181,9 +171,9 @@ func startWriting(t *testing.T, b *bench) *writing {
 }
 
 func (w *writing) write(t *testing.T, text string) {
-	status, answer, err := w.call(t.Context(), http.MethodPost, "/?language=plaintext", text, "x-api-key", w.key, "Content-Type", "text/plain")
-	if err != nil || status != http.StatusCreated {
-		t.Errorf("create a quick paste: %d %s, %v", status, answer, err)
+	_, err := w.b.call(t.Context(), http.MethodPost, "/?language=plaintext", text, http.StatusCreated, nil, "x-api-key", w.key, "Content-Type", "text/plain")
+	if err != nil {
+		t.Error(err)
 		return
 	}
 	w.mu.Lock()
@@ -235,26 +225,7 @@ func (w *writing) check(t *testing.T) {
 // read decodes the answer to a GET.
 func (w *writing) read(t *testing.T, path string, into any) {
 	t.Helper()
-	status, answer, err := w.call(t.Context(), http.MethodGet, path, "", "x-api-key", w.key)
-	if err != nil || status != http.StatusOK || json.Unmarshal(answer, into) != nil {
-		t.Fatalf("%s: %d %s, %v", path, status, answer, err)
+	if _, err := w.b.call(t.Context(), http.MethodGet, path, "", http.StatusOK, into, "x-api-key", w.key); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// call sends a request to the first edge, with headers as names and values.
-func (w *writing) call(ctx context.Context, method, path, body string, headers ...string) (status int, answer []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, w.b.c.Edges()[0]+path, strings.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	for i := 0; i < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer response.Body.Close()
-	answer, err = io.ReadAll(response.Body)
-	return response.StatusCode, answer, err
 }

@@ -6,10 +6,12 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -223,4 +225,39 @@ func (b *bench) openHolds(ctx context.Context) (int64, error) {
 		bases = append(bases, p.Ops())
 	}
 	return load.OpenHolds(ctx, bases...)
+}
+
+// account creates an account on the Max plan, and returns its API key.
+func (b *bench) account(t *testing.T, email string) string {
+	t.Helper()
+	var made struct{ APIKey string }
+	eventually.NoError(t, "an account", func() error {
+		_, err := b.call(t.Context(), http.MethodPost, "/api/admin/accounts", fmt.Sprintf(`{"email": %q, "tier": "max"}`, email),
+			http.StatusCreated, &made, "Authorization", "Bearer "+b.c.AdminToken(), "Content-Type", "application/json")
+		return err
+	})
+	return made.APIKey
+}
+
+// call sends a request to the first edge, with headers as names and values, and decodes the answer into result unless that is nil.
+func (b *bench) call(ctx context.Context, method, path, body string, want int, result any, headers ...string) (http.Header, error) {
+	request, err := http.NewRequestWithContext(ctx, method, b.c.Edges()[0]+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != want {
+		return nil, fmt.Errorf("%s %s: %s", method, path, response.Status)
+	}
+	if result != nil {
+		err = json.NewDecoder(response.Body).Decode(result)
+	}
+	return response.Header, err
 }

@@ -1,12 +1,9 @@
 package chaos
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -76,13 +73,7 @@ func newAsker(t *testing.T, b *bench) *asker {
 	if a.js, err = jetstream.New(conn); err != nil {
 		t.Fatal(err)
 	}
-	var made struct{ APIKey string }
-	eventually.NoError(t, "an account", func() error {
-		_, err := a.call(t.Context(), http.MethodPost, "/api/admin/accounts", `{"email":"disk@example.org","tier":"max"}`,
-			http.StatusCreated, &made, "Authorization", "Bearer "+b.c.AdminToken(), "Content-Type", "application/json")
-		return err
-	})
-	a.key = made.APIKey
+	a.key = b.account(t, "disk@example.org")
 	return a
 }
 
@@ -107,7 +98,7 @@ func (a *asker) leader(t *testing.T, stream string) (name string) {
 func (a *asker) request(t *testing.T, wanted func(parts map[string]int64) bool) (e explained) {
 	t.Helper()
 	eventually.NoError(t, "a request", func() error {
-		header, err := a.call(t.Context(), http.MethodPost, "/?language=plaintext", "a slow disk", http.StatusCreated, nil,
+		header, err := a.b.call(t.Context(), http.MethodPost, "/?language=plaintext", "a slow disk", http.StatusCreated, nil,
 			"x-api-key", a.key, "Content-Type", "text/plain")
 		if err != nil {
 			return err
@@ -115,7 +106,7 @@ func (a *asker) request(t *testing.T, wanted func(parts map[string]int64) bool) 
 		id := header.Get("X-Request-Id")
 		eventually.NoError(t, "the explanation of "+id, func() error {
 			e = explained{}
-			_, err := a.call(t.Context(), http.MethodGet, "/api/admin/requests/"+id, "", http.StatusOK, &e,
+			_, err := a.b.call(t.Context(), http.MethodGet, "/api/admin/requests/"+id, "", http.StatusOK, &e,
 				"Authorization", "Bearer "+a.b.c.AdminToken())
 			if err == nil && e.Timing.DurationMs == nil {
 				err = errors.New("its edge has not reported it")
@@ -128,27 +119,4 @@ func (a *asker) request(t *testing.T, wanted func(parts map[string]int64) bool) 
 		return nil
 	})
 	return e
-}
-
-// call sends a request to the first edge, with headers as names and values, and decodes the answer into result.
-func (a *asker) call(ctx context.Context, method, path, body string, want int, result any, headers ...string) (http.Header, error) {
-	request, err := http.NewRequestWithContext(ctx, method, a.b.c.Edges()[0]+path, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	for i := 0; i < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != want {
-		return nil, fmt.Errorf("%s %s: %s", method, path, response.Status)
-	}
-	if result != nil {
-		err = json.NewDecoder(response.Body).Decode(result)
-	}
-	return response.Header, err
 }
