@@ -42,14 +42,17 @@ func (r *result) whole() *result {
 // worker runs jobs in this process. It is not safe for concurrent use.
 type worker struct {
 	languages *Languages
-	lexers    *lexerSet // made when first needed
+	limit     time.Duration // Config.Deadline, of which parts of a job have a share
+	lexers    *lexerSet     // made when first needed
 	deadline  time.Time
 	started   func() // is called when the time of the job begins
 	nodes     int    // of Markdown, so far
 	cells     int    // of tables in Markdown, so far
 }
 
-func newWorker(l *Languages) *worker { return &worker{languages: l, started: func() {}} }
+func newWorker(l *Languages, limit time.Duration) *worker {
+	return &worker{languages: l, limit: limit, started: func() {}}
+}
 
 // gaveUp is the panic value that ends work at a bound, since the libraries have no other way to stop.
 type gaveUp struct{}

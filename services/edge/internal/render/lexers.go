@@ -12,8 +12,9 @@ import (
 	"github.com/alecthomas/chroma/v2/lexers"
 )
 
-// matchTimeout bounds one match of one rule. chroma's default is 250 ms. The regexp clock ticks every 100 ms.
-const matchTimeout = 50 * time.Millisecond
+// matchTimeout bounds one match of one rule: 50 ms of the default deadline. chroma's default is 250 ms. The regexp clock ticks every
+// 100 ms.
+func matchTimeout(deadline time.Duration) time.Duration { return deadline / 20 }
 
 // lexerSet holds chroma's lexers with the deadline of one worker in their rules: chroma can't stop a lexer within a token,
 // and some rules can loop without producing one. It is not safe for concurrent use.
@@ -21,11 +22,11 @@ type lexerSet struct {
 	registry *chroma.LexerRegistry
 }
 
-func newLexerSet(check func()) *lexerSet {
+func newLexerSet(check func(), match time.Duration) *lexerSet {
 	set := &lexerSet{registry: chroma.NewLexerRegistry()}
 	for _, lexer := range lexers.GlobalLexerRegistry.Lexers {
 		if original := regexLexer(lexer); original != nil {
-			set.registry.Register(guardLexer(*lexer.Config(), original, check))
+			set.registry.Register(guardLexer(*lexer.Config(), original, check, match))
 		}
 	}
 	return set
@@ -64,8 +65,8 @@ func siblingOf(name string) string {
 	return name
 }
 
-// guardLexer copies a lexer and calls check at each match of its rules.
-func guardLexer(config chroma.Config, original *chroma.RegexLexer, check func()) chroma.Lexer {
+// guardLexer copies a lexer, calls check at each match of its rules, and bounds a match.
+func guardLexer(config chroma.Config, original *chroma.RegexLexer, check func(), match time.Duration) chroma.Lexer {
 	config.Filenames = slices.Clip(config.Filenames) // chroma appends to it
 	return chroma.MustNewLexer(&config, func() chroma.Rules {
 		rules := original.MustRules().Clone()
@@ -78,7 +79,7 @@ func guardLexer(config chroma.Config, original *chroma.RegexLexer, check func())
 				rule.Type = guardedEmitter(rule.Type, check)
 			}
 		}
-		rules["root"] = slices.Insert(rules["root"], 0, chroma.Rule{Mutator: &shortTimeouts{}})
+		rules["root"] = slices.Insert(rules["root"], 0, chroma.Rule{Mutator: &shortTimeouts{match}})
 		return rules
 	})
 }
@@ -94,17 +95,17 @@ func guardedEmitter(emit chroma.Emitter, check func()) chroma.Emitter {
 }
 
 // shortTimeouts sets the time-out of all rules when a lexer is compiled, and takes its own rule out.
-type shortTimeouts struct{}
+type shortTimeouts struct{ match time.Duration }
 
 // Mutate is never reached.
 func (*shortTimeouts) Mutate(*chroma.LexerState) error { return nil }
 
 // MutateLexer implements chroma.LexerMutator.
-func (*shortTimeouts) MutateLexer(rules chroma.CompiledRules, state string, rule int) error {
+func (s *shortTimeouts) MutateLexer(rules chroma.CompiledRules, state string, rule int) error {
 	for _, list := range rules {
 		for _, r := range list {
 			if r.Regexp != nil {
-				r.Regexp.MatchTimeout = matchTimeout
+				r.Regexp.MatchTimeout = s.match
 			}
 		}
 	}
@@ -132,7 +133,7 @@ func (w *worker) tokens(lexer, content string, deadline time.Duration) ([][]piec
 // lex compiles a lexer and starts a text. The lexer runs as its tokens are read.
 func (w *worker) lex(lexer, content string) (chroma.Iterator, error) {
 	if w.lexers == nil {
-		w.lexers = newLexerSet(w.check)
+		w.lexers = newLexerSet(w.check, matchTimeout(w.limit))
 	}
 	l := w.lexers.registry.Get(lexer)
 	if l == nil {

@@ -20,13 +20,15 @@ import (
 // Bounds of Markdown.
 const (
 	MarkdownBytes   = 256 << 10
-	markdownNesting = 64                     // of quotes and lists; deeper nesting is text
-	delimiters      = 2000                   // of emphasis in one block; the rest is text
-	referenceLines  = 200                    // of a paragraph that is searched for link references
-	markdownNodes   = 100_000                // inline nodes, quotes, lists and list items
-	codeBlockTime   = 100 * time.Millisecond // to highlight one
-	idPrefix        = "md-"                  // of heading ids, which then can't clash with ids of the page
+	markdownNesting = 64      // of quotes and lists; deeper nesting is text
+	delimiters      = 2000    // of emphasis in one block; the rest is text
+	referenceLines  = 200     // of a paragraph that is searched for link references
+	markdownNodes   = 100_000 // inline nodes, quotes, lists and list items
+	idPrefix        = "md-"   // of heading ids, which then can't clash with ids of the page
 )
+
+// codeBlockTime is the time to highlight one code block: 100 ms of the default deadline.
+func codeBlockTime(deadline time.Duration) time.Duration { return deadline / 10 }
 
 // Document is rendered Markdown. Its headings start at <h2>.
 type Document struct {

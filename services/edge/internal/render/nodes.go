@@ -182,7 +182,7 @@ func (w *worker) codeBlock(code, language string) (lines [][]piece) {
 		}
 		w.deadline = until
 	}()
-	lines, err := w.tokens(lexer, code, min(codeBlockTime, time.Until(until)))
+	lines, err := w.tokens(lexer, code, min(codeBlockTime(w.limit), time.Until(until)))
 	if err != nil {
 		return nil
 	}

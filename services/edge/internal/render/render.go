@@ -74,7 +74,7 @@ func New(cfg Config) *Renderer {
 		if len(cfg.Command) > 0 {
 			r.runners <- &process{command: cfg.Command, bytes: cfg.Bytes / int64(cfg.Concurrent), deadline: cfg.Deadline, log: cfg.Logger}
 		} else {
-			r.runners <- newWorker(r.languages)
+			r.runners <- newWorker(r.languages, cfg.Deadline)
 		}
 	}
 	r.cache = otter.Must(&otter.Options[cacheKey, *result]{

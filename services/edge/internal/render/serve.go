@@ -24,7 +24,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	if err := from.Decode(&s); err != nil {
 		return fmt.Errorf("this command is for a quire that renders texts: %w", err)
 	}
-	w := newWorker(newLanguages())
+	w := newWorker(newLanguages(), s.Deadline)
 	base := heap()
 	if err := limitMemory(s.Bytes); err != nil {
 		return fmt.Errorf("bound the memory: %w", err)
