@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"quire.dev/pkg/eventually"
 )
@@ -47,7 +47,6 @@ type asker struct {
 	b    *bench
 	key  string
 	conn *nats.Conn
-	js   jetstream.JetStream
 }
 
 // explained is the part of an explanation that the runbook uses.
@@ -69,23 +68,24 @@ func newAsker(t *testing.T, b *bench) *asker {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	a := &asker{b: b, conn: conn}
-	if a.js, err = jetstream.New(conn); err != nil {
-		t.Fatal(err)
-	}
-	a.key = b.account(t, "disk@example.org")
-	return a
+	return &asker{b: b, conn: conn, key: b.account(t, "disk@example.org")}
 }
 
 // leader is the server that leads a stream, as `nats stream info` shows it.
 func (a *asker) leader(t *testing.T, stream string) (name string) {
 	t.Helper()
 	eventually.NoError(t, "the leader of "+stream, func() error {
-		s, err := a.js.Stream(t.Context(), stream)
+		answer, err := a.conn.RequestWithContext(t.Context(), "$JS.API.STREAM.INFO."+stream, nil)
 		if err != nil {
 			return err
 		}
-		if name = s.CachedInfo().Cluster.Leader; name == "" {
+		var info struct {
+			Cluster struct{ Leader string }
+		}
+		if err := json.Unmarshal(answer.Data, &info); err != nil {
+			return err
+		}
+		if name = info.Cluster.Leader; name == "" {
 			return errors.New("it has none")
 		}
 		return nil
