@@ -387,7 +387,7 @@ func (d *drill) works() {
 	d.audits()
 }
 
-// TestDrillUsersThatNoBackupBringsBack: the read model has lost its users, the example's and ann's, and a start goes on without.
+// TestDrillUsersThatNoBackupBringsBack: the read model has lost both of its users, and a start goes on without them.
 func TestDrillUsersThatNoBackupBringsBack(t *testing.T) {
 	t.Parallel()
 	d := startDrill(t)

@@ -238,7 +238,7 @@ func (c *comparison) compare(ctx context.Context, w work) (rate, cpu stats.Chang
 			if err != nil {
 				return rate, cpu, err
 			}
-			rates[i], each[i] = append(rates[i], m.rate), append(each[i], m.cpu/m.rate)
+			rates[i], each[i] = append(rates[i], m.rate), append(each[i], m.cpu)
 		}
 	}
 	if rate, err = stats.Paired(rates[0], rates[1], c.confidence); err != nil {

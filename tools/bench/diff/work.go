@@ -137,7 +137,7 @@ func (c *comparison) exhaust(ctx context.Context, s *side, h holder, quotaKey st
 // measured is what one turn has shown.
 type measured struct {
 	rate float64 // requests a second
-	cpu  float64 // seconds of the server's CPU for each second of requests at that rate, background work included
+	cpu  float64 // seconds of the server's CPU for each request, background work included
 }
 
 // turn sends requests, and returns once the server has finished the turn's background work.
@@ -154,7 +154,7 @@ func (c *comparison) turn(ctx context.Context, s *side, w work, duration time.Du
 		return m, err
 	}
 	after, err := cpu()
-	m.cpu = (after - before) / duration.Seconds()
+	m.cpu = (after - before) / (m.rate * duration.Seconds())
 	return m, err
 }
 

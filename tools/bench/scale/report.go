@@ -21,7 +21,7 @@ func displayName(service string) string {
 	case "mongo":
 		return "FerretDB in MongoDB's place"
 	case "postgres":
-		return "PostgreSQL, primary and standby"
+		return "PostgreSQL"
 	case "minio":
 		return "MinIO"
 	}

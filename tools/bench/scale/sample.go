@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -70,7 +71,7 @@ func (s *system) sample(ctx context.Context) (sample, error) {
 
 // stats are the statistics of the running processes, by service. PostgreSQL has a process for each connection.
 func (s *system) stats() (map[string][]procfs.ProcStat, error) {
-	all, parents := map[string][]procfs.ProcStat{}, map[int]string{}
+	all := map[string][]procfs.ProcStat{}
 	for _, p := range s.processes {
 		pid := p.PID()
 		if pid == 0 {
@@ -86,11 +87,9 @@ func (s *system) stats() (map[string][]procfs.ProcStat, error) {
 			return nil, fmt.Errorf("statistics of %s: %w", service, err)
 		}
 		all[service] = append(all[service], stat)
-		if service == cluster.PostgreSQL {
-			parents[pid] = service
-		}
 	}
-	if len(parents) == 0 {
+	servers := all[cluster.PostgreSQL]
+	if len(servers) == 0 {
 		return all, nil
 	}
 	others, err := procfs.AllProcs()
@@ -102,8 +101,8 @@ func (s *system) stats() (map[string][]procfs.ProcStat, error) {
 		if err != nil {
 			continue // it has ended
 		}
-		if service, ok := parents[stat.PPID]; ok {
-			all[service] = append(all[service], stat)
+		if slices.ContainsFunc(servers, func(server procfs.ProcStat) bool { return server.PID == stat.PPID }) {
+			all[cluster.PostgreSQL] = append(all[cluster.PostgreSQL], stat)
 		}
 	}
 	return all, nil

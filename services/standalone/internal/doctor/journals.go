@@ -86,8 +86,7 @@ func streams(ctx context.Context, nc *nats.Conn, cfg Config) []Finding {
 			}
 			info := s.CachedInfo()
 			if len(replicas) == 0 {
-				offset := time.Until(cfg.Now()) // of the clock here, which only tests move
-				found = append(found, clock("clock of NATS", info.TimeStamp, begun.Add(offset), time.Now().Add(offset)))
+				found = append(found, clock(cfg, "clock of NATS", info.TimeStamp, begun))
 			}
 			replicas[info.Config.Replicas]++
 			found = append(found, stream(want, info, cfg.Settings.Partitions)...)

@@ -10,14 +10,12 @@ import (
 
 // mongoDB examines the server of the read models, asked through its primary.
 func mongoDB(ctx context.Context, cfg Config) []Finding {
-	offset := time.Until(cfg.Now())
 	begun := time.Now()
 	s, err := mongo.Inspect(ctx, cfg.Settings.MongoURL)
-	ended := time.Now()
 	if err != nil {
 		return []Finding{failed("MongoDB", err, "Check QUIRE_MONGO_URL, its user and password. docs/mongodb.md has what Quire needs.")}
 	}
-	return append(judgeMongoDB(s), clock("clock of MongoDB", s.Now, begun.Add(offset), ended.Add(offset)))
+	return append([]Finding{clock(cfg, "clock of MongoDB", s.Now, begun)}, judgeMongoDB(s)...)
 }
 
 func judgeMongoDB(s mongo.Server) []Finding {

@@ -31,14 +31,12 @@ func readModels(ctx context.Context, cfg Config) []Finding {
 
 func database(ctx context.Context, cfg Config) []Finding {
 	const name = "PostgreSQL"
-	offset := time.Until(cfg.Now())
 	begun := time.Now()
 	s, err := postgres.Inspect(ctx, cfg.Settings.PostgresURL)
-	ended := time.Now()
 	if err != nil {
 		return []Finding{failed(name, err, "Check QUIRE_POSTGRES_URL, its user and password. docs/postgres.md has what Quire needs.")}
 	}
-	found := []Finding{ok(name, "version %s", s.Version), clock("clock of PostgreSQL", s.Now, begun.Add(offset), ended.Add(offset))}
+	found := []Finding{ok(name, "version %s", s.Version), clock(cfg, "clock of PostgreSQL", s.Now, begun)}
 	add := func(result Result, detail, advice string) {
 		found = append(found, Finding{Check: name, Result: result, Detail: detail, Advice: advice})
 	}
