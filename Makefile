@@ -141,6 +141,10 @@ bin/minio bin/mc: tools/minio/go.mod
 	@echo "building $(notdir $@), which takes some minutes"
 	@cd tools/minio && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/minio/$(notdir $@)
 
+bin/stripe-mock: tools/stripemock/go.mod
+	@echo "building stripe-mock"
+	@cd tools/stripemock && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/stripe/stripe-mock
+
 # What has the read models of a cluster: postgres, or mongo (FerretDB, unless QUIRE_MONGO_URL names a server).
 STORE ?= postgres
 
@@ -194,6 +198,7 @@ e2e/node_modules: e2e/package-lock.json
 .PHONY: e2e
 e2e: e2e/node_modules clients/ts/dist $(BINARY)-build ## try the pages in a browser (ONLY='xss file' for some files)
 	$(browser)
+	@$(GO) build -trimpath -o bin/quire-standin ./pkg/payments/stripe/stripetest/standin
 	@cd e2e && node --test --test-reporter=spec $(foreach name,$(or $(ONLY),*),browser/$(name).test.mjs)
 
 # The pages of accounts and admins, whose flows all edges of a cluster have to share.
@@ -246,6 +251,10 @@ test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against
 test-stores: postgres bin/ferretdb bin/minio bin/mc ## run the stores' tests against a PostgreSQL, a FerretDB and a MinIO (2 minutes)
 	@$(GO) run ./tools/cluster/cmd/teststores
 	$(GO) test -count=1 -timeout 5m -run TestBucket ./tools/cluster -args -processes
+
+.PHONY: test-payments
+test-payments: bin/stripe-mock ## hold the requests to Stripe, and our stand-in for it, to Stripe's own description of its API
+	$(GO) test -count=1 -timeout 2m -run TestRequestsHaveTheShapes ./pkg/payments/stripe -args -stripe-mock=$(CURDIR)/bin/stripe-mock
 
 # Packages whose goroutines share what they work on. The whole product under the race detector would take an hour.
 RACE ?= $(addprefix ./pkg/,blob/disk document/... host installation journal lifecycle members replica rpc wait) \

@@ -330,7 +330,7 @@ func allowed(service string) []string {
 			event.WebhookSubject, "billing.0.query", "paste.0.read", event.SourcesSubject,
 		},
 		"billing": {
-			"billing.announce", "billing.0.prices", "billing.0.usage", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",
+			"billing.announce", "billing.0.query", "billing.0.prices", "billing.0.usage", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",
 			"$JS.API.STREAM.INFO.PASTE_0", "$JS.API.STREAM.INFO.LITE_0", "$JS.API.STREAM.INFO.FILE_0", // where they end
 		},
 		"paste": {"billing.0.settle.paste", "paste.0.request", "edge.source1.0.outcome.paste"},

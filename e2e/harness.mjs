@@ -255,6 +255,8 @@ function launch(browsers) {
 }
 
 class Site {
+  others = [] // origins of other servers that pages may lead to
+
   get url() {
     return this.quire.url
   }
@@ -333,7 +335,7 @@ class Visit {
       // The page that a test opens may be an error page. Tests look at its status themselves.
       if (this.opened.has(where) && /the server responded with a status of/.test(message.text())) return
       // A browser looks for this icon beside an answer that is no page, and names no other.
-      if (where === `${this.site.url}/favicon.ico`) return
+      if ([this.site.url, ...this.site.others].some((origin) => where === `${origin}/favicon.ico`)) return
       this.fault(`console ${message.type()}: ${message.text()} (${where})`)
     })
     context.on('weberror', (e) => this.fault(`uncaught: ${e.error().stack ?? e.error()}`))
@@ -345,7 +347,7 @@ class Visit {
       this.requests.push(request)
       const url = new URL(request.url())
       // The last two are parts of the browser, such as its viewer for PDF.
-      const ours = url.origin === this.site.url || this.site.quire.urls.includes(url.origin) || ['data:', 'blob:', 'about:', 'chrome:', 'chrome-extension:'].includes(url.protocol)
+      const ours = url.origin === this.site.url || this.site.quire.urls.includes(url.origin) || this.site.others.includes(url.origin) || ['data:', 'blob:', 'about:', 'chrome:', 'chrome-extension:'].includes(url.protocol)
       if (!ours) this.fault(`request to another host: ${request.url()}`)
     })
     context.on('page', (page) => {

@@ -30,6 +30,9 @@ export async function mainPages(site) {
   for (const [amount, reason] of [['1234.5', 'A gift for as long as it lasts, with a reason that takes more than one line on a phone'], ['-0.5', 'A mistake']]) {
     await site.api().admin('POST', `/api/admin/accounts/${owner.id}/credits`, { amount, reason })
   }
+  for (let number = 1; number <= 21; number++) { // more than a page has
+    await site.api().admin('POST', `/api/admin/accounts/${owner.id}/payments`, { payment: `2026-${number}`, credits: '10', reason: 'A bank transfer' })
+  }
   return [
     { name: 'the landing page', path: '/', ours: true },
     { name: 'the reference', path: '/docs', ours: true },
@@ -45,6 +48,9 @@ export async function mainPages(site) {
     { name: 'the requests', path: '/console/requests', session, ours: true },
     { name: 'a request', path: `/console/requests/${request.requestId}?run=new`, session, ours: true },
     { name: 'the credits', path: '/console/billing', session, ours: true },
+    { name: 'the plan', path: '/console/plan', session, ours: true },
+    { name: 'the plan where a limit was reached', path: '/console/plan?quotaKey=pastes.create&paid=500+credits&before=2', session, ours: true },
+    { name: 'a receipt', path: '/console/payments/1', session, ours: true },
     { name: 'the ledger', path: '/console/billing/ledger', session, ours: true },
     { name: 'a statement', path: `/console/statements/${new Date().toISOString().slice(0, 7)}`, session, ours: true },
     { name: 'the webhooks', path: '/console/billing/webhooks', session, ours: true },

@@ -15,7 +15,8 @@ type Account struct{ c *Client }
 type AccountInfo struct {
 	ID            string    `json:"id"`
 	Email         string    `json:"email"`
-	Tier          string    `json:"tier"`          // free, pro, max or admin
+	Tier          string    `json:"tier"`          // free, pro, max, admin, or another plan of the price book
+	NextTier      string    `json:"nextTier"`      // that begins with the next month; empty if the present one stays
 	CreatedAt     time.Time `json:"createdAt"`     // zero in a Usage
 	SuspendedAt   time.Time `json:"suspendedAt"`   // zero unless suspended
 	QuarantinedAt time.Time `json:"quarantinedAt"` // zero unless in quarantine
@@ -74,6 +75,8 @@ type KeyUsage struct {
 	Remaining    int64   `json:"remaining"` // free calls left; -1 if unlimited
 	Overage      int64   `json:"overage"`   // calls paid with credits
 	CreditsSpent Credits `json:"creditsSpent"`
+
+	CreditsRefunded Credits `json:"creditsRefunded"` // part of CreditsSpent that was refunded later
 }
 
 // Usage returns this month's usage.
@@ -155,13 +158,16 @@ type LedgerFilter struct {
 type LedgerEntry struct {
 	ID        string    `json:"id"`
 	Time      time.Time `json:"time"`     // of the request's admission; without a request, as SettledAt
-	Type      string    `json:"type"`     // grant, adjustment, charge or expiry; more may be added
-	QuotaKey  string    `json:"quotaKey"` // of a charge
+	Type      string    `json:"type"`     // grant, adjustment, charge, expiry, refund, payment or reversal; more may be added
+	QuotaKey  string    `json:"quotaKey"` // of a charge or refund
 	Amount    Credits   `json:"amount"`   // negative if credits were deducted
-	Balance   Credits   `json:"balance"`  // sum of this entry and all older ones
+	Balance   Credits   `json:"balance"`  // sum of this entry and all older ones; below zero if credits are owed
 	RequestID string    `json:"requestId"`
 	Reason    string    `json:"reason"` // of a grant or an adjustment
 	SettledAt time.Time `json:"settledAt"`
+	Period    string    `json:"period"`  // month that a refund without RequestID is for, such as "2026-11"
+	Payment   string    `json:"payment"` // number of a payment that was recorded or reversed
+	Actor     string    `json:"actor"`   // admin or payment provider; empty for requests
 }
 
 type ledgerPage struct {
@@ -209,6 +215,7 @@ type Statement struct {
 		ByteMilliseconds string       `json:"byteMilliseconds"` // the exact sum, an integer that may be too large for 64 bits
 		Days             []StorageDay `json:"days"`
 	} `json:"storage"`
+	FeesUSD string `json:"feesUsd"` // the plans' fees of all periods, such as "29.00"
 }
 
 // StatementUsage is a quota key on a statement.
@@ -216,6 +223,17 @@ type StatementUsage struct {
 	Requests     int64   `json:"requests"`
 	Overage      int64   `json:"overage"` // calls paid with credits
 	CreditsSpent Credits `json:"creditsSpent"`
+
+	CreditsRefunded Credits `json:"creditsRefunded"` // part of CreditsSpent that was refunded later
+}
+
+// StatementFee is the plan's fee in a period: MonthUSD times Seconds / MonthSeconds.
+type StatementFee struct {
+	MonthUSD     string `json:"monthUsd"` // for a whole month
+	Seconds      int64  `json:"seconds"`
+	MonthSeconds int64  `json:"monthSeconds"`
+	Rounding     string `json:"rounding"` // "down"
+	AmountUSD    string `json:"amountUsd"`
 }
 
 // StatementPeriod is a part of a month with one plan and its limits and prices.
@@ -223,6 +241,7 @@ type StatementPeriod struct {
 	Start time.Time                `json:"start"`
 	End   time.Time                `json:"end"`
 	Tier  string                   `json:"tier"`
+	Fee   StatementFee             `json:"fee"`
 	Lines map[string]StatementLine `json:"lines"` // by quota key
 }
 

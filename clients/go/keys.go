@@ -17,7 +17,7 @@ type Key struct {
 	Name       string    `json:"name"`
 	Prefix     string    `json:"prefix"` // its first characters
 	Status     string    `json:"status"` // active, capped, expired or revoked; more may be added
-	Scopes     []string  `json:"scopes"` // quota keys it may use; nil for all
+	Scopes     []string  `json:"scopes"` // quota keys it may use, and payments.checkout; nil for all
 	CreatedAt  time.Time `json:"createdAt"`
 	LastUsedAt time.Time `json:"lastUsedAt"` // zero if never
 	// LastUsedAddress is the source of the last use, in lists; empty if unknown.
@@ -52,7 +52,7 @@ func (k *Keys) List(ctx context.Context, options ...CallOption) (*KeyList, error
 // NewKey is an API key to create. Without a Name it becomes "default 2", or the next such name that is free.
 type NewKey struct {
 	Name        string           `json:"name,omitempty"`   // 1 to 100 characters, unique among the active keys. Stored permanently: avoid personal data
-	Scopes      []string         `json:"scopes,omitempty"` // quota keys it may use; empty for all
+	Scopes      []string         `json:"scopes,omitempty"` // quota keys it may use, and payments.checkout; empty for all
 	ExpiresIn   Lifetime         `json:"expiresIn,omitempty"`
 	ExpiresAt   time.Time        `json:"expiresAt,omitzero"` // instead of ExpiresIn
 	Quotas      map[string]int64 `json:"quotas,omitempty"`   // calls per month by quota key

@@ -18,6 +18,7 @@ const (
 	EventQuotaThreshold = "quota.threshold" // a threshold of a monthly quota is reached
 	EventCapThreshold   = "cap.threshold"   // a threshold of a spending cap is reached
 	EventBalanceLow     = "balance.low"     // the balance dropped below BalanceBelow
+	EventTopUpOff       = "topup.off"       // top-ups are turned off after two failures
 	EventPasteCreated   = "paste.created"
 	EventPasteUpdated   = "paste.updated"
 	EventPasteDeleted   = "paste.deleted"

@@ -23,7 +23,7 @@ const Operator = "operator"
 // change a stream could have it publish what it stores to any subject.
 const Provision = "provision"
 
-// Backup is the user of `quire backup`. It reads journals, and may neither write nor change anything.
+// Backup is the user of `quire backup` and `quire journal export`. It reads journals, and may neither write nor change anything.
 const Backup = "backup"
 
 // Others returns the users that are no service's.
@@ -51,7 +51,7 @@ func edge() permissions {
 func billing(partitions int) permissions {
 	return permissions{
 		publish: append([]string{
-			"billing.*.usage", "billing.*.account", "billing.*.prices", "billing.announce", "billing.instances.query",
+			"billing.*.usage", "billing.*.account", "billing.*.prices", "billing.announce", "billing.instances.query", "billing.0.query",
 			"edge.*.*.verdict", "edge.*.*.command", InboxPrefix("edge") + ".>", InboxPrefix("billing") + ".>",
 			"paste.*.erase", "lite.*.erase", "file.*.erase",
 		}, append(append(members("billing"), journal("BILLING", partitions)...), ends(partitions)...)...),

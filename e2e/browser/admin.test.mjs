@@ -112,3 +112,37 @@ site.test('an admin sees what an account uses, explains its request, replaces it
   const price = page.getByRole('row').filter({ hasText: 'files.upload' })
   assert.match(await price.innerText(), /100, then 0\.005000\s+1,000, then 0\.003000/)
 })
+
+site.test('an admin tries, applies and withdraws a price book', async ({ page, open, context, expectErrorPage }) => {
+  await context.addCookies([{ ...await site.api().adminSession(), url: site.url }])
+  await open('/console/admin/prices')
+  const document = page.getByLabel('Document')
+  const book = JSON.parse(await document.inputValue())
+  book.plans[1].quotas.find(({ quotaKey }) => quotaKey === 'files.upload').price = 'cheap'
+  const set = async () => {
+    await document.fill(JSON.stringify(book, null, 2))
+    await page.getByLabel('In force from, UTC').fill(`${new Date().getUTCFullYear() + 1}-07-01T00:00`)
+  }
+  await set()
+  expectErrorPage('/console/admin/prices')
+  await page.getByRole('button', { name: 'Show changes' }).click()
+  await page.getByText('must be credits as a decimal string').waitFor()
+
+  book.plans[1].quotas.find(({ quotaKey }) => quotaKey === 'files.upload').price = '0.008'
+  book.plans.push({ ...structuredClone(book.plans[2]), name: 'team', monthlyFee: '29.00' })
+  await set()
+  await page.getByRole('button', { name: 'Show changes' }).click()
+  const changes = page.getByRole('region', { name: 'What would change' })
+  await changes.getByRole('row').filter({ hasText: 'files.upload price' }).filter({ hasText: '0.008000' }).waitFor()
+  assert.equal((await site.api().admin('GET', '/api/admin/prices')).upcoming.length, 0)
+  await page.getByRole('button', { name: 'Apply', exact: true }).click()
+  await page.getByText('Price book applied').waitFor()
+  await looked(page, 'prices for an admin')
+  const { upcoming } = await site.api().admin('GET', '/api/admin/prices')
+  assert.equal(upcoming.length, 1)
+  assert.equal(upcoming[0].plans[4].name, 'team')
+
+  await page.getByRole('button', { name: 'Withdraw' }).click()
+  await page.getByText('Price book withdrawn').waitFor()
+  assert.equal((await site.api().admin('GET', '/api/admin/prices')).upcoming.length, 0)
+})

@@ -75,6 +75,51 @@ site.test('credits are followed from a grant to the request that took them', asy
   assert.equal(await page.getByLabel('Kind').getAttribute('aria-invalid'), 'true')
 })
 
+site.test('a payment, a refund and a chargeback are followed in the ledger and on the statement', async ({ page, open, signedIn }) => {
+  const { id, api, own } = await signedIn()
+  const correct = (path, body) => site.api().admin('POST', `/api/admin/accounts/${id}/${path}`, body)
+  await correct('payments', { payment: '2026-0042', credits: '0.01', reason: 'bank transfer' })
+  for (let sent = 0; sent < 100; sent += 10) {
+    await Promise.all(Array.from({ length: 10 }, () => api.file('x', 'text/plain', 'x')))
+  }
+  await api.file('x', 'text/plain', 'x') // over quota
+  const charges = async () => (await own('GET', '/api/users/user/credits?type=charge')).entries
+  await eventually('the request is charged', async () => (await charges()).length)
+  const [{ requestId, time }] = await charges()
+  await correct('refunds', { requestId, reason: 'our mistake' })
+  await open(`/console/requests/${requestId}`)
+  await page.getByRole('button', { name: 'Verify this charge' }).click()
+  await page.getByText('Verified:').waitFor()
+  const compared = page.getByRole('row').filter({ hasText: 'Credits in the ledger' }).getByRole('cell')
+  assert.deepEqual(await compared.allTextContents(), ['0.005000', '0.005000', 'matches']) // without the refund
+  await correct('reversals', { payment: '2026-0042', credits: '0.01', chargeback: true, reason: 'disputed' })
+  const usage = await own('GET', '/api/users/user/dev-usage')
+  assert.equal(usage.credits.balance, '0.000000')
+  await correct('refunds', { requestId, takeBack: true, reason: 'not ours' }).then(() => assert.fail('taken below zero'), () => undefined)
+  await correct('reversals', { payment: '2026-0042', credits: '0.005', reason: 'half of it' })
+  await correct('refunds', { requestId, takeBack: true, reason: 'not ours' })
+  await correct('reversals', { payment: '2026-0042', credits: '0.01', reason: 'all of it' })
+
+  await open('/console/billing/ledger')
+  const rows = page.getByRole('region', { name: 'Entries of the ledger' }).locator('tbody').getByRole('row')
+  const cells = async (n) => (await rows.nth(n).locator('td').allInnerTexts()).map((text) => text.replaceAll(/\s+/g, ' ').trim())
+  assert.deepEqual(await cells(0), ['Payment reversed', 'Payment 2026-0042 all of it', '−0.005000', '−0.005000'])
+  assert.deepEqual(await cells(1), ['Refund', 'Upload a file files.upload not ours', '−0.005000', '0.000000'])
+  assert.equal(await rows.count(), 7)
+  await looked(page, 'ledger-corrections')
+  await page.getByLabel('Kind').selectOption('Payments')
+  await page.getByRole('button', { name: 'Search' }).click()
+  await page.waitForURL(/type=payment/)
+  assert.deepEqual(await cells(0), ['Payment', 'Payment 2026-0042 bank transfer', '+0.010000', '0.010000'])
+
+  await open(`/console/statements/${time.slice(0, 7)}`)
+  await page.getByText('Adjustments by an admin').waitFor()
+  await looked(page, 'statement-corrections')
+  await open('/console')
+  await page.getByRole('main').getByText('−0.005').waitFor()
+  await page.getByText('A payment was refunded or charged back').waitFor()
+})
+
 site.test('a statement is printed, and a cap is set on the way', { screen: 'phone', scheme: 'dark' }, async ({ page, open, signedIn }) => {
   const { own, email } = await signedIn()
   await open('/console/billing')

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { accessible } from '../accessible.mjs'
+import { accessible, fits } from '../accessible.mjs'
 import { looks, root, suite } from '../harness.mjs'
 
 const largestBytes = 150_000
@@ -23,8 +23,11 @@ for (const look of looks) {
     assert.ok(styles.size >= 4, `${styles.size} style sheets`)
     await page.setContent(`<!doctype html><html lang="en"><head><meta name="viewport" content="width=device-width"><title>Components · Quire</title>${[...styles].join('')}</head><body><main>${markup}</main></body></html>`)
     await accessible(page)
-    const width = await page.evaluate(() => document.documentElement.clientWidth)
-    assert.ok(await page.evaluate(() => document.scrollingElement.scrollWidth) <= width, 'it is wider than the screen')
+    const { width, height: screenHeight } = page.viewportSize()
+    await page.setViewportSize({ width: 320, height: screenHeight }) // a desktop's page at 400 %
+    await fits(page)
+    await page.setViewportSize({ width, height: screenHeight })
+    await fits(page)
     // Text is at the left and numbers at the right, in each table.
     const wrong = await page.locator('tbody td').evaluateAll((all) => all
       .filter((cell) => (/^[−+]?[\d,.]+$|^unlimited$/.test(cell.textContent.trim())) !== (getComputedStyle(cell).textAlign === 'right'))

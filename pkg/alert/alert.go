@@ -30,6 +30,7 @@ func Types() []Type {
 		{event.AlertType_ALERT_QUOTA, "quota.threshold", "Requests reach a threshold of their monthly limit", usage},
 		{event.AlertType_ALERT_CAP, "cap.threshold", "Spending reaches a threshold of its cap", usage},
 		{event.AlertType_ALERT_BALANCE, "balance.low", "The balance drops below an amount", usage},
+		{event.AlertType_ALERT_TOP_UP_OFF, "topup.off", "Top-ups are turned off after two failures", usage},
 		{event.AlertType_ALERT_PASTE_CREATED, "paste.created", "A paste is created", content},
 		{event.AlertType_ALERT_PASTE_UPDATED, "paste.updated", "A paste is edited", content},
 		{event.AlertType_ALERT_PASTE_DELETED, "paste.deleted", "A paste is deleted", content},
@@ -144,6 +145,7 @@ type Data struct {
 	Version      uint64  `json:"version,omitempty"`
 	Visibility   string  `json:"visibility,omitempty"`
 	Size         *uint64 `json:"size,omitempty"` // bytes
+	Reason       string  `json:"reason,omitempty"`
 }
 
 // Period is the period of a limit. A total limit has none.
@@ -181,6 +183,8 @@ func Of(a *event.Alert) Payload {
 		if a.ExpiresMs != 0 {
 			d.ExpiresAt = event.FormatTime(a.ExpiresMs)
 		}
+	case event.AlertType_ALERT_TOP_UP_OFF:
+		d.Reason = a.Reason
 	case event.AlertType_ALERT_TEST:
 		if len(a.Webhooks) == 1 {
 			d.WebhookID = WebhookName(a.Webhooks[0])

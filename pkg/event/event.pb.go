@@ -326,6 +326,10 @@ const (
 	CommandStatus_COMMAND_INSUFFICIENT_CREDITS CommandStatus = 4
 	CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH CommandStatus = 5
 	CommandStatus_COMMAND_INVALID              CommandStatus = 6
+	CommandStatus_COMMAND_NOT_REFUNDABLE       CommandStatus = 7 // the month has left the state, or the request may still be refunded by itself
+	CommandStatus_COMMAND_OVER_REFUNDED        CommandStatus = 8 // more than was paid, or was refunded, is left
+	CommandStatus_COMMAND_PAYMENT_NOT_FOUND    CommandStatus = 9
+	CommandStatus_COMMAND_PAYMENT_MISMATCH     CommandStatus = 10 // the payment is known with another amount
 	CommandStatus_COMMAND_KEY_NOT_FOUND        CommandStatus = 20 // or it has ended, or was replaced
 	CommandStatus_COMMAND_TOO_MANY_KEYS        CommandStatus = 21
 	CommandStatus_COMMAND_KEY_NAME_TAKEN       CommandStatus = 22 // by another live key
@@ -344,6 +348,10 @@ var (
 		4:  "COMMAND_INSUFFICIENT_CREDITS",
 		5:  "COMMAND_IDEMPOTENCY_MISMATCH",
 		6:  "COMMAND_INVALID",
+		7:  "COMMAND_NOT_REFUNDABLE",
+		8:  "COMMAND_OVER_REFUNDED",
+		9:  "COMMAND_PAYMENT_NOT_FOUND",
+		10: "COMMAND_PAYMENT_MISMATCH",
 		20: "COMMAND_KEY_NOT_FOUND",
 		21: "COMMAND_TOO_MANY_KEYS",
 		22: "COMMAND_KEY_NAME_TAKEN",
@@ -359,6 +367,10 @@ var (
 		"COMMAND_INSUFFICIENT_CREDITS": 4,
 		"COMMAND_IDEMPOTENCY_MISMATCH": 5,
 		"COMMAND_INVALID":              6,
+		"COMMAND_NOT_REFUNDABLE":       7,
+		"COMMAND_OVER_REFUNDED":        8,
+		"COMMAND_PAYMENT_NOT_FOUND":    9,
+		"COMMAND_PAYMENT_MISMATCH":     10,
 		"COMMAND_KEY_NOT_FOUND":        20,
 		"COMMAND_TOO_MANY_KEYS":        21,
 		"COMMAND_KEY_NAME_TAKEN":       22,
@@ -417,6 +429,7 @@ const (
 	AlertType_ALERT_TEST          AlertType = 15 // a test of a webhook
 	AlertType_ALERT_FILE_CREATED  AlertType = 16
 	AlertType_ALERT_FILE_DELETED  AlertType = 17
+	AlertType_ALERT_TOP_UP_OFF    AlertType = 18 // top-ups are off after two failures
 )
 
 // Enum value maps for AlertType.
@@ -440,6 +453,7 @@ var (
 		15: "ALERT_TEST",
 		16: "ALERT_FILE_CREATED",
 		17: "ALERT_FILE_DELETED",
+		18: "ALERT_TOP_UP_OFF",
 	}
 	AlertType_value = map[string]int32{
 		"ALERT_UNSPECIFIED":   0,
@@ -460,6 +474,7 @@ var (
 		"ALERT_TEST":          15,
 		"ALERT_FILE_CREATED":  16,
 		"ALERT_FILE_DELETED":  17,
+		"ALERT_TOP_UP_OFF":    18,
 	}
 )
 
@@ -736,6 +751,9 @@ const (
 	LedgerType_LEDGER_ADJUSTMENT  LedgerType = 2
 	LedgerType_LEDGER_CHARGE      LedgerType = 3
 	LedgerType_LEDGER_EXPIRY      LedgerType = 4
+	LedgerType_LEDGER_REFUND      LedgerType = 5 // by an admin, of requests that were served
+	LedgerType_LEDGER_PAYMENT     LedgerType = 6
+	LedgerType_LEDGER_REVERSAL    LedgerType = 7 // of a payment
 )
 
 // Enum value maps for LedgerType.
@@ -746,6 +764,9 @@ var (
 		2: "LEDGER_ADJUSTMENT",
 		3: "LEDGER_CHARGE",
 		4: "LEDGER_EXPIRY",
+		5: "LEDGER_REFUND",
+		6: "LEDGER_PAYMENT",
+		7: "LEDGER_REVERSAL",
 	}
 	LedgerType_value = map[string]int32{
 		"LEDGER_UNSPECIFIED": 0,
@@ -753,6 +774,9 @@ var (
 		"LEDGER_ADJUSTMENT":  2,
 		"LEDGER_CHARGE":      3,
 		"LEDGER_EXPIRY":      4,
+		"LEDGER_REFUND":      5,
+		"LEDGER_PAYMENT":     6,
+		"LEDGER_REVERSAL":    7,
 	}
 )
 
@@ -1647,6 +1671,7 @@ type Verdict struct {
 	KeyCap            bool                   `protobuf:"varint,21,opt,name=key_cap,json=keyCap,proto3" json:"key_cap,omitempty"`                                    // with SPENDING_CAP_REACHED: the cap is the key's, else the account's
 	Cap               *SpendingCap           `protobuf:"bytes,22,opt,name=cap,proto3" json:"cap,omitempty"`                                                         // with SPENDING_CAP_REACHED: the cap
 	Announce          bool                   `protobuf:"varint,23,opt,name=announce,proto3" json:"announce,omitempty"`                                              // of a write: a webhook of the account wants events of content
+	Plan              string                 `protobuf:"bytes,90,opt,name=plan,proto3" json:"plan,omitempty"`                                                       // name of a tier that is not built in
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1791,6 +1816,13 @@ func (x *Verdict) GetAnnounce() bool {
 		return x.Announce
 	}
 	return false
+}
+
+func (x *Verdict) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
 }
 
 // SpendingCap is the maximum of credits that requests may take in a period, including open holds.
@@ -1939,6 +1971,13 @@ type Command struct {
 	//	*Command_Suspend
 	//	*Command_Resume
 	//	*Command_Note
+	//	*Command_SetNextTier
+	//	*Command_Refund
+	//	*Command_Payment
+	//	*Command_Reverse
+	//	*Command_SetSubscription
+	//	*Command_SetTopUp
+	//	*Command_TopUpFailed
 	//	*Command_CreateKey
 	//	*Command_UpdateKey
 	//	*Command_ReplaceKey
@@ -2090,6 +2129,69 @@ func (x *Command) GetNote() *Note {
 	return nil
 }
 
+func (x *Command) GetSetNextTier() *SetNextTier {
+	if x != nil {
+		if x, ok := x.Action.(*Command_SetNextTier); ok {
+			return x.SetNextTier
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRefund() *Refund {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Refund); ok {
+			return x.Refund
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetPayment() *Payment {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Payment); ok {
+			return x.Payment
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetReverse() *Reverse {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Reverse); ok {
+			return x.Reverse
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSetSubscription() *SetSubscription {
+	if x != nil {
+		if x, ok := x.Action.(*Command_SetSubscription); ok {
+			return x.SetSubscription
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSetTopUp() *SetTopUp {
+	if x != nil {
+		if x, ok := x.Action.(*Command_SetTopUp); ok {
+			return x.SetTopUp
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetTopUpFailed() *TopUpFailed {
+	if x != nil {
+		if x, ok := x.Action.(*Command_TopUpFailed); ok {
+			return x.TopUpFailed
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetCreateKey() *CreateKey {
 	if x != nil {
 		if x, ok := x.Action.(*Command_CreateKey); ok {
@@ -2221,6 +2323,34 @@ type Command_Note struct {
 	Note *Note `protobuf:"bytes,16,opt,name=note,proto3,oneof"`
 }
 
+type Command_SetNextTier struct {
+	SetNextTier *SetNextTier `protobuf:"bytes,17,opt,name=set_next_tier,json=setNextTier,proto3,oneof"`
+}
+
+type Command_Refund struct {
+	Refund *Refund `protobuf:"bytes,18,opt,name=refund,proto3,oneof"`
+}
+
+type Command_Payment struct {
+	Payment *Payment `protobuf:"bytes,19,opt,name=payment,proto3,oneof"`
+}
+
+type Command_Reverse struct {
+	Reverse *Reverse `protobuf:"bytes,50,opt,name=reverse,proto3,oneof"`
+}
+
+type Command_SetSubscription struct {
+	SetSubscription *SetSubscription `protobuf:"bytes,51,opt,name=set_subscription,json=setSubscription,proto3,oneof"`
+}
+
+type Command_SetTopUp struct {
+	SetTopUp *SetTopUp `protobuf:"bytes,52,opt,name=set_top_up,json=setTopUp,proto3,oneof"`
+}
+
+type Command_TopUpFailed struct {
+	TopUpFailed *TopUpFailed `protobuf:"bytes,53,opt,name=top_up_failed,json=topUpFailed,proto3,oneof"`
+}
+
 type Command_CreateKey struct {
 	CreateKey *CreateKey `protobuf:"bytes,20,opt,name=create_key,json=createKey,proto3,oneof"`
 }
@@ -2278,6 +2408,20 @@ func (*Command_Suspend) isCommand_Action() {}
 func (*Command_Resume) isCommand_Action() {}
 
 func (*Command_Note) isCommand_Action() {}
+
+func (*Command_SetNextTier) isCommand_Action() {}
+
+func (*Command_Refund) isCommand_Action() {}
+
+func (*Command_Payment) isCommand_Action() {}
+
+func (*Command_Reverse) isCommand_Action() {}
+
+func (*Command_SetSubscription) isCommand_Action() {}
+
+func (*Command_SetTopUp) isCommand_Action() {}
+
+func (*Command_TopUpFailed) isCommand_Action() {}
 
 func (*Command_CreateKey) isCommand_Action() {}
 
@@ -2866,6 +3010,7 @@ func (x *CreateAccount) GetKey() *RotateKey {
 	return nil
 }
 
+// SetTier changes the tier at once. It replaces SetNextTier.
 type SetTier struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tier          uint32                 `protobuf:"varint,1,opt,name=tier,proto3" json:"tier,omitempty"`
@@ -2910,6 +3055,51 @@ func (x *SetTier) GetTier() uint32 {
 	return 0
 }
 
+// SetNextTier changes the tier when the account's month ends. From Rules4 on.
+type SetNextTier struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tier          uint32                 `protobuf:"varint,1,opt,name=tier,proto3" json:"tier,omitempty"` // 0, or the present tier: it stays
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetNextTier) Reset() {
+	*x = SetNextTier{}
+	mi := &file_event_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetNextTier) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetNextTier) ProtoMessage() {}
+
+func (x *SetNextTier) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetNextTier.ProtoReflect.Descriptor instead.
+func (*SetNextTier) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *SetNextTier) GetTier() uint32 {
+	if x != nil {
+		return x.Tier
+	}
+	return 0
+}
+
 // Grant adds credits, or removes some if the amount is negative, never below zero.
 type Grant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2922,7 +3112,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3124,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3137,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{24}
+	return file_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Grant) GetAmountMicros() int64 {
@@ -2971,6 +3161,496 @@ func (x *Grant) GetExpiresMs() int64 {
 	return 0
 }
 
+// Refund gives back what credits have paid for requests of the current or the previous month: one request, or any amount that
+// its statement has for a quota key. A negative amount takes back what was refunded. From Rules4 on.
+type Refund struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // empty: the amount is for no single request
+	Month         uint32                 `protobuf:"varint,2,opt,name=month,proto3" json:"month,omitempty"`                         // year*12 + month-1, in which the requests count
+	QuotaKey      uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	AmountMicros  int64                  `protobuf:"zigzag64,4,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"` // of a request: its whole price, or the whole refund with a minus
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refund) Reset() {
+	*x = Refund{}
+	mi := &file_event_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refund) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refund) ProtoMessage() {}
+
+func (x *Refund) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refund.ProtoReflect.Descriptor instead.
+func (*Refund) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Refund) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *Refund) GetMonth() uint32 {
+	if x != nil {
+		return x.Month
+	}
+	return 0
+}
+
+func (x *Refund) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *Refund) GetAmountMicros() int64 {
+	if x != nil {
+		return x.AmountMicros
+	}
+	return 0
+}
+
+func (x *Refund) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// Payment records a payment, once: it adds the credits that were paid for, or says that a plan's fee was paid. From Rules4 on.
+type Payment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`                                             // of the payment, at its provider
+	CreditsMicros uint64                 `protobuf:"varint,3,opt,name=credits_micros,json=creditsMicros,proto3" json:"credits_micros,omitempty"` // 0: a plan's fee
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Plan          string                 `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`                                   // name of the plan whose fee was paid; empty: credits
+	AmountCents   uint64                 `protobuf:"varint,6,opt,name=amount_cents,json=amountCents,proto3" json:"amount_cents,omitempty"` // what was paid, with tax; 0: not known
+	TaxCents      uint64                 `protobuf:"varint,7,opt,name=tax_cents,json=taxCents,proto3" json:"tax_cents,omitempty"`          // of it
+	TopUp         uint64                 `protobuf:"varint,8,opt,name=top_up,json=topUp,proto3" json:"top_up,omitempty"`                   // TopUp.id of the top-up that it carries out; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Payment) Reset() {
+	*x = Payment{}
+	mi := &file_event_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Payment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Payment) ProtoMessage() {}
+
+func (x *Payment) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Payment.ProtoReflect.Descriptor instead.
+func (*Payment) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Payment) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *Payment) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Payment) GetCreditsMicros() uint64 {
+	if x != nil {
+		return x.CreditsMicros
+	}
+	return 0
+}
+
+func (x *Payment) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Payment) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *Payment) GetAmountCents() uint64 {
+	if x != nil {
+		return x.AmountCents
+	}
+	return 0
+}
+
+func (x *Payment) GetTaxCents() uint64 {
+	if x != nil {
+		return x.TaxCents
+	}
+	return 0
+}
+
+func (x *Payment) GetTopUp() uint64 {
+	if x != nil {
+		return x.TopUp
+	}
+	return 0
+}
+
+// Reverse takes back credits of a payment that was refunded or charged back. Credits that were spent are owed: the balance is below
+// zero until later credits have paid for them. From Rules4 on.
+type Reverse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Provider       string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	Id             string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`                                                // of the payment
+	ReversedMicros uint64                 `protobuf:"varint,3,opt,name=reversed_micros,json=reversedMicros,proto3" json:"reversed_micros,omitempty"` // of the payment's credits, in all. Less than before gives credits back
+	AsOfMs         int64                  `protobuf:"varint,4,opt,name=as_of_ms,json=asOfMs,proto3" json:"as_of_ms,omitempty"`                       // when the provider had it so: of two, the later counts. By the clock of the program that asked
+	Reason         string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Chargeback     bool                   `protobuf:"varint,6,opt,name=chargeback,proto3" json:"chargeback,omitempty"` // the holder's bank took the money; otherwise the payment was refunded
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Reverse) Reset() {
+	*x = Reverse{}
+	mi := &file_event_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reverse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reverse) ProtoMessage() {}
+
+func (x *Reverse) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reverse.ProtoReflect.Descriptor instead.
+func (*Reverse) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Reverse) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *Reverse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Reverse) GetReversedMicros() uint64 {
+	if x != nil {
+		return x.ReversedMicros
+	}
+	return 0
+}
+
+func (x *Reverse) GetAsOfMs() int64 {
+	if x != nil {
+		return x.AsOfMs
+	}
+	return 0
+}
+
+func (x *Reverse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Reverse) GetChargeback() bool {
+	if x != nil {
+		return x.Chargeback
+	}
+	return false
+}
+
+// SetSubscription tells what a provider says about a plan that is paid monthly. The account is on the plan of its newest active
+// subscription, and on Free once none is left. From Rules4 on.
+type SetSubscription struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`      // at its provider
+	Tier          uint32                 `protobuf:"varint,3,opt,name=tier,proto3" json:"tier,omitempty"` // of the plan that is paid
+	Active        bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
+	PastDue       bool                   `protobuf:"varint,5,opt,name=past_due,json=pastDue,proto3" json:"past_due,omitempty"`               // the last fee was not collected yet, and the provider tries again
+	Cancels       bool                   `protobuf:"varint,6,opt,name=cancels,proto3" json:"cancels,omitempty"`                              // it ends at period_end_ms
+	CreatedMs     int64                  `protobuf:"varint,7,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`         // at the provider: of two, the later counts
+	PeriodEndMs   int64                  `protobuf:"varint,8,opt,name=period_end_ms,json=periodEndMs,proto3" json:"period_end_ms,omitempty"` // when the next fee is due, or it ends
+	AsOfMs        int64                  `protobuf:"varint,9,opt,name=as_of_ms,json=asOfMs,proto3" json:"as_of_ms,omitempty"`                // when the provider had it so, as in Reverse
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSubscription) Reset() {
+	*x = SetSubscription{}
+	mi := &file_event_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSubscription) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSubscription) ProtoMessage() {}
+
+func (x *SetSubscription) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSubscription.ProtoReflect.Descriptor instead.
+func (*SetSubscription) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *SetSubscription) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *SetSubscription) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SetSubscription) GetTier() uint32 {
+	if x != nil {
+		return x.Tier
+	}
+	return 0
+}
+
+func (x *SetSubscription) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *SetSubscription) GetPastDue() bool {
+	if x != nil {
+		return x.PastDue
+	}
+	return false
+}
+
+func (x *SetSubscription) GetCancels() bool {
+	if x != nil {
+		return x.Cancels
+	}
+	return false
+}
+
+func (x *SetSubscription) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *SetSubscription) GetPeriodEndMs() int64 {
+	if x != nil {
+		return x.PeriodEndMs
+	}
+	return 0
+}
+
+func (x *SetSubscription) GetAsOfMs() int64 {
+	if x != nil {
+		return x.AsOfMs
+	}
+	return 0
+}
+
+// SetTopUp sets when credits are bought by themselves with the saved payment method: once fewer than below_micros are available.
+// It forgets earlier failures. From Rules4 on.
+type SetTopUp struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BelowMicros   uint64                 `protobuf:"varint,1,opt,name=below_micros,json=belowMicros,proto3" json:"below_micros,omitempty"`
+	CreditsMicros uint64                 `protobuf:"varint,2,opt,name=credits_micros,json=creditsMicros,proto3" json:"credits_micros,omitempty"` // to buy each time; 0: off
+	MonthMicros   uint64                 `protobuf:"varint,3,opt,name=month_micros,json=monthMicros,proto3" json:"month_micros,omitempty"`       // the most that is bought so in a month
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTopUp) Reset() {
+	*x = SetTopUp{}
+	mi := &file_event_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTopUp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTopUp) ProtoMessage() {}
+
+func (x *SetTopUp) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTopUp.ProtoReflect.Descriptor instead.
+func (*SetTopUp) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SetTopUp) GetBelowMicros() uint64 {
+	if x != nil {
+		return x.BelowMicros
+	}
+	return 0
+}
+
+func (x *SetTopUp) GetCreditsMicros() uint64 {
+	if x != nil {
+		return x.CreditsMicros
+	}
+	return 0
+}
+
+func (x *SetTopUp) GetMonthMicros() uint64 {
+	if x != nil {
+		return x.MonthMicros
+	}
+	return 0
+}
+
+// TopUpFailed says that a top-up could not be charged. The second in a row turns top-ups off. From Rules4 on.
+type TopUpFailed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TopUp         uint64                 `protobuf:"varint,1,opt,name=top_up,json=topUp,proto3" json:"top_up,omitempty"` // TopUp.id
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`             // of the provider, such as card_declined
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopUpFailed) Reset() {
+	*x = TopUpFailed{}
+	mi := &file_event_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUpFailed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUpFailed) ProtoMessage() {}
+
+func (x *TopUpFailed) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUpFailed.ProtoReflect.Descriptor instead.
+func (*TopUpFailed) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TopUpFailed) GetTopUp() uint64 {
+	if x != nil {
+		return x.TopUp
+	}
+	return 0
+}
+
+func (x *TopUpFailed) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // RotateKey makes the next key version the only current one.
 type RotateKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2982,7 +3662,7 @@ type RotateKey struct {
 
 func (x *RotateKey) Reset() {
 	*x = RotateKey{}
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3674,7 @@ func (x *RotateKey) String() string {
 func (*RotateKey) ProtoMessage() {}
 
 func (x *RotateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3687,7 @@ func (x *RotateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKey.ProtoReflect.Descriptor instead.
 func (*RotateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{25}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RotateKey) GetFingerprint() uint64 {
@@ -3039,7 +3719,7 @@ type KeyRules struct {
 
 func (x *KeyRules) Reset() {
 	*x = KeyRules{}
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3731,7 @@ func (x *KeyRules) String() string {
 func (*KeyRules) ProtoMessage() {}
 
 func (x *KeyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3744,7 @@ func (x *KeyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRules.ProtoReflect.Descriptor instead.
 func (*KeyRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{26}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *KeyRules) GetName() string {
@@ -3109,7 +3789,7 @@ func (x *KeyRules) GetCap() *SpendingCap {
 	return nil
 }
 
-// KeyScopes are the quota keys allowed for a key; none: all.
+// KeyScopes are the quota keys allowed for a key, and plan.ScopeCheckout from Rules4 on; none: all.
 type KeyScopes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	QuotaKeys     []uint32               `protobuf:"varint,1,rep,packed,name=quota_keys,json=quotaKeys,proto3" json:"quota_keys,omitempty"` // plan.QuotaKey, ascending
@@ -3119,7 +3799,7 @@ type KeyScopes struct {
 
 func (x *KeyScopes) Reset() {
 	*x = KeyScopes{}
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3811,7 @@ func (x *KeyScopes) String() string {
 func (*KeyScopes) ProtoMessage() {}
 
 func (x *KeyScopes) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3824,7 @@ func (x *KeyScopes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyScopes.ProtoReflect.Descriptor instead.
 func (*KeyScopes) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{27}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *KeyScopes) GetQuotaKeys() []uint32 {
@@ -3164,7 +3844,7 @@ type KeyQuotas struct {
 
 func (x *KeyQuotas) Reset() {
 	*x = KeyQuotas{}
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3856,7 @@ func (x *KeyQuotas) String() string {
 func (*KeyQuotas) ProtoMessage() {}
 
 func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3869,7 @@ func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuotas.ProtoReflect.Descriptor instead.
 func (*KeyQuotas) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{28}
+	return file_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *KeyQuotas) GetLimits() []*KeyQuota {
@@ -3209,7 +3889,7 @@ type KeyQuota struct {
 
 func (x *KeyQuota) Reset() {
 	*x = KeyQuota{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3901,7 @@ func (x *KeyQuota) String() string {
 func (*KeyQuota) ProtoMessage() {}
 
 func (x *KeyQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3914,7 @@ func (x *KeyQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuota.ProtoReflect.Descriptor instead.
 func (*KeyQuota) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *KeyQuota) GetQuotaKey() uint32 {
@@ -3263,7 +3943,7 @@ type CreateKey struct {
 
 func (x *CreateKey) Reset() {
 	*x = CreateKey{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3955,7 @@ func (x *CreateKey) String() string {
 func (*CreateKey) ProtoMessage() {}
 
 func (x *CreateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3968,7 @@ func (x *CreateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKey.ProtoReflect.Descriptor instead.
 func (*CreateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreateKey) GetFingerprint() uint64 {
@@ -3322,7 +4002,7 @@ type UpdateKey struct {
 
 func (x *UpdateKey) Reset() {
 	*x = UpdateKey{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3334,7 +4014,7 @@ func (x *UpdateKey) String() string {
 func (*UpdateKey) ProtoMessage() {}
 
 func (x *UpdateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3347,7 +4027,7 @@ func (x *UpdateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateKey.ProtoReflect.Descriptor instead.
 func (*UpdateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *UpdateKey) GetKey() uint32 {
@@ -3379,7 +4059,7 @@ type ReplaceKey struct {
 
 func (x *ReplaceKey) Reset() {
 	*x = ReplaceKey{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3391,7 +4071,7 @@ func (x *ReplaceKey) String() string {
 func (*ReplaceKey) ProtoMessage() {}
 
 func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3404,7 +4084,7 @@ func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceKey.ProtoReflect.Descriptor instead.
 func (*ReplaceKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReplaceKey) GetKey() uint32 {
@@ -3444,7 +4124,7 @@ type RevokeKey struct {
 
 func (x *RevokeKey) Reset() {
 	*x = RevokeKey{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3456,7 +4136,7 @@ func (x *RevokeKey) String() string {
 func (*RevokeKey) ProtoMessage() {}
 
 func (x *RevokeKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3469,7 +4149,7 @@ func (x *RevokeKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKey.ProtoReflect.Descriptor instead.
 func (*RevokeKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RevokeKey) GetKey() uint32 {
@@ -3489,7 +4169,7 @@ type SetSpendingCap struct {
 
 func (x *SetSpendingCap) Reset() {
 	*x = SetSpendingCap{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +4181,7 @@ func (x *SetSpendingCap) String() string {
 func (*SetSpendingCap) ProtoMessage() {}
 
 func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +4194,7 @@ func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSpendingCap.ProtoReflect.Descriptor instead.
 func (*SetSpendingCap) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetSpendingCap) GetCap() *SpendingCap {
@@ -3536,7 +4216,7 @@ type CommandOutcomeBatch struct {
 
 func (x *CommandOutcomeBatch) Reset() {
 	*x = CommandOutcomeBatch{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +4228,7 @@ func (x *CommandOutcomeBatch) String() string {
 func (*CommandOutcomeBatch) ProtoMessage() {}
 
 func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +4241,7 @@ func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcomeBatch.ProtoReflect.Descriptor instead.
 func (*CommandOutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CommandOutcomeBatch) GetSource() string {
@@ -3599,7 +4279,7 @@ type CommandOutcome struct {
 	Tier            uint32                 `protobuf:"varint,3,opt,name=tier,proto3" json:"tier,omitempty"`
 	KeyVersion      uint32                 `protobuf:"varint,4,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
 	KeyCreatedMs    int64                  `protobuf:"varint,5,opt,name=key_created_ms,json=keyCreatedMs,proto3" json:"key_created_ms,omitempty"`
-	BalanceMicros   uint64                 `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
+	BalanceMicros   int64                  `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"` // below zero if credits are owed
 	TimeMs          int64                  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
 	SuspendedMs     int64                  `protobuf:"varint,8,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"`                  // since when the account is suspended; 0: not suspended
 	Key             *ApiKey                `protobuf:"bytes,20,opt,name=key,proto3" json:"key,omitempty"`                                                     // the key created or changed by the command, as it was then
@@ -3608,13 +4288,16 @@ type CommandOutcome struct {
 	DeletesMs       int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`                       // earliest erasure of the account; 0: not to be deleted
 	Webhook         *WebhookRules          `protobuf:"bytes,30,opt,name=webhook,proto3" json:"webhook,omitempty"`                                             // of SetWebhook, the subscription after it
 	Alert           string                 `protobuf:"bytes,31,opt,name=alert,proto3" json:"alert,omitempty"`                                                 // of TestWebhook: Alert.id
+	NextTier        uint32                 `protobuf:"varint,91,opt,name=next_tier,json=nextTier,proto3" json:"next_tier,omitempty"`                          // as in UsageAnswer
+	NextPlan        string                 `protobuf:"bytes,92,opt,name=next_plan,json=nextPlan,proto3" json:"next_plan,omitempty"`
+	Plan            string                 `protobuf:"bytes,90,opt,name=plan,proto3" json:"plan,omitempty"` // name of a tier that is not built in
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CommandOutcome) Reset() {
 	*x = CommandOutcome{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3626,7 +4309,7 @@ func (x *CommandOutcome) String() string {
 func (*CommandOutcome) ProtoMessage() {}
 
 func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3639,7 +4322,7 @@ func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcome.ProtoReflect.Descriptor instead.
 func (*CommandOutcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CommandOutcome) GetStatus() CommandStatus {
@@ -3677,7 +4360,7 @@ func (x *CommandOutcome) GetKeyCreatedMs() int64 {
 	return 0
 }
 
-func (x *CommandOutcome) GetBalanceMicros() uint64 {
+func (x *CommandOutcome) GetBalanceMicros() int64 {
 	if x != nil {
 		return x.BalanceMicros
 	}
@@ -3740,6 +4423,27 @@ func (x *CommandOutcome) GetAlert() string {
 	return ""
 }
 
+func (x *CommandOutcome) GetNextTier() uint32 {
+	if x != nil {
+		return x.NextTier
+	}
+	return 0
+}
+
+func (x *CommandOutcome) GetNextPlan() string {
+	if x != nil {
+		return x.NextPlan
+	}
+	return ""
+}
+
+func (x *CommandOutcome) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
 // Alert is an event for webhooks. The fold decides it, so that it happens once, despite crashes.
 type Alert struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3763,13 +4467,14 @@ type Alert struct {
 	DaysBefore    uint32                 `protobuf:"varint,18,opt,name=days_before,json=daysBefore,proto3" json:"days_before,omitempty"` // of its expiry
 	KeyName       string                 `protobuf:"bytes,19,opt,name=key_name,json=keyName,proto3" json:"key_name,omitempty"`           // of a key that was created or revoked
 	Content       *ContentChange         `protobuf:"bytes,20,opt,name=content,proto3" json:"content,omitempty"`
+	Reason        string                 `protobuf:"bytes,21,opt,name=reason,proto3" json:"reason,omitempty"` // of the last failure of a top-up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3781,7 +4486,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3794,7 +4499,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Alert) GetId() string {
@@ -3937,6 +4642,13 @@ func (x *Alert) GetContent() *ContentChange {
 	return nil
 }
 
+func (x *Alert) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // WebhookRules is the subscription of a webhook.
 type WebhookRules struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -3951,7 +4663,7 @@ type WebhookRules struct {
 
 func (x *WebhookRules) Reset() {
 	*x = WebhookRules{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3963,7 +4675,7 @@ func (x *WebhookRules) String() string {
 func (*WebhookRules) ProtoMessage() {}
 
 func (x *WebhookRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3976,7 +4688,7 @@ func (x *WebhookRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRules.ProtoReflect.Descriptor instead.
 func (*WebhookRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WebhookRules) GetWebhook() uint64 {
@@ -4031,7 +4743,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +4755,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +4768,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Delivery) GetAlert() *Alert {
@@ -4128,7 +4840,7 @@ type DeliveryAttempt struct {
 
 func (x *DeliveryAttempt) Reset() {
 	*x = DeliveryAttempt{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4140,7 +4852,7 @@ func (x *DeliveryAttempt) String() string {
 func (*DeliveryAttempt) ProtoMessage() {}
 
 func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4153,7 +4865,7 @@ func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryAttempt.ProtoReflect.Descriptor instead.
 func (*DeliveryAttempt) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DeliveryAttempt) GetTimeMs() int64 {
@@ -4206,7 +4918,7 @@ type WebhookAddress struct {
 
 func (x *WebhookAddress) Reset() {
 	*x = WebhookAddress{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4218,7 +4930,7 @@ func (x *WebhookAddress) String() string {
 func (*WebhookAddress) ProtoMessage() {}
 
 func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4231,7 +4943,7 @@ func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAddress.ProtoReflect.Descriptor instead.
 func (*WebhookAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WebhookAddress) GetAccount() uint64 {
@@ -4288,7 +5000,7 @@ type WebhookSecret struct {
 
 func (x *WebhookSecret) Reset() {
 	*x = WebhookSecret{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4300,7 +5012,7 @@ func (x *WebhookSecret) String() string {
 func (*WebhookSecret) ProtoMessage() {}
 
 func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4313,7 +5025,7 @@ func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecret.ProtoReflect.Descriptor instead.
 func (*WebhookSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WebhookSecret) GetSealed() []byte {
@@ -4366,7 +5078,7 @@ type WebhookRequest struct {
 
 func (x *WebhookRequest) Reset() {
 	*x = WebhookRequest{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4378,7 +5090,7 @@ func (x *WebhookRequest) String() string {
 func (*WebhookRequest) ProtoMessage() {}
 
 func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4391,7 +5103,7 @@ func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRequest.ProtoReflect.Descriptor instead.
 func (*WebhookRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WebhookRequest) GetAccount() uint64 {
@@ -4534,7 +5246,7 @@ type CreateAddress struct {
 
 func (x *CreateAddress) Reset() {
 	*x = CreateAddress{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +5258,7 @@ func (x *CreateAddress) String() string {
 func (*CreateAddress) ProtoMessage() {}
 
 func (x *CreateAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +5271,7 @@ func (x *CreateAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAddress.ProtoReflect.Descriptor instead.
 func (*CreateAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CreateAddress) GetUrl() string {
@@ -4586,7 +5298,7 @@ type SetAddress struct {
 
 func (x *SetAddress) Reset() {
 	*x = SetAddress{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4598,7 +5310,7 @@ func (x *SetAddress) String() string {
 func (*SetAddress) ProtoMessage() {}
 
 func (x *SetAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4611,7 +5323,7 @@ func (x *SetAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAddress.ProtoReflect.Descriptor instead.
 func (*SetAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SetAddress) GetUrl() string {
@@ -4636,7 +5348,7 @@ type DeleteAddress struct {
 
 func (x *DeleteAddress) Reset() {
 	*x = DeleteAddress{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4648,7 +5360,7 @@ func (x *DeleteAddress) String() string {
 func (*DeleteAddress) ProtoMessage() {}
 
 func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4661,7 +5373,7 @@ func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAddress.ProtoReflect.Descriptor instead.
 func (*DeleteAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 type RotateSecret struct {
@@ -4673,7 +5385,7 @@ type RotateSecret struct {
 
 func (x *RotateSecret) Reset() {
 	*x = RotateSecret{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4685,7 +5397,7 @@ func (x *RotateSecret) String() string {
 func (*RotateSecret) ProtoMessage() {}
 
 func (x *RotateSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4698,7 +5410,7 @@ func (x *RotateSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSecret.ProtoReflect.Descriptor instead.
 func (*RotateSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RotateSecret) GetChange() []byte {
@@ -4716,7 +5428,7 @@ type FindAddresses struct {
 
 func (x *FindAddresses) Reset() {
 	*x = FindAddresses{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4728,7 +5440,7 @@ func (x *FindAddresses) String() string {
 func (*FindAddresses) ProtoMessage() {}
 
 func (x *FindAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4741,7 +5453,7 @@ func (x *FindAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAddresses.ProtoReflect.Descriptor instead.
 func (*FindAddresses) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 type ListDeliveries struct {
@@ -4754,7 +5466,7 @@ type ListDeliveries struct {
 
 func (x *ListDeliveries) Reset() {
 	*x = ListDeliveries{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4766,7 +5478,7 @@ func (x *ListDeliveries) String() string {
 func (*ListDeliveries) ProtoMessage() {}
 
 func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4779,7 +5491,7 @@ func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveries.ProtoReflect.Descriptor instead.
 func (*ListDeliveries) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListDeliveries) GetLimit() uint32 {
@@ -4806,7 +5518,7 @@ type ReplayDelivery struct {
 
 func (x *ReplayDelivery) Reset() {
 	*x = ReplayDelivery{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4818,7 +5530,7 @@ func (x *ReplayDelivery) String() string {
 func (*ReplayDelivery) ProtoMessage() {}
 
 func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4831,7 +5543,7 @@ func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDelivery.ProtoReflect.Descriptor instead.
 func (*ReplayDelivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReplayDelivery) GetAlert() string {
@@ -4864,7 +5576,7 @@ type WebhookAnswer struct {
 
 func (x *WebhookAnswer) Reset() {
 	*x = WebhookAnswer{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4876,7 +5588,7 @@ func (x *WebhookAnswer) String() string {
 func (*WebhookAnswer) ProtoMessage() {}
 
 func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4889,7 +5601,7 @@ func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAnswer.ProtoReflect.Descriptor instead.
 func (*WebhookAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WebhookAnswer) GetStatus() WebhookStatus {
@@ -4957,7 +5669,7 @@ type WebhooksQuery struct {
 
 func (x *WebhooksQuery) Reset() {
 	*x = WebhooksQuery{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4969,7 +5681,7 @@ func (x *WebhooksQuery) String() string {
 func (*WebhooksQuery) ProtoMessage() {}
 
 func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4982,7 +5694,7 @@ func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksQuery.ProtoReflect.Descriptor instead.
 func (*WebhooksQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 type WebhooksAnswer struct {
@@ -4994,7 +5706,7 @@ type WebhooksAnswer struct {
 
 func (x *WebhooksAnswer) Reset() {
 	*x = WebhooksAnswer{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5006,7 +5718,7 @@ func (x *WebhooksAnswer) String() string {
 func (*WebhooksAnswer) ProtoMessage() {}
 
 func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5019,7 +5731,7 @@ func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksAnswer.ProtoReflect.Descriptor instead.
 func (*WebhooksAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WebhooksAnswer) GetWebhooks() []*WebhookRules {
@@ -5040,7 +5752,7 @@ type AlertsQuery struct {
 
 func (x *AlertsQuery) Reset() {
 	*x = AlertsQuery{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5052,7 +5764,7 @@ func (x *AlertsQuery) String() string {
 func (*AlertsQuery) ProtoMessage() {}
 
 func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5065,7 +5777,7 @@ func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsQuery.ProtoReflect.Descriptor instead.
 func (*AlertsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AlertsQuery) GetAfter() string {
@@ -5092,7 +5804,7 @@ type AlertsAnswer struct {
 
 func (x *AlertsAnswer) Reset() {
 	*x = AlertsAnswer{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5104,7 +5816,7 @@ func (x *AlertsAnswer) String() string {
 func (*AlertsAnswer) ProtoMessage() {}
 
 func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5117,7 +5829,7 @@ func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsAnswer.ProtoReflect.Descriptor instead.
 func (*AlertsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AlertsAnswer) GetAlerts() []*Alert {
@@ -5147,7 +5859,7 @@ type AlertState struct {
 
 func (x *AlertState) Reset() {
 	*x = AlertState{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5159,7 +5871,7 @@ func (x *AlertState) String() string {
 func (*AlertState) ProtoMessage() {}
 
 func (x *AlertState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5172,7 +5884,7 @@ func (x *AlertState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertState.ProtoReflect.Descriptor instead.
 func (*AlertState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AlertState) GetWebhooks() []*WebhookRules {
@@ -5215,7 +5927,7 @@ type ExpiringState struct {
 
 func (x *ExpiringState) Reset() {
 	*x = ExpiringState{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5227,7 +5939,7 @@ func (x *ExpiringState) String() string {
 func (*ExpiringState) ProtoMessage() {}
 
 func (x *ExpiringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5240,7 +5952,7 @@ func (x *ExpiringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpiringState.ProtoReflect.Descriptor instead.
 func (*ExpiringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ExpiringState) GetKey() uint32 {
@@ -5281,7 +5993,7 @@ type CrossingState struct {
 
 func (x *CrossingState) Reset() {
 	*x = CrossingState{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5293,7 +6005,7 @@ func (x *CrossingState) String() string {
 func (*CrossingState) ProtoMessage() {}
 
 func (x *CrossingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5306,7 +6018,7 @@ func (x *CrossingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CrossingState.ProtoReflect.Descriptor instead.
 func (*CrossingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CrossingState) GetType() AlertType {
@@ -5365,8 +6077,11 @@ func (x *CrossingState) GetPeriod() CapPeriod {
 	return CapPeriod_CAP_NONE
 }
 
-// PriceBook is one message on billing.<p>.prices. Later decisions use it and the rules that it names. A book that is not agreed
-// has no effect, unless it is the first.
+// PriceBook is one message on billing.<p>.prices. A book without an id is what instances were configured with: later decisions
+// use it and the rules that it names. If it is not agreed, its prices have no effect, unless it is the first.
+//
+// A book with an id was applied by an admin. From Rules4 on it comes into force at its effective time, or with its message if
+// that time has passed, and replaces the configured one for good. It names no rules.
 type PriceBook struct {
 	state                  protoimpl.MessageState `protogen:"open.v1"`
 	StampMs                int64                  `protobuf:"varint,1,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`
@@ -5376,15 +6091,19 @@ type PriceBook struct {
 	AnonymousWindowMs      int64                  `protobuf:"varint,5,opt,name=anonymous_window_ms,json=anonymousWindowMs,proto3" json:"anonymous_window_ms,omitempty"`
 	FreeStorageBytes       uint64                 `protobuf:"varint,6,opt,name=free_storage_bytes,json=freeStorageBytes,proto3" json:"free_storage_bytes,omitempty"`
 	StorageCentsPerGbMonth uint64                 `protobuf:"varint,7,opt,name=storage_cents_per_gb_month,json=storageCentsPerGbMonth,proto3" json:"storage_cents_per_gb_month,omitempty"`
-	Rules                  uint32                 `protobuf:"varint,8,opt,name=rules,proto3" json:"rules,omitempty"`   // version of the rules from here on, never decreasing; 0: unchanged
-	Agreed                 bool                   `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"` // all live instances were configured with these prices, or the current ones, and know these rules
+	Rules                  uint32                 `protobuf:"varint,8,opt,name=rules,proto3" json:"rules,omitempty"`                                                     // version of the rules from here on, never decreasing; 0: unchanged
+	Agreed                 bool                   `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"`                                                   // all live instances were configured with these prices, or the current ones, and know these rules
+	Id                     string                 `protobuf:"bytes,10,opt,name=id,proto3" json:"id,omitempty"`                                                           // of an applied book
+	EffectiveMs            int64                  `protobuf:"varint,11,opt,name=effective_ms,json=effectiveMs,proto3" json:"effective_ms,omitempty"`                     // of an applied book
+	CreditPriceMicros      uint64                 `protobuf:"varint,12,opt,name=credit_price_micros,json=creditPriceMicros,proto3" json:"credit_price_micros,omitempty"` // of an applied book: millionths of a dollar per credit
+	Withdrawn              bool                   `protobuf:"varint,13,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`                                            // the upcoming book with this id does not come into force; all other fields are ignored
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
 
 func (x *PriceBook) Reset() {
 	*x = PriceBook{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5396,7 +6115,7 @@ func (x *PriceBook) String() string {
 func (*PriceBook) ProtoMessage() {}
 
 func (x *PriceBook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5409,7 +6128,7 @@ func (x *PriceBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceBook.ProtoReflect.Descriptor instead.
 func (*PriceBook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PriceBook) GetStampMs() int64 {
@@ -5475,17 +6194,50 @@ func (x *PriceBook) GetAgreed() bool {
 	return false
 }
 
+func (x *PriceBook) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PriceBook) GetEffectiveMs() int64 {
+	if x != nil {
+		return x.EffectiveMs
+	}
+	return 0
+}
+
+func (x *PriceBook) GetCreditPriceMicros() uint64 {
+	if x != nil {
+		return x.CreditPriceMicros
+	}
+	return 0
+}
+
+func (x *PriceBook) GetWithdrawn() bool {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return false
+}
+
+// TierPlan is a plan. Only applied books have more than the terms.
 type TierPlan struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tier          uint32                 `protobuf:"varint,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	Terms         []*Term                `protobuf:"bytes,2,rep,name=terms,proto3" json:"terms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state                  protoimpl.MessageState `protogen:"open.v1"`
+	Tier                   uint32                 `protobuf:"varint,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	Terms                  []*Term                `protobuf:"bytes,2,rep,name=terms,proto3" json:"terms,omitempty"`
+	Name                   string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`                          // in the API; a tier keeps its name for good
+	FeeCents               uint64                 `protobuf:"varint,4,opt,name=fee_cents,json=feeCents,proto3" json:"fee_cents,omitempty"` // per month
+	FreeStorageBytes       uint64                 `protobuf:"varint,5,opt,name=free_storage_bytes,json=freeStorageBytes,proto3" json:"free_storage_bytes,omitempty"`
+	StorageCentsPerGbMonth uint64                 `protobuf:"varint,6,opt,name=storage_cents_per_gb_month,json=storageCentsPerGbMonth,proto3" json:"storage_cents_per_gb_month,omitempty"` // for the month's average above free_storage_bytes
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *TierPlan) Reset() {
 	*x = TierPlan{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5497,7 +6249,7 @@ func (x *TierPlan) String() string {
 func (*TierPlan) ProtoMessage() {}
 
 func (x *TierPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5510,7 +6262,7 @@ func (x *TierPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPlan.ProtoReflect.Descriptor instead.
 func (*TierPlan) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *TierPlan) GetTier() uint32 {
@@ -5527,6 +6279,34 @@ func (x *TierPlan) GetTerms() []*Term {
 	return nil
 }
 
+func (x *TierPlan) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TierPlan) GetFeeCents() uint64 {
+	if x != nil {
+		return x.FeeCents
+	}
+	return 0
+}
+
+func (x *TierPlan) GetFreeStorageBytes() uint64 {
+	if x != nil {
+		return x.FreeStorageBytes
+	}
+	return 0
+}
+
+func (x *TierPlan) GetStorageCentsPerGbMonth() uint64 {
+	if x != nil {
+		return x.StorageCentsPerGbMonth
+	}
+	return 0
+}
+
 type Term struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	QuotaKey      uint32                 `protobuf:"varint,1,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
@@ -5539,7 +6319,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5551,7 +6331,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5564,7 +6344,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Term) GetQuotaKey() uint32 {
@@ -5610,7 +6390,7 @@ type RequestBatch struct {
 
 func (x *RequestBatch) Reset() {
 	*x = RequestBatch{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5622,7 +6402,7 @@ func (x *RequestBatch) String() string {
 func (*RequestBatch) ProtoMessage() {}
 
 func (x *RequestBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5635,7 +6415,7 @@ func (x *RequestBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatch.ProtoReflect.Descriptor instead.
 func (*RequestBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *RequestBatch) GetSource() string {
@@ -5696,7 +6476,7 @@ type ReadLease struct {
 
 func (x *ReadLease) Reset() {
 	*x = ReadLease{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5708,7 +6488,7 @@ func (x *ReadLease) String() string {
 func (*ReadLease) ProtoMessage() {}
 
 func (x *ReadLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5721,7 +6501,7 @@ func (x *ReadLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
 func (*ReadLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ReadLease) GetInstance() string {
@@ -5782,7 +6562,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5794,7 +6574,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5807,7 +6587,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -5959,7 +6739,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5971,7 +6751,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5984,7 +6764,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -6032,7 +6812,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6044,7 +6824,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6057,7 +6837,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -6096,7 +6876,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6108,7 +6888,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6121,7 +6901,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Update) GetContent() *Content {
@@ -6217,7 +6997,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6229,7 +7009,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6242,7 +7022,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Tags) GetValues() []string {
@@ -6262,7 +7042,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6274,7 +7054,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6287,7 +7067,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -6314,7 +7094,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6326,7 +7106,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6339,7 +7119,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -6358,7 +7138,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6370,7 +7150,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6383,7 +7163,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -6399,7 +7179,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6411,7 +7191,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6424,7 +7204,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Content) GetInline() []byte {
@@ -6481,7 +7261,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6493,7 +7273,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6506,7 +7286,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Document) GetId() string {
@@ -6640,7 +7420,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6652,7 +7432,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6665,7 +7445,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -6718,7 +7498,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6730,7 +7510,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6743,7 +7523,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -6857,7 +7637,7 @@ type DomainState struct {
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6869,7 +7649,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6882,7 +7662,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -6925,7 +7705,7 @@ type DomainLease struct {
 
 func (x *DomainLease) Reset() {
 	*x = DomainLease{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6937,7 +7717,7 @@ func (x *DomainLease) String() string {
 func (*DomainLease) ProtoMessage() {}
 
 func (x *DomainLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6950,7 +7730,7 @@ func (x *DomainLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainLease.ProtoReflect.Descriptor instead.
 func (*DomainLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *DomainLease) GetInstance() string {
@@ -6985,7 +7765,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6997,7 +7777,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7010,7 +7790,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -7035,7 +7815,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7047,7 +7827,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7060,7 +7840,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -7117,7 +7897,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7129,7 +7909,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7142,7 +7922,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -7182,7 +7962,7 @@ type SourceCounts struct {
 
 func (x *SourceCounts) Reset() {
 	*x = SourceCounts{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7194,7 +7974,7 @@ func (x *SourceCounts) String() string {
 func (*SourceCounts) ProtoMessage() {}
 
 func (x *SourceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7207,7 +7987,7 @@ func (x *SourceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
 func (*SourceCounts) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SourceCounts) GetEdge() string {
@@ -7269,7 +8049,7 @@ type SourceCount struct {
 
 func (x *SourceCount) Reset() {
 	*x = SourceCount{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7281,7 +8061,7 @@ func (x *SourceCount) String() string {
 func (*SourceCount) ProtoMessage() {}
 
 func (x *SourceCount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7294,7 +8074,7 @@ func (x *SourceCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
 func (*SourceCount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SourceCount) GetSource() uint64 {
@@ -7323,7 +8103,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7335,7 +8115,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7348,7 +8128,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -7389,7 +8169,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7401,7 +8181,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7414,7 +8194,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Read) GetItem() string {
@@ -7489,7 +8269,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7501,7 +8281,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7514,7 +8294,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -7539,7 +8319,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7551,7 +8331,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7564,7 +8344,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -7635,7 +8415,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7647,7 +8427,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7660,7 +8440,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -7745,7 +8525,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7757,7 +8537,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7770,7 +8550,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -7812,7 +8592,7 @@ type EraseRequest struct {
 
 func (x *EraseRequest) Reset() {
 	*x = EraseRequest{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7824,7 +8604,7 @@ func (x *EraseRequest) String() string {
 func (*EraseRequest) ProtoMessage() {}
 
 func (x *EraseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7837,7 +8617,7 @@ func (x *EraseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRequest.ProtoReflect.Descriptor instead.
 func (*EraseRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *EraseRequest) GetAccount() uint64 {
@@ -7856,7 +8636,7 @@ type EraseAnswer struct {
 
 func (x *EraseAnswer) Reset() {
 	*x = EraseAnswer{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7868,7 +8648,7 @@ func (x *EraseAnswer) String() string {
 func (*EraseAnswer) ProtoMessage() {}
 
 func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7881,7 +8661,7 @@ func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseAnswer.ProtoReflect.Descriptor instead.
 func (*EraseAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *EraseAnswer) GetDeleting() uint32 {
@@ -7901,7 +8681,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7913,7 +8693,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7926,7 +8706,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -7958,6 +8738,9 @@ type Query struct {
 	//	*Query_Alerts
 	//	*Query_UsageDays
 	//	*Query_Recent
+	//	*Query_Plan
+	//	*Query_Payments
+	//	*Query_TopUps
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7965,7 +8748,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7977,7 +8760,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7990,7 +8773,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -8147,6 +8930,33 @@ func (x *Query) GetRecent() *RecentQuery {
 	return nil
 }
 
+func (x *Query) GetPlan() *PlanQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Plan); ok {
+			return x.Plan
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetPayments() *PaymentsQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Payments); ok {
+			return x.Payments
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetTopUps() *TopUpsQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_TopUps); ok {
+			return x.TopUps
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -8207,6 +9017,18 @@ type Query_Recent struct {
 	Recent *RecentQuery `protobuf:"bytes,80,opt,name=recent,proto3,oneof"`
 }
 
+type Query_Plan struct {
+	Plan *PlanQuery `protobuf:"bytes,90,opt,name=plan,proto3,oneof"`
+}
+
+type Query_Payments struct {
+	Payments *PaymentsQuery `protobuf:"bytes,91,opt,name=payments,proto3,oneof"`
+}
+
+type Query_TopUps struct {
+	TopUps *TopUpsQuery `protobuf:"bytes,92,opt,name=top_ups,json=topUps,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -8235,6 +9057,436 @@ func (*Query_UsageDays) isQuery_Query() {}
 
 func (*Query_Recent) isQuery_Query() {}
 
+func (*Query_Plan) isQuery_Query() {}
+
+func (*Query_Payments) isQuery_Query() {}
+
+func (*Query_TopUps) isQuery_Query() {}
+
+// PlanQuery asks for the account's plan, and what pays for it.
+type PlanQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanQuery) Reset() {
+	*x = PlanQuery{}
+	mi := &file_event_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanQuery) ProtoMessage() {}
+
+func (x *PlanQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanQuery.ProtoReflect.Descriptor instead.
+func (*PlanQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{100}
+}
+
+type PlanAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tier          uint32                 `protobuf:"varint,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	Plan          string                 `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`                          // name of a tier that is not built in
+	NextTier      uint32                 `protobuf:"varint,3,opt,name=next_tier,json=nextTier,proto3" json:"next_tier,omitempty"` // as in UsageAnswer
+	NextPlan      string                 `protobuf:"bytes,4,opt,name=next_plan,json=nextPlan,proto3" json:"next_plan,omitempty"`
+	BalanceMicros int64                  `protobuf:"varint,5,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
+	Subscriptions []*SetSubscription     `protobuf:"bytes,6,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`           // the active ones, by creation: the last is the one that counts
+	TopUp         *TopUpState            `protobuf:"bytes,7,opt,name=top_up,json=topUp,proto3" json:"top_up,omitempty"`              // absent: never set
+	DeletesMs     int64                  `protobuf:"varint,8,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // earliest erasure of the account; 0: not to be deleted
+	Payments      uint64                 `protobuf:"varint,9,opt,name=payments,proto3" json:"payments,omitempty"`                    // how many there are
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanAnswer) Reset() {
+	*x = PlanAnswer{}
+	mi := &file_event_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanAnswer) ProtoMessage() {}
+
+func (x *PlanAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanAnswer.ProtoReflect.Descriptor instead.
+func (*PlanAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *PlanAnswer) GetTier() uint32 {
+	if x != nil {
+		return x.Tier
+	}
+	return 0
+}
+
+func (x *PlanAnswer) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *PlanAnswer) GetNextTier() uint32 {
+	if x != nil {
+		return x.NextTier
+	}
+	return 0
+}
+
+func (x *PlanAnswer) GetNextPlan() string {
+	if x != nil {
+		return x.NextPlan
+	}
+	return ""
+}
+
+func (x *PlanAnswer) GetBalanceMicros() int64 {
+	if x != nil {
+		return x.BalanceMicros
+	}
+	return 0
+}
+
+func (x *PlanAnswer) GetSubscriptions() []*SetSubscription {
+	if x != nil {
+		return x.Subscriptions
+	}
+	return nil
+}
+
+func (x *PlanAnswer) GetTopUp() *TopUpState {
+	if x != nil {
+		return x.TopUp
+	}
+	return nil
+}
+
+func (x *PlanAnswer) GetDeletesMs() int64 {
+	if x != nil {
+		return x.DeletesMs
+	}
+	return 0
+}
+
+func (x *PlanAnswer) GetPayments() uint64 {
+	if x != nil {
+		return x.Payments
+	}
+	return 0
+}
+
+// PaymentsQuery asks for a page of the account's payments, newest first.
+type PaymentsQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Before        uint64                 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`    // PaymentState.number; 0: from the newest
+	Provider      string                 `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"` // with id: only that payment
+	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PaymentsQuery) Reset() {
+	*x = PaymentsQuery{}
+	mi := &file_event_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaymentsQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaymentsQuery) ProtoMessage() {}
+
+func (x *PaymentsQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaymentsQuery.ProtoReflect.Descriptor instead.
+func (*PaymentsQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *PaymentsQuery) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *PaymentsQuery) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *PaymentsQuery) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *PaymentsQuery) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type PaymentsAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Payments      []*PaymentState        `protobuf:"bytes,1,rep,name=payments,proto3" json:"payments,omitempty"`
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"` // there are older ones
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PaymentsAnswer) Reset() {
+	*x = PaymentsAnswer{}
+	mi := &file_event_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaymentsAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaymentsAnswer) ProtoMessage() {}
+
+func (x *PaymentsAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaymentsAnswer.ProtoReflect.Descriptor instead.
+func (*PaymentsAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *PaymentsAnswer) GetPayments() []*PaymentState {
+	if x != nil {
+		return x.Payments
+	}
+	return nil
+}
+
+func (x *PaymentsAnswer) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// TopUpsQuery asks a partition, without an account, for the top-ups that are to be charged.
+type TopUpsQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopUpsQuery) Reset() {
+	*x = TopUpsQuery{}
+	mi := &file_event_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUpsQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUpsQuery) ProtoMessage() {}
+
+func (x *TopUpsQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUpsQuery.ProtoReflect.Descriptor instead.
+func (*TopUpsQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *TopUpsQuery) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type TopUpsAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TopUps        []*TopUp               `protobuf:"bytes,1,rep,name=top_ups,json=topUps,proto3" json:"top_ups,omitempty"` // oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopUpsAnswer) Reset() {
+	*x = TopUpsAnswer{}
+	mi := &file_event_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUpsAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUpsAnswer) ProtoMessage() {}
+
+func (x *TopUpsAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUpsAnswer.ProtoReflect.Descriptor instead.
+func (*TopUpsAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *TopUpsAnswer) GetTopUps() []*TopUp {
+	if x != nil {
+		return x.TopUps
+	}
+	return nil
+}
+
+// TopUp is credits to be charged to an account's saved payment method, once.
+type TopUp struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Id            uint64                 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"` // of the account; derives from the journal alone
+	CreditsMicros uint64                 `protobuf:"varint,3,opt,name=credits_micros,json=creditsMicros,proto3" json:"credits_micros,omitempty"`
+	TimeMs        int64                  `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // when the balance fell below its threshold
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopUp) Reset() {
+	*x = TopUp{}
+	mi := &file_event_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUp) ProtoMessage() {}
+
+func (x *TopUp) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUp.ProtoReflect.Descriptor instead.
+func (*TopUp) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *TopUp) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *TopUp) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *TopUp) GetCreditsMicros() uint64 {
+	if x != nil {
+		return x.CreditsMicros
+	}
+	return 0
+}
+
+func (x *TopUp) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
 type UsageQuery struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	CheckKey       bool                   `protobuf:"varint,1,opt,name=check_key,json=checkKey,proto3" json:"check_key,omitempty"` // INVALID unless these are current
@@ -8244,14 +9496,14 @@ type UsageQuery struct {
 	Keys           bool                   `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`           // include the account's keys and spending cap
 	Addresses      bool                   `protobuf:"varint,8,opt,name=addresses,proto3" json:"addresses,omitempty"` // with keys: include their last addresses, from the request log
 	Grants         uint32                 `protobuf:"varint,7,opt,name=grants,proto3" json:"grants,omitempty"`       // include at most this many of the account's grants
-	Scope          uint32                 `protobuf:"varint,5,opt,name=scope,proto3" json:"scope,omitempty"`         // plan.QuotaKey that the key must be allowed to use; 0: a key with scopes is QUERY_KEY_SCOPE
+	Scope          uint32                 `protobuf:"varint,5,opt,name=scope,proto3" json:"scope,omitempty"`         // plan.QuotaKey or plan.ScopeCheckout that the key must be allowed to use; 0: a key with scopes is QUERY_KEY_SCOPE
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8263,7 +9515,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8276,7 +9528,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -8352,7 +9604,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8364,7 +9616,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8377,7 +9629,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{94}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -8447,7 +9699,7 @@ type UsageDaysQuery struct {
 
 func (x *UsageDaysQuery) Reset() {
 	*x = UsageDaysQuery{}
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8459,7 +9711,7 @@ func (x *UsageDaysQuery) String() string {
 func (*UsageDaysQuery) ProtoMessage() {}
 
 func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8472,7 +9724,7 @@ func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
 func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{95}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *UsageDaysQuery) GetFromDay() uint32 {
@@ -8498,7 +9750,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8510,7 +9762,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8523,7 +9775,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{96}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -8545,7 +9797,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8557,7 +9809,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8570,7 +9822,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{97}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -8618,7 +9870,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8630,7 +9882,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8643,7 +9895,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{98}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -8718,7 +9970,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8730,7 +9982,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8743,7 +9995,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{99}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, newest entry first. It ignores Query.account.
@@ -8757,7 +10009,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8769,7 +10021,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8782,7 +10034,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{100}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -8809,7 +10061,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8821,7 +10073,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8834,7 +10086,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{101}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -8844,16 +10096,20 @@ func (x *AccountsQuery) GetAccounts() []uint64 {
 	return nil
 }
 
-// PricesQuery asks for the price book in force. It ignores Query.account.
+// PricesQuery asks for the price book in force. It ignores Query.account. With list or apply the answer
+// is a PriceList.
 type PricesQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          bool                   `protobuf:"varint,1,opt,name=list,proto3" json:"list,omitempty"`   // ask for all books
+	Apply         *PriceBook             `protobuf:"bytes,2,opt,name=apply,proto3" json:"apply,omitempty"`  // publish an applied book, or its withdrawal, unless the journal has it
+	Count         bool                   `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"` // with list: count accounts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8865,7 +10121,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8878,7 +10134,105 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{116}
+}
+
+func (x *PricesQuery) GetList() bool {
+	if x != nil {
+		return x.List
+	}
+	return false
+}
+
+func (x *PricesQuery) GetApply() *PriceBook {
+	if x != nil {
+		return x.Apply
+	}
+	return nil
+}
+
+func (x *PricesQuery) GetCount() bool {
+	if x != nil {
+		return x.Count
+	}
+	return false
+}
+
+// PriceList has every price book of a partition's journal.
+type PriceList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Books         []*BookState           `protobuf:"bytes,1,rep,name=books,proto3" json:"books,omitempty"`               // that came into force, oldest first; the last is in force
+	Upcoming      []*BookState           `protobuf:"bytes,2,rep,name=upcoming,proto3" json:"upcoming,omitempty"`         // in the order of their starts
+	Rules         uint32                 `protobuf:"varint,3,opt,name=rules,proto3" json:"rules,omitempty"`              // in force
+	Withdrawn     []string               `protobuf:"bytes,4,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`       // ids of books whose time has not come
+	Accounts      []uint64               `protobuf:"varint,5,rep,packed,name=accounts,proto3" json:"accounts,omitempty"` // with count: how many accounts, without erased ones, are on each tier, by its number
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PriceList) Reset() {
+	*x = PriceList{}
+	mi := &file_event_proto_msgTypes[117]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriceList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriceList) ProtoMessage() {}
+
+func (x *PriceList) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[117]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriceList.ProtoReflect.Descriptor instead.
+func (*PriceList) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{117}
+}
+
+func (x *PriceList) GetBooks() []*BookState {
+	if x != nil {
+		return x.Books
+	}
+	return nil
+}
+
+func (x *PriceList) GetUpcoming() []*BookState {
+	if x != nil {
+		return x.Upcoming
+	}
+	return nil
+}
+
+func (x *PriceList) GetRules() uint32 {
+	if x != nil {
+		return x.Rules
+	}
+	return 0
+}
+
+func (x *PriceList) GetWithdrawn() []string {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return nil
+}
+
+func (x *PriceList) GetAccounts() []uint64 {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
 }
 
 type QueryAnswer struct {
@@ -8893,6 +10247,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Audit
 	//	*QueryAnswer_Allowance
 	//	*QueryAnswer_Prices
+	//	*QueryAnswer_PriceList
 	//	*QueryAnswer_Progress
 	//	*QueryAnswer_AdminLog
 	//	*QueryAnswer_Accounts
@@ -8901,6 +10256,9 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Alerts
 	//	*QueryAnswer_UsageDays
 	//	*QueryAnswer_Recent
+	//	*QueryAnswer_Plan
+	//	*QueryAnswer_Payments
+	//	*QueryAnswer_TopUps
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8908,7 +10266,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8920,7 +10278,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8933,7 +10291,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -9013,6 +10371,15 @@ func (x *QueryAnswer) GetPrices() *PriceBook {
 	return nil
 }
 
+func (x *QueryAnswer) GetPriceList() *PriceList {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_PriceList); ok {
+			return x.PriceList
+		}
+	}
+	return nil
+}
+
 func (x *QueryAnswer) GetProgress() *Progress {
 	if x != nil {
 		if x, ok := x.Answer.(*QueryAnswer_Progress); ok {
@@ -9085,6 +10452,33 @@ func (x *QueryAnswer) GetRecent() *RecentAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetPlan() *PlanAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Plan); ok {
+			return x.Plan
+		}
+	}
+	return nil
+}
+
+func (x *QueryAnswer) GetPayments() *PaymentsAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Payments); ok {
+			return x.Payments
+		}
+	}
+	return nil
+}
+
+func (x *QueryAnswer) GetTopUps() *TopUpsAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_TopUps); ok {
+			return x.TopUps
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -9115,6 +10509,10 @@ type QueryAnswer_Allowance struct {
 
 type QueryAnswer_Prices struct {
 	Prices *PriceBook `protobuf:"bytes,16,opt,name=prices,proto3,oneof"`
+}
+
+type QueryAnswer_PriceList struct {
+	PriceList *PriceList `protobuf:"bytes,17,opt,name=price_list,json=priceList,proto3,oneof"`
 }
 
 type QueryAnswer_Progress struct {
@@ -9149,6 +10547,18 @@ type QueryAnswer_Recent struct {
 	Recent *RecentAnswer `protobuf:"bytes,80,opt,name=recent,proto3,oneof"`
 }
 
+type QueryAnswer_Plan struct {
+	Plan *PlanAnswer `protobuf:"bytes,90,opt,name=plan,proto3,oneof"`
+}
+
+type QueryAnswer_Payments struct {
+	Payments *PaymentsAnswer `protobuf:"bytes,91,opt,name=payments,proto3,oneof"`
+}
+
+type QueryAnswer_TopUps struct {
+	TopUps *TopUpsAnswer `protobuf:"bytes,92,opt,name=top_ups,json=topUps,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -9162,6 +10572,8 @@ func (*QueryAnswer_Audit) isQueryAnswer_Answer() {}
 func (*QueryAnswer_Allowance) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Prices) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_PriceList) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Progress) isQueryAnswer_Answer() {}
 
@@ -9178,6 +10590,12 @@ func (*QueryAnswer_Alerts) isQueryAnswer_Answer() {}
 func (*QueryAnswer_UsageDays) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Recent) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_Plan) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_Payments) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_TopUps) isQueryAnswer_Answer() {}
 
 // RecentQuery asks for a page of the account's recent requests, newest first. Unset fields filter nothing.
 type RecentQuery struct {
@@ -9200,7 +10618,7 @@ type RecentQuery struct {
 
 func (x *RecentQuery) Reset() {
 	*x = RecentQuery{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9212,7 +10630,7 @@ func (x *RecentQuery) String() string {
 func (*RecentQuery) ProtoMessage() {}
 
 func (x *RecentQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9225,7 +10643,7 @@ func (x *RecentQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentQuery.ProtoReflect.Descriptor instead.
 func (*RecentQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *RecentQuery) GetLimit() uint32 {
@@ -9322,7 +10740,7 @@ type RecentAnswer struct {
 
 func (x *RecentAnswer) Reset() {
 	*x = RecentAnswer{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9334,7 +10752,7 @@ func (x *RecentAnswer) String() string {
 func (*RecentAnswer) ProtoMessage() {}
 
 func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9347,7 +10765,7 @@ func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentAnswer.ProtoReflect.Descriptor instead.
 func (*RecentAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *RecentAnswer) GetRequests() []*RecentRequest {
@@ -9394,7 +10812,7 @@ type RecentRequest struct {
 
 func (x *RecentRequest) Reset() {
 	*x = RecentRequest{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9406,7 +10824,7 @@ func (x *RecentRequest) String() string {
 func (*RecentRequest) ProtoMessage() {}
 
 func (x *RecentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9419,7 +10837,7 @@ func (x *RecentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentRequest.ProtoReflect.Descriptor instead.
 func (*RecentRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *RecentRequest) GetRequestId() []byte {
@@ -9577,7 +10995,7 @@ type RequestTiming struct {
 
 func (x *RequestTiming) Reset() {
 	*x = RequestTiming{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9589,7 +11007,7 @@ func (x *RequestTiming) String() string {
 func (*RequestTiming) ProtoMessage() {}
 
 func (x *RequestTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9602,7 +11020,7 @@ func (x *RequestTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestTiming.ProtoReflect.Descriptor instead.
 func (*RequestTiming) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *RequestTiming) GetIndex() uint32 {
@@ -9700,7 +11118,7 @@ type RequestReport struct {
 
 func (x *RequestReport) Reset() {
 	*x = RequestReport{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9712,7 +11130,7 @@ func (x *RequestReport) String() string {
 func (*RequestReport) ProtoMessage() {}
 
 func (x *RequestReport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9725,7 +11143,7 @@ func (x *RequestReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReport.ProtoReflect.Descriptor instead.
 func (*RequestReport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *RequestReport) GetAccounts() []uint64 {
@@ -9844,7 +11262,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9856,7 +11274,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9869,7 +11287,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -9900,7 +11318,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9912,7 +11330,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9925,7 +11343,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -9984,7 +11402,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9996,7 +11414,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10009,7 +11427,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *Progress) GetInstance() string {
@@ -10053,9 +11471,9 @@ type UsageAnswer struct {
 	Tier                uint32                 `protobuf:"varint,2,opt,name=tier,proto3" json:"tier,omitempty"`
 	PeriodStartMs       int64                  `protobuf:"varint,3,opt,name=period_start_ms,json=periodStartMs,proto3" json:"period_start_ms,omitempty"`
 	PeriodEndMs         int64                  `protobuf:"varint,4,opt,name=period_end_ms,json=periodEndMs,proto3" json:"period_end_ms,omitempty"`
-	Usage               []*KeyUsage            `protobuf:"bytes,5,rep,name=usage,proto3" json:"usage,omitempty"` // every quota key, in plan order
-	BalanceMicros       uint64                 `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
-	SpentMicros         uint64                 `protobuf:"varint,7,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"` // this period
+	Usage               []*KeyUsage            `protobuf:"bytes,5,rep,name=usage,proto3" json:"usage,omitempty"`                                       // every quota key, in plan order
+	BalanceMicros       int64                  `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"` // below zero if credits are owed
+	SpentMicros         uint64                 `protobuf:"varint,7,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`       // this period
 	StorageUsedBytes    uint64                 `protobuf:"varint,8,opt,name=storage_used_bytes,json=storageUsedBytes,proto3" json:"storage_used_bytes,omitempty"`
 	StorageFreeBytes    uint64                 `protobuf:"varint,9,opt,name=storage_free_bytes,json=storageFreeBytes,proto3" json:"storage_free_bytes,omitempty"`
 	StorageAverageBytes uint64                 `protobuf:"varint,10,opt,name=storage_average_bytes,json=storageAverageBytes,proto3" json:"storage_average_bytes,omitempty"`
@@ -10074,13 +11492,16 @@ type UsageAnswer struct {
 	ErasedMs            int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`                // when the account was erased; 0: not erased
 	QuarantinedMs       int64                  `protobuf:"varint,42,opt,name=quarantined_ms,json=quarantinedMs,proto3" json:"quarantined_ms,omitempty"` // since when the account is in quarantine; 0: it is not
 	QuarantineReason    string                 `protobuf:"bytes,43,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
+	NextTier            uint32                 `protobuf:"varint,91,opt,name=next_tier,json=nextTier,proto3" json:"next_tier,omitempty"` // from period_end_ms on; 0: the same
+	NextPlan            string                 `protobuf:"bytes,92,opt,name=next_plan,json=nextPlan,proto3" json:"next_plan,omitempty"`  // as plan
+	Plan                string                 `protobuf:"bytes,90,opt,name=plan,proto3" json:"plan,omitempty"`                          // name of a tier that is not built in
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10092,7 +11513,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10105,7 +11526,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -10143,7 +11564,7 @@ func (x *UsageAnswer) GetUsage() []*KeyUsage {
 	return nil
 }
 
-func (x *UsageAnswer) GetBalanceMicros() uint64 {
+func (x *UsageAnswer) GetBalanceMicros() int64 {
 	if x != nil {
 		return x.BalanceMicros
 	}
@@ -10283,6 +11704,27 @@ func (x *UsageAnswer) GetQuarantineReason() string {
 	return ""
 }
 
+func (x *UsageAnswer) GetNextTier() uint32 {
+	if x != nil {
+		return x.NextTier
+	}
+	return 0
+}
+
+func (x *UsageAnswer) GetNextPlan() string {
+	if x != nil {
+		return x.NextPlan
+	}
+	return ""
+}
+
+func (x *UsageAnswer) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
 // HeldGrant is a grant as shown to its owner.
 type HeldGrant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -10297,7 +11739,7 @@ type HeldGrant struct {
 
 func (x *HeldGrant) Reset() {
 	*x = HeldGrant{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10309,7 +11751,7 @@ func (x *HeldGrant) String() string {
 func (*HeldGrant) ProtoMessage() {}
 
 func (x *HeldGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10322,7 +11764,7 @@ func (x *HeldGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldGrant.ProtoReflect.Descriptor instead.
 func (*HeldGrant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *HeldGrant) GetAmountMicros() uint64 {
@@ -10386,7 +11828,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10398,7 +11840,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10411,7 +11853,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -10545,7 +11987,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10557,7 +11999,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10570,7 +12012,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -10609,13 +12051,14 @@ type AdminEntry struct {
 	AmountMicros  int64                  `protobuf:"zigzag64,10,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"` // of "credits.grant"
 	ExpiresMs     int64                  `protobuf:"varint,11,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`            // of "credits.grant"
 	Detail        string                 `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`                                    // the reason, or Note.detail
+	Plan          string                 `protobuf:"bytes,90,opt,name=plan,proto3" json:"plan,omitempty"`                                        // name of a tier that is not built in
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10627,7 +12070,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10640,7 +12083,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -10727,6 +12170,13 @@ func (x *AdminEntry) GetDetail() string {
 	return ""
 }
 
+func (x *AdminEntry) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
 type AdminLogAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Entries       []*AdminEntry          `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
@@ -10737,7 +12187,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10749,7 +12199,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10762,7 +12212,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -10789,7 +12239,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10801,7 +12251,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10814,7 +12264,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -10832,13 +12282,14 @@ type AccountSummary struct {
 	SuspendedMs   int64                  `protobuf:"varint,4,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"`
 	DeletesMs     int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // as in CommandOutcome
 	ErasedMs      int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`    // as in UsageAnswer
+	Plan          string                 `protobuf:"bytes,90,opt,name=plan,proto3" json:"plan,omitempty"`                             // name of a tier that is not built in
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10850,7 +12301,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10863,7 +12314,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -10908,22 +12359,30 @@ func (x *AccountSummary) GetErasedMs() int64 {
 	return 0
 }
 
+func (x *AccountSummary) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
 type KeyUsage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	QuotaKey      uint32                 `protobuf:"varint,1,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
-	Used          uint64                 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
-	Limit         int64                  `protobuf:"zigzag64,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	Remaining     int64                  `protobuf:"zigzag64,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	Overage       uint64                 `protobuf:"varint,5,opt,name=overage,proto3" json:"overage,omitempty"`
-	SpentMicros   uint64                 `protobuf:"varint,6,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`
-	Waived        uint64                 `protobuf:"varint,7,opt,name=waived,proto3" json:"waived,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	QuotaKey       uint32                 `protobuf:"varint,1,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	Used           uint64                 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
+	Limit          int64                  `protobuf:"zigzag64,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Remaining      int64                  `protobuf:"zigzag64,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	Overage        uint64                 `protobuf:"varint,5,opt,name=overage,proto3" json:"overage,omitempty"`
+	SpentMicros    uint64                 `protobuf:"varint,6,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`
+	Waived         uint64                 `protobuf:"varint,7,opt,name=waived,proto3" json:"waived,omitempty"`
+	RefundedMicros uint64                 `protobuf:"varint,8,opt,name=refunded_micros,json=refundedMicros,proto3" json:"refunded_micros,omitempty"` // of spent_micros, by admins
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10935,7 +12394,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10948,7 +12407,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -11000,6 +12459,13 @@ func (x *KeyUsage) GetWaived() uint64 {
 	return 0
 }
 
+func (x *KeyUsage) GetRefundedMicros() uint64 {
+	if x != nil {
+		return x.RefundedMicros
+	}
+	return 0
+}
+
 type LedgerEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -11008,7 +12474,7 @@ type LedgerEntry struct {
 	Type          LedgerType             `protobuf:"varint,4,opt,name=type,proto3,enum=quire.event.v1.LedgerType" json:"type,omitempty"`
 	QuotaKey      uint32                 `protobuf:"varint,5,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"` // charges
 	AmountMicros  int64                  `protobuf:"zigzag64,6,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"`
-	BalanceMicros uint64                 `protobuf:"varint,7,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"` // after this entry; in a row of the read model, in the order of settlement
+	BalanceMicros int64                  `protobuf:"varint,7,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"` // after this entry; in a row of the read model, in the order of settlement
 	RequestId     []byte                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	// In a row of the read model: later entries of the same account and message. Their ids are the suffixes in which they differ
@@ -11019,13 +12485,16 @@ type LedgerEntry struct {
 	// there. Both are 0 for an entry about no request.
 	AdmittedBefore uint64 `protobuf:"varint,12,opt,name=admitted_before,json=admittedBefore,proto3" json:"admitted_before,omitempty"`
 	AdmittedIndex  uint64 `protobuf:"varint,13,opt,name=admitted_index,json=admittedIndex,proto3" json:"admitted_index,omitempty"`
+	Month          uint32 `protobuf:"varint,14,opt,name=month,proto3" json:"month,omitempty"`    // year*12 + month-1, of a refund that is for no single request: the requests that it corrects
+	Actor          string `protobuf:"bytes,15,opt,name=actor,proto3" json:"actor,omitempty"`     // name of the admin's token, or of the payment's provider
+	Payment        string `protobuf:"bytes,16,opt,name=payment,proto3" json:"payment,omitempty"` // of a payment and its reversals: its id at the provider
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11037,7 +12506,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11050,7 +12519,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -11095,7 +12564,7 @@ func (x *LedgerEntry) GetAmountMicros() int64 {
 	return 0
 }
 
-func (x *LedgerEntry) GetBalanceMicros() uint64 {
+func (x *LedgerEntry) GetBalanceMicros() int64 {
 	if x != nil {
 		return x.BalanceMicros
 	}
@@ -11144,6 +12613,27 @@ func (x *LedgerEntry) GetAdmittedIndex() uint64 {
 	return 0
 }
 
+func (x *LedgerEntry) GetMonth() uint32 {
+	if x != nil {
+		return x.Month
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *LedgerEntry) GetPayment() string {
+	if x != nil {
+		return x.Payment
+	}
+	return ""
+}
+
 type LedgerAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Entries       []*LedgerEntry         `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
@@ -11154,7 +12644,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11166,7 +12656,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11179,7 +12669,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -11214,13 +12704,15 @@ type StatementAnswer struct {
 	Periods                []*StatementPeriod     `protobuf:"bytes,30,rep,name=periods,proto3" json:"periods,omitempty"`                                  // in order, without gaps
 	Credits                *StatementCredits      `protobuf:"bytes,31,opt,name=credits,proto3" json:"credits,omitempty"`
 	StorageCentsPerGbMonth uint64                 `protobuf:"varint,32,opt,name=storage_cents_per_gb_month,json=storageCentsPerGbMonth,proto3" json:"storage_cents_per_gb_month,omitempty"`
+	FeesCents              uint64                 `protobuf:"varint,33,opt,name=fees_cents,json=feesCents,proto3" json:"fees_cents,omitempty"` // of the plans in all periods
+	Plan                   string                 `protobuf:"bytes,90,opt,name=plan,proto3" json:"plan,omitempty"`                             // name of a tier that is not built in
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11232,7 +12724,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11245,7 +12737,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -11360,21 +12852,39 @@ func (x *StatementAnswer) GetStorageCentsPerGbMonth() uint64 {
 	return 0
 }
 
+func (x *StatementAnswer) GetFeesCents() uint64 {
+	if x != nil {
+		return x.FeesCents
+	}
+	return 0
+}
+
+func (x *StatementAnswer) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
 // StatementPeriod is a part of a month in which the account's limits and prices stayed the same. The lines of a month's periods
 // sum to its usage.
 type StatementPeriod struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	StartMs       int64                  `protobuf:"varint,1,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
-	EndMs         int64                  `protobuf:"varint,2,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
-	Tier          uint32                 `protobuf:"varint,3,opt,name=tier,proto3" json:"tier,omitempty"`  // plan.Tier
-	Lines         []*StatementLine       `protobuf:"bytes,4,rep,name=lines,proto3" json:"lines,omitempty"` // every quota key
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	StartMs        int64                  `protobuf:"varint,1,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
+	EndMs          int64                  `protobuf:"varint,2,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
+	Tier           uint32                 `protobuf:"varint,3,opt,name=tier,proto3" json:"tier,omitempty"`                                             // plan.Tier
+	Lines          []*StatementLine       `protobuf:"bytes,4,rep,name=lines,proto3" json:"lines,omitempty"`                                            // every quota key
+	FeeCents       uint64                 `protobuf:"varint,5,opt,name=fee_cents,json=feeCents,proto3" json:"fee_cents,omitempty"`                     // of the plan, for the whole month
+	FeeSeconds     uint64                 `protobuf:"varint,6,opt,name=fee_seconds,json=feeSeconds,proto3" json:"fee_seconds,omitempty"`               // of the period
+	FeeAmountCents uint64                 `protobuf:"varint,7,opt,name=fee_amount_cents,json=feeAmountCents,proto3" json:"fee_amount_cents,omitempty"` // the fee for these seconds, rounded down
+	Plan           string                 `protobuf:"bytes,90,opt,name=plan,proto3" json:"plan,omitempty"`                                             // name of a tier that is not built in
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *StatementPeriod) Reset() {
 	*x = StatementPeriod{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11386,7 +12896,7 @@ func (x *StatementPeriod) String() string {
 func (*StatementPeriod) ProtoMessage() {}
 
 func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11399,7 +12909,7 @@ func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementPeriod.ProtoReflect.Descriptor instead.
 func (*StatementPeriod) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *StatementPeriod) GetStartMs() int64 {
@@ -11430,6 +12940,34 @@ func (x *StatementPeriod) GetLines() []*StatementLine {
 	return nil
 }
 
+func (x *StatementPeriod) GetFeeCents() uint64 {
+	if x != nil {
+		return x.FeeCents
+	}
+	return 0
+}
+
+func (x *StatementPeriod) GetFeeSeconds() uint64 {
+	if x != nil {
+		return x.FeeSeconds
+	}
+	return 0
+}
+
+func (x *StatementPeriod) GetFeeAmountCents() uint64 {
+	if x != nil {
+		return x.FeeAmountCents
+	}
+	return 0
+}
+
+func (x *StatementPeriod) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
 type StatementLine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	QuotaKey      uint32                 `protobuf:"varint,1,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
@@ -11445,7 +12983,7 @@ type StatementLine struct {
 
 func (x *StatementLine) Reset() {
 	*x = StatementLine{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11457,7 +12995,7 @@ func (x *StatementLine) String() string {
 func (*StatementLine) ProtoMessage() {}
 
 func (x *StatementLine) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11470,7 +13008,7 @@ func (x *StatementLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementLine.ProtoReflect.Descriptor instead.
 func (*StatementLine) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *StatementLine) GetQuotaKey() uint32 {
@@ -11539,7 +13077,7 @@ type StatementCredits struct {
 
 func (x *StatementCredits) Reset() {
 	*x = StatementCredits{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11551,7 +13089,7 @@ func (x *StatementCredits) String() string {
 func (*StatementCredits) ProtoMessage() {}
 
 func (x *StatementCredits) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11564,7 +13102,7 @@ func (x *StatementCredits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementCredits.ProtoReflect.Descriptor instead.
 func (*StatementCredits) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *StatementCredits) GetOpeningMicros() int64 {
@@ -11660,7 +13198,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11672,7 +13210,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11685,7 +13223,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -11896,7 +13434,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11908,7 +13446,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11921,7 +13459,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -11956,7 +13494,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11968,7 +13506,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11981,7 +13519,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -12030,7 +13568,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12042,7 +13580,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12055,7 +13593,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -12191,7 +13729,7 @@ type AuditTable struct {
 
 func (x *AuditTable) Reset() {
 	*x = AuditTable{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12203,7 +13741,7 @@ func (x *AuditTable) String() string {
 func (*AuditTable) ProtoMessage() {}
 
 func (x *AuditTable) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12216,7 +13754,7 @@ func (x *AuditTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditTable.ProtoReflect.Descriptor instead.
 func (*AuditTable) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *AuditTable) GetTable() string {
@@ -12269,7 +13807,7 @@ type AuditDifference struct {
 
 func (x *AuditDifference) Reset() {
 	*x = AuditDifference{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12281,7 +13819,7 @@ func (x *AuditDifference) String() string {
 func (*AuditDifference) ProtoMessage() {}
 
 func (x *AuditDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12294,7 +13832,7 @@ func (x *AuditDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDifference.ProtoReflect.Descriptor instead.
 func (*AuditDifference) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *AuditDifference) GetTable() string {
@@ -12350,7 +13888,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12362,7 +13900,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12375,7 +13913,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -12403,7 +13941,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12415,7 +13953,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12428,7 +13966,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -12458,7 +13996,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12470,7 +14008,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12483,7 +14021,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -12533,7 +14071,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12545,7 +14083,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12558,7 +14096,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -12611,6 +14149,7 @@ type UserRequest struct {
 	//	*UserRequest_FindExport
 	//	*UserRequest_ClaimExport
 	//	*UserRequest_SaveExport
+	//	*UserRequest_ClaimPayments
 	Action        isUserRequest_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -12618,7 +14157,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12630,7 +14169,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12643,7 +14182,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -12804,6 +14343,15 @@ func (x *UserRequest) GetSaveExport() *SaveExport {
 	return nil
 }
 
+func (x *UserRequest) GetClaimPayments() *ClaimPayments {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_ClaimPayments); ok {
+			return x.ClaimPayments
+		}
+	}
+	return nil
+}
+
 type isUserRequest_Action interface {
 	isUserRequest_Action()
 }
@@ -12872,6 +14420,10 @@ type UserRequest_SaveExport struct {
 	SaveExport *SaveExport `protobuf:"bytes,47,opt,name=save_export,json=saveExport,proto3,oneof"`
 }
 
+type UserRequest_ClaimPayments struct {
+	ClaimPayments *ClaimPayments `protobuf:"bytes,48,opt,name=claim_payments,json=claimPayments,proto3,oneof"`
+}
+
 func (*UserRequest_Register) isUserRequest_Action() {}
 
 func (*UserRequest_Find) isUserRequest_Action() {}
@@ -12904,6 +14456,130 @@ func (*UserRequest_ClaimExport) isUserRequest_Action() {}
 
 func (*UserRequest_SaveExport) isUserRequest_Action() {}
 
+func (*UserRequest_ClaimPayments) isUserRequest_Action() {}
+
+// ClaimPayments asks for the lease of the one edge that compares the provider's payments with the journal and charges top-ups, or
+// renews it. USER_CHANGED: another edge has it.
+type ClaimPayments struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	LeaseMs       int64                  `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`          // 0: give it back
+	ComparedMs    int64                  `protobuf:"varint,3,opt,name=compared_ms,json=comparedMs,proto3" json:"compared_ms,omitempty"` // all payments that changed before are known; 0: as before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimPayments) Reset() {
+	*x = ClaimPayments{}
+	mi := &file_event_proto_msgTypes[153]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimPayments) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimPayments) ProtoMessage() {}
+
+func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[153]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimPayments.ProtoReflect.Descriptor instead.
+func (*ClaimPayments) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{153}
+}
+
+func (x *ClaimPayments) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *ClaimPayments) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *ClaimPayments) GetComparedMs() int64 {
+	if x != nil {
+		return x.ComparedMs
+	}
+	return 0
+}
+
+type PaymentsLease struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	UntilMs       int64                  `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	ComparedMs    int64                  `protobuf:"varint,3,opt,name=compared_ms,json=comparedMs,proto3" json:"compared_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PaymentsLease) Reset() {
+	*x = PaymentsLease{}
+	mi := &file_event_proto_msgTypes[154]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaymentsLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaymentsLease) ProtoMessage() {}
+
+func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[154]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaymentsLease.ProtoReflect.Descriptor instead.
+func (*PaymentsLease) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{154}
+}
+
+func (x *PaymentsLease) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *PaymentsLease) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *PaymentsLease) GetComparedMs() int64 {
+	if x != nil {
+		return x.ComparedMs
+	}
+	return 0
+}
+
 // SetPassword replaces a password and ends the sessions of the account. The answer has the user after that.
 type SetPassword struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -12918,7 +14594,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12930,7 +14606,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12943,7 +14619,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -12991,7 +14667,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13003,7 +14679,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13016,7 +14692,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -13039,7 +14715,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13051,7 +14727,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13064,7 +14740,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -13105,7 +14781,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13117,7 +14793,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13130,7 +14806,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -13153,7 +14829,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13165,7 +14841,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13178,7 +14854,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -13216,7 +14892,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13228,7 +14904,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13241,7 +14917,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -13277,7 +14953,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13289,7 +14965,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13302,7 +14978,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -13329,7 +15005,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13341,7 +15017,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13354,7 +15030,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -13376,7 +15052,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13388,7 +15064,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13401,7 +15077,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -13430,7 +15106,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13442,7 +15118,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13455,7 +15131,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -13503,7 +15179,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13515,7 +15191,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13528,7 +15204,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -13646,7 +15322,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13658,7 +15334,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13671,7 +15347,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *BegunExport) GetId() string {
@@ -13699,7 +15375,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13711,7 +15387,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13724,7 +15400,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -13754,7 +15430,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13766,7 +15442,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13779,7 +15455,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -13827,7 +15503,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13839,7 +15515,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13852,7 +15528,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -13885,7 +15561,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13897,7 +15573,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13910,7 +15586,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -13978,7 +15654,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13990,7 +15666,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14003,7 +15679,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -14022,7 +15698,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14034,7 +15710,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14047,7 +15723,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -14067,6 +15743,7 @@ type UserAnswer struct {
 	ResetMs  int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // of USER_LIMITED: when the day ends
 	Sessions []*OpenSession         `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"`               // of ListSessions
 	Export   *Export                `protobuf:"bytes,8,opt,name=export,proto3" json:"export,omitempty"`                   // of the requests about exports
+	Payments *PaymentsLease         `protobuf:"bytes,10,opt,name=payments,proto3" json:"payments,omitempty"`              // of ClaimPayments
 	// Users of accounts are missing in the read model: a user that is not found may be one of them. Set in the answers to FindUser by
 	// address, and in refusals of RegisterUser and SetEmail, which would take the address of such a user.
 	UsersMissing  bool `protobuf:"varint,9,opt,name=users_missing,json=usersMissing,proto3" json:"users_missing,omitempty"`
@@ -14076,7 +15753,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14088,7 +15765,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14101,7 +15778,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -14160,6 +15837,13 @@ func (x *UserAnswer) GetExport() *Export {
 	return nil
 }
 
+func (x *UserAnswer) GetPayments() *PaymentsLease {
+	if x != nil {
+		return x.Payments
+	}
+	return nil
+}
+
 func (x *UserAnswer) GetUsersMissing() bool {
 	if x != nil {
 		return x.UsersMissing
@@ -14187,7 +15871,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14199,7 +15883,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14212,7 +15896,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -14312,6 +15996,7 @@ type BillingState struct {
 	Commands      []*CommandKept         `protobuf:"bytes,8,rep,name=commands,proto3" json:"commands,omitempty"`
 	Entries       uint64                 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`                         // admissions, settlements and commands folded
 	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book with its start, oldest first; the last is book
+	Upcoming      []*BookState           `protobuf:"bytes,19,rep,name=upcoming,proto3" json:"upcoming,omitempty"`                       // applied books that are not in force yet, in the order of their starts; also withdrawn ones
 	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence. A journal with another message there is not the one that was folded
 	Rules         uint32                 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`                            // version of the rules
 	DaysMs        int64                  `protobuf:"varint,70,opt,name=days_ms,json=daysMs,proto3" json:"days_ms,omitempty"`            // not used
@@ -14327,7 +16012,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14339,7 +16024,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14352,7 +16037,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -14425,6 +16110,13 @@ func (x *BillingState) GetBooks() []*BookState {
 	return nil
 }
 
+func (x *BillingState) GetUpcoming() []*BookState {
+	if x != nil {
+		return x.Upcoming
+	}
+	return nil
+}
+
 func (x *BillingState) GetLastDigest() []byte {
 	if x != nil {
 		return x.LastDigest
@@ -14490,7 +16182,7 @@ func (x *BillingState) GetLosses() []*Loss {
 
 type BookState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromMs        int64                  `protobuf:"varint,1,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
+	FromMs        int64                  `protobuf:"varint,1,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // when it came, or comes, into force
 	Book          *PriceBook             `protobuf:"bytes,2,opt,name=book,proto3" json:"book,omitempty"`
 	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -14499,7 +16191,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14511,7 +16203,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14524,7 +16216,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -14565,7 +16257,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14577,7 +16269,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14590,7 +16282,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *SourceState) GetSource() string {
@@ -14686,15 +16378,20 @@ type AccountState struct {
 	Keyring              *KeyringState          `protobuf:"bytes,30,opt,name=keyring,proto3" json:"keyring,omitempty"`
 	Spending             *SpendingState         `protobuf:"bytes,31,opt,name=spending,proto3" json:"spending,omitempty"`
 	Cap                  *SpendingCap           `protobuf:"bytes,32,opt,name=cap,proto3" json:"cap,omitempty"`
-	KeyUsedMs            int64                  `protobuf:"varint,33,opt,name=key_used_ms,json=keyUsedMs,proto3" json:"key_used_ms,omitempty"` // last admission with the default key
-	Late                 []*LateState           `protobuf:"bytes,21,rep,name=late,proto3" json:"late,omitempty"`                               // voided writes, oldest first
+	KeyUsedMs            int64                  `protobuf:"varint,33,opt,name=key_used_ms,json=keyUsedMs,proto3" json:"key_used_ms,omitempty"`  // last admission with the default key
+	Late                 []*LateState           `protobuf:"bytes,21,rep,name=late,proto3" json:"late,omitempty"`                                // voided writes, oldest first
+	NextTier             uint32                 `protobuf:"varint,91,opt,name=next_tier,json=nextTier,proto3" json:"next_tier,omitempty"`       // from the end of the first of months on; 0: the same
+	OwedMicros           uint64                 `protobuf:"varint,92,opt,name=owed_micros,json=owedMicros,proto3" json:"owed_micros,omitempty"` // credits of reversed payments that were spent
+	Payments             []*PaymentState        `protobuf:"bytes,93,rep,name=payments,proto3" json:"payments,omitempty"`                        // oldest first
+	Subscriptions        []*SetSubscription     `protobuf:"bytes,94,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`              // by creation: all active ones, and the newest that have ended
+	TopUp                *TopUpState            `protobuf:"bytes,95,opt,name=top_up,json=topUp,proto3" json:"top_up,omitempty"`                 // absent: never set
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14706,7 +16403,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14719,7 +16416,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -14932,6 +16629,344 @@ func (x *AccountState) GetLate() []*LateState {
 	return nil
 }
 
+func (x *AccountState) GetNextTier() uint32 {
+	if x != nil {
+		return x.NextTier
+	}
+	return 0
+}
+
+func (x *AccountState) GetOwedMicros() uint64 {
+	if x != nil {
+		return x.OwedMicros
+	}
+	return 0
+}
+
+func (x *AccountState) GetPayments() []*PaymentState {
+	if x != nil {
+		return x.Payments
+	}
+	return nil
+}
+
+func (x *AccountState) GetSubscriptions() []*SetSubscription {
+	if x != nil {
+		return x.Subscriptions
+	}
+	return nil
+}
+
+func (x *AccountState) GetTopUp() *TopUpState {
+	if x != nil {
+		return x.TopUp
+	}
+	return nil
+}
+
+// TopUpState is an account's rule for top-ups, and what it has done.
+type TopUpState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rule          *SetTopUp              `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	Last          uint64                 `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`                                  // TopUp.id of the newest
+	DueMs         int64                  `protobuf:"varint,3,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`                   // since when the newest is to be charged; 0: it is not
+	DueMicros     uint64                 `protobuf:"varint,4,opt,name=due_micros,json=dueMicros,proto3" json:"due_micros,omitempty"`       // the credits that it buys
+	Month         uint32                 `protobuf:"varint,5,opt,name=month,proto3" json:"month,omitempty"`                                // year*12 + month-1, of spent_micros
+	SpentMicros   uint64                 `protobuf:"varint,6,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"` // credits bought so in that month, with the due ones
+	Failures      uint32                 `protobuf:"varint,7,opt,name=failures,proto3" json:"failures,omitempty"`                          // in a row
+	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`                               // of the last failure
+	Off           bool                   `protobuf:"varint,9,opt,name=off,proto3" json:"off,omitempty"`                                    // by failures
+	RetryMs       int64                  `protobuf:"varint,10,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`            // after a failure, no top-up before this time; 0: any time
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopUpState) Reset() {
+	*x = TopUpState{}
+	mi := &file_event_proto_msgTypes[179]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUpState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUpState) ProtoMessage() {}
+
+func (x *TopUpState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[179]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUpState.ProtoReflect.Descriptor instead.
+func (*TopUpState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{179}
+}
+
+func (x *TopUpState) GetRule() *SetTopUp {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
+func (x *TopUpState) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *TopUpState) GetDueMs() int64 {
+	if x != nil {
+		return x.DueMs
+	}
+	return 0
+}
+
+func (x *TopUpState) GetDueMicros() uint64 {
+	if x != nil {
+		return x.DueMicros
+	}
+	return 0
+}
+
+func (x *TopUpState) GetMonth() uint32 {
+	if x != nil {
+		return x.Month
+	}
+	return 0
+}
+
+func (x *TopUpState) GetSpentMicros() uint64 {
+	if x != nil {
+		return x.SpentMicros
+	}
+	return 0
+}
+
+func (x *TopUpState) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *TopUpState) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *TopUpState) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
+}
+
+func (x *TopUpState) GetRetryMs() int64 {
+	if x != nil {
+		return x.RetryMs
+	}
+	return 0
+}
+
+// RefundState is a request of a month that an admin has refunded.
+type RefundState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	QuotaKey      uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	AmountMicros  uint64                 `protobuf:"varint,3,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundState) Reset() {
+	*x = RefundState{}
+	mi := &file_event_proto_msgTypes[180]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundState) ProtoMessage() {}
+
+func (x *RefundState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[180]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundState.ProtoReflect.Descriptor instead.
+func (*RefundState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{180}
+}
+
+func (x *RefundState) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *RefundState) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *RefundState) GetAmountMicros() uint64 {
+	if x != nil {
+		return x.AmountMicros
+	}
+	return 0
+}
+
+// PaymentState is a payment, by which a repeat is recognized for ever.
+type PaymentState struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Provider       string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	Id             string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	CreditsMicros  uint64                 `protobuf:"varint,3,opt,name=credits_micros,json=creditsMicros,proto3" json:"credits_micros,omitempty"`
+	ReversedMicros uint64                 `protobuf:"varint,4,opt,name=reversed_micros,json=reversedMicros,proto3" json:"reversed_micros,omitempty"`
+	AsOfMs         int64                  `protobuf:"varint,5,opt,name=as_of_ms,json=asOfMs,proto3" json:"as_of_ms,omitempty"` // of the last reversal
+	Number         uint64                 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`                 // of the account's payments, from 1
+	TimeMs         int64                  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`   // of its event
+	Plan           string                 `protobuf:"bytes,8,opt,name=plan,proto3" json:"plan,omitempty"`                      // as in Payment, like the rest
+	AmountCents    uint64                 `protobuf:"varint,9,opt,name=amount_cents,json=amountCents,proto3" json:"amount_cents,omitempty"`
+	TaxCents       uint64                 `protobuf:"varint,10,opt,name=tax_cents,json=taxCents,proto3" json:"tax_cents,omitempty"`
+	TopUp          uint64                 `protobuf:"varint,11,opt,name=top_up,json=topUp,proto3" json:"top_up,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PaymentState) Reset() {
+	*x = PaymentState{}
+	mi := &file_event_proto_msgTypes[181]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaymentState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaymentState) ProtoMessage() {}
+
+func (x *PaymentState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[181]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaymentState.ProtoReflect.Descriptor instead.
+func (*PaymentState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{181}
+}
+
+func (x *PaymentState) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *PaymentState) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PaymentState) GetCreditsMicros() uint64 {
+	if x != nil {
+		return x.CreditsMicros
+	}
+	return 0
+}
+
+func (x *PaymentState) GetReversedMicros() uint64 {
+	if x != nil {
+		return x.ReversedMicros
+	}
+	return 0
+}
+
+func (x *PaymentState) GetAsOfMs() int64 {
+	if x != nil {
+		return x.AsOfMs
+	}
+	return 0
+}
+
+func (x *PaymentState) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PaymentState) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *PaymentState) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *PaymentState) GetAmountCents() uint64 {
+	if x != nil {
+		return x.AmountCents
+	}
+	return 0
+}
+
+func (x *PaymentState) GetTaxCents() uint64 {
+	if x != nil {
+		return x.TaxCents
+	}
+	return 0
+}
+
+func (x *PaymentState) GetTopUp() uint64 {
+	if x != nil {
+		return x.TopUp
+	}
+	return 0
+}
+
 // SpendingState is the amount that requests have taken from the credits.
 type SpendingState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -14944,7 +16979,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14956,7 +16991,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14969,7 +17004,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -15005,7 +17040,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15017,7 +17052,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15030,7 +17065,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -15074,7 +17109,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15086,7 +17121,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15099,7 +17134,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{164}
+	return file_event_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -15203,7 +17238,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15215,7 +17250,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15228,7 +17263,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{165}
+	return file_event_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -15301,7 +17336,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15313,7 +17348,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15326,7 +17361,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{166}
+	return file_event_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -15384,7 +17419,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15396,7 +17431,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15409,7 +17444,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{167}
+	return file_event_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -15507,13 +17542,14 @@ type MonthState struct {
 	AdjustedMicros    int64                  `protobuf:"zigzag64,26,opt,name=adjusted_micros,json=adjustedMicros,proto3" json:"adjusted_micros,omitempty"`
 	ChargedMicros     uint64                 `protobuf:"varint,27,opt,name=charged_micros,json=chargedMicros,proto3" json:"charged_micros,omitempty"`
 	RefundedMicros    uint64                 `protobuf:"varint,28,opt,name=refunded_micros,json=refundedMicros,proto3" json:"refunded_micros,omitempty"`
+	Refunds           []*RefundState         `protobuf:"bytes,29,rep,name=refunds,proto3" json:"refunds,omitempty"` // of single requests, oldest first
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15525,7 +17561,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15538,7 +17574,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{168}
+	return file_event_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -15653,20 +17689,28 @@ func (x *MonthState) GetRefundedMicros() uint64 {
 	return 0
 }
 
+func (x *MonthState) GetRefunds() []*RefundState {
+	if x != nil {
+		return x.Refunds
+	}
+	return nil
+}
+
 // PeriodState is an ended part of a month, in which the account's limits and prices stayed the same.
 type PeriodState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Terms         uint64                 `protobuf:"varint,1,opt,name=terms,proto3" json:"terms,omitempty"` // of the account at its end
 	EndMs         int64                  `protobuf:"varint,2,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
-	Tier          uint32                 `protobuf:"varint,3,opt,name=tier,proto3" json:"tier,omitempty"`  // plan.Tier
-	Usage         []*KeyUsage            `protobuf:"bytes,4,rep,name=usage,proto3" json:"usage,omitempty"` // non-zero ones
+	Tier          uint32                 `protobuf:"varint,3,opt,name=tier,proto3" json:"tier,omitempty"`      // plan.Tier
+	Usage         []*KeyUsage            `protobuf:"bytes,4,rep,name=usage,proto3" json:"usage,omitempty"`     // non-zero ones
+	Unused        bool                   `protobuf:"varint,90,opt,name=unused,proto3" json:"unused,omitempty"` // one message began and ended it, so that no request is of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PeriodState) Reset() {
 	*x = PeriodState{}
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15678,7 +17722,7 @@ func (x *PeriodState) String() string {
 func (*PeriodState) ProtoMessage() {}
 
 func (x *PeriodState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15691,7 +17735,7 @@ func (x *PeriodState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodState.ProtoReflect.Descriptor instead.
 func (*PeriodState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{169}
+	return file_event_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *PeriodState) GetTerms() uint64 {
@@ -15722,6 +17766,13 @@ func (x *PeriodState) GetUsage() []*KeyUsage {
 	return nil
 }
 
+func (x *PeriodState) GetUnused() bool {
+	if x != nil {
+		return x.Unused
+	}
+	return false
+}
+
 // StorageChanges are the changes of one day of a month.
 type StorageChanges struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -15735,7 +17786,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15747,7 +17798,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15760,7 +17811,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{170}
+	return file_event_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -15806,7 +17857,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15818,7 +17869,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15831,7 +17882,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{171}
+	return file_event_proto_rawDescGZIP(), []int{191}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -15912,7 +17963,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15924,7 +17975,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15937,7 +17988,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{172}
+	return file_event_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -16101,7 +18152,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16113,7 +18164,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16126,7 +18177,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{173}
+	return file_event_proto_rawDescGZIP(), []int{193}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -16183,7 +18234,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[194]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16195,7 +18246,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[194]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16208,7 +18259,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{174}
+	return file_event_proto_rawDescGZIP(), []int{194}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -16315,7 +18366,7 @@ const file_event_proto_rawDesc = "" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\x123\n" +
 	"\bverdicts\x18\x05 \x03(\v2\x17.quire.event.v1.VerdictR\bverdicts\x12\x14\n" +
-	"\x05rules\x18\x06 \x01(\rR\x05rules\"\xb5\x04\n" +
+	"\x05rules\x18\x06 \x01(\rR\x05rules\"\xc9\x04\n" +
 	"\aVerdict\x124\n" +
 	"\bdecision\x18\x01 \x01(\x0e2\x18.quire.event.v1.DecisionR\bdecision\x124\n" +
 	"\x06charge\x18\x02 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1c\n" +
@@ -16334,7 +18385,8 @@ const file_event_proto_rawDesc = "" +
 	"\tkey_limit\x18\x14 \x01(\x12R\bkeyLimit\x12\x17\n" +
 	"\akey_cap\x18\x15 \x01(\bR\x06keyCap\x12-\n" +
 	"\x03cap\x18\x16 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12\x1a\n" +
-	"\bannounce\x18\x17 \x01(\bR\bannounce\"e\n" +
+	"\bannounce\x18\x17 \x01(\bR\bannounce\x12\x12\n" +
+	"\x04plan\x18Z \x01(\tR\x04plan\"e\n" +
 	"\vSpendingCap\x121\n" +
 	"\x06period\x18\x01 \x01(\x0e2\x19.quire.event.v1.CapPeriodR\x06period\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\"\xab\x01\n" +
@@ -16343,8 +18395,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x19\n" +
 	"\bstamp_ms\x18\x03 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x04 \x01(\x03R\boffsetMs\x123\n" +
-	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\x87\n" +
-	"\n" +
+	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\xb1\r\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -16360,7 +18411,15 @@ const file_event_proto_rawDesc = "" +
 	"rotate_key\x18\r \x01(\v2\x19.quire.event.v1.RotateKeyH\x00R\trotateKey\x123\n" +
 	"\asuspend\x18\x0e \x01(\v2\x17.quire.event.v1.SuspendH\x00R\asuspend\x120\n" +
 	"\x06resume\x18\x0f \x01(\v2\x16.quire.event.v1.ResumeH\x00R\x06resume\x12*\n" +
-	"\x04note\x18\x10 \x01(\v2\x14.quire.event.v1.NoteH\x00R\x04note\x12:\n" +
+	"\x04note\x18\x10 \x01(\v2\x14.quire.event.v1.NoteH\x00R\x04note\x12A\n" +
+	"\rset_next_tier\x18\x11 \x01(\v2\x1b.quire.event.v1.SetNextTierH\x00R\vsetNextTier\x120\n" +
+	"\x06refund\x18\x12 \x01(\v2\x16.quire.event.v1.RefundH\x00R\x06refund\x123\n" +
+	"\apayment\x18\x13 \x01(\v2\x17.quire.event.v1.PaymentH\x00R\apayment\x123\n" +
+	"\areverse\x182 \x01(\v2\x17.quire.event.v1.ReverseH\x00R\areverse\x12L\n" +
+	"\x10set_subscription\x183 \x01(\v2\x1f.quire.event.v1.SetSubscriptionH\x00R\x0fsetSubscription\x128\n" +
+	"\n" +
+	"set_top_up\x184 \x01(\v2\x18.quire.event.v1.SetTopUpH\x00R\bsetTopUp\x12A\n" +
+	"\rtop_up_failed\x185 \x01(\v2\x1b.quire.event.v1.TopUpFailedH\x00R\vtopUpFailed\x12:\n" +
 	"\n" +
 	"create_key\x18\x14 \x01(\v2\x19.quire.event.v1.CreateKeyH\x00R\tcreateKey\x12:\n" +
 	"\n" +
@@ -16411,12 +18470,57 @@ const file_event_proto_rawDesc = "" +
 	"\x04tier\x18\x01 \x01(\rR\x04tier\x12+\n" +
 	"\x03key\x18\x02 \x01(\v2\x19.quire.event.v1.RotateKeyR\x03key\"\x1d\n" +
 	"\aSetTier\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\rR\x04tier\"!\n" +
+	"\vSetNextTier\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\rR\x04tier\"c\n" +
 	"\x05Grant\x12#\n" +
 	"\ramount_micros\x18\x01 \x01(\x12R\famountMicros\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\"E\n" +
+	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\"\x97\x01\n" +
+	"\x06Refund\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\fR\trequestId\x12\x14\n" +
+	"\x05month\x18\x02 \x01(\rR\x05month\x12\x1b\n" +
+	"\tquota_key\x18\x03 \x01(\rR\bquotaKey\x12#\n" +
+	"\ramount_micros\x18\x04 \x01(\x12R\famountMicros\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdf\x01\n" +
+	"\aPayment\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12%\n" +
+	"\x0ecredits_micros\x18\x03 \x01(\x04R\rcreditsMicros\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04plan\x18\x05 \x01(\tR\x04plan\x12!\n" +
+	"\famount_cents\x18\x06 \x01(\x04R\vamountCents\x12\x1b\n" +
+	"\ttax_cents\x18\a \x01(\x04R\btaxCents\x12\x15\n" +
+	"\x06top_up\x18\b \x01(\x04R\x05topUp\"\xb0\x01\n" +
+	"\aReverse\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12'\n" +
+	"\x0freversed_micros\x18\x03 \x01(\x04R\x0ereversedMicros\x12\x18\n" +
+	"\bas_of_ms\x18\x04 \x01(\x03R\x06asOfMs\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1e\n" +
+	"\n" +
+	"chargeback\x18\x06 \x01(\bR\n" +
+	"chargeback\"\xfb\x01\n" +
+	"\x0fSetSubscription\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
+	"\x04tier\x18\x03 \x01(\rR\x04tier\x12\x16\n" +
+	"\x06active\x18\x04 \x01(\bR\x06active\x12\x19\n" +
+	"\bpast_due\x18\x05 \x01(\bR\apastDue\x12\x18\n" +
+	"\acancels\x18\x06 \x01(\bR\acancels\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\a \x01(\x03R\tcreatedMs\x12\"\n" +
+	"\rperiod_end_ms\x18\b \x01(\x03R\vperiodEndMs\x12\x18\n" +
+	"\bas_of_ms\x18\t \x01(\x03R\x06asOfMs\"w\n" +
+	"\bSetTopUp\x12!\n" +
+	"\fbelow_micros\x18\x01 \x01(\x04R\vbelowMicros\x12%\n" +
+	"\x0ecredits_micros\x18\x02 \x01(\x04R\rcreditsMicros\x12!\n" +
+	"\fmonth_micros\x18\x03 \x01(\x04R\vmonthMicros\"<\n" +
+	"\vTopUpFailed\x12\x15\n" +
+	"\x06top_up\x18\x01 \x01(\x04R\x05topUp\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"E\n" +
 	"\tRotateKey\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\x06R\vfingerprint\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\xaf\x02\n" +
@@ -16461,7 +18565,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12:\n" +
-	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\x92\x04\n" +
+	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\xe0\x04\n" +
 	"\x0eCommandOutcome\x125\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1d.quire.event.v1.CommandStatusR\x06status\x12\x1a\n" +
 	"\breplayed\x18\x02 \x01(\bR\breplayed\x12\x12\n" +
@@ -16469,7 +18573,7 @@ const file_event_proto_rawDesc = "" +
 	"\vkey_version\x18\x04 \x01(\rR\n" +
 	"keyVersion\x12$\n" +
 	"\x0ekey_created_ms\x18\x05 \x01(\x03R\fkeyCreatedMs\x12%\n" +
-	"\x0ebalance_micros\x18\x06 \x01(\x04R\rbalanceMicros\x12\x17\n" +
+	"\x0ebalance_micros\x18\x06 \x01(\x03R\rbalanceMicros\x12\x17\n" +
 	"\atime_ms\x18\a \x01(\x03R\x06timeMs\x12!\n" +
 	"\fsuspended_ms\x18\b \x01(\x03R\vsuspendedMs\x12(\n" +
 	"\x03key\x18\x14 \x01(\v2\x16.quire.event.v1.ApiKeyR\x03key\x12+\n" +
@@ -16478,7 +18582,10 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x126\n" +
 	"\awebhook\x18\x1e \x01(\v2\x1c.quire.event.v1.WebhookRulesR\awebhook\x12\x14\n" +
-	"\x05alert\x18\x1f \x01(\tR\x05alert\"\xd3\x04\n" +
+	"\x05alert\x18\x1f \x01(\tR\x05alert\x12\x1b\n" +
+	"\tnext_tier\x18[ \x01(\rR\bnextTier\x12\x1b\n" +
+	"\tnext_plan\x18\\ \x01(\tR\bnextPlan\x12\x12\n" +
+	"\x04plan\x18Z \x01(\tR\x04plan\"\xeb\x04\n" +
 	"\x05Alert\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\tR\bposition\x12\x18\n" +
@@ -16502,7 +18609,8 @@ const file_event_proto_rawDesc = "" +
 	"\vdays_before\x18\x12 \x01(\rR\n" +
 	"daysBefore\x12\x19\n" +
 	"\bkey_name\x18\x13 \x01(\tR\akeyName\x127\n" +
-	"\acontent\x18\x14 \x01(\v2\x1d.quire.event.v1.ContentChangeR\acontent\"\xb1\x01\n" +
+	"\acontent\x18\x14 \x01(\v2\x1d.quire.event.v1.ContentChangeR\acontent\x12\x16\n" +
+	"\x06reason\x18\x15 \x01(\tR\x06reason\"\xb1\x01\n" +
 	"\fWebhookRules\x12\x18\n" +
 	"\awebhook\x18\x01 \x01(\x06R\awebhook\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\rR\x06events\x12\x1e\n" +
@@ -16613,7 +18721,7 @@ const file_event_proto_rawDesc = "" +
 	"\afrom_ms\x18\x05 \x01(\x03R\x06fromMs\x12\x14\n" +
 	"\x05limit\x18\x06 \x01(\x04R\x05limit\x12\x18\n" +
 	"\apercent\x18\a \x01(\rR\apercent\x121\n" +
-	"\x06period\x18\b \x01(\x0e2\x19.quire.event.v1.CapPeriodR\x06period\"\xe4\x02\n" +
+	"\x06period\x18\b \x01(\x0e2\x19.quire.event.v1.CapPeriodR\x06period\"\xe5\x03\n" +
 	"\tPriceBook\x12\x19\n" +
 	"\bstamp_ms\x18\x01 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x02 \x01(\x03R\boffsetMs\x12.\n" +
@@ -16623,10 +18731,19 @@ const file_event_proto_rawDesc = "" +
 	"\x12free_storage_bytes\x18\x06 \x01(\x04R\x10freeStorageBytes\x12:\n" +
 	"\x1astorage_cents_per_gb_month\x18\a \x01(\x04R\x16storageCentsPerGbMonth\x12\x14\n" +
 	"\x05rules\x18\b \x01(\rR\x05rules\x12\x16\n" +
-	"\x06agreed\x18\t \x01(\bR\x06agreed\"J\n" +
+	"\x06agreed\x18\t \x01(\bR\x06agreed\x12\x0e\n" +
+	"\x02id\x18\n" +
+	" \x01(\tR\x02id\x12!\n" +
+	"\feffective_ms\x18\v \x01(\x03R\veffectiveMs\x12.\n" +
+	"\x13credit_price_micros\x18\f \x01(\x04R\x11creditPriceMicros\x12\x1c\n" +
+	"\twithdrawn\x18\r \x01(\bR\twithdrawn\"\xe5\x01\n" +
 	"\bTierPlan\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\rR\x04tier\x12*\n" +
-	"\x05terms\x18\x02 \x03(\v2\x14.quire.event.v1.TermR\x05terms\"v\n" +
+	"\x05terms\x18\x02 \x03(\v2\x14.quire.event.v1.TermR\x05terms\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1b\n" +
+	"\tfee_cents\x18\x04 \x01(\x04R\bfeeCents\x12,\n" +
+	"\x12free_storage_bytes\x18\x05 \x01(\x04R\x10freeStorageBytes\x12:\n" +
+	"\x1astorage_cents_per_gb_month\x18\x06 \x01(\x04R\x16storageCentsPerGbMonth\"v\n" +
 	"\x04Term\x12\x1b\n" +
 	"\tquota_key\x18\x01 \x01(\rR\bquotaKey\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x12R\x05limit\x12!\n" +
@@ -16849,7 +18966,7 @@ const file_event_proto_rawDesc = "" +
 	"\vEraseAnswer\x12\x1a\n" +
 	"\bdeleting\x18\x01 \x01(\rR\bdeleting\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\x83\a\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xa9\b\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x18\n" +
@@ -16869,8 +18986,41 @@ const file_event_proto_rawDesc = "" +
 	"\x06alerts\x183 \x01(\v2\x1b.quire.event.v1.AlertsQueryH\x00R\x06alerts\x12?\n" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1e.quire.event.v1.UsageDaysQueryH\x00R\tusageDays\x125\n" +
-	"\x06recent\x18P \x01(\v2\x1b.quire.event.v1.RecentQueryH\x00R\x06recentB\a\n" +
-	"\x05query\"\xe5\x01\n" +
+	"\x06recent\x18P \x01(\v2\x1b.quire.event.v1.RecentQueryH\x00R\x06recent\x12/\n" +
+	"\x04plan\x18Z \x01(\v2\x19.quire.event.v1.PlanQueryH\x00R\x04plan\x12;\n" +
+	"\bpayments\x18[ \x01(\v2\x1d.quire.event.v1.PaymentsQueryH\x00R\bpayments\x126\n" +
+	"\atop_ups\x18\\ \x01(\v2\x1b.quire.event.v1.TopUpsQueryH\x00R\x06topUpsB\a\n" +
+	"\x05query\"\v\n" +
+	"\tPlanQuery\"\xca\x02\n" +
+	"\n" +
+	"PlanAnswer\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\rR\x04tier\x12\x12\n" +
+	"\x04plan\x18\x02 \x01(\tR\x04plan\x12\x1b\n" +
+	"\tnext_tier\x18\x03 \x01(\rR\bnextTier\x12\x1b\n" +
+	"\tnext_plan\x18\x04 \x01(\tR\bnextPlan\x12%\n" +
+	"\x0ebalance_micros\x18\x05 \x01(\x03R\rbalanceMicros\x12E\n" +
+	"\rsubscriptions\x18\x06 \x03(\v2\x1f.quire.event.v1.SetSubscriptionR\rsubscriptions\x121\n" +
+	"\x06top_up\x18\a \x01(\v2\x1a.quire.event.v1.TopUpStateR\x05topUp\x12\x1d\n" +
+	"\n" +
+	"deletes_ms\x18\b \x01(\x03R\tdeletesMs\x12\x1a\n" +
+	"\bpayments\x18\t \x01(\x04R\bpayments\"i\n" +
+	"\rPaymentsQuery\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\x04R\x06before\x12\x1a\n" +
+	"\bprovider\x18\x03 \x01(\tR\bprovider\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\"^\n" +
+	"\x0ePaymentsAnswer\x128\n" +
+	"\bpayments\x18\x01 \x03(\v2\x1c.quire.event.v1.PaymentStateR\bpayments\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"#\n" +
+	"\vTopUpsQuery\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\">\n" +
+	"\fTopUpsAnswer\x12.\n" +
+	"\atop_ups\x18\x01 \x03(\v2\x15.quire.event.v1.TopUpR\x06topUps\"q\n" +
+	"\x05TopUp\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\x04R\x02id\x12%\n" +
+	"\x0ecredits_micros\x18\x03 \x01(\x04R\rcreditsMicros\x12\x17\n" +
+	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\"\xe5\x01\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
 	"\tcheck_key\x18\x01 \x01(\bR\bcheckKey\x12\x1f\n" +
@@ -16920,8 +19070,17 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\tR\x06before\"+\n" +
 	"\rAccountsQuery\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\r\n" +
-	"\vPricesQuery\"\xb7\a\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"h\n" +
+	"\vPricesQuery\x12\x12\n" +
+	"\x04list\x18\x01 \x01(\bR\x04list\x12/\n" +
+	"\x05apply\x18\x02 \x01(\v2\x19.quire.event.v1.PriceBookR\x05apply\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\bR\x05count\"\xc3\x01\n" +
+	"\tPriceList\x12/\n" +
+	"\x05books\x18\x01 \x03(\v2\x19.quire.event.v1.BookStateR\x05books\x125\n" +
+	"\bupcoming\x18\x02 \x03(\v2\x19.quire.event.v1.BookStateR\bupcoming\x12\x14\n" +
+	"\x05rules\x18\x03 \x01(\rR\x05rules\x12\x1c\n" +
+	"\twithdrawn\x18\x04 \x03(\tR\twithdrawn\x12\x1a\n" +
+	"\baccounts\x18\x05 \x03(\x04R\baccounts\"\x9c\t\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -16931,7 +19090,9 @@ const file_event_proto_rawDesc = "" +
 	"\aexplain\x18\r \x01(\v2\x1d.quire.event.v1.ExplainAnswerH\x00R\aexplain\x123\n" +
 	"\x05audit\x18\x0e \x01(\v2\x1b.quire.event.v1.AuditAnswerH\x00R\x05audit\x12?\n" +
 	"\tallowance\x18\x0f \x01(\v2\x1f.quire.event.v1.AllowanceAnswerH\x00R\tallowance\x123\n" +
-	"\x06prices\x18\x10 \x01(\v2\x19.quire.event.v1.PriceBookH\x00R\x06prices\x126\n" +
+	"\x06prices\x18\x10 \x01(\v2\x19.quire.event.v1.PriceBookH\x00R\x06prices\x12:\n" +
+	"\n" +
+	"price_list\x18\x11 \x01(\v2\x19.quire.event.v1.PriceListH\x00R\tpriceList\x126\n" +
 	"\bprogress\x18\x14 \x01(\v2\x18.quire.event.v1.ProgressH\x00R\bprogress\x12=\n" +
 	"\tadmin_log\x18\x1e \x01(\v2\x1e.quire.event.v1.AdminLogAnswerH\x00R\badminLog\x12<\n" +
 	"\baccounts\x18\x1f \x01(\v2\x1e.quire.event.v1.AccountsAnswerH\x00R\baccounts\x120\n" +
@@ -16940,7 +19101,10 @@ const file_event_proto_rawDesc = "" +
 	"\x06alerts\x183 \x01(\v2\x1c.quire.event.v1.AlertsAnswerH\x00R\x06alerts\x12@\n" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1f.quire.event.v1.UsageDaysAnswerH\x00R\tusageDays\x126\n" +
-	"\x06recent\x18P \x01(\v2\x1c.quire.event.v1.RecentAnswerH\x00R\x06recentB\b\n" +
+	"\x06recent\x18P \x01(\v2\x1c.quire.event.v1.RecentAnswerH\x00R\x06recent\x120\n" +
+	"\x04plan\x18Z \x01(\v2\x1a.quire.event.v1.PlanAnswerH\x00R\x04plan\x12<\n" +
+	"\bpayments\x18[ \x01(\v2\x1e.quire.event.v1.PaymentsAnswerH\x00R\bpayments\x127\n" +
+	"\atop_ups\x18\\ \x01(\v2\x1c.quire.event.v1.TopUpsAnswerH\x00R\x06topUpsB\b\n" +
 	"\x06answer\"\xf8\x02\n" +
 	"\vRecentQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
@@ -17037,14 +19201,14 @@ const file_event_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
 	"\x05again\x18\x04 \x01(\bR\x05again\x12.\n" +
-	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xd7\a\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xa5\b\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12&\n" +
 	"\x0fperiod_start_ms\x18\x03 \x01(\x03R\rperiodStartMs\x12\"\n" +
 	"\rperiod_end_ms\x18\x04 \x01(\x03R\vperiodEndMs\x12.\n" +
 	"\x05usage\x18\x05 \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\x12%\n" +
-	"\x0ebalance_micros\x18\x06 \x01(\x04R\rbalanceMicros\x12!\n" +
+	"\x0ebalance_micros\x18\x06 \x01(\x03R\rbalanceMicros\x12!\n" +
 	"\fspent_micros\x18\a \x01(\x04R\vspentMicros\x12,\n" +
 	"\x12storage_used_bytes\x18\b \x01(\x04R\x10storageUsedBytes\x12,\n" +
 	"\x12storage_free_bytes\x18\t \x01(\x04R\x10storageFreeBytes\x122\n" +
@@ -17069,7 +19233,10 @@ const file_event_proto_rawDesc = "" +
 	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x12\x1b\n" +
 	"\terased_ms\x18) \x01(\x03R\berasedMs\x12%\n" +
 	"\x0equarantined_ms\x18* \x01(\x03R\rquarantinedMs\x12+\n" +
-	"\x11quarantine_reason\x18+ \x01(\tR\x10quarantineReason\"\xa7\x01\n" +
+	"\x11quarantine_reason\x18+ \x01(\tR\x10quarantineReason\x12\x1b\n" +
+	"\tnext_tier\x18[ \x01(\rR\bnextTier\x12\x1b\n" +
+	"\tnext_plan\x18\\ \x01(\tR\bnextPlan\x12\x12\n" +
+	"\x04plan\x18Z \x01(\tR\x04plan\"\xa7\x01\n" +
 	"\tHeldGrant\x12#\n" +
 	"\ramount_micros\x18\x01 \x01(\x04R\famountMicros\x12\x1f\n" +
 	"\vleft_micros\x18\x02 \x01(\x04R\n" +
@@ -17106,7 +19273,7 @@ const file_event_proto_rawDesc = "" +
 	"\tCapStatus\x12-\n" +
 	"\x03cap\x18\x01 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12!\n" +
 	"\fspent_micros\x18\x02 \x01(\x04R\vspentMicros\x12\x19\n" +
-	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xdf\x02\n" +
+	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xf3\x02\n" +
 	"\n" +
 	"AdminEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
@@ -17123,12 +19290,13 @@ const file_event_proto_rawDesc = "" +
 	" \x01(\x12R\famountMicros\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18\v \x01(\x03R\texpiresMs\x12\x16\n" +
-	"\x06detail\x18\f \x01(\tR\x06detail\"Z\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x12\x12\n" +
+	"\x04plan\x18Z \x01(\tR\x04plan\"Z\n" +
 	"\x0eAdminLogAnswer\x124\n" +
 	"\aentries\x18\x01 \x03(\v2\x1a.quire.event.v1.AdminEntryR\aentries\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"L\n" +
 	"\x0eAccountsAnswer\x12:\n" +
-	"\baccounts\x18\x01 \x03(\v2\x1e.quire.event.v1.AccountSummaryR\baccounts\"\xbc\x01\n" +
+	"\baccounts\x18\x01 \x03(\v2\x1e.quire.event.v1.AccountSummaryR\baccounts\"\xd0\x01\n" +
 	"\x0eAccountSummary\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -17137,7 +19305,8 @@ const file_event_proto_rawDesc = "" +
 	"\fsuspended_ms\x18\x04 \x01(\x03R\vsuspendedMs\x12\x1d\n" +
 	"\n" +
 	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x12\x1b\n" +
-	"\terased_ms\x18) \x01(\x03R\berasedMs\"\xc4\x01\n" +
+	"\terased_ms\x18) \x01(\x03R\berasedMs\x12\x12\n" +
+	"\x04plan\x18Z \x01(\tR\x04plan\"\xed\x01\n" +
 	"\bKeyUsage\x12\x1b\n" +
 	"\tquota_key\x18\x01 \x01(\rR\bquotaKey\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x14\n" +
@@ -17145,7 +19314,8 @@ const file_event_proto_rawDesc = "" +
 	"\tremaining\x18\x04 \x01(\x12R\tremaining\x12\x18\n" +
 	"\aoverage\x18\x05 \x01(\x04R\aoverage\x12!\n" +
 	"\fspent_micros\x18\x06 \x01(\x04R\vspentMicros\x12\x16\n" +
-	"\x06waived\x18\a \x01(\x04R\x06waived\"\xc2\x03\n" +
+	"\x06waived\x18\a \x01(\x04R\x06waived\x12'\n" +
+	"\x0frefunded_micros\x18\b \x01(\x04R\x0erefundedMicros\"\x88\x04\n" +
 	"\vLedgerEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x17\n" +
@@ -17153,7 +19323,7 @@ const file_event_proto_rawDesc = "" +
 	"\x04type\x18\x04 \x01(\x0e2\x1a.quire.event.v1.LedgerTypeR\x04type\x12\x1b\n" +
 	"\tquota_key\x18\x05 \x01(\rR\bquotaKey\x12#\n" +
 	"\ramount_micros\x18\x06 \x01(\x12R\famountMicros\x12%\n" +
-	"\x0ebalance_micros\x18\a \x01(\x04R\rbalanceMicros\x12\x1d\n" +
+	"\x0ebalance_micros\x18\a \x01(\x03R\rbalanceMicros\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\b \x01(\fR\trequestId\x12\x16\n" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x121\n" +
@@ -17162,11 +19332,14 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"settled_ms\x18\v \x01(\x03R\tsettledMs\x12'\n" +
 	"\x0fadmitted_before\x18\f \x01(\x04R\x0eadmittedBefore\x12%\n" +
-	"\x0eadmitted_index\x18\r \x01(\x04R\radmittedIndex\"f\n" +
+	"\x0eadmitted_index\x18\r \x01(\x04R\radmittedIndex\x12\x14\n" +
+	"\x05month\x18\x0e \x01(\rR\x05month\x12\x14\n" +
+	"\x05actor\x18\x0f \x01(\tR\x05actor\x12\x18\n" +
+	"\apayment\x18\x10 \x01(\tR\apayment\"f\n" +
 	"\fLedgerAnswer\x125\n" +
 	"\aentries\x18\x01 \x03(\v2\x1b.quire.event.v1.LedgerEntryR\aentries\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
-	"nextCursor\"\xe8\x05\n" +
+	"nextCursor\"\x9b\x06\n" +
 	"\x0fStatementAnswer\x12\x16\n" +
 	"\x06period\x18\x01 \x01(\tR\x06period\x12\x16\n" +
 	"\x06closed\x18\x02 \x01(\bR\x06closed\x12.\n" +
@@ -17183,12 +19356,20 @@ const file_event_proto_rawDesc = "" +
 	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\x129\n" +
 	"\aperiods\x18\x1e \x03(\v2\x1f.quire.event.v1.StatementPeriodR\aperiods\x12:\n" +
 	"\acredits\x18\x1f \x01(\v2 .quire.event.v1.StatementCreditsR\acredits\x12:\n" +
-	"\x1astorage_cents_per_gb_month\x18  \x01(\x04R\x16storageCentsPerGbMonth\"\x8c\x01\n" +
+	"\x1astorage_cents_per_gb_month\x18  \x01(\x04R\x16storageCentsPerGbMonth\x12\x1d\n" +
+	"\n" +
+	"fees_cents\x18! \x01(\x04R\tfeesCents\x12\x12\n" +
+	"\x04plan\x18Z \x01(\tR\x04plan\"\x88\x02\n" +
 	"\x0fStatementPeriod\x12\x19\n" +
 	"\bstart_ms\x18\x01 \x01(\x03R\astartMs\x12\x15\n" +
 	"\x06end_ms\x18\x02 \x01(\x03R\x05endMs\x12\x12\n" +
 	"\x04tier\x18\x03 \x01(\rR\x04tier\x123\n" +
-	"\x05lines\x18\x04 \x03(\v2\x1d.quire.event.v1.StatementLineR\x05lines\"\xcc\x01\n" +
+	"\x05lines\x18\x04 \x03(\v2\x1d.quire.event.v1.StatementLineR\x05lines\x12\x1b\n" +
+	"\tfee_cents\x18\x05 \x01(\x04R\bfeeCents\x12\x1f\n" +
+	"\vfee_seconds\x18\x06 \x01(\x04R\n" +
+	"feeSeconds\x12(\n" +
+	"\x10fee_amount_cents\x18\a \x01(\x04R\x0efeeAmountCents\x12\x12\n" +
+	"\x04plan\x18Z \x01(\tR\x04plan\"\xcc\x01\n" +
 	"\rStatementLine\x12\x1b\n" +
 	"\tquota_key\x18\x01 \x01(\rR\bquotaKey\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x12R\x05limit\x12\x18\n" +
@@ -17304,7 +19485,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
 	"\rreset_seconds\x18\x03 \x01(\rR\fresetSeconds\x12\x1b\n" +
-	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\x9c\b\n" +
+	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\xe4\b\n" +
 	"\vUserRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12:\n" +
 	"\bregister\x18\n" +
@@ -17326,8 +19507,19 @@ const file_event_proto_rawDesc = "" +
 	"findExport\x12@\n" +
 	"\fclaim_export\x18. \x01(\v2\x1b.quire.event.v1.ClaimExportH\x00R\vclaimExport\x12=\n" +
 	"\vsave_export\x18/ \x01(\v2\x1a.quire.event.v1.SaveExportH\x00R\n" +
-	"saveExportB\b\n" +
-	"\x06action\"\xa0\x01\n" +
+	"saveExport\x12F\n" +
+	"\x0eclaim_payments\x180 \x01(\v2\x1d.quire.event.v1.ClaimPaymentsH\x00R\rclaimPaymentsB\b\n" +
+	"\x06action\"c\n" +
+	"\rClaimPayments\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x19\n" +
+	"\blease_ms\x18\x02 \x01(\x03R\aleaseMs\x12\x1f\n" +
+	"\vcompared_ms\x18\x03 \x01(\x03R\n" +
+	"comparedMs\"c\n" +
+	"\rPaymentsLease\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x19\n" +
+	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12\x1f\n" +
+	"\vcompared_ms\x18\x03 \x01(\x03R\n" +
+	"comparedMs\"\xa0\x01\n" +
 	"\vSetPassword\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12#\n" +
 	"\rpassword_hash\x18\x02 \x01(\tR\fpasswordHash\x12\x17\n" +
@@ -17417,7 +19609,7 @@ const file_event_proto_rawDesc = "" +
 	"\fCheckSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"1\n" +
 	"\fCloseSession\x12!\n" +
-	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xe9\x02\n" +
+	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xa4\x03\n" +
 	"\n" +
 	"UserAnswer\x122\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1a.quire.event.v1.UserStatusR\x06status\x12(\n" +
@@ -17427,7 +19619,9 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x19\n" +
 	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\x127\n" +
 	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\x12.\n" +
-	"\x06export\x18\b \x01(\v2\x16.quire.event.v1.ExportR\x06export\x12#\n" +
+	"\x06export\x18\b \x01(\v2\x16.quire.event.v1.ExportR\x06export\x129\n" +
+	"\bpayments\x18\n" +
+	" \x01(\v2\x1d.quire.event.v1.PaymentsLeaseR\bpayments\x12#\n" +
 	"\rusers_missing\x18\t \x01(\bR\fusersMissing\"\xaa\x03\n" +
 	"\x04User\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
@@ -17444,7 +19638,7 @@ const file_event_proto_rawDesc = "" +
 	"\x18earlier_password_changes\x18\x14 \x03(\fR\x16earlierPasswordChanges\x124\n" +
 	"\bdeletion\x18* \x01(\x0e2\x18.quire.event.v1.DeletionR\bdeletion\x12\x1f\n" +
 	"\vdeletion_ms\x18+ \x01(\x03R\n" +
-	"deletionMs\"\xb7\x05\n" +
+	"deletionMs\"\xee\x05\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -17456,7 +19650,8 @@ const file_event_proto_rawDesc = "" +
 	"\bcommands\x18\b \x03(\v2\x1b.quire.event.v1.CommandKeptR\bcommands\x12\x18\n" +
 	"\aentries\x18\t \x01(\x04R\aentries\x12/\n" +
 	"\x05books\x18\n" +
-	" \x03(\v2\x19.quire.event.v1.BookStateR\x05books\x12\x1f\n" +
+	" \x03(\v2\x19.quire.event.v1.BookStateR\x05books\x125\n" +
+	"\bupcoming\x18\x13 \x03(\v2\x19.quire.event.v1.BookStateR\bupcoming\x12\x1f\n" +
 	"\vlast_digest\x18\v \x01(\fR\n" +
 	"lastDigest\x12\x14\n" +
 	"\x05rules\x18\f \x01(\rR\x05rules\x12\x17\n" +
@@ -17482,7 +19677,7 @@ const file_event_proto_rawDesc = "" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
 	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\x12\x17\n" +
 	"\amark_ms\x18\b \x01(\x03R\x06markMs\x12\x19\n" +
-	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xc9\t\n" +
+	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xbb\v\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -17519,7 +19714,45 @@ const file_event_proto_rawDesc = "" +
 	"\bspending\x18\x1f \x01(\v2\x1d.quire.event.v1.SpendingStateR\bspending\x12-\n" +
 	"\x03cap\x18  \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12\x1e\n" +
 	"\vkey_used_ms\x18! \x01(\x03R\tkeyUsedMs\x12-\n" +
-	"\x04late\x18\x15 \x03(\v2\x19.quire.event.v1.LateStateR\x04late\"g\n" +
+	"\x04late\x18\x15 \x03(\v2\x19.quire.event.v1.LateStateR\x04late\x12\x1b\n" +
+	"\tnext_tier\x18[ \x01(\rR\bnextTier\x12\x1f\n" +
+	"\vowed_micros\x18\\ \x01(\x04R\n" +
+	"owedMicros\x128\n" +
+	"\bpayments\x18] \x03(\v2\x1c.quire.event.v1.PaymentStateR\bpayments\x12E\n" +
+	"\rsubscriptions\x18^ \x03(\v2\x1f.quire.event.v1.SetSubscriptionR\rsubscriptions\x121\n" +
+	"\x06top_up\x18_ \x01(\v2\x1a.quire.event.v1.TopUpStateR\x05topUp\"\x9e\x02\n" +
+	"\n" +
+	"TopUpState\x12,\n" +
+	"\x04rule\x18\x01 \x01(\v2\x18.quire.event.v1.SetTopUpR\x04rule\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\x04R\x04last\x12\x15\n" +
+	"\x06due_ms\x18\x03 \x01(\x03R\x05dueMs\x12\x1d\n" +
+	"\n" +
+	"due_micros\x18\x04 \x01(\x04R\tdueMicros\x12\x14\n" +
+	"\x05month\x18\x05 \x01(\rR\x05month\x12!\n" +
+	"\fspent_micros\x18\x06 \x01(\x04R\vspentMicros\x12\x1a\n" +
+	"\bfailures\x18\a \x01(\rR\bfailures\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x10\n" +
+	"\x03off\x18\t \x01(\bR\x03off\x12\x19\n" +
+	"\bretry_ms\x18\n" +
+	" \x01(\x03R\aretryMs\"n\n" +
+	"\vRefundState\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
+	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12#\n" +
+	"\ramount_micros\x18\x03 \x01(\x04R\famountMicros\"\xc0\x02\n" +
+	"\fPaymentState\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12%\n" +
+	"\x0ecredits_micros\x18\x03 \x01(\x04R\rcreditsMicros\x12'\n" +
+	"\x0freversed_micros\x18\x04 \x01(\x04R\x0ereversedMicros\x12\x18\n" +
+	"\bas_of_ms\x18\x05 \x01(\x03R\x06asOfMs\x12\x16\n" +
+	"\x06number\x18\x06 \x01(\x04R\x06number\x12\x17\n" +
+	"\atime_ms\x18\a \x01(\x03R\x06timeMs\x12\x12\n" +
+	"\x04plan\x18\b \x01(\tR\x04plan\x12!\n" +
+	"\famount_cents\x18\t \x01(\x04R\vamountCents\x12\x1b\n" +
+	"\ttax_cents\x18\n" +
+	" \x01(\x04R\btaxCents\x12\x15\n" +
+	"\x06top_up\x18\v \x01(\x04R\x05topUp\"g\n" +
 	"\rSpendingState\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12!\n" +
 	"\ftoday_micros\x18\x02 \x01(\x04R\vtodayMicros\x12!\n" +
@@ -17575,7 +19808,7 @@ const file_event_proto_rawDesc = "" +
 	"\x03key\x18\x14 \x01(\rR\x03key\x12\x10\n" +
 	"\x03day\x18\x1e \x01(\rR\x03day\x12\x12\n" +
 	"\x04line\x18\x15 \x01(\rR\x04line\x12\x17\n" +
-	"\atime_ms\x18\x1f \x01(\x03R\x06timeMs\"\x86\x05\n" +
+	"\atime_ms\x18\x1f \x01(\x03R\x06timeMs\"\xbd\x05\n" +
 	"\n" +
 	"MonthState\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\rR\x05month\x12.\n" +
@@ -17594,12 +19827,14 @@ const file_event_proto_rawDesc = "" +
 	"\x0eexpired_micros\x18\x19 \x01(\x04R\rexpiredMicros\x12'\n" +
 	"\x0fadjusted_micros\x18\x1a \x01(\x12R\x0eadjustedMicros\x12%\n" +
 	"\x0echarged_micros\x18\x1b \x01(\x04R\rchargedMicros\x12'\n" +
-	"\x0frefunded_micros\x18\x1c \x01(\x04R\x0erefundedMicros\"~\n" +
+	"\x0frefunded_micros\x18\x1c \x01(\x04R\x0erefundedMicros\x125\n" +
+	"\arefunds\x18\x1d \x03(\v2\x1b.quire.event.v1.RefundStateR\arefunds\"\x96\x01\n" +
 	"\vPeriodState\x12\x14\n" +
 	"\x05terms\x18\x01 \x01(\x04R\x05terms\x12\x15\n" +
 	"\x06end_ms\x18\x02 \x01(\x03R\x05endMs\x12\x12\n" +
 	"\x04tier\x18\x03 \x01(\rR\x04tier\x12.\n" +
-	"\x05usage\x18\x04 \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\"\x81\x01\n" +
+	"\x05usage\x18\x04 \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\x12\x16\n" +
+	"\x06unused\x18Z \x01(\bR\x06unused\"\x81\x01\n" +
 	"\x0eStorageChanges\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12\x1b\n" +
 	"\tnet_bytes\x18\x02 \x01(\x12R\bnetBytes\x12 \n" +
@@ -17693,7 +19928,7 @@ const file_event_proto_rawDesc = "" +
 	"\bCAP_NONE\x10\x00\x12\v\n" +
 	"\aCAP_DAY\x10\x01\x12\r\n" +
 	"\tCAP_MONTH\x10\x02\x12\r\n" +
-	"\tCAP_TOTAL\x10\x03*\xf9\x02\n" +
+	"\tCAP_TOTAL\x10\x03*\xed\x03\n" +
 	"\rCommandStatus\x12\x17\n" +
 	"\x13COMMAND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -17702,13 +19937,18 @@ const file_event_proto_rawDesc = "" +
 	"\x16COMMAND_ACCOUNT_EXISTS\x10\x03\x12 \n" +
 	"\x1cCOMMAND_INSUFFICIENT_CREDITS\x10\x04\x12 \n" +
 	"\x1cCOMMAND_IDEMPOTENCY_MISMATCH\x10\x05\x12\x13\n" +
-	"\x0fCOMMAND_INVALID\x10\x06\x12\x19\n" +
+	"\x0fCOMMAND_INVALID\x10\x06\x12\x1a\n" +
+	"\x16COMMAND_NOT_REFUNDABLE\x10\a\x12\x19\n" +
+	"\x15COMMAND_OVER_REFUNDED\x10\b\x12\x1d\n" +
+	"\x19COMMAND_PAYMENT_NOT_FOUND\x10\t\x12\x1c\n" +
+	"\x18COMMAND_PAYMENT_MISMATCH\x10\n" +
+	"\x12\x19\n" +
 	"\x15COMMAND_KEY_NOT_FOUND\x10\x14\x12\x19\n" +
 	"\x15COMMAND_TOO_MANY_KEYS\x10\x15\x12\x1a\n" +
 	"\x16COMMAND_KEY_NAME_TAKEN\x10\x16\x12\x1d\n" +
 	"\x19COMMAND_WEBHOOK_NOT_FOUND\x10\x1e\x12\x1d\n" +
 	"\x19COMMAND_TOO_MANY_WEBHOOKS\x10\x1f\x12\x1b\n" +
-	"\x17COMMAND_WEBHOOK_INVALID\x10 *\x94\x03\n" +
+	"\x17COMMAND_WEBHOOK_INVALID\x10 *\xaa\x03\n" +
 	"\tAlertType\x12\x15\n" +
 	"\x11ALERT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vALERT_QUOTA\x10\x01\x12\r\n" +
@@ -17729,7 +19969,8 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"ALERT_TEST\x10\x0f\x12\x16\n" +
 	"\x12ALERT_FILE_CREATED\x10\x10\x12\x16\n" +
-	"\x12ALERT_FILE_DELETED\x10\x11*S\n" +
+	"\x12ALERT_FILE_DELETED\x10\x11\x12\x14\n" +
+	"\x10ALERT_TOP_UP_OFF\x10\x12*S\n" +
 	"\x0eDeliveryStatus\x12\x14\n" +
 	"\x10DELIVERY_PENDING\x10\x00\x12\x16\n" +
 	"\x12DELIVERY_DELIVERED\x10\x01\x12\x13\n" +
@@ -17762,14 +20003,17 @@ const file_event_proto_rawDesc = "" +
 	"QUERY_BUSY\x10\v\x12\x11\n" +
 	"\rQUERY_LIMITED\x10\f\x12\x13\n" +
 	"\x0fQUERY_KEY_SCOPE\x10\r\x12\x1b\n" +
-	"\x17QUERY_ACCOUNT_SUSPENDED\x10\x05*s\n" +
+	"\x17QUERY_ACCOUNT_SUSPENDED\x10\x05*\xaf\x01\n" +
 	"\n" +
 	"LedgerType\x12\x16\n" +
 	"\x12LEDGER_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLEDGER_GRANT\x10\x01\x12\x15\n" +
 	"\x11LEDGER_ADJUSTMENT\x10\x02\x12\x11\n" +
 	"\rLEDGER_CHARGE\x10\x03\x12\x11\n" +
-	"\rLEDGER_EXPIRY\x10\x04*C\n" +
+	"\rLEDGER_EXPIRY\x10\x04\x12\x11\n" +
+	"\rLEDGER_REFUND\x10\x05\x12\x12\n" +
+	"\x0eLEDGER_PAYMENT\x10\x06\x12\x13\n" +
+	"\x0fLEDGER_REVERSAL\x10\a*C\n" +
 	"\bDeletion\x12\x11\n" +
 	"\rDELETION_NONE\x10\x00\x12\x12\n" +
 	"\x0eDELETION_ASKED\x10\x01\x12\x10\n" +
@@ -17802,7 +20046,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 175)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 195)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(ContentAction)(0),          // 1: quire.event.v1.ContentAction
@@ -17843,157 +20087,177 @@ var file_event_proto_goTypes = []any{
 	(*TestWebhook)(nil),         // 36: quire.event.v1.TestWebhook
 	(*CreateAccount)(nil),       // 37: quire.event.v1.CreateAccount
 	(*SetTier)(nil),             // 38: quire.event.v1.SetTier
-	(*Grant)(nil),               // 39: quire.event.v1.Grant
-	(*RotateKey)(nil),           // 40: quire.event.v1.RotateKey
-	(*KeyRules)(nil),            // 41: quire.event.v1.KeyRules
-	(*KeyScopes)(nil),           // 42: quire.event.v1.KeyScopes
-	(*KeyQuotas)(nil),           // 43: quire.event.v1.KeyQuotas
-	(*KeyQuota)(nil),            // 44: quire.event.v1.KeyQuota
-	(*CreateKey)(nil),           // 45: quire.event.v1.CreateKey
-	(*UpdateKey)(nil),           // 46: quire.event.v1.UpdateKey
-	(*ReplaceKey)(nil),          // 47: quire.event.v1.ReplaceKey
-	(*RevokeKey)(nil),           // 48: quire.event.v1.RevokeKey
-	(*SetSpendingCap)(nil),      // 49: quire.event.v1.SetSpendingCap
-	(*CommandOutcomeBatch)(nil), // 50: quire.event.v1.CommandOutcomeBatch
-	(*CommandOutcome)(nil),      // 51: quire.event.v1.CommandOutcome
-	(*Alert)(nil),               // 52: quire.event.v1.Alert
-	(*WebhookRules)(nil),        // 53: quire.event.v1.WebhookRules
-	(*Delivery)(nil),            // 54: quire.event.v1.Delivery
-	(*DeliveryAttempt)(nil),     // 55: quire.event.v1.DeliveryAttempt
-	(*WebhookAddress)(nil),      // 56: quire.event.v1.WebhookAddress
-	(*WebhookSecret)(nil),       // 57: quire.event.v1.WebhookSecret
-	(*WebhookRequest)(nil),      // 58: quire.event.v1.WebhookRequest
-	(*CreateAddress)(nil),       // 59: quire.event.v1.CreateAddress
-	(*SetAddress)(nil),          // 60: quire.event.v1.SetAddress
-	(*DeleteAddress)(nil),       // 61: quire.event.v1.DeleteAddress
-	(*RotateSecret)(nil),        // 62: quire.event.v1.RotateSecret
-	(*FindAddresses)(nil),       // 63: quire.event.v1.FindAddresses
-	(*ListDeliveries)(nil),      // 64: quire.event.v1.ListDeliveries
-	(*ReplayDelivery)(nil),      // 65: quire.event.v1.ReplayDelivery
-	(*WebhookAnswer)(nil),       // 66: quire.event.v1.WebhookAnswer
-	(*WebhooksQuery)(nil),       // 67: quire.event.v1.WebhooksQuery
-	(*WebhooksAnswer)(nil),      // 68: quire.event.v1.WebhooksAnswer
-	(*AlertsQuery)(nil),         // 69: quire.event.v1.AlertsQuery
-	(*AlertsAnswer)(nil),        // 70: quire.event.v1.AlertsAnswer
-	(*AlertState)(nil),          // 71: quire.event.v1.AlertState
-	(*ExpiringState)(nil),       // 72: quire.event.v1.ExpiringState
-	(*CrossingState)(nil),       // 73: quire.event.v1.CrossingState
-	(*PriceBook)(nil),           // 74: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 75: quire.event.v1.TierPlan
-	(*Term)(nil),                // 76: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 77: quire.event.v1.RequestBatch
-	(*ReadLease)(nil),           // 78: quire.event.v1.ReadLease
-	(*Request)(nil),             // 79: quire.event.v1.Request
-	(*Charge)(nil),              // 80: quire.event.v1.Charge
-	(*Create)(nil),              // 81: quire.event.v1.Create
-	(*Update)(nil),              // 82: quire.event.v1.Update
-	(*Tags)(nil),                // 83: quire.event.v1.Tags
-	(*Delete)(nil),              // 84: quire.event.v1.Delete
-	(*Burn)(nil),                // 85: quire.event.v1.Burn
-	(*Expire)(nil),              // 86: quire.event.v1.Expire
-	(*Content)(nil),             // 87: quire.event.v1.Content
-	(*Document)(nil),            // 88: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 89: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 90: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 91: quire.event.v1.DomainState
-	(*DomainLease)(nil),         // 92: quire.event.v1.DomainLease
-	(*DomainRedo)(nil),          // 93: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 94: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 95: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 96: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 97: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 98: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 99: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 100: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 101: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 102: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 103: quire.event.v1.ListAnswer
-	(*EraseRequest)(nil),        // 104: quire.event.v1.EraseRequest
-	(*EraseAnswer)(nil),         // 105: quire.event.v1.EraseAnswer
-	(*Announcement)(nil),        // 106: quire.event.v1.Announcement
-	(*Query)(nil),               // 107: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 108: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 109: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 110: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 111: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 112: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 113: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 114: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 115: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 116: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 117: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 118: quire.event.v1.QueryAnswer
-	(*RecentQuery)(nil),         // 119: quire.event.v1.RecentQuery
-	(*RecentAnswer)(nil),        // 120: quire.event.v1.RecentAnswer
-	(*RecentRequest)(nil),       // 121: quire.event.v1.RecentRequest
-	(*RequestTiming)(nil),       // 122: quire.event.v1.RequestTiming
-	(*RequestReport)(nil),       // 123: quire.event.v1.RequestReport
-	(*HoldQuery)(nil),           // 124: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 125: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 126: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 127: quire.event.v1.UsageAnswer
-	(*HeldGrant)(nil),           // 128: quire.event.v1.HeldGrant
-	(*ApiKey)(nil),              // 129: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 130: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 131: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 132: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 133: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 134: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 135: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 136: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 137: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 138: quire.event.v1.StatementAnswer
-	(*StatementPeriod)(nil),     // 139: quire.event.v1.StatementPeriod
-	(*StatementLine)(nil),       // 140: quire.event.v1.StatementLine
-	(*StatementCredits)(nil),    // 141: quire.event.v1.StatementCredits
-	(*ExplainAnswer)(nil),       // 142: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 143: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 144: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 145: quire.event.v1.AuditAnswer
-	(*AuditTable)(nil),          // 146: quire.event.v1.AuditTable
-	(*AuditDifference)(nil),     // 147: quire.event.v1.AuditDifference
-	(*UsageDaysAnswer)(nil),     // 148: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 149: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 150: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 151: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 152: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 153: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 154: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 155: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 156: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 157: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 158: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 159: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 160: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 161: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 162: quire.event.v1.SaveExport
-	(*Export)(nil),              // 163: quire.event.v1.Export
-	(*BegunExport)(nil),         // 164: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 165: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 166: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 167: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 168: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 169: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 170: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 171: quire.event.v1.UserAnswer
-	(*User)(nil),                // 172: quire.event.v1.User
-	(*BillingState)(nil),        // 173: quire.event.v1.BillingState
-	(*BookState)(nil),           // 174: quire.event.v1.BookState
-	(*SourceState)(nil),         // 175: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 176: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 177: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 178: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 179: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 180: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 181: quire.event.v1.LateState
-	(*PaidState)(nil),           // 182: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 183: quire.event.v1.MonthState
-	(*PeriodState)(nil),         // 184: quire.event.v1.PeriodState
-	(*StorageChanges)(nil),      // 185: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 186: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 187: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 188: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 189: quire.event.v1.CommandKept
+	(*SetNextTier)(nil),         // 39: quire.event.v1.SetNextTier
+	(*Grant)(nil),               // 40: quire.event.v1.Grant
+	(*Refund)(nil),              // 41: quire.event.v1.Refund
+	(*Payment)(nil),             // 42: quire.event.v1.Payment
+	(*Reverse)(nil),             // 43: quire.event.v1.Reverse
+	(*SetSubscription)(nil),     // 44: quire.event.v1.SetSubscription
+	(*SetTopUp)(nil),            // 45: quire.event.v1.SetTopUp
+	(*TopUpFailed)(nil),         // 46: quire.event.v1.TopUpFailed
+	(*RotateKey)(nil),           // 47: quire.event.v1.RotateKey
+	(*KeyRules)(nil),            // 48: quire.event.v1.KeyRules
+	(*KeyScopes)(nil),           // 49: quire.event.v1.KeyScopes
+	(*KeyQuotas)(nil),           // 50: quire.event.v1.KeyQuotas
+	(*KeyQuota)(nil),            // 51: quire.event.v1.KeyQuota
+	(*CreateKey)(nil),           // 52: quire.event.v1.CreateKey
+	(*UpdateKey)(nil),           // 53: quire.event.v1.UpdateKey
+	(*ReplaceKey)(nil),          // 54: quire.event.v1.ReplaceKey
+	(*RevokeKey)(nil),           // 55: quire.event.v1.RevokeKey
+	(*SetSpendingCap)(nil),      // 56: quire.event.v1.SetSpendingCap
+	(*CommandOutcomeBatch)(nil), // 57: quire.event.v1.CommandOutcomeBatch
+	(*CommandOutcome)(nil),      // 58: quire.event.v1.CommandOutcome
+	(*Alert)(nil),               // 59: quire.event.v1.Alert
+	(*WebhookRules)(nil),        // 60: quire.event.v1.WebhookRules
+	(*Delivery)(nil),            // 61: quire.event.v1.Delivery
+	(*DeliveryAttempt)(nil),     // 62: quire.event.v1.DeliveryAttempt
+	(*WebhookAddress)(nil),      // 63: quire.event.v1.WebhookAddress
+	(*WebhookSecret)(nil),       // 64: quire.event.v1.WebhookSecret
+	(*WebhookRequest)(nil),      // 65: quire.event.v1.WebhookRequest
+	(*CreateAddress)(nil),       // 66: quire.event.v1.CreateAddress
+	(*SetAddress)(nil),          // 67: quire.event.v1.SetAddress
+	(*DeleteAddress)(nil),       // 68: quire.event.v1.DeleteAddress
+	(*RotateSecret)(nil),        // 69: quire.event.v1.RotateSecret
+	(*FindAddresses)(nil),       // 70: quire.event.v1.FindAddresses
+	(*ListDeliveries)(nil),      // 71: quire.event.v1.ListDeliveries
+	(*ReplayDelivery)(nil),      // 72: quire.event.v1.ReplayDelivery
+	(*WebhookAnswer)(nil),       // 73: quire.event.v1.WebhookAnswer
+	(*WebhooksQuery)(nil),       // 74: quire.event.v1.WebhooksQuery
+	(*WebhooksAnswer)(nil),      // 75: quire.event.v1.WebhooksAnswer
+	(*AlertsQuery)(nil),         // 76: quire.event.v1.AlertsQuery
+	(*AlertsAnswer)(nil),        // 77: quire.event.v1.AlertsAnswer
+	(*AlertState)(nil),          // 78: quire.event.v1.AlertState
+	(*ExpiringState)(nil),       // 79: quire.event.v1.ExpiringState
+	(*CrossingState)(nil),       // 80: quire.event.v1.CrossingState
+	(*PriceBook)(nil),           // 81: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 82: quire.event.v1.TierPlan
+	(*Term)(nil),                // 83: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 84: quire.event.v1.RequestBatch
+	(*ReadLease)(nil),           // 85: quire.event.v1.ReadLease
+	(*Request)(nil),             // 86: quire.event.v1.Request
+	(*Charge)(nil),              // 87: quire.event.v1.Charge
+	(*Create)(nil),              // 88: quire.event.v1.Create
+	(*Update)(nil),              // 89: quire.event.v1.Update
+	(*Tags)(nil),                // 90: quire.event.v1.Tags
+	(*Delete)(nil),              // 91: quire.event.v1.Delete
+	(*Burn)(nil),                // 92: quire.event.v1.Burn
+	(*Expire)(nil),              // 93: quire.event.v1.Expire
+	(*Content)(nil),             // 94: quire.event.v1.Content
+	(*Document)(nil),            // 95: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 96: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 97: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 98: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 99: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 100: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 101: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 102: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 103: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 104: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 105: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 106: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 107: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 108: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 109: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 110: quire.event.v1.ListAnswer
+	(*EraseRequest)(nil),        // 111: quire.event.v1.EraseRequest
+	(*EraseAnswer)(nil),         // 112: quire.event.v1.EraseAnswer
+	(*Announcement)(nil),        // 113: quire.event.v1.Announcement
+	(*Query)(nil),               // 114: quire.event.v1.Query
+	(*PlanQuery)(nil),           // 115: quire.event.v1.PlanQuery
+	(*PlanAnswer)(nil),          // 116: quire.event.v1.PlanAnswer
+	(*PaymentsQuery)(nil),       // 117: quire.event.v1.PaymentsQuery
+	(*PaymentsAnswer)(nil),      // 118: quire.event.v1.PaymentsAnswer
+	(*TopUpsQuery)(nil),         // 119: quire.event.v1.TopUpsQuery
+	(*TopUpsAnswer)(nil),        // 120: quire.event.v1.TopUpsAnswer
+	(*TopUp)(nil),               // 121: quire.event.v1.TopUp
+	(*UsageQuery)(nil),          // 122: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 123: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 124: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 125: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 126: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 127: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 128: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 129: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 130: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 131: quire.event.v1.PricesQuery
+	(*PriceList)(nil),           // 132: quire.event.v1.PriceList
+	(*QueryAnswer)(nil),         // 133: quire.event.v1.QueryAnswer
+	(*RecentQuery)(nil),         // 134: quire.event.v1.RecentQuery
+	(*RecentAnswer)(nil),        // 135: quire.event.v1.RecentAnswer
+	(*RecentRequest)(nil),       // 136: quire.event.v1.RecentRequest
+	(*RequestTiming)(nil),       // 137: quire.event.v1.RequestTiming
+	(*RequestReport)(nil),       // 138: quire.event.v1.RequestReport
+	(*HoldQuery)(nil),           // 139: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 140: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 141: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 142: quire.event.v1.UsageAnswer
+	(*HeldGrant)(nil),           // 143: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 144: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 145: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 146: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 147: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 148: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 149: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 150: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 151: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 152: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 153: quire.event.v1.StatementAnswer
+	(*StatementPeriod)(nil),     // 154: quire.event.v1.StatementPeriod
+	(*StatementLine)(nil),       // 155: quire.event.v1.StatementLine
+	(*StatementCredits)(nil),    // 156: quire.event.v1.StatementCredits
+	(*ExplainAnswer)(nil),       // 157: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 158: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 159: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 160: quire.event.v1.AuditAnswer
+	(*AuditTable)(nil),          // 161: quire.event.v1.AuditTable
+	(*AuditDifference)(nil),     // 162: quire.event.v1.AuditDifference
+	(*UsageDaysAnswer)(nil),     // 163: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 164: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 165: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 166: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 167: quire.event.v1.UserRequest
+	(*ClaimPayments)(nil),       // 168: quire.event.v1.ClaimPayments
+	(*PaymentsLease)(nil),       // 169: quire.event.v1.PaymentsLease
+	(*SetPassword)(nil),         // 170: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 171: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 172: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 173: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 174: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 175: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 176: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 177: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 178: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 179: quire.event.v1.SaveExport
+	(*Export)(nil),              // 180: quire.event.v1.Export
+	(*BegunExport)(nil),         // 181: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 182: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 183: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 184: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 185: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 186: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 187: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 188: quire.event.v1.UserAnswer
+	(*User)(nil),                // 189: quire.event.v1.User
+	(*BillingState)(nil),        // 190: quire.event.v1.BillingState
+	(*BookState)(nil),           // 191: quire.event.v1.BookState
+	(*SourceState)(nil),         // 192: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 193: quire.event.v1.AccountState
+	(*TopUpState)(nil),          // 194: quire.event.v1.TopUpState
+	(*RefundState)(nil),         // 195: quire.event.v1.RefundState
+	(*PaymentState)(nil),        // 196: quire.event.v1.PaymentState
+	(*SpendingState)(nil),       // 197: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 198: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 199: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 200: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 201: quire.event.v1.LateState
+	(*PaidState)(nil),           // 202: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 203: quire.event.v1.MonthState
+	(*PeriodState)(nil),         // 204: quire.event.v1.PeriodState
+	(*StorageChanges)(nil),      // 205: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 206: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 207: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 208: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 209: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	18,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -18012,225 +20276,254 @@ var file_event_proto_depIdxs = []int32{
 	26,  // 13: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
 	37,  // 14: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
 	38,  // 15: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
-	39,  // 16: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
-	40,  // 17: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
+	40,  // 16: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
+	47,  // 17: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
 	27,  // 18: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
 	28,  // 19: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
 	29,  // 20: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
-	45,  // 21: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
-	46,  // 22: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
-	47,  // 23: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
-	48,  // 24: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
-	49,  // 25: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
-	30,  // 26: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
-	31,  // 27: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
-	32,  // 28: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
-	33,  // 29: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
-	35,  // 30: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
-	36,  // 31: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
-	34,  // 32: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
-	40,  // 33: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
-	42,  // 34: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
-	43,  // 35: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
-	23,  // 36: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
-	44,  // 37: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
-	41,  // 38: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
-	41,  // 39: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
-	23,  // 40: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
-	51,  // 41: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
-	5,   // 42: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	129, // 43: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	130, // 44: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
-	53,  // 45: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
-	6,   // 46: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
-	20,  // 47: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
-	52,  // 48: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
-	7,   // 49: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
-	55,  // 50: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
-	57,  // 51: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
-	59,  // 52: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
-	60,  // 53: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
-	61,  // 54: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
-	62,  // 55: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
-	63,  // 56: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
-	64,  // 57: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
-	65,  // 58: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
-	8,   // 59: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
-	56,  // 60: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
-	54,  // 61: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
-	53,  // 62: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
-	52,  // 63: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
-	53,  // 64: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
-	73,  // 65: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
-	72,  // 66: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
-	6,   // 67: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
-	4,   // 68: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
-	75,  // 69: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	76,  // 70: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	79,  // 71: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	78,  // 72: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	80,  // 73: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	81,  // 74: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	82,  // 75: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	84,  // 76: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	85,  // 77: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	86,  // 78: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	88,  // 79: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	87,  // 80: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	83,  // 81: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	87,  // 82: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	90,  // 83: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	9,   // 84: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	88,  // 85: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	95,  // 86: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	92,  // 87: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	94,  // 88: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	97,  // 89: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	97,  // 90: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	97,  // 91: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	97,  // 92: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
-	97,  // 93: quire.event.v1.SourceCounts.unmetered:type_name -> quire.event.v1.SourceCount
-	97,  // 94: quire.event.v1.SourceCounts.unmetered_sites:type_name -> quire.event.v1.SourceCount
-	99,  // 95: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	101, // 96: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	9,   // 97: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	88,  // 98: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	90,  // 99: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	88,  // 100: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	88,  // 101: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	108, // 102: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	109, // 103: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	111, // 104: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	112, // 105: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	113, // 106: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	114, // 107: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	117, // 108: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	115, // 109: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	116, // 110: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	124, // 111: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	67,  // 112: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	69,  // 113: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	110, // 114: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	119, // 115: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	11,  // 116: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	10,  // 117: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	127, // 118: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	137, // 119: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	138, // 120: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	142, // 121: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	145, // 122: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	151, // 123: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	74,  // 124: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	126, // 125: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	132, // 126: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	133, // 127: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	125, // 128: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	68,  // 129: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	70,  // 130: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	148, // 131: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	120, // 132: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	2,   // 133: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	121, // 134: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	2,   // 135: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	3,   // 136: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	122, // 137: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
-	122, // 138: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
-	135, // 139: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	129, // 140: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	130, // 141: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	128, // 142: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	44,  // 143: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	130, // 144: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	135, // 145: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	23,  // 146: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	5,   // 147: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	131, // 148: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	134, // 149: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	11,  // 150: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	136, // 151: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
-	136, // 152: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	135, // 153: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	143, // 154: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	139, // 155: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
-	141, // 156: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
-	140, // 157: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
-	22,  // 158: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	144, // 159: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	3,   // 160: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	16,  // 161: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
-	146, // 162: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
-	147, // 163: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
-	16,  // 164: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
-	149, // 165: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	150, // 166: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	166, // 167: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	167, // 168: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	168, // 169: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	169, // 170: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	170, // 171: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	153, // 172: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	154, // 173: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	165, // 174: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	155, // 175: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	156, // 176: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	157, // 177: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	158, // 178: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	159, // 179: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	160, // 180: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	161, // 181: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	162, // 182: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	12,  // 183: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	163, // 184: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	13,  // 185: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	164, // 186: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	14,  // 187: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	172, // 188: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	172, // 189: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	168, // 190: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	163, // 191: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	12,  // 192: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	74,  // 193: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	175, // 194: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	176, // 195: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	188, // 196: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	189, // 197: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	174, // 198: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	16,  // 199: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
-	74,  // 200: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	183, // 201: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	186, // 202: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	187, // 203: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	187, // 204: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	182, // 205: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	71,  // 206: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	178, // 207: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	177, // 208: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	23,  // 209: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	181, // 210: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	179, // 211: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	180, // 212: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	44,  // 213: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	23,  // 214: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	177, // 215: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	135, // 216: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	144, // 217: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	135, // 218: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	135, // 219: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	185, // 220: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	184, // 221: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	135, // 222: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 223: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	144, // 224: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 225: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	187, // 226: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	187, // 227: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	181, // 228: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	51,  // 229: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	230, // [230:230] is the sub-list for method output_type
-	230, // [230:230] is the sub-list for method input_type
-	230, // [230:230] is the sub-list for extension type_name
-	230, // [230:230] is the sub-list for extension extendee
-	0,   // [0:230] is the sub-list for field type_name
+	39,  // 21: quire.event.v1.Command.set_next_tier:type_name -> quire.event.v1.SetNextTier
+	41,  // 22: quire.event.v1.Command.refund:type_name -> quire.event.v1.Refund
+	42,  // 23: quire.event.v1.Command.payment:type_name -> quire.event.v1.Payment
+	43,  // 24: quire.event.v1.Command.reverse:type_name -> quire.event.v1.Reverse
+	44,  // 25: quire.event.v1.Command.set_subscription:type_name -> quire.event.v1.SetSubscription
+	45,  // 26: quire.event.v1.Command.set_top_up:type_name -> quire.event.v1.SetTopUp
+	46,  // 27: quire.event.v1.Command.top_up_failed:type_name -> quire.event.v1.TopUpFailed
+	52,  // 28: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
+	53,  // 29: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
+	54,  // 30: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
+	55,  // 31: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
+	56,  // 32: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
+	30,  // 33: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
+	31,  // 34: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
+	32,  // 35: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
+	33,  // 36: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
+	35,  // 37: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
+	36,  // 38: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
+	34,  // 39: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
+	47,  // 40: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
+	49,  // 41: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
+	50,  // 42: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
+	23,  // 43: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
+	51,  // 44: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
+	48,  // 45: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
+	48,  // 46: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
+	23,  // 47: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
+	58,  // 48: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
+	5,   // 49: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
+	144, // 50: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	145, // 51: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	60,  // 52: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
+	6,   // 53: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
+	20,  // 54: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
+	59,  // 55: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
+	7,   // 56: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
+	62,  // 57: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
+	64,  // 58: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
+	66,  // 59: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
+	67,  // 60: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
+	68,  // 61: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
+	69,  // 62: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
+	70,  // 63: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
+	71,  // 64: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
+	72,  // 65: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
+	8,   // 66: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
+	63,  // 67: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
+	61,  // 68: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
+	60,  // 69: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
+	59,  // 70: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
+	60,  // 71: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
+	80,  // 72: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	79,  // 73: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
+	6,   // 74: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
+	4,   // 75: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
+	82,  // 76: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	83,  // 77: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	86,  // 78: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	85,  // 79: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	87,  // 80: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	88,  // 81: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	89,  // 82: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	91,  // 83: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	92,  // 84: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	93,  // 85: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	95,  // 86: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	94,  // 87: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	90,  // 88: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	94,  // 89: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	97,  // 90: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	9,   // 91: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	95,  // 92: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	102, // 93: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	99,  // 94: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	101, // 95: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	104, // 96: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	104, // 97: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	104, // 98: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	104, // 99: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
+	104, // 100: quire.event.v1.SourceCounts.unmetered:type_name -> quire.event.v1.SourceCount
+	104, // 101: quire.event.v1.SourceCounts.unmetered_sites:type_name -> quire.event.v1.SourceCount
+	106, // 102: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	108, // 103: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	9,   // 104: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	95,  // 105: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	97,  // 106: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	95,  // 107: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	95,  // 108: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	122, // 109: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	123, // 110: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	125, // 111: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	126, // 112: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	127, // 113: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	128, // 114: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	131, // 115: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	129, // 116: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	130, // 117: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	139, // 118: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	74,  // 119: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	76,  // 120: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	124, // 121: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	134, // 122: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	115, // 123: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
+	117, // 124: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
+	119, // 125: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
+	44,  // 126: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
+	194, // 127: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
+	196, // 128: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
+	121, // 129: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
+	11,  // 130: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	81,  // 131: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
+	191, // 132: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
+	191, // 133: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
+	10,  // 134: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	142, // 135: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	152, // 136: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	153, // 137: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	157, // 138: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	160, // 139: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	166, // 140: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	81,  // 141: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	132, // 142: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
+	141, // 143: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	147, // 144: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	148, // 145: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	140, // 146: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	75,  // 147: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	77,  // 148: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	163, // 149: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	135, // 150: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	116, // 151: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
+	118, // 152: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
+	120, // 153: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
+	2,   // 154: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	136, // 155: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	2,   // 156: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	3,   // 157: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	137, // 158: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
+	137, // 159: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
+	150, // 160: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	144, // 161: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	145, // 162: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	143, // 163: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	51,  // 164: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	145, // 165: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	150, // 166: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	23,  // 167: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	5,   // 168: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	146, // 169: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	149, // 170: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	11,  // 171: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	151, // 172: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	151, // 173: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	150, // 174: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	158, // 175: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	154, // 176: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
+	156, // 177: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
+	155, // 178: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
+	22,  // 179: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	159, // 180: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	3,   // 181: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	16,  // 182: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
+	161, // 183: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	162, // 184: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	16,  // 185: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
+	164, // 186: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	165, // 187: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	183, // 188: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	184, // 189: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	185, // 190: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	186, // 191: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	187, // 192: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	170, // 193: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	171, // 194: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	182, // 195: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	172, // 196: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	173, // 197: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	174, // 198: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	175, // 199: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	176, // 200: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	177, // 201: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	178, // 202: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	179, // 203: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	168, // 204: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
+	12,  // 205: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	180, // 206: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	13,  // 207: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	181, // 208: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	14,  // 209: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	189, // 210: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	189, // 211: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	185, // 212: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	180, // 213: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	169, // 214: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
+	12,  // 215: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	81,  // 216: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	192, // 217: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	193, // 218: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	208, // 219: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	209, // 220: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	191, // 221: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	191, // 222: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
+	16,  // 223: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
+	81,  // 224: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	203, // 225: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	206, // 226: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	207, // 227: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	207, // 228: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	202, // 229: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	78,  // 230: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	198, // 231: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	197, // 232: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	23,  // 233: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	201, // 234: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	196, // 235: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
+	44,  // 236: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
+	194, // 237: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
+	45,  // 238: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
+	199, // 239: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	200, // 240: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	51,  // 241: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	23,  // 242: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	197, // 243: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	150, // 244: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	159, // 245: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	150, // 246: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	150, // 247: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	205, // 248: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	204, // 249: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	195, // 250: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
+	150, // 251: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 252: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	159, // 253: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 254: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	207, // 255: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	207, // 256: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	201, // 257: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	58,  // 258: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	259, // [259:259] is the sub-list for method output_type
+	259, // [259:259] is the sub-list for method input_type
+	259, // [259:259] is the sub-list for extension type_name
+	259, // [259:259] is the sub-list for extension extendee
+	0,   // [0:259] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -18246,6 +20539,13 @@ func file_event_proto_init() {
 		(*Command_Suspend)(nil),
 		(*Command_Resume)(nil),
 		(*Command_Note)(nil),
+		(*Command_SetNextTier)(nil),
+		(*Command_Refund)(nil),
+		(*Command_Payment)(nil),
+		(*Command_Reverse)(nil),
+		(*Command_SetSubscription)(nil),
+		(*Command_SetTopUp)(nil),
+		(*Command_TopUpFailed)(nil),
 		(*Command_CreateKey)(nil),
 		(*Command_UpdateKey)(nil),
 		(*Command_ReplaceKey)(nil),
@@ -18259,8 +20559,8 @@ func file_event_proto_init() {
 		(*Command_TestWebhook)(nil),
 	}
 	file_event_proto_msgTypes[18].OneofWrappers = []any{}
-	file_event_proto_msgTypes[26].OneofWrappers = []any{}
-	file_event_proto_msgTypes[43].OneofWrappers = []any{
+	file_event_proto_msgTypes[33].OneofWrappers = []any{}
+	file_event_proto_msgTypes[50].OneofWrappers = []any{
 		(*WebhookRequest_Create)(nil),
 		(*WebhookRequest_Set)(nil),
 		(*WebhookRequest_Delete)(nil),
@@ -18269,16 +20569,16 @@ func file_event_proto_init() {
 		(*WebhookRequest_Deliveries)(nil),
 		(*WebhookRequest_Replay)(nil),
 	}
-	file_event_proto_msgTypes[64].OneofWrappers = []any{
+	file_event_proto_msgTypes[71].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[67].OneofWrappers = []any{}
-	file_event_proto_msgTypes[87].OneofWrappers = []any{}
-	file_event_proto_msgTypes[92].OneofWrappers = []any{
+	file_event_proto_msgTypes[74].OneofWrappers = []any{}
+	file_event_proto_msgTypes[94].OneofWrappers = []any{}
+	file_event_proto_msgTypes[99].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -18293,8 +20593,11 @@ func file_event_proto_init() {
 		(*Query_Alerts)(nil),
 		(*Query_UsageDays)(nil),
 		(*Query_Recent)(nil),
+		(*Query_Plan)(nil),
+		(*Query_Payments)(nil),
+		(*Query_TopUps)(nil),
 	}
-	file_event_proto_msgTypes[103].OneofWrappers = []any{
+	file_event_proto_msgTypes[118].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -18302,6 +20605,7 @@ func file_event_proto_init() {
 		(*QueryAnswer_Audit)(nil),
 		(*QueryAnswer_Allowance)(nil),
 		(*QueryAnswer_Prices)(nil),
+		(*QueryAnswer_PriceList)(nil),
 		(*QueryAnswer_Progress)(nil),
 		(*QueryAnswer_AdminLog)(nil),
 		(*QueryAnswer_Accounts)(nil),
@@ -18310,9 +20614,12 @@ func file_event_proto_init() {
 		(*QueryAnswer_Alerts)(nil),
 		(*QueryAnswer_UsageDays)(nil),
 		(*QueryAnswer_Recent)(nil),
+		(*QueryAnswer_Plan)(nil),
+		(*QueryAnswer_Payments)(nil),
+		(*QueryAnswer_TopUps)(nil),
 	}
-	file_event_proto_msgTypes[104].OneofWrappers = []any{}
-	file_event_proto_msgTypes[137].OneofWrappers = []any{
+	file_event_proto_msgTypes[119].OneofWrappers = []any{}
+	file_event_proto_msgTypes[152].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -18329,6 +20636,7 @@ func file_event_proto_init() {
 		(*UserRequest_FindExport)(nil),
 		(*UserRequest_ClaimExport)(nil),
 		(*UserRequest_SaveExport)(nil),
+		(*UserRequest_ClaimPayments)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -18336,7 +20644,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   175,
+			NumMessages:   195,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

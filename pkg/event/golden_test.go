@@ -169,6 +169,7 @@ func TestOneofVersion1(t *testing.T) {
 func TestCommandsVersion1(t *testing.T) {
 	for number, c := range map[uint64]*event.Command{
 		10: {Action: &event.Command_Create{Create: &event.CreateAccount{Tier: 2}}},
+		17: {Action: &event.Command_SetNextTier{SetNextTier: &event.SetNextTier{Tier: 2}}},
 		11: {Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: 2}}},
 		12: {Action: &event.Command_Grant{Grant: &event.Grant{Reason: "r"}}},
 		13: {Action: &event.Command_RotateKey{RotateKey: &event.RotateKey{Prefix: "p"}}},

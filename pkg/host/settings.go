@@ -38,12 +38,20 @@ func (p Program) String() string {
 
 // Settings are the values of a program's settings. table says which program reads which; others are zero.
 type Settings struct {
-	Listen         string
-	PublicURL      string // empty: http://<listener>
-	UpgradeURL     string // empty: <PublicURL>/console
-	ContentURL     string // empty: PublicURL
-	Operator       string // name of who runs the service, for statements; empty: none
-	OperatorAt     string // their address
+	Listen     string
+	PublicURL  string // empty: http://<listener>
+	UpgradeURL string // empty: the console's page about the plan
+	ContentURL string // empty: PublicURL
+	Operator   string // name of who runs the service, for statements; empty: none
+	OperatorAt string // their address
+	Contact    string // whom account holders ask; empty: not known
+
+	StripeKey           config.Secret // empty: payments are not taken online
+	StripeWebhookSecret config.Secret
+	StripeTax           bool
+	StripeURL           string // empty: Stripe's
+	CheckoutSuccessURL  string // empty: the console's page about the plan
+
 	OpsListen      string // empty: operators use Listen
 	Data           string
 	Secret         config.Secret
@@ -133,7 +141,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_UPGRADE_URL", value: config.URL(&s.UpgradeURL, "http", "https"), readers: Edge | Quire,
-			meaning: "Address where a user gets a plan with higher limits. Refusals for a quota name it as `upgradeUrl`. Without it they name `/console` under the public URL.",
+			meaning: "Address where a user gets a plan with higher limits. Refusals for a quota name it as `upgradeUrl`. Without it they name the console's page about the plan.",
 		},
 		{
 			name: "QUIRE_CONTENT_URL", value: config.URL(&s.ContentURL, "http", "https"), readers: Edge | Quire,
@@ -146,6 +154,30 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_OPERATOR_ADDRESS", value: config.Text(&s.OperatorAt), readers: Edge | Quire,
 			meaning: "Postal address and whatever else the law asks of the sender of a bill, such as a tax number. `|` begins a new line.",
+		},
+		{
+			name: "QUIRE_CONTACT", value: config.Text(&s.Contact), readers: Edge | Quire,
+			meaning: "Whom account holders ask about plans, credits and payments: an e-mail address or a URL. Pages and refused checkouts name it.",
+		},
+		{
+			name: "QUIRE_STRIPE_KEY", value: config.SecretText(&s.StripeKey, 8), readers: Edge | Quire, secret: true,
+			meaning: "Secret or restricted API key of a Stripe account, which takes payments for credits and plans: see [the guide](guides/set-up-payments.md). Without it, admins record payments.",
+		},
+		{
+			name: "QUIRE_STRIPE_WEBHOOK_SECRET", value: config.SecretText(&s.StripeWebhookSecret, 8), readers: Edge | Quire, secret: true,
+			meaning: "Signing secret of the webhook endpoint `/payments/webhook` in that account. Required with `QUIRE_STRIPE_KEY`.",
+		},
+		{
+			name: "QUIRE_STRIPE_TAX", value: config.Bool(&s.StripeTax), readers: Edge | Quire, fallback: "false",
+			meaning: "Has Stripe Tax add tax to what is bought on its pages. Prices are before tax then. Top-ups are charged without.",
+		},
+		{
+			name: "QUIRE_STRIPE_URL", value: config.URL(&s.StripeURL, "http", "https"), readers: Edge | Quire,
+			meaning: "Address of Stripe's API, for tests with a stand-in. Without it, Stripe's own.",
+		},
+		{
+			name: "QUIRE_CHECKOUT_SUCCESS_URL", value: config.URL(&s.CheckoutSuccessURL, "http", "https"), readers: Edge | Quire,
+			meaning: "Page to which the payment provider leads after a payment. Without it, the console's page about the plan.",
 		},
 		{
 			name: "QUIRE_OPS_LISTEN", value: config.Address(&s.OpsListen), readers: everything, fallback: ":9090",

@@ -78,7 +78,7 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	if opts.Gapless == nil {
 		opts.Gapless = never
 	}
-	c := &checker{ctx: ctx, opts: opts, report: &Report{}}
+	c := &checker{ctx: ctx, opts: opts, report: &Report{}, subjects: map[string][]string{}}
 	c.report.checker = c
 	if opts.Budget > 0 {
 		c.deadline = time.Now().Add(opts.Budget)
@@ -147,6 +147,7 @@ type checker struct {
 	ctx      context.Context
 	opts     Options
 	report   *Report
+	subjects map[string][]string // of each stream's messages, unless it takes some by pattern
 	deadline time.Time
 	done     int64
 	total    int64
@@ -164,7 +165,8 @@ func (c *checker) plan(dir string) (*plan, error) {
 	for _, b := range blocks {
 		size += b.Size
 	}
-	if err := checkMeta(dir, name); err != nil {
+	c.subjects[name], err = checkMeta(dir, name)
+	if err != nil {
 		if size == 0 && !slices.Contains(c.opts.Expected, name) {
 			return nil, nil // the process was killed while creating the stream
 		}
@@ -174,23 +176,29 @@ func (c *checker) plan(dir string) (*plan, error) {
 	return &plan{name: name, dir: dir, blocks: blocks}, nil
 }
 
-// checkMeta verifies the checksum of the stream's description.
-func checkMeta(dir, name string) error {
+// checkMeta verifies the checksum of the stream's description, and returns the subjects of its messages: nil if some are given by
+// a pattern.
+func checkMeta(dir, name string) ([]string, error) {
 	file := filepath.Join(dir, "meta.inf")
 	meta, err := os.ReadFile(file)
 	if err != nil {
-		return damageError(file, 0, "the description of journal %s can't be read: %v", name, err)
+		return nil, damageError(file, 0, "the description of journal %s can't be read: %v", name, err)
+	}
+	var described struct {
+		Subjects []string `json:"subjects"`
 	}
 	want, err := os.ReadFile(filepath.Join(dir, "meta.sum"))
 	switch {
 	case err != nil:
-		return damageError(file, 0, "the checksum of the description can't be read: %v", err)
+		return nil, damageError(file, 0, "the checksum of the description can't be read: %v", err)
 	case hex.EncodeToString(checksum(nameHash(name), meta)) != string(want):
-		return damageError(file, 0, "the description of journal %s does not match its checksum", name)
-	case !json.Valid(meta):
-		return damageError(file, 0, "the description of journal %s is no JSON", name)
+		return nil, damageError(file, 0, "the description of journal %s does not match its checksum", name)
+	case json.Unmarshal(meta, &described) != nil:
+		return nil, damageError(file, 0, "the description of journal %s is no JSON", name)
+	case slices.ContainsFunc(described.Subjects, func(s string) bool { return strings.ContainsAny(s, "*>") }):
+		return nil, nil
 	}
-	return nil
+	return described.Subjects, nil
 }
 
 // stream reads the blocks, newest first, and then compares them with each other.

@@ -48,7 +48,7 @@ func store(t *testing.T, orderly bool, purgeTo uint64) string {
 		t.Fatal(err)
 	}
 	for _, name := range []string{forever, purged} {
-		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}}); err != nil {
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".usage", name + ".subject.0", name + ".subject.1", name + ".subject.2"}}); err != nil {
 			t.Fatal(err)
 		}
 		count := messages
@@ -266,6 +266,43 @@ func TestDamageIsRefusedByPlaceAndNothingIsTouched(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNoFlippedBitIsTakenForAJournal flips every bit of three messages, one of them with headers.
+func TestNoFlippedBitIsTakenForAJournal(t *testing.T) {
+	dir := store(t, false, 0)
+	for _, file := range blocks(t, dir, forever)[1:] {
+		remove(t, file)
+	}
+	remove(t, filepath.Join(dir, streamFolder, forever, messagesFolder, indexFile))
+	var block []byte
+	for i, header := range []string{"", "NATS/1.0\r\nX: y\r\n\r\n", ""} {
+		block = AppendRecord(block, forever, 1, Message{
+			Sequence: uint64(i + 1), Time: time.Unix(0, 1_000_000_007), Subject: forever + ".usage", Header: []byte(header),
+			Data: []byte(".more\r\n\r\n of what was used"),
+		})
+	}
+	file := blocks(t, dir, forever)[0]
+	write := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(block)
+	if r, err := Check(t.Context(), dir, options()); err != nil || r.Streams[0].Last != 3 || r.Streams[0].Torn != nil {
+		t.Fatalf("as written: %+v, %v", r, err)
+	}
+	for at := range block {
+		for bit := range 8 {
+			changed := bytes.Clone(block)
+			changed[at] ^= 1 << bit
+			write(changed)
+			if _, err := Check(t.Context(), dir, options()); !errors.Is(err, ErrDamaged) {
+				t.Errorf("bit %d of byte %d: %v", bit, at, err)
+			}
+		}
 	}
 }
 

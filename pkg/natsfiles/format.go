@@ -19,11 +19,13 @@ import (
 
 // Layout of a record: its length (4 bytes; top bit: it has headers), sequence (8; top bits: erased, tombstone), time (8),
 // length of the subject (2), subject, [length of the headers (4), headers,] message, checksum (8). The checksum covers
-// sequence, time, subject, headers and message, but not the lengths.
+// sequence, time, subject, headers and message, but not the lengths: a changed length of the subject moves its end into the
+// message, and nothing in the record tells. Headers show their end.
 const (
 	headerBytes   = 22 // before the subject
 	checksumBytes = 8
 	headersBit    = 1 << 31
+	headersEnd    = "\r\n\r\n"
 	erasedBit     = 1 << 63
 	tombstoneBit  = 1 << 62
 	maxRecord     = 32 << 20
@@ -60,8 +62,11 @@ func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 			return record{}, false
 		}
 		headers = int64(binary.LittleEndian.Uint32(data[subject:]))
+		if before, _, ok := bytes.Cut(data[from:end], []byte(headersEnd)); !ok || int64(len(before)+len(headersEnd)) != headers {
+			return record{}, false
+		}
 	}
-	if from+headers > end {
+	if from > end {
 		return record{}, false
 	}
 	h.Reset()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/minio/highwayhash"
 )
@@ -40,7 +41,7 @@ func (c *checker) block(stream string, b blockFile, last bool, known []byte) (sp
 	h := blockHash(stream, b.Index)
 	sp := span{since: added{messages: map[string]uint64{}}}
 	var offset int64
-	forever := c.opts.Forever(stream)
+	forever, subjects := c.opts.Forever(stream), c.subjects[stream]
 	for offset < int64(len(buf)) {
 		rest := buf[offset:]
 		var r record
@@ -60,6 +61,8 @@ func (c *checker) block(stream string, b blockFile, last bool, known []byte) (sp
 		case forever && (r.Tombstone || r.Erased):
 			return sp, damageError(b.Path, offset, "message %d of journal %s was deleted", r.Sequence, stream)
 		case r.Tombstone || r.Sequence == 0:
+		case !r.Erased && len(subjects) > 0 && !slices.Contains(subjects, string(r.Subject)):
+			return sp, damageError(b.Path, offset, "message %d of journal %s has the subject %q", r.Sequence, stream, r.Subject)
 		case sp.first == 0:
 			sp.first, sp.firstTime = r.Sequence, r.Time
 			sp.last, sp.lastTime = r.Sequence, r.Time

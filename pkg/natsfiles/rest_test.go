@@ -169,7 +169,7 @@ func more(t *testing.T, js jetstream.JetStream, stream string, before, count int
 	t.Helper()
 	body := bytes.Repeat([]byte("quire "), 500)
 	for i := before; i < before+count; i++ {
-		m := &nats.Msg{Subject: fmt.Sprintf("%s.subject-%d", stream, i%3), Data: append(fmt.Appendf(nil, "%06d ", i), body[:i%len(body)]...)}
+		m := &nats.Msg{Subject: fmt.Sprintf("%s.subject.%d", stream, i%3), Data: append(fmt.Appendf(nil, "%06d ", i), body[:i%len(body)]...)}
 		if i%2 == 0 {
 			m.Header = nats.Header{"X": {"y"}}
 		}

@@ -14,6 +14,9 @@ type Micros int64
 // Credit is one credit.
 const Credit Micros = 1_000_000
 
+// MaxBalance is the largest balance of an account in micro-credits, and so the largest price.
+const MaxBalance = 1_000_000_000 * 1_000_000
+
 // ErrCreditSyntax is the error for text that is not an amount.
 var ErrCreditSyntax = errors.New("not an amount of credits: a decimal number with at most six places")
 

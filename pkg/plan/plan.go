@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Tier is an account's plan. Its number is in events and never changes.
+// Tier is an account's plan. Its number is in events and never changes. A price book may have more tiers than those named here.
 type Tier uint32
 
-// Tiers.
+// Tiers of every price book.
 const (
 	TierUnspecified Tier = iota
 	Free
@@ -19,38 +19,42 @@ const (
 	Admin
 )
 
-// Tiers returns all tiers.
+// MaxTiers is one more than the largest tier's number: the size of an array indexed by tier.
+const MaxTiers = 16
+
+// Valid reports whether t may be a plan's number.
+func (t Tier) Valid() bool { return t > TierUnspecified && t < MaxTiers }
+
+// BuiltIn reports whether t is a tier of every price book.
+func (t Tier) BuiltIn() bool { return t >= Free && t <= Admin }
+
+// Tiers returns the tiers of every price book.
 func Tiers() []Tier { return []Tier{Free, Pro, Max, Admin} }
 
-// String is the tier's name in the API.
-func (t Tier) String() string {
-	switch t {
-	case Free:
+// String is the name of a built-in tier in the API.
+func (t Tier) String() string { return t.Name("") }
+
+// Name is the tier's name in the API. given is the name of a tier that is not built in, as its price book has it.
+func (t Tier) Name(given string) string {
+	switch {
+	case t == Free:
 		return "free"
-	case Pro:
+	case t == Pro:
 		return "pro"
-	case Max:
+	case t == Max:
 		return "max"
-	case Admin:
+	case t == Admin:
 		return "admin"
+	case given != "":
+		return given
 	}
 	return fmt.Sprintf("tier(%d)", uint32(t))
 }
 
-// Title is the tier's name in a sentence.
-func (t Tier) Title() string {
-	name := t.String()
+// Title is the tier's name in a sentence. given is as in Name.
+func (t Tier) Title(given string) string {
+	name := t.Name(given)
 	return strings.ToUpper(name[:1]) + name[1:]
-}
-
-// ParseTier parses a tier's name in the API.
-func ParseTier(s string) (Tier, bool) {
-	for _, t := range Tiers() {
-		if t.String() == s {
-			return t, true
-		}
-	}
-	return TierUnspecified, false
 }
 
 // QuotaKey is what requests are counted by. Its number is in events and never changes.
@@ -95,13 +99,26 @@ func QuotaKeys() []QuotaKey {
 	return keys
 }
 
+// ScopeCheckout is a scope of API keys that is no quota key: to start payments. Its number is in events and never changes; it is the
+// highest, so that quota keys can be added.
+const ScopeCheckout QuotaKey = 63
+
+// Scopes returns the scopes of API keys, by number: the quota keys, and those of calls that are not counted.
+func Scopes() []QuotaKey { return append(QuotaKeys(), ScopeCheckout) }
+
+// IsScope reports whether k is a scope of API keys.
+func (k QuotaKey) IsScope() bool { return k.Valid() || k == ScopeCheckout }
+
 // Valid reports whether k is a quota key.
 func (k QuotaKey) Valid() bool { return k > KeyUnspecified && k < keyEnd }
 
-// String is the key's name in the API.
+// String is the name of the quota key or scope in the API.
 func (k QuotaKey) String() string {
-	if k.Valid() {
+	switch {
+	case k.Valid():
 		return keyNames[k]
+	case k == ScopeCheckout:
+		return "payments.checkout"
 	}
 	return fmt.Sprintf("key(%d)", uint32(k))
 }
@@ -116,13 +133,41 @@ type Term struct {
 	Overage bool   // requests over quota are sold
 }
 
-// Book is a price book.
-type Book struct {
-	Terms                  [Admin + 1][KeyCount]Term
-	AnonymousLimit         int   // anonymous quick pastes of one source in a window
-	AnonymousWindowMillis  int64 // length of the rolling window
+// Plan is what a tier includes and costs. The zero value is no plan.
+type Plan struct {
+	Name                   string // in the API: 1 to 32 lower-case letters, digits and hyphens
+	FeeCents               uint64 // per month
 	FreeStorageBytes       uint64
 	StorageCentsPerGBMonth uint64 // for the month's average above FreeStorageBytes
+	Terms                  [KeyCount]Term
+}
+
+// Book is a price book. Books are comparable.
+type Book struct {
+	Plans                 [MaxTiers]Plan // by tier; the built-in tiers always have one
+	CreditPrice           Micros         // of a credit, in dollars
+	AnonymousLimit        int            // anonymous quick pastes of one source in a window
+	AnonymousWindowMillis int64          // length of the rolling window
+}
+
+// Tier finds a plan by its name in the API.
+func (b *Book) Tier(name string) (Tier, bool) {
+	for t := range b.Plans {
+		if name != "" && b.Plans[t].Name == name {
+			return Tier(t), true
+		}
+	}
+	return TierUnspecified, false
+}
+
+// Tiers returns the tiers that have a plan, by number.
+func (b *Book) Tiers() (tiers []Tier) {
+	for t := range b.Plans {
+		if b.Plans[t].Name != "" {
+			tiers = append(tiers, Tier(t))
+		}
+	}
+	return tiers
 }
 
 // GB is a gigabyte of storage in bytes (docs/api.md, Storage).
@@ -131,10 +176,12 @@ const GB = 1 << 30
 // Published is the price book of docs/api.md, Metering, with the given limit of anonymous quick pastes.
 func Published(anonymousLimit int) *Book {
 	b := &Book{
-		AnonymousLimit:         anonymousLimit,
-		AnonymousWindowMillis:  24 * 60 * 60 * 1000,
-		FreeStorageBytes:       10 * GB,
-		StorageCentsPerGBMonth: 3,
+		AnonymousLimit:        anonymousLimit,
+		AnonymousWindowMillis: 24 * 60 * 60 * 1000,
+		CreditPrice:           MustParseCredits("1"),
+	}
+	for _, tier := range Tiers() {
+		b.Plans[tier].Name, b.Plans[tier].FreeStorageBytes, b.Plans[tier].StorageCentsPerGBMonth = tier.String(), 10*GB, 3
 	}
 	for _, row := range []struct {
 		key                QuotaKey
@@ -153,14 +200,14 @@ func Published(anonymousLimit int) *Book {
 		{LiteUpdate, 50, 2_000, 10_000, "0.0002", "0.0001"},
 		{LiteDelete, 50, 2_000, 10_000, "0.0002", "0.0001"},
 	} {
-		b.Terms[Free][row.key] = Term{Limit: row.free}
-		b.Terms[Pro][row.key] = Term{Limit: row.pro, Price: MustParseCredits(row.proPrice), Overage: true}
-		b.Terms[Max][row.key] = Term{Limit: row.max, Price: MustParseCredits(row.maxPrice), Overage: true}
-		b.Terms[Admin][row.key] = Term{Limit: Unlimited}
+		b.Plans[Free].Terms[row.key] = Term{Limit: row.free}
+		b.Plans[Pro].Terms[row.key] = Term{Limit: row.pro, Price: MustParseCredits(row.proPrice), Overage: true}
+		b.Plans[Max].Terms[row.key] = Term{Limit: row.max, Price: MustParseCredits(row.maxPrice), Overage: true}
+		b.Plans[Admin].Terms[row.key] = Term{Limit: Unlimited}
 	}
 	for _, key := range []QuotaKey{LiteList, FilesList} {
 		for _, tier := range Tiers() {
-			b.Terms[tier][key] = Term{Limit: Unlimited}
+			b.Plans[tier].Terms[key] = Term{Limit: Unlimited}
 		}
 	}
 	return b

@@ -22,7 +22,7 @@ func TestThePublishedBookIsTheDocumentedTable(t *testing.T) {
 			t.Errorf("%s is not in the table", key)
 		}
 		for _, tier := range plan.Tiers() {
-			if got := book.Terms[tier][key]; got != terms[tier] {
+			if got := book.Plans[tier].Terms[key]; got != terms[tier] {
 				t.Errorf("%s on %s is %+v, the table has %+v", key, tier, got, terms[tier])
 			}
 		}
@@ -30,9 +30,12 @@ func TestThePublishedBookIsTheDocumentedTable(t *testing.T) {
 	if len(want) != len(plan.QuotaKeys()) {
 		t.Errorf("the table has %d quota keys, want %d", len(want), len(plan.QuotaKeys()))
 	}
-	price := fmt.Sprintf("%d GB included per account, then $0.%02d per GB per month", book.FreeStorageBytes/plan.GB, book.StorageCentsPerGBMonth)
-	if book.FreeStorageBytes%plan.GB != 0 || !strings.Contains(storage, price) {
-		t.Errorf("docs/api.md does not say %q", price)
+	for _, tier := range plan.Tiers() {
+		of := &book.Plans[tier]
+		price := fmt.Sprintf("%d GB included per account, then $0.%02d per GB per month", of.FreeStorageBytes/plan.GB, of.StorageCentsPerGBMonth)
+		if of.FreeStorageBytes%plan.GB != 0 || !strings.Contains(storage, price) {
+			t.Errorf("docs/api.md does not say %q, as %s has it", price, tier)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
@@ -386,7 +387,7 @@ func (s *Service) serveInstance() (stop func(), err error) {
 		}
 		return json.Marshal(event.Instance{
 			Name: s.cfg.Instance, Partitions: s.cfg.PartitionCount, Serves: s.replicas.Served(), Stalled: s.replicas.Stalled(), Live: s.cfg.Live(),
-			Installation: s.cfg.Installation(), Rules: s.cfg.Rules, Book: account.BookHash(s.cfg.Book), Folds: folds,
+			Installation: s.cfg.Installation(), Rules: s.cfg.Rules, Book: pricebook.Hash(s.cfg.Book), Folds: folds,
 		})
 	}
 	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, instanceWorkers, answer, rpc.WithLogger(s.deps.Logger))

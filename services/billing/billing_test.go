@@ -14,9 +14,9 @@ import (
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing"
-	"quire.dev/services/billing/internal/account"
 )
 
 func TestARestartGoesOnWhereItStopped(t *testing.T) {
@@ -60,7 +60,7 @@ func TestNothingIsLostOrDoubledByAKill(t *testing.T) {
 		}
 		s.kill(r)
 		r = s.start(cfg, 0)
-		if u := s.usageOf(alice); u.Usage[plan.FilesUpload-1].Used != uint64(100+charges) || u.BalanceMicros != uint64(10_000_000-5_000*charges) {
+		if u := s.usageOf(alice); u.Usage[plan.FilesUpload-1].Used != uint64(100+charges) || u.BalanceMicros != int64(10_000_000-5_000*charges) {
 			t.Fatalf("after %d charges: %v", charges, u)
 		}
 		if n := len(s.ledger(alice, 7)); n != charges+1 {
@@ -302,14 +302,14 @@ func TestANewPriceBookCountsFromTheNextStart(t *testing.T) {
 	s.account(alice, plan.Pro)
 	r.stop()
 	book := plan.Published(10)
-	book.Terms[plan.Pro][plan.PastesGet].Limit = 1
+	book.Plans[plan.Pro].Terms[plan.PastesGet].Limit = 1
 	r = s.start(billing.Config{Book: book}, 0)
 	s.serve(alice, plan.PastesGet, 1)
 	if v := s.usage([]*event.Admission{admission(alice, plan.PastesGet)}, nil).Verdicts[0]; v.Decision != event.Decision_QUOTA_EXHAUSTED {
 		t.Fatalf("verdict %v", v)
 	}
 	prices := s.query(&event.Query{Query: &event.Query_Prices{Prices: &event.PricesQuery{}}}).GetPrices()
-	if got := account.BookOf(prices); got.Terms[plan.Pro][plan.PastesGet] != book.Terms[plan.Pro][plan.PastesGet] || got.AnonymousLimit != 10 {
+	if got := pricebook.Of(prices); got.Plans[plan.Pro].Terms[plan.PastesGet] != book.Plans[plan.Pro].Terms[plan.PastesGet] || got.AnonymousLimit != 10 {
 		t.Fatalf("prices %v", prices)
 	}
 	r.stop()

@@ -419,7 +419,7 @@ func (s *stack) ledger(id uint64, page uint32) []*event.LedgerEntry {
 			s.t.Fatalf("entry %d is not older than the one before", i)
 		}
 	}
-	if len(entries) > 0 && uint64(sum) != entries[0].BalanceMicros {
+	if len(entries) > 0 && sum != entries[0].BalanceMicros {
 		s.t.Fatalf("entries sum to %d, balance %d", sum, entries[0].BalanceMicros)
 	}
 	return entries

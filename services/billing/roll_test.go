@@ -16,7 +16,7 @@ import (
 
 func bookWith(limit int64) *plan.Book {
 	book := plan.Published(10)
-	book.Terms[plan.Pro][plan.PastesGet].Limit = limit
+	book.Plans[plan.Pro].Terms[plan.PastesGet].Limit = limit
 	return book
 }
 

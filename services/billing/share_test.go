@@ -196,7 +196,7 @@ func (s *stack) mustHaveCharged(ids []uint64, charges int) {
 	s.t.Helper()
 	for p, id := range ids {
 		u := s.usageOf(id)
-		if used := u.Usage[plan.FilesUpload-1].Used; used != uint64(100+charges) || u.BalanceMicros != uint64(10_000_000-5_000*charges) {
+		if used := u.Usage[plan.FilesUpload-1].Used; used != uint64(100+charges) || u.BalanceMicros != int64(10_000_000-5_000*charges) {
 			s.t.Errorf("partition %d after %d charges: %v", p, charges, u)
 		}
 		if n := len(s.ledger(id, 50)); n != charges+1 {

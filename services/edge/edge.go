@@ -26,12 +26,15 @@ import (
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/installation"
+	"quire.dev/pkg/payments"
+	"quire.dev/pkg/payments/stripe"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/trace"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/purchases"
 	"quire.dev/services/edge/internal/render"
 	"quire.dev/services/edge/internal/web"
 )
@@ -40,7 +43,7 @@ import (
 type Config struct {
 	Listen         string         // host:port; port 0 is any free one
 	PublicURL      string         // empty: http://<listener>
-	UpgradeURL     string         // where clients get a larger plan; empty: <PublicURL>/console
+	UpgradeURL     string         // where clients get a larger plan; empty: the console's page about the plan
 	Secret         []byte         // master secret of keys, tokens, sessions and links; the same for every edge
 	AlsoSecrets    [][]byte       // other master secrets whose keys, tokens, sessions and links are accepted
 	ContentURL     string         // origin on another host that serves raw content and downloads only; empty: PublicURL
@@ -51,7 +54,11 @@ type Config struct {
 	AskPartitions  bool           // Run compares Partitions with billing's before it serves; a mismatch is an error
 	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET; 0 outside development
 
-	Operator          console.Operator
+	Operator           console.Operator
+	Contact            string        // whom account holders ask about payments; empty: not known
+	CheckoutSuccessURL string        // page after a payment; empty: the console's
+	Stripe             stripe.Config // without a Key, payments are not taken online; New sets Installation
+
 	MaxConns          int           // 16,384
 	MaxConnsPerSource int           // 12,288
 	RenderBytes       int64         // memory limit of all rendering processes together; 64 MiB
@@ -70,6 +77,8 @@ func Configure(s host.Settings) Config {
 		TrustedProxies: s.TrustedProxies, Partitions: s.Partitions, AskPartitions: true, ClockOffset: s.ClockOffset,
 		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, RenderBytes: s.RenderBytes, StopGrace: s.StopGrace,
 		UnmeteredRate: s.UnmeteredRate, AccessLogSlow: s.AccessLogSlow, AccessLogSample: s.AccessLogSample, Operator: console.Operator{Name: s.Operator, Address: s.OperatorAt},
+		Contact: s.Contact, CheckoutSuccessURL: s.CheckoutSuccessURL,
+		Stripe: stripe.Config{Key: s.StripeKey, WebhookSecret: s.StripeWebhookSecret, AutomaticTax: s.StripeTax, URL: s.StripeURL},
 	}
 }
 
@@ -88,6 +97,9 @@ func (c *Config) Validate() error {
 	if c.Partitions < 1 {
 		errs = append(errs, fmt.Errorf("%d partitions", c.Partitions))
 	}
+	if err := c.checkStripe(); err != nil {
+		errs = append(errs, err)
+	}
 	if err := checkContentURL(c.ContentURL, c.PublicURL); err != nil {
 		errs = append(errs, err)
 	}
@@ -95,6 +107,35 @@ func (c *Config) Validate() error {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	return errors.Join(errs...)
+}
+
+// online reports whether payments are taken online.
+func (c *Config) online() bool { return c.Stripe.Key != "" || c.Stripe.WebhookSecret != "" }
+
+func (c *Config) checkStripe() error {
+	if !c.online() {
+		return nil
+	}
+	if _, err := c.connectStripe("x"); err != nil {
+		return fmt.Errorf("payments: %w", err)
+	}
+	return nil
+}
+
+// connectStripe is purchases.Connect for Stripe.
+func (c *Config) connectStripe(installation string) (payments.Provider, error) {
+	settings := c.Stripe
+	settings.Installation = installation
+	return stripe.New(settings)
+}
+
+// purchases is what is sold, and how.
+func (c *Config) purchases() purchases.Config {
+	sold := purchases.Config{Contact: c.Contact, SuccessURL: c.CheckoutSuccessURL}
+	if c.online() {
+		sold.Connect = c.connectStripe
+	}
+	return sold
 }
 
 // checkContentURL requires another host, not only another port: browsers send cookies to all ports of a host.
@@ -174,7 +215,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	serving := web.Config{
 		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: admins, Partitions: cfg.Partitions,
-		AdmissionAge: cfg.AdmissionAge, UnmeteredRate: cfg.UnmeteredRate, Operator: cfg.Operator,
+		AdmissionAge: cfg.AdmissionAge, UnmeteredRate: cfg.UnmeteredRate, Operator: cfg.Operator, Purchases: cfg.purchases(),
 		AccessLog: endpoint.AccessLog{To: deps.AccessLog, Slow: cfg.AccessLogSlow, Sample: cfg.AccessLogSample},
 		Render:    render.Config{Command: deps.RenderCommand, Bytes: cfg.RenderBytes, Logger: deps.Logger},
 		In: httpin.Config{

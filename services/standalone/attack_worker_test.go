@@ -166,7 +166,7 @@ func chargeOf(r *attackAnswer, tier plan.Tier, quota string) (plan.Micros, error
 func attackTerm(tier plan.Tier, quota string) plan.Term {
 	for _, k := range plan.QuotaKeys() {
 		if k.String() == quota {
-			return plan.Published(10).Terms[tier][k]
+			return plan.Published(10).Plans[tier].Terms[k]
 		}
 	}
 	panic("no quota key " + quota)

@@ -334,7 +334,9 @@ func TestAMissingReadModelIsRefused(t *testing.T) {
 // refuses starts quire on the folder, which must fail with one line that contains each of message.
 func refuses(t *testing.T, folder string, message ...string) {
 	t.Helper()
-	cmd := exec.Command(binary(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary(t)) // it would go on if it took the folder
 	cmd.Env = environment("QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA="+folder)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

@@ -38,7 +38,16 @@ type RepairOptions struct {
 // Repair opens the stores of a service, calls use, and closes them. Embedded ones are locked: an error wraps datafolder.ErrInUse
 // while another process uses the folder. Servers named by the settings are used beside others, with the rights of that service's
 // users. It is called instead of Run, once.
-func (q *Quire) Repair(ctx context.Context, service event.Domain, o RepairOptions, use func(context.Context, Stores) error) (err error) {
+func (q *Quire) Repair(ctx context.Context, service event.Domain, o RepairOptions, use func(context.Context, Stores) error) error {
+	var stores Stores
+	return q.whileStopped(ctx, func(ctx context.Context, p *process) (err error) {
+		stores, err = p.openStores(ctx, service, o)
+		return err
+	}, func(ctx context.Context) error { return use(ctx, stores) })
+}
+
+// whileStopped locks the data folder, if there is one, opens stores and uses them.
+func (q *Quire) whileStopped(ctx context.Context, open func(context.Context, *process) error, use func(context.Context) error) (err error) {
 	settings := q.cfg
 	settings.OpsListen = ""
 	if !q.isExternal() {
@@ -57,12 +66,11 @@ func (q *Quire) Repair(ctx context.Context, service event.Domain, o RepairOption
 	defer stop()
 	var result error
 	err = p.host.RunAfter(working, func(ctx context.Context) error {
-		stores, err := p.openStores(ctx, service, o)
-		if err != nil {
+		if err := open(ctx, p); err != nil {
 			return err
 		}
 		p.host.Add("repair", lifecycle.Func(func(ctx context.Context) error {
-			result = use(ctx, stores)
+			result = use(ctx)
 			stop()
 			return nil
 		}))

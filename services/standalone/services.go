@@ -44,7 +44,8 @@ func (p *process) addGate(blobs blob.Store) error {
 	}
 	p.stores = append(p.stores, installation.Blobs(blobs, true))
 	journals := installation.Journals(nc, event.Billing.Stream(0))
-	p.host.Add("stores of one installation", installation.NewGate(p.deps.Logger, journals, func() []installation.Place { return p.stores }))
+	p.gate = installation.NewGate(p.deps.Logger, journals, func() []installation.Place { return p.stores })
+	p.host.Add("stores of one installation", p.gate)
 	return nil
 }
 
@@ -109,6 +110,7 @@ func (p *process) addBilling(ctx context.Context, blobs blob.Store) error {
 	}
 	cfg := billing.Configure(p.host.Settings)
 	cfg.Progress = p.concurrentProgress()
+	cfg.Installation = func() string { return p.gate.ID() }
 	service, err := billing.New(cfg, billing.Deps{NC: nc, Shared: p.shared, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Traces: p.host.Traces.Scope("billing")})
 	if err != nil {
 		return err

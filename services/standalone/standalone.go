@@ -125,6 +125,7 @@ type process struct {
 
 	shared  inprocess.Shared
 	engines map[event.Domain]*document.Engine
+	gate    *installation.Gate
 	stores  []installation.Place // that must belong to the journals' installation
 	checks  []fileCheck
 

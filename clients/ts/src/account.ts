@@ -2,8 +2,8 @@ import type { List } from './list.js'
 import { listOf, segment } from './pastes.js'
 import { sleep, type CallOptions, type IdempotentOptions, type Result, type Transport } from './transport.js'
 import type {
-  AccountEvents, DaysQuery, DeletedAccount, EventsQuery, Explanation, ExportState, LedgerEntry, LedgerFilter, Profile, RecentRequest,
-  RequestFilter, SessionHead, SpendingCapChange, Statement, UpdatedSpendingCap, Usage, UsageDays,
+  AccountEvents, AccountPlan, DaysQuery, DeletedAccount, EventsQuery, Explanation, ExportState, LedgerEntry, LedgerFilter, Payment, PaymentsQuery, PriceBook,
+  Prices, Profile, Purchase, RecentRequest, RequestFilter, SessionHead, SpendingCapChange, Statement, TopUp, TopUpChange, UpdatedSpendingCap, Usage, UsageDays,
 } from './types.js'
 
 const path = '/api/users/user'
@@ -21,6 +21,39 @@ export class Account {
   /** The account. */
   profile(options?: CallOptions): Promise<Result<Profile>> {
     return this.#get('', options)
+  }
+
+  /** The plans and prices. Needs no API key. */
+  prices(options?: CallOptions): Promise<Result<Prices>> {
+    return this.#transport.json({ method: 'GET', path: '/api/prices', options })
+  }
+
+  /** A past, present or upcoming price book. Needs no API key. */
+  priceBook(id: string, options?: CallOptions): Promise<Result<{ book: PriceBook }>> {
+    return this.#transport.json({ method: 'GET', path: `/api/prices/${segment(id)}`, options })
+  }
+
+  /** The plan, and what pays for it. */
+  plan(options?: CallOptions): Promise<Result<AccountPlan>> {
+    return this.#get('/plan', options)
+  }
+
+  /**
+   * Opens a page to pay for credits or a plan on. An API key with scopes needs `payments.checkout`. Where payments are not taken online,
+   * the error has the code `payments_not_configured`.
+   */
+  checkout(order: Purchase, options?: IdempotentOptions): Promise<Result<{ url: string }>> {
+    return this.#transport.json({ method: 'POST', path: `${path}/checkout`, json: order, idempotent: true, options })
+  }
+
+  /** Sets automatic top-ups; `credits: "0"` turns them off. Requires a session. */
+  setTopUp(rule: TopUpChange, options?: IdempotentOptions): Promise<Result<{ topUp: TopUp | null }>> {
+    return this.#transport.json({ method: 'PUT', path: `${path}/top-up`, json: rule, idempotent: true, options })
+  }
+
+  /** Payments, newest first. */
+  payments(query: PaymentsQuery = {}, options?: CallOptions): List<Payment> {
+    return listOf(this.#transport, `${path}/payments`, 'payments', query, options)
   }
 
   /** This month's usage. */

@@ -31,7 +31,7 @@ export type ErrorCode =
   | 'invalid_manage_token' | 'not_owner' | 'wrong_password' | 'key_scope' | 'account_suspended' | 'account_quarantined' | 'cross_origin'
   | 'confirmation_required'
   | 'not_found' | 'method_not_allowed' | 'request_timeout'
-  | 'idempotency_in_flight' | 'too_many_keys' | 'too_many_webhooks' | 'email_taken' | 'deletion_scheduled' | 'name_taken' | 'insufficient_credits'
+  | 'idempotency_in_flight' | 'too_many_keys' | 'too_many_webhooks' | 'email_taken' | 'deletion_scheduled' | 'name_taken' | 'insufficient_credits' | 'not_refundable' | 'payment_mismatch' | 'plan_current' | 'payments_not_configured' | 'price_book_conflict'
   | 'version_mismatch' | 'too_large' | 'unsupported_media_type' | 'range_not_satisfiable' | 'idempotency_mismatch'
   | 'quota_exhausted' | 'quota_held' | 'key_quota_exhausted' | 'spending_cap_reached' | 'plan_upgrade_required'
   | 'anonymous_limit' | 'registration_limit' | 'too_many_failures' | 'rate_limited'

@@ -732,6 +732,94 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/users/user/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the plan of the account
+         * @description The plan, the subscription that pays for it, and automatic top-ups. `GET /api/prices` lists what all plans include and cost.
+         *     `payments.online` says whether this installation takes payments online.
+         */
+        get: operations["getPlan"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/user/checkout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Buy credits, or change the plan
+         * @description Opens a page of the payment provider on which a person pays, and returns its address. Credits are added, and the plan changes,
+         *     once the provider confirms the payment. A purchase of credits costs from $1 to $10,000. A new subscription replaces the old
+         *     one, and what is left of that is credited to later invoices. An API key needs the scope `payments.checkout`, or no scopes.
+         *     Where payments are not taken online, this is 409 `payments_not_configured`, and the reason says whom to ask.
+         */
+        post: operations["createCheckout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/user/top-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set automatic top-ups
+         * @description Once the balance falls below `below`, `credits` are bought with the saved payment method, at most `monthlyLimit` in a UTC month.
+         *     The payment method is the one of an earlier purchase, or the default of the provider's portal. After two failures in a row
+         *     top-ups are off, and webhooks are told `topup.off`. Setting them again, to the same values too, turns them on. Credits of "0"
+         *     turn them off.
+         */
+        put: operations["setTopUp"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/user/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the payments of the account
+         * @description Every payment, newest first: purchases of credits, top-ups, and fees of plans. `/console/payments/{number}` is a printable
+         *     receipt.
+         */
+        get: operations["listPayments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/users/user/password": {
         parameters: {
             query?: never;
@@ -1007,6 +1095,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the plans and prices
+         * @description The price book in force, and those that will come into force. A request is charged by the book in force when it was
+         *     admitted. Up to 30 seconds old. See [plans and prices](/docs/guides/quotas-and-credits).
+         */
+        get: operations["getPrices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/prices/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read one price book
+         * @description A past book, the one in force, or an upcoming one.
+         */
+        get: operations["getPriceBook"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/admin/accounts": {
         parameters: {
             query?: never;
@@ -1103,7 +1232,7 @@ export interface paths {
         get?: never;
         /**
          * Change the tier of an account
-         * @description Takes effect immediately. The month's counters are kept.
+         * @description Takes effect immediately, or with the next month (`when: periodEnd`). The month's counters are kept.
          */
         put: operations["setAccountTier"];
         post?: never;
@@ -1127,6 +1256,72 @@ export interface paths {
          * @description A negative amount removes credits, never below zero. At most 1,000,000,000 either way, and as a balance.
          */
         post: operations["grantCredits"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/accounts/{id}/refunds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Refund requests
+         * @description Gives back credits that requests of this or last month have cost: the whole price of one, by its `requestId`, or an
+         *     amount of what the month has spent for a quota key. Quotas and counters stay. `takeBack`, or a negative amount, takes a
+         *     refund back, never below zero. A request can be refunded once it is settled for good, at the latest 12 minutes after it
+         *     began.
+         */
+        post: operations["refundRequests"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/accounts/{id}/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Record a payment
+         * @description Adds the credits of an invoice that was paid outside of Quire. `payment` is its number: it counts once for good, so this
+         *     is safe to repeat.
+         */
+        post: operations["recordPayment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/accounts/{id}/reversals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reverse a payment
+         * @description Takes back credits of a payment that was refunded or charged back. `credits` is how many are reversed in all: less than
+         *     before gives some back. Credits that were spent are owed: the balance is then below zero, requests over quota are refused, and
+         *     free quota still works.
+         */
+        post: operations["reversePayment"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1212,6 +1407,55 @@ export interface paths {
          */
         post: operations["setAccountPassword"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List all price books
+         * @description The book in force, those that will come into force, and past ones, newest first.
+         */
+        get: operations["listPriceBooks"];
+        put?: never;
+        /**
+         * Apply a price book at a time
+         * @description The book comes into force at `effectiveAt`, at least a minute ahead, for each request admitted from then on. Repeating the call has no
+         *     effect; repeat it after a 503 or 504, until all journals have the book. With `dryRun`, it shows what would change.
+         */
+        post: operations["applyPriceBook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/prices/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read one price book
+         * @description A past book, the one in force, or an upcoming one.
+         */
+        get: operations["showPriceBook"];
+        put?: never;
+        post?: never;
+        /**
+         * Withdraw an upcoming price book
+         * @description Until a minute before it comes into force, and only if no other book is to follow it. Repeating the call has no effect.
+         */
+        delete: operations["withdrawPriceBook"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1386,7 +1630,7 @@ export interface components {
             deletesAt?: components["schemas"]["Time"];
             /**
              * Format: uri
-             * @description Where to upgrade the account's tier.
+             * @description Where to get a plan with a higher limit.
              */
             upgradeUrl?: string;
             /**
@@ -1420,15 +1664,14 @@ export interface components {
          * @enum {string}
          */
         Visibility: "public" | "unlisted" | "private";
-        /**
-         * @description A tier to set for an account.
-         * @enum {string}
-         */
-        TierChoice: "free" | "pro" | "max" | "admin";
+        /** @description A plan of the price book in force: free, pro, max, admin, or one of its own. */
+        TierChoice: string;
         /** @description The account's tier, which sets its limits and prices. More may be added. */
         Tier: string;
         /** @description The quota that calls count against. More may be added. */
         QuotaKey: string;
+        /** @description What an API key may do: requests of a quota key, or `payments.checkout`, which starts payments and is not counted. More may be added. */
+        Scope: string;
         /** @description Id of a paste, quick paste or file: 12 characters, drawn at random. */
         DocumentId: string;
         /** @description Id of an account: 11 characters. */
@@ -1795,6 +2038,8 @@ export interface components {
             /** @description Its email. */
             email: string;
             tier: components["schemas"]["Tier"];
+            /** @description The tier that begins with the next month. Omitted if the present one stays. */
+            nextTier?: components["schemas"]["Tier"];
             /** @description When it was suspended. Omitted if it is not. */
             suspendedAt?: components["schemas"]["Time"];
             /** @description When it will be deleted permanently. Omitted unless its holder requested that. */
@@ -1877,6 +2122,8 @@ export interface components {
             overage: number;
             /** @description Their cost in credits. */
             creditsSpent: components["schemas"]["Credits"];
+            /** @description Part of that cost that was refunded later. */
+            creditsRefunded: components["schemas"]["Credits"];
         };
         /** @description What an account has used, has left and has paid this month. */
         DevUsage: {
@@ -1901,7 +2148,7 @@ export interface components {
         };
         /** @description The account's credits. */
         CreditsNow: {
-            /** @description Credits available. */
+            /** @description Credits available; below zero if a payment of spent credits was reversed. */
             balance: components["schemas"]["Credits"];
             /** @description The cost of this month's requests. */
             spentThisPeriod: components["schemas"]["Credits"];
@@ -1956,18 +2203,24 @@ export interface components {
             time: components["schemas"]["Time"];
             /** @description What changed the balance. More may be added. */
             type: string;
-            /** @description Quota key of the charged request; null if it was not a request. */
+            /** @description Quota key of the charged or refunded requests; null if there were none. */
             quotaKey: string | null;
             /** @description The change. With no call in flight, all amounts sum to the balance. */
             amount: components["schemas"]["Credits"];
             /** @description The sum of this entry and all older ones. */
             balance: components["schemas"]["Credits"];
-            /** @description The charged request; null if there was none. */
+            /** @description The charged or refunded request; null if there was none. */
             requestId: string | null;
-            /** @description The operator's reason for a grant or an adjustment; null for others. */
+            /** @description The operator's reason for a grant, an adjustment, a refund, a payment or its reversal; null for others. */
             reason: string | null;
             /** @description When the entry was booked: for a request, when it was settled. */
             settledAt: components["schemas"]["Time"];
+            /** @description Month of the requests that a refund without `requestId` is for, such as 2026-11; null for others. */
+            period: string | null;
+            /** @description Number of the payment that was recorded or reversed; null for others. */
+            payment: string | null;
+            /** @description Who added or removed credits: the name of an admin's token, or the provider of a payment; null for requests and expiries, and for grants before these were recorded. */
+            actor: string | null;
         };
         /** @description Events that the webhook is notified of. More may be added. */
         WebhookEvents: string[];
@@ -2106,6 +2359,8 @@ export interface components {
             expiresAt?: components["schemas"]["Time"];
             /** @description Of `key.expiring`: 7 or 1, days left when it was due. */
             daysBefore?: number;
+            /** @description Of `topup.off`: why the payment provider refused the last top-up, such as `card_declined`. */
+            reason?: string;
         };
         /** @description The limit's period. Absent for a total limit. */
         EventPeriod: {
@@ -2201,6 +2456,147 @@ export interface components {
             overage: number;
             /** @description Their cost in credits. */
             creditsSpent: components["schemas"]["Credits"];
+            /** @description Part of that cost that was refunded later. */
+            creditsRefunded: components["schemas"]["Credits"];
+        };
+        /** @description A price book to apply. */
+        PriceBookDocument: {
+            /** @description Price of a credit in US dollars, with at most six places. */
+            creditPrice: string;
+            anonymous: components["schemas"]["AnonymousPrices"];
+            /** @description At most 15. free, pro, max and admin are always there. */
+            plans: components["schemas"]["PricedPlan"][];
+        };
+        /** @description A price book. */
+        PriceBook: {
+            /** @description Id of the book. */
+            id: string;
+            /** @description When it came or comes into force. */
+            effectiveAt: components["schemas"]["Time"];
+            /** @description Price of a credit in US dollars. */
+            creditPrice: string;
+            anonymous: components["schemas"]["AnonymousPrices"];
+            /** @description The plans. */
+            plans: components["schemas"]["PricedPlan"][];
+        };
+        /** @description Quick pastes without an API key. */
+        AnonymousPrices: {
+            /**
+             * Format: int64
+             * @description Quick pastes of one source within the window.
+             */
+            limit: number;
+            /**
+             * Format: int64
+             * @description Length of the rolling window.
+             */
+            windowSeconds: number;
+        };
+        /** @description A plan. */
+        PricedPlan: {
+            /** @description Its name, as in `tier`. */
+            name: string;
+            /** @description Fee for a month in US dollars, with at most two places. */
+            monthlyFee: string;
+            /** @description Every quota key once. */
+            quotas: components["schemas"]["PricedQuota"][];
+            storage: components["schemas"]["PricedStorage"];
+        };
+        /** @description A quota key on a plan. */
+        PricedQuota: {
+            quotaKey: components["schemas"]["QuotaKey"];
+            /**
+             * Format: int64
+             * @description Free requests a month; null: unlimited.
+             */
+            limit: number | null;
+            /** @description Credits for a request over quota, with at most six places; null: none are sold. */
+            price: string | null;
+        };
+        /** @description File storage on a plan. */
+        PricedStorage: {
+            /**
+             * Format: int64
+             * @description Free bytes of a month's average.
+             */
+            includedBytes: number;
+            /** @description US dollars for each further GB (1,073,741,824 bytes) for a month, with at most two places. */
+            pricePerGBMonth: string;
+        };
+        /** @description The price book in force, and upcoming ones. */
+        Prices: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            current: components["schemas"]["PriceBook"];
+            /** @description In the order of their times. */
+            upcoming: components["schemas"]["PriceBook"][];
+        };
+        /** @description All price books. */
+        PriceBooks: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            current: components["schemas"]["PriceBook"];
+            /** @description In the order of their times. */
+            upcoming: components["schemas"]["PriceBook"][];
+            /** @description Newest first. */
+            past: components["schemas"]["PriceBook"][];
+        };
+        /** @description A price book. */
+        PriceBookFound: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            book: components["schemas"]["PriceBook"];
+        };
+        /** @description A price book to apply. */
+        NewPriceBook: {
+            book: components["schemas"]["PriceBookDocument"];
+            /** @description When it comes into force: at least a minute and at most two years ahead. */
+            effectiveAt: components["schemas"]["Time"];
+        };
+        /** @description An applied price book, or a dry run of it. */
+        PriceBookChange: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description Id of the book. */
+            id: string;
+            /** @description When it comes into force. */
+            effectiveAt: components["schemas"]["Time"];
+            /** @description Whether nothing was changed. */
+            dryRun: boolean;
+            /** @description Differences to the book that it replaces. */
+            changes: components["schemas"]["PriceChange"][];
+            /** @description How many accounts are on each plan of the book. */
+            accounts: components["schemas"]["PlanAccounts"][];
+        };
+        /** @description A difference between two price books. */
+        PriceChange: {
+            /** @description The plan. Omitted for what concerns all. */
+            plan?: string;
+            /** @description The quota key. Omitted for what concerns the plan. */
+            quotaKey?: components["schemas"]["QuotaKey"];
+            /** @description The field of the document, such as `limit`, `price` or `monthlyFee`. */
+            field: string;
+            /** @description Its value before; null: unlimited, not sold, or no such plan. */
+            from: string | null;
+            /** @description Its value in the book; null: unlimited, or not sold. */
+            to: string | null;
+        };
+        /** @description The accounts on a plan. */
+        PlanAccounts: {
+            /** @description The plan. */
+            plan: string;
+            /**
+             * Format: int64
+             * @description Accounts on it.
+             */
+            accounts: number;
+        };
+        /** @description A withdrawn price book. */
+        PriceBookWithdrawn: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description Id of the book. */
+            withdrawn: string;
         };
         /** @description A month's statement. */
         Statement: {
@@ -2233,9 +2629,12 @@ export interface components {
             periods: components["schemas"]["StatementPeriod"][];
             credits: components["schemas"]["StatementCredits"];
             storage: components["schemas"]["StatementStorage"];
+            /** @description The plans' fees of all periods. Not paid from credits. */
+            feesUsd: components["schemas"]["Usd"];
         };
         /** @description A part of a month. The lines of all periods sum to `usage`. */
         StatementPeriod: {
+            fee: components["schemas"]["StatementFee"];
             /** @description When it starts: with the month, the account or the change. */
             start: components["schemas"]["Time"];
             /** @description When the next one starts. */
@@ -2246,6 +2645,28 @@ export interface components {
             lines: {
                 [key: string]: components["schemas"]["StatementLine"];
             };
+        };
+        /** @description The plan's fee in a period: `monthUsd` × `seconds` / `monthSeconds`. Not paid from credits. */
+        StatementFee: {
+            /** @description The plan's fee for a whole month. */
+            monthUsd: components["schemas"]["Usd"];
+            /**
+             * Format: int64
+             * @description Seconds of the period, until the account was deleted.
+             */
+            seconds: number;
+            /**
+             * Format: int64
+             * @description Seconds of the month.
+             */
+            monthSeconds: number;
+            /**
+             * @description How `amountUsd` is rounded, once.
+             * @enum {string}
+             */
+            rounding: "down";
+            /** @description The fee for the period, rounded down to the cent. */
+            amountUsd: components["schemas"]["Usd"];
         };
         /** @description A quota key in a period. `free` and `paid` sum to `used`, and `amount` is `paid` times `price`. */
         StatementLine: {
@@ -2282,11 +2703,11 @@ export interface components {
         StatementCredits: {
             /** @description The balance when the month began. */
             opening: components["schemas"]["Credits"];
-            /** @description Grants. */
+            /** @description Grants and payments. */
             granted: components["schemas"]["Credits"];
-            /** @description Charges that were refunded. */
+            /** @description Charges of requests that failed. */
             refunded: components["schemas"]["Credits"];
-            /** @description Adjustments by an admin, negative for a removal. */
+            /** @description Adjustments and refunds by an admin, and reversals of payments; negative for a removal. */
             adjusted: components["schemas"]["Credits"];
             /** @description Rests of grants that expired. */
             expired: components["schemas"]["Credits"];
@@ -2621,6 +3042,12 @@ export interface components {
         /** @description A tier to set for an account. */
         NewTier: {
             tier: components["schemas"]["TierChoice"];
+            /**
+             * @description When the tier changes: now, or with the next month.
+             * @default now
+             * @enum {string}
+             */
+            when?: "now" | "periodEnd";
         };
         /** @description Credits to grant or remove. */
         NewGrant: {
@@ -2633,6 +3060,48 @@ export interface components {
              * @description When the rest of the grant expires; null for never. In the future, and only for positive amounts.
              */
             expiresAt?: string | null;
+        };
+        /** @description What to refund: one request, or `amount` of what a month has spent for a quota key. */
+        NewRefund: {
+            /**
+             * Format: uuid
+             * @description The request whose whole price is refunded.
+             */
+            requestId?: string;
+            /** @description With `requestId`: take its refund back. `false` by default. */
+            takeBack?: boolean;
+            /** @description This or last month, such as 2026-11. Required without `requestId`. */
+            period?: string;
+            /** @description The quota key. Required without `requestId`. */
+            quotaKey?: string;
+            /** @description Credits: a non-zero decimal with at most six places, negative to take some of these refunds back. Required without `requestId`. */
+            amount?: string;
+            /** @description 1 to 200 characters, shown in the ledger. */
+            reason: string;
+        };
+        /** @description An invoice that was paid. */
+        NewPayment: {
+            /** @description Number of the invoice. */
+            payment: string;
+            /** @description Credits paid for: a positive decimal with at most six places, at most 1000000000. */
+            credits: string;
+            /** @description Up to 200 characters, shown in the ledger. */
+            reason?: string;
+            /** @description What was paid in US dollars, with tax. The receipt and the list of payments show it. */
+            amountUsd?: string;
+            /** @description Part of it that is tax. */
+            taxUsd?: string;
+        };
+        /** @description A payment that was refunded or charged back. */
+        NewReversal: {
+            /** @description Number of the invoice. */
+            payment: string;
+            /** @description How many of the payment's credits are reversed in all: a decimal with at most six places. 0 if a chargeback was won. */
+            credits: string;
+            /** @description The holder's bank took the money back; `false`, the default: you refunded it. */
+            chargeback?: boolean;
+            /** @description 1 to 200 characters, shown in the ledger. */
+            reason: string;
         };
         /** @description A created account. */
         AccountCreated: {
@@ -2681,8 +3150,8 @@ export interface components {
         NewKeyRules: {
             /** @description A name to recognize the key by, unique among the active keys. Space around it is removed. Without one the key is named `default 2`, or the next such name that is free. */
             name?: string;
-            /** @description Quota keys it may use; null for all. */
-            scopes?: components["schemas"]["QuotaKey"][] | null;
+            /** @description What it may do; null for all. */
+            scopes?: components["schemas"]["Scope"][] | null;
             /** @description Lifetime from now: see ExpiresIn. Not with `expiresAt`; null for never. */
             expiresIn?: components["schemas"]["ExpiresIn"] | null;
             /** @description Instead of `expiresIn`; null for never. */
@@ -2695,8 +3164,8 @@ export interface components {
         KeyRules: {
             /** @description A name to recognize the key by, unique among the active keys. Space around it is removed. */
             name?: string;
-            /** @description Quota keys it may use; null for all. */
-            scopes?: components["schemas"]["QuotaKey"][] | null;
+            /** @description What it may do; null for all. */
+            scopes?: components["schemas"]["Scope"][] | null;
             /** @description Lifetime from now: see ExpiresIn. Not with `expiresAt`; null for never. */
             expiresIn?: components["schemas"]["ExpiresIn"] | null;
             /** @description Instead of `expiresIn`; null for never. */
@@ -2709,6 +3178,121 @@ export interface components {
         KeyRotation: {
             /** @description How long the old key stays valid, from `0s` to `7d`. */
             overlap: string;
+        };
+        /** @description What to buy: credits or a plan. */
+        Purchase: {
+            /** @description How many, a decimal string with at most six places. */
+            credits?: string;
+            /** @description Name of a plan with a monthly fee, as in `GET /api/prices`. */
+            plan?: string;
+        };
+        /** @description A rule for automatic top-ups. */
+        TopUpChange: {
+            /** @description Balance below which credits are bought, above 0. Required unless `credits` is 0. */
+            below?: string;
+            /** @description How many are bought each time; 0 turns top-ups off. */
+            credits: string;
+            /** @description The most that is bought so in a UTC month, at least `credits`. Required unless `credits` is 0. */
+            monthlyLimit?: string;
+        };
+        /** @description The plan of an account, and what pays for it. */
+        AccountPlan: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description Name of the plan. */
+            plan: string;
+            /** @description The plan from the next month on; null if it stays. */
+            nextPlan: string | null;
+            /** @description Fee of the plan in US dollars by the price book in force. */
+            monthlyFee: string;
+            subscription: components["schemas"]["Subscription"];
+            /** @description The balance of credits, below zero if credits are owed. */
+            balance: components["schemas"]["Credits"];
+            /** @description Price of a credit in US dollars. */
+            creditPrice: string;
+            topUp: components["schemas"]["TopUp"];
+            payments: components["schemas"]["PaymentMeans"];
+        };
+        /** @description The subscription that the plan is paid with; null without one. */
+        Subscription: {
+            /** @description `past_due`: the last fee was not collected yet; `canceled`: no further fee, and the plan ends with the period. */
+            status: string;
+            /** @description When the next fee is due, or the plan ends. */
+            periodEndsAt: components["schemas"]["Time"];
+        } | null;
+        /** @description The rule for automatic top-ups; null if they are off. */
+        TopUp: {
+            /** @description Balance below which credits are bought. */
+            below: components["schemas"]["Credits"];
+            /** @description How many are bought each time. */
+            credits: components["schemas"]["Credits"];
+            /** @description The most that is bought so in a UTC month. */
+            monthlyLimit: components["schemas"]["Credits"];
+            /** @description Bought so in this month, with what is being charged. */
+            boughtThisMonth: components["schemas"]["Credits"];
+            /** @description `charging`: credits are being bought; `failed`: off after two failures. */
+            status: string;
+            /** @description Why the last charge failed, a code of the payment provider such as `card_declined`; null if it did not. */
+            lastFailure: string | null;
+        } | null;
+        /** @description How this installation takes payments. */
+        PaymentMeans: {
+            /** @description Whether checkouts and top-ups work. */
+            online: boolean;
+            /** @description Whom to ask about payments, an e-mail address or a URL. */
+            contact: string | null;
+        };
+        /** @description A page of the payment provider. */
+        Checkout: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /**
+             * Format: uri
+             * @description Its address. A person opens it in a browser.
+             */
+            url: string;
+        };
+        /** @description The rule for automatic top-ups. */
+        TopUpSet: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            topUp: components["schemas"]["TopUp"];
+        };
+        /** @description A page of payments. */
+        Payments: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description The page's payments, newest first. */
+            payments: components["schemas"]["Payment"][];
+            nextCursor: components["schemas"]["Cursor"];
+            /** @description Whether there is another page. */
+            hasMore: boolean;
+        };
+        /** @description A payment. */
+        Payment: {
+            /** @description Its id at the provider. The ledger has it as `payment`. */
+            id: string;
+            /**
+             * Format: int64
+             * @description Its number among the account's payments, which the receipt has.
+             */
+            number: number;
+            /** @description When it was recorded. */
+            time: components["schemas"]["Time"];
+            /** @description `manual` for one that an admin has recorded. */
+            provider: string;
+            /** @description Credits that it added. */
+            credits: components["schemas"]["Credits"];
+            /** @description Part of them that was taken back, because the payment was refunded or disputed. */
+            creditsReversed: components["schemas"]["Credits"];
+            /** @description The plan whose fee it is; null for credits. */
+            plan: string | null;
+            /** @description What was paid in US dollars, with tax; null if it was not recorded. */
+            amountUsd: string | null;
+            /** @description Part of it that is tax. */
+            taxUsd: string | null;
+            /** @description Whether it is an automatic top-up. */
+            topUp: boolean;
         };
         /** @description The spending cap of an account. */
         SpendingCapChange: {
@@ -2735,8 +3319,8 @@ export interface components {
             prefix: string;
             /** @description `capped`: a spending cap, of the key or its account, leaves too little for any request over quota. More may be added. */
             status: string;
-            /** @description Quota keys it may use; null for all. */
-            scopes: components["schemas"]["QuotaKey"][] | null;
+            /** @description What it may do; null for all. */
+            scopes: components["schemas"]["Scope"][] | null;
             createdAt: components["schemas"]["Time"];
             /** @description When it was last used for an admitted call. */
             lastUsedAt: components["schemas"]["MaybeTime"];
@@ -2925,7 +3509,7 @@ export interface components {
             outcome: string;
             /** @description The tier set; null for other actions. */
             tier: string | null;
-            /** @description The credits granted or removed; null for other actions. */
+            /** @description The credits granted, refunded, paid for, or removed; null for other actions. */
             amount: string | null;
             /**
              * Format: date-time
@@ -2949,7 +3533,7 @@ export interface components {
         Granted: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
-            /** @description Credits available now. */
+            /** @description Credits available now; below zero if a payment of spent credits was reversed. */
             balance: components["schemas"]["Credits"];
         };
         /** @description Progress and result of an audit of all billing journals. */
@@ -3571,6 +4155,52 @@ export interface components {
                 "application/json": components["schemas"]["KeyChanged"];
             };
         };
+        /** @description The plan. */
+        PlanAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["AccountPlan"];
+            };
+        };
+        /** @description The page to pay on. */
+        CheckoutAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Checkout"];
+            };
+        };
+        /** @description The rule; null for none. */
+        TopUpAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["TopUpSet"];
+            };
+        };
+        /** @description A page of payments. */
+        PaymentsAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Payments"];
+            };
+        };
         /** @description The current cap; null for none. */
         SpendingCapAnswer: {
             headers: {
@@ -3940,6 +4570,84 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["AccountList"];
+            };
+        };
+        /** @description The plans and prices. */
+        PricesAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Prices"];
+            };
+        };
+        /** @description A price book. */
+        PriceBookAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["PriceBookFound"];
+            };
+        };
+        /** @description All price books. */
+        PriceBooksAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["PriceBooks"];
+            };
+        };
+        /** @description The book is in the journals, unless it was a dry run. */
+        PriceBookChangeAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["PriceBookChange"];
+            };
+        };
+        /** @description The book will not come into force. */
+        PriceBookWithdrawnAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["PriceBookWithdrawn"];
+            };
+        };
+        /** @description The book was withdrawn, is in force, or is followed by another one. */
+        PriceBookConflictAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Too many requests from this source within a minute. */
+        PricesLimitAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Retry-After": components["headers"]["RetryAfterHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
             };
         };
         /** @description A page of the log. */
@@ -4383,6 +5091,64 @@ export interface components {
         };
         /** @description The balance is smaller than the amount to remove. */
         InsufficientCreditsAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description There is nothing, or not as much, to refund or to reverse; or the balance is smaller than the refund that is taken back. */
+        NotRefundableAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The account of the API key is suspended, the key's scopes do not include `payments.checkout`, or the page that sends it is another site's. */
+        CheckoutForbiddenAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Payments are not taken online, or the account is already on the plan. */
+        CheckoutRefusedAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Payments are not taken online. */
+        PaymentsNotConfiguredAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The payment is recorded with another amount. */
+        PaymentMismatchAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Cache-Control": components["headers"]["CacheControlHeader"];
@@ -4879,6 +5645,16 @@ export interface components {
          */
         SessionIdParam: string;
         /**
+         * @description Id of the book. Anything else is 404.
+         * @example 3ef78d04442ec976ed1501296e97af0b
+         */
+        PriceBookIdParam: string;
+        /**
+         * @description Show what would change, and change nothing.
+         * @example true
+         */
+        DryRunParam: boolean;
+        /**
          * @description Id of the key, from the account's list: `default`, or `k` and a number. Anything else is 404.
          * @example k1
          */
@@ -5033,7 +5809,7 @@ export interface components {
          * @description What changed the balance.
          * @example charge
          */
-        LedgerTypeParam: "grant" | "adjustment" | "charge" | "expiry";
+        LedgerTypeParam: "grant" | "adjustment" | "charge" | "expiry" | "refund" | "payment" | "reversal";
         /**
          * @description Quota key of the request.
          * @example files.upload
@@ -5298,6 +6074,18 @@ export interface components {
                 "application/json": components["schemas"]["SpendingCapChange"];
             };
         };
+        /** @description What to buy. At most 16 KB. */
+        CheckoutInput: {
+            content: {
+                "application/json": components["schemas"]["Purchase"];
+            };
+        };
+        /** @description The rule for top-ups. At most 16 KB. */
+        TopUpInput: {
+            content: {
+                "application/json": components["schemas"]["TopUpChange"];
+            };
+        };
         /** @description The webhook's URL and events. At most 16 KB. */
         WebhookInput: {
             content: {
@@ -5340,10 +6128,34 @@ export interface components {
                 "application/json": components["schemas"]["NewTier"];
             };
         };
+        /** @description The book and its time. At most 64 KB. */
+        PriceBookInput: {
+            content: {
+                "application/json": components["schemas"]["NewPriceBook"];
+            };
+        };
         /** @description The grant. At most 16 KB. */
         NewGrantInput: {
             content: {
                 "application/json": components["schemas"]["NewGrant"];
+            };
+        };
+        /** @description What is refunded. At most 16 KB. */
+        NewRefundInput: {
+            content: {
+                "application/json": components["schemas"]["NewRefund"];
+            };
+        };
+        /** @description The payment. At most 16 KB. */
+        NewPaymentInput: {
+            content: {
+                "application/json": components["schemas"]["NewPayment"];
+            };
+        };
+        /** @description The reversal. At most 16 KB. */
+        NewReversalInput: {
+            content: {
+                "application/json": components["schemas"]["NewReversal"];
             };
         };
     };
@@ -7325,6 +8137,127 @@ export interface operations {
             504: components["responses"]["OutcomeUnknownAnswer"];
         };
     };
+    getPlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PlanAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["KeyOrSessionRequiredAnswer"];
+            403: components["responses"]["AccountSuspendedAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+        };
+    };
+    createCheckout: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["CheckoutInput"];
+        responses: {
+            200: components["responses"]["CheckoutAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["KeyOrSessionRequiredAnswer"];
+            403: components["responses"]["CheckoutForbiddenAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["CheckoutRefusedAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    setTopUp: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["TopUpInput"];
+        responses: {
+            200: components["responses"]["TopUpAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            403: components["responses"]["CrossOriginAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["PaymentsNotConfiguredAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    listPayments: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["LimitParam"];
+                /**
+                 * @description `nextCursor` of the previous page, unchanged. Omit it for the first page.
+                 * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
+                 */
+                cursor?: components["parameters"]["CursorParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PaymentsAnswer"];
+            400: components["responses"]["BadListRequestAnswer"];
+            401: components["responses"]["KeyOrSessionRequiredAnswer"];
+            403: components["responses"]["AccountSuspendedAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+        };
+    };
     changePassword: {
         parameters: {
             query?: never;
@@ -7879,6 +8812,51 @@ export interface operations {
             504: components["responses"]["OutcomeUnknownAnswer"];
         };
     };
+    getPrices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PricesAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["PricesLimitAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+        };
+    };
+    getPriceBook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id of the book. Anything else is 404.
+                 * @example 3ef78d04442ec976ed1501296e97af0b
+                 */
+                id: components["parameters"]["PriceBookIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PriceBookAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["PricesLimitAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+        };
+    };
     listAccounts: {
         parameters: {
             query?: {
@@ -8118,6 +9096,120 @@ export interface operations {
             504: components["responses"]["OutcomeUnknownAnswer"];
         };
     };
+    refundRequests: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the account: 11 characters of A-Z a-z 0-9. Anything else is 404.
+                 * @example G178uU9dNkL
+                 */
+                id: components["parameters"]["AccountIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["NewRefundInput"];
+        responses: {
+            200: components["responses"]["GrantedAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["NotRefundableAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    recordPayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the account: 11 characters of A-Z a-z 0-9. Anything else is 404.
+                 * @example G178uU9dNkL
+                 */
+                id: components["parameters"]["AccountIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["NewPaymentInput"];
+        responses: {
+            200: components["responses"]["GrantedAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["PaymentMismatchAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    reversePayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the account: 11 characters of A-Z a-z 0-9. Anything else is 404.
+                 * @example G178uU9dNkL
+                 */
+                id: components["parameters"]["AccountIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["NewReversalInput"];
+        responses: {
+            200: components["responses"]["GrantedAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["NotRefundableAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
     regenerateAccountKey: {
         parameters: {
             query?: never;
@@ -8259,6 +9351,112 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    listPriceBooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PriceBooksAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+        };
+    };
+    applyPriceBook: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Show what would change, and change nothing.
+                 * @example true
+                 */
+                dryRun?: components["parameters"]["DryRunParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["PriceBookInput"];
+        responses: {
+            200: components["responses"]["PriceBookChangeAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["PriceBookConflictAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    showPriceBook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id of the book. Anything else is 404.
+                 * @example 3ef78d04442ec976ed1501296e97af0b
+                 */
+                id: components["parameters"]["PriceBookIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PriceBookAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+        };
+    };
+    withdrawPriceBook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id of the book. Anything else is 404.
+                 * @example 3ef78d04442ec976ed1501296e97af0b
+                 */
+                id: components["parameters"]["PriceBookIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PriceBookWithdrawnAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["PriceBookConflictAnswer"];
             429: components["responses"]["TooManyFailuresAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];

@@ -33,6 +33,16 @@ export type UploadedFile = Answer<'uploadFile'>
 
 export type Profile = Answer<'getProfile'>
 export type Usage = Answer<'getUsage'>
+export type Prices = Answer<'getPrices'>
+export type PriceBook = Schemas['PriceBook']
+export type AccountPlan = Answer<'getPlan'>
+/** What to buy: one of both. */
+export type Purchase = Schemas['Purchase']
+export type TopUp = NonNullable<Schemas['TopUp']>
+export type TopUpChange = Schemas['TopUpChange']
+export type Payment = Schemas['Payment']
+/** Selects a page of payments. */
+export type PaymentsQuery = Query<'listPayments'>
 export type UsageDays = Answer<'listUsageByDay'>
 export type LedgerEntry = Schemas['LedgerEntry']
 export type Statement = Answer<'getStatement'>

@@ -32,6 +32,8 @@ const calls = {
   deleteFile: (q) => q.files.delete('id'),
   listFiles: (q) => all(q.files.list()),
   getUsage: (q) => q.account.usage(),
+  getPrices: (q) => q.account.prices(),
+  getPriceBook: (q) => q.account.priceBook('id'),
   listUsageByDay: (q) => q.account.usageByDay(),
   listLedgerEntries: (q) => all(q.account.ledger()),
   getStatement: (q) => q.account.statement('2026-11'),
@@ -59,6 +61,10 @@ const calls = {
   listDeliveries: (q) => all(q.webhooks.deliveries('id')),
   replayDelivery: (q) => q.webhooks.replay('id', 'delivery'),
   setSpendingCap: (q) => q.account.setSpendingCap({ amount: '5.000000', period: 'month' }),
+  getPlan: (q) => q.account.plan(),
+  createCheckout: (q) => q.account.checkout({ credits: '500' }),
+  setTopUp: (q) => q.account.setTopUp({ credits: '0' }),
+  listPayments: (q) => all(q.account.payments()),
   changePassword: (q) => q.account.changePassword({ currentPassword: 'x', password: 'correct horse' }),
   changeEmail: (q) => q.account.changeEmail({ currentPassword: 'x', email: credentials.email }),
   createExport: (q) => q.account.createExport(),
@@ -91,7 +97,7 @@ test('each operation has a method, which calls its path', async () => {
       baseUrl: 'http://quire.test/below',
       fetch: async (address, init) => {
         sent.push({ method: init.method, path: new URL(address).pathname, key: init.headers['idempotency-key'] })
-        const answer = { success: true, remaining: -1, request: {}, nextCursor: null, hasMore: false, account: {}, deliveries: [], pastes: [], versions: [], files: [], entries: [], requests: [] }
+        const answer = { success: true, remaining: -1, request: {}, nextCursor: null, hasMore: false, account: {}, deliveries: [], pastes: [], versions: [], files: [], entries: [], requests: [], payments: [] }
         return Response.json(answer)
       },
     }
@@ -111,7 +117,7 @@ test('metered reads have an Idempotency-Key, and the other reads none', async ()
     let key
     const fetch = async (_, init) => {
       key = init.headers['idempotency-key']
-      return Response.json({ success: true, remaining: 1, request: {}, nextCursor: null, deliveries: [], pastes: [], versions: [], files: [], entries: [], requests: [] })
+      return Response.json({ success: true, remaining: 1, request: {}, nextCursor: null, deliveries: [], pastes: [], versions: [], files: [], entries: [], requests: [], payments: [] })
     }
     await calls[id](new Quire({ fetch }), { fetch })
     assert.equal(key !== undefined, metered.includes(id), id)

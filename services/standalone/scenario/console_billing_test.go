@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -115,8 +116,8 @@ func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 	v.open(t, "/console/billing/ledger.csv?type=x").shows(t, http.StatusBadRequest)
 
 	stranger := i.visitor()
-	for _, path := range []string{"/console/billing", "/console/billing/ledger", "/console/billing/ledger.csv"} {
-		stranger.open(t, path).leads(t, "/console/sign-in?next="+strings.ReplaceAll(path, "/", "%2F"))
+	for _, path := range []string{"/console/billing", "/console/billing/ledger?type=grant", "/console/billing/ledger.csv", "/console/plan?quotaKey=pastes.create", "/console/payments/1"} {
+		stranger.open(t, path).leads(t, "/console/sign-in?next="+url.QueryEscape(path))
 	}
 }
 

@@ -240,6 +240,7 @@ func TestTheConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 	for _, path := range []string{
 		"/console/sign-up", "/console/sign-in", "/console/sign-in/keep", "/console/sign-out", "/console/key", "/console/keys", "/console/keys/default", "/console/keys/default/rotate",
 		"/console/keys/default/revoke", "/console/spending-cap", "/console/email", "/console/password", "/console/sessions", "/console/sessions/000000000000000000000000", "/console/delete", "/console/export",
+		"/console/plan/checkout", "/console/plan/portal", "/console/plan/cancel", "/console/plan/top-up",
 		"/console/billing/webhooks", "/console/billing/webhooks/wh_00000000001", "/console/billing/webhooks/wh_00000000001/rotate-secret", "/console/billing/webhooks/wh_00000000001/test",
 		"/console/billing/webhooks/wh_00000000001/delete", "/console/billing/webhooks/wh_00000000001/deliveries/evt_1/replay",
 		"/console/pastes", "/console/pastes/000000000000", "/console/pastes/000000000000/open", "/console/pastes/000000000000/access", "/console/quick/000000000000/access", "/console/pastes/delete", "/console/quick", "/console/files", "/console/files/delete",

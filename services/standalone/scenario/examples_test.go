@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/payments/stripe/stripetest"
 )
 
 // documented is one operation of docs/openapi.yaml.
@@ -61,6 +63,7 @@ type stage struct {
 	leaver  *person // whose account is deleted; nil until then
 	paid    string  // id of a request that credits paid
 	matched map[string]bool
+	books   int // price books that were applied
 }
 
 func newStage(t *testing.T) *stage {
@@ -75,12 +78,19 @@ func newStage(t *testing.T) *stage {
 	for range 100 {
 		s.owner.upload(t, "notes.txt", []byte("hello"))
 	}
-	charged := s.owner.do(t, "POST", "/api/dev/files/upload?name=notes.txt", []byte("hello"))
-	charged.ok(t, http.StatusCreated)
-	charged.hasHeader(t, "X-Charge-Source", "credits")
-	s.paid = charged.header.Get("X-Request-Id")
+	s.paid = s.charged()
+	page := text(t, s.owner.do(t, "POST", checkoutPath, object{"credits": "500"}).ok(t, http.StatusOK), "url")
+	if _, err := shared.stripe.Pay(page, stripetest.Good); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "the payment is recorded", func() bool {
+		return len(at(t, s.owner.do(t, "GET", paymentsPath, nil).ok(t, http.StatusOK), "payments").([]any)) == 1
+	})
 	return s
 }
+
+// charged is the id of a request that the owner has paid for with credits.
+func (s *stage) charged() string { return s.owner.charged(s.t) }
 
 // way is a way to be let in, as an operation's security names it.
 type way string
@@ -130,6 +140,10 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		values["id"] = made["id"].(string)
 	case strings.Contains(d.path, "/webhooks/"):
 		values["id"], values["delivery"] = s.webhook()
+	case strings.Contains(d.path, "/prices/") && d.method == "DELETE":
+		values["id"] = at(t, s.i.admin(t, "POST", "/api/admin/prices", s.priceBook()).ok(t, http.StatusOK), "id").(string)
+	case strings.Contains(d.path, "/prices/"):
+		values["id"] = at(t, s.i.do(t, "GET", "/api/prices", request{}).ok(t, http.StatusOK), "current", "id").(string)
 	case strings.Contains(d.path, "/sessions/"):
 		values["id"] = sessionsOf(t, s.person.signIn(t, s.person.password))[0].id
 	case strings.HasSuffix(d.path, "/accounts/{id}/keys/{key}"):
@@ -140,8 +154,11 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		values["id"] = s.person.profile(t)["id"].(string) // who has two
 	case strings.Contains(d.path, "{id}"):
 		values["id"] = s.owner.id
-		if d.method != "GET" && !strings.HasSuffix(d.path, "/credits") { // the owner's tier and key must stay
+		if d.method != "GET" && !strings.HasSuffix(d.path, "/credits") && !strings.HasSuffix(d.path, "/refunds") { // the owner's tier and key must stay
 			values["id"] = s.i.account(t, "pro").id
+		}
+		if strings.HasSuffix(d.path, "/reversals") {
+			s.i.admin(t, "POST", "/api/admin/accounts/"+values["id"]+"/payments", object{"payment": "2026-0042", "credits": "10"}).ok(t, http.StatusOK)
 		}
 	}
 	path = d.path
@@ -212,11 +229,41 @@ func (s *stage) webhook() (id, delivery string) {
 	return id, delivery
 }
 
+// soon is a time for a price book, later than those before.
+func (s *stage) soon() string {
+	return s.i.now().Add(time.Hour + time.Duration(s.books)*time.Minute).Format(time.RFC3339)
+}
+
+// priceBook is a price book to apply, unlike those before.
+func (s *stage) priceBook() object {
+	s.books++
+	document := s.i.document(s.t)
+	quotaOf(s.t, planOf(s.t, document, "pro"), "files.upload")["price"] = fmt.Sprintf("0.%06d", 8_000+s.books)
+	return object{"book": document, "effectiveAt": s.soon()}
+}
+
+// withdrawBooks withdraws the price books that were applied, the last one first.
+func (s *stage) withdrawBooks() {
+	upcoming := at(s.t, s.i.admin(s.t, "GET", "/api/admin/prices", nil).ok(s.t, http.StatusOK), "upcoming").([]any)
+	for _, b := range slices.Backward(upcoming) {
+		s.i.admin(s.t, "DELETE", "/api/admin/prices/"+b.(object)["id"].(string), nil).ok(s.t, http.StatusOK)
+	}
+}
+
 // setBody sets an example as the request's body, with emails unique to this run.
 func (s *stage) setBody(r *request, media string, value any) {
 	t := s.t
 	switch media {
 	case "application/json":
+		if body, ok := value.(map[string]any); ok && body["effectiveAt"] != nil { // the example's time may be past
+			s.books++
+			value = object{"book": body["book"], "effectiveAt": s.soon()}
+		}
+		if body, ok := value.(map[string]any); ok && body["quotaKey"] != nil && body["amount"] != nil { // the example's month is past
+			value = object{"period": s.i.now().Format("2006-01"), "quotaKey": "files.upload", "amount": "0.000001", "reason": body["reason"]}
+		} else if ok && body["requestId"] != nil {
+			value = object{"requestId": s.charged(), "reason": body["reason"]}
+		}
 		data, err := json.Marshal(value)
 		if err != nil {
 			t.Fatal(err)
@@ -325,6 +372,9 @@ func TestEveryExampleIsReal(t *testing.T) {
 		}
 		s.sendParameters(d)
 		s.sendTable(d)
+		if strings.Contains(d.path, "/prices") {
+			s.withdrawBooks()
+		}
 		for status, response := range d.op.Responses.Map() {
 			if status >= "400" {
 				continue
@@ -591,6 +641,26 @@ func provocations(t *testing.T, i *instance) map[string]func() answer {
 		"headers_too_large":      withKey(pro, "GET", "/api/dev/pastes/get/"+id, header("X-Long", strings.Repeat("x", 9<<10))),
 		"insufficient_credits": func() answer {
 			return i.admin(t, "POST", "/api/admin/accounts/"+pro.id+"/credits", object{"amount": "-1", "reason": "x"})
+		},
+		"not_refundable": func() answer {
+			return i.admin(t, "POST", "/api/admin/accounts/"+pro.id+"/refunds", object{"period": time.Now().UTC().Format("2006-01"), "quotaKey": "files.upload", "amount": "1", "reason": "x"})
+		},
+		"payment_mismatch": func() answer {
+			path := "/api/admin/accounts/" + i.account(t, "pro").id + "/payments"
+			i.admin(t, "POST", path, object{"payment": "mismatch", "credits": "1"}).ok(t, http.StatusOK)
+			return i.admin(t, "POST", path, object{"payment": "mismatch", "credits": "2"})
+		},
+		"plan_current": func() answer {
+			p, _ := i.owner(t)
+			return p.do(t, "POST", checkoutPath, object{"plan": "pro"})
+		},
+		"payments_not_configured": func() answer {
+			without := start(t, with("QUIRE_CONTACT", "billing@example.com"))
+			return without.person(t).do(t, "POST", checkoutPath, object{"credits": "1"})
+		},
+		"price_book_conflict": func() answer {
+			current := text(t, i.do(t, "GET", "/api/prices", request{}).ok(t, http.StatusOK), "current", "id")
+			return i.admin(t, "DELETE", "/api/admin/prices/"+current, nil)
 		},
 		"too_many_webhooks": func() answer {
 			p := i.person(t)

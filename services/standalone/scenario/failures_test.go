@@ -164,7 +164,7 @@ func TestRefusalsSayWhichLimitAndUntilWhen(t *testing.T) {
 	free := i.account(t, "free")
 	missing := free.do(t, "POST", "/api/dev/pastes/create", object{"content": "x"})
 	missing.fails(t, http.StatusTooManyRequests, "plan_upgrade_required", "pastes.create is not available on the Free plan. Upgrade your plan to continue.")
-	missing.says(t, object{"quotaKey": "pastes.create", "limit": 0, "resetAt": nil, "upgradeUrl": i.public + "/console"})
+	missing.says(t, object{"quotaKey": "pastes.create", "limit": 0, "resetAt": nil, "upgradeUrl": i.public + "/console/plan?quotaKey=pastes.create"})
 
 	id := free.quick(t, nil)
 	update := func() answer { return free.do(t, "PUT", "/api/dev/paste-lite/update/"+id, object{"title": "x"}) }
@@ -175,7 +175,7 @@ func TestRefusalsSayWhichLimitAndUntilWhen(t *testing.T) {
 	exhausted.fails(t, http.StatusTooManyRequests, "quota_exhausted", "Monthly limit of 50 requests reached for pasteLite.update. Upgrade your plan to continue.")
 	now := i.now()
 	month := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
-	exhausted.says(t, object{"quotaKey": "pasteLite.update", "limit": 50, "upgradeUrl": i.public + "/console"})
+	exhausted.says(t, object{"quotaKey": "pasteLite.update", "limit": 50, "upgradeUrl": i.public + "/console/plan?quotaKey=pasteLite.update"})
 	if reset := instant(t, text(t, exhausted.json(t), "resetAt")); !reset.Equal(month) {
 		t.Errorf("resetAt is %v, want %v", reset, month)
 	}

@@ -35,8 +35,8 @@ type triedForm struct {
 	inputs []wrongInput
 }
 
-// choices are fields in which nobody can enter something wrong: hidden ones, and checkboxes.
-var choices = []string{"account", "once", "next", "apiKey", "burnAfterRead", "removePassword", "version", "sum", "refs", "proof"}
+// choices are fields in which nobody can enter something wrong: hidden ones, checkboxes and buttons.
+var choices = []string{"account", "once", "next", "apiKey", "burnAfterRead", "removePassword", "version", "sum", "refs", "proof", "dryRun", "off", "plan"}
 
 // withoutForm are operations whose pages answer in another way than with their form again.
 var withoutForm = map[string]string{
@@ -77,6 +77,7 @@ func triedForms(now time.Time) map[string]triedForm {
 	maps.Copy(forms, formsOfTexts())
 	maps.Copy(forms, formsOfKeys())
 	maps.Copy(forms, formsOfTheAccount())
+	maps.Copy(forms, formsOfPayments())
 	maps.Copy(forms, formsOfAdmins(now))
 	maps.Copy(forms, searchForms())
 	return forms
@@ -99,6 +100,22 @@ func formsOfSignIn() map[string]triedForm {
 		"POST /console/admin/sign-in": {page: "/console/admin/sign-in", inputs: []wrongInput{
 			{send: []string{"token", "none of them"}, status: http.StatusUnauthorized, says: "The token is not one of this Quire's."},
 			{send: []string{"token", ""}, status: http.StatusUnauthorized, says: "The token is not one of this Quire's."},
+		}},
+	}
+}
+
+func formsOfPayments() map[string]triedForm {
+	return map[string]triedForm{
+		"POST /console/plan/checkout": {who: "pro", page: "/console/plan", action: "/console/plan/checkout", inputs: []wrongInput{
+			{send: []string{"credits", "many"}, says: "The amount must be a decimal number with at most six places."},
+			{send: []string{"credits", "-5"}, says: "The amount must be positive."},
+			{send: []string{"credits", "0.99"}, says: "Buy credits for $1 to $10000 at a time."},
+		}},
+		"POST /console/plan/top-up": {who: "pro", page: "/console/plan", action: "/console/plan/top-up", inputs: []wrongInput{
+			{send: []string{"below", "0", "credits", "100", "monthlyLimit", "200"}, says: "Enter a balance above zero."},
+			{send: []string{"credits", "0", "below", "5", "monthlyLimit", "200"}, says: "Enter how many credits to buy each time."},
+			{send: []string{"credits", "0.5", "below", "5", "monthlyLimit", "200"}, says: "Buy at least one credit each time."},
+			{send: []string{"monthlyLimit", "99", "below", "5", "credits", "100"}, says: "Enter at least the amount that is bought each time."},
 		}},
 	}
 }
@@ -218,8 +235,13 @@ func formsOfAdmins(now time.Time) map[string]triedForm {
 		{send: []string{"reason", over(200)}, says: "The reason must have at most 200 characters."},
 	}
 	return map[string]triedForm{
+		"POST /console/admin/prices": {who: "admin", page: "/console/admin/prices", action: "/console/admin/prices", inputs: []wrongInput{
+			{send: []string{"book", "{}", "effectiveAt", now.AddDate(0, 1, 0).UTC().Format("2006-01-02T15:04")}, says: "The document is required."},
+			{send: []string{"effectiveAt", "tomorrow", "book", "{}"}, says: "The time must be a date and time such as 2026-11-30T12:00."},
+		}},
 		"POST /console/admin/accounts/{id}/tier": {who: "admin", page: account, action: account + "/tier", inputs: []wrongInput{
 			{send: []string{"tier", "gold"}, says: "The plan must be free, pro, max or admin."},
+			{send: []string{"when", "later", "tier", "pro"}, says: "The time must be now or periodEnd."},
 		}},
 		"POST /console/admin/accounts/{id}/credits": {who: "admin", page: account, action: account + "/credits", inputs: []wrongInput{
 			{send: []string{"amount", "", "reason", "kept"}, says: "The amount must be a decimal number with at most six places."},
@@ -274,7 +296,7 @@ func searchForms() map[string]triedForm {
 		}},
 		"GET /console/billing/ledger": {who: "pro", page: "/console/billing/ledger", inputs: []wrongInput{
 			{send: []string{"q", over(200)}, says: "The reason must have at most 200 characters."},
-			{send: []string{"type", "none"}, says: "The kind must be grant, adjustment, charge or expiry."},
+			{send: []string{"type", "none"}, says: "The kind must be one of the list."},
 			{send: []string{"quotaKey", "none"}, says: "The request must be one of the list."},
 			{send: []string{"from", "yesterday", "q", "kept"}, says: "The first day must be a day such as 2026-11-21."},
 			{send: []string{"to", "2026-02-30", "q", "kept"}, says: "The last day must be a day such as 2026-11-21."},

@@ -231,8 +231,13 @@ func common(t testing.TB) *instance {
 		if shared.err = os.Mkdir(logs, 0o700); shared.err != nil {
 			return
 		}
-		shared.i = prepare(setup{folder: shared.folder, logs: logs}, ofMode, behindProxy())
-		shared.err = shared.i.boot()
+		if shared.stripe, shared.err = startStripe(); shared.err != nil {
+			return
+		}
+		shared.i = prepare(setup{folder: shared.folder, logs: logs}, ofMode, behindProxy(), selling(shared.stripe))
+		if shared.err = shared.i.boot(); shared.err == nil {
+			shared.stripe.SetEndpoint(shared.i.edge() + webhookPath)
+		}
 	})
 	if shared.err != nil {
 		t.Fatalf("start the shared quire: %v", shared.err)
@@ -270,6 +275,9 @@ func TestMain(m *testing.M) {
 		if shared.failed.Load() {
 			fmt.Fprintf(os.Stderr, "the shared quire:\n%s\n", shared.i.diagnosis())
 		}
+	}
+	if shared.stripe != nil {
+		shared.stripe.Close()
 	}
 	if shared.folder != "" {
 		_ = os.RemoveAll(shared.folder)

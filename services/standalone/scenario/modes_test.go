@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"quire.dev/pkg/inprocess"
+	"quire.dev/pkg/payments/stripe/stripetest"
 	"quire.dev/services/standalone"
 )
 
@@ -25,6 +26,7 @@ var (
 var shared struct {
 	once   sync.Once
 	i      *instance
+	stripe *stripetest.Server // takes its payments
 	folder string
 	err    error
 	failed atomic.Bool // a test that used it has failed

@@ -172,6 +172,15 @@ func contentOperations() map[string]goCall {
 
 func accountOperations() map[string]goCall {
 	return map[string]goCall{
+		"getPrices": func(ctx context.Context, _ *testing.T, f *fixture) error { return errorOf(f.c.Account.Prices(ctx)) },
+		"getPriceBook": func(ctx context.Context, t *testing.T, f *fixture) error {
+			id := text(t, f.i.do(t, "GET", "/api/prices", request{}).ok(t, http.StatusOK), "current", "id")
+			found, err := f.c.Account.PriceBook(ctx, id)
+			if err == nil && (found.Book.ID != id || len(found.Book.Plans) < 4 || len(found.Book.Plans[1].Quotas) != len(rows())+len(unlimited)) {
+				t.Errorf("the book in force is %v", found.Book)
+			}
+			return err
+		},
 		"getUsage":   func(ctx context.Context, _ *testing.T, f *fixture) error { return errorOf(f.c.Account.Usage(ctx)) },
 		"getProfile": func(ctx context.Context, _ *testing.T, f *fixture) error { return errorOf(f.c.Account.Profile(ctx)) },
 		"listUsageByDay": func(ctx context.Context, _ *testing.T, f *fixture) error {
@@ -227,6 +236,17 @@ func accountOperations() map[string]goCall {
 		},
 		"setSpendingCap": func(ctx context.Context, _ *testing.T, f *fixture) error {
 			return errorOf(f.s.Account.SetSpendingCap(ctx, &client.CapChange{Amount: 5_000_000, Period: client.CapPerMonth}))
+		},
+		"getPlan": func(ctx context.Context, _ *testing.T, f *fixture) error { return errorOf(f.c.Account.Plan(ctx)) },
+		"createCheckout": func(ctx context.Context, _ *testing.T, f *fixture) error {
+			return errorOf(f.c.Account.Checkout(ctx, client.Purchase{Credits: 500_000_000}))
+		},
+		"setTopUp": func(ctx context.Context, _ *testing.T, f *fixture) error {
+			return errorOf(f.s.Account.SetTopUp(ctx, &client.TopUpRule{Below: 1, Credits: 100_000_000, MonthlyLimit: 300_000_000}))
+		},
+		"listPayments": func(ctx context.Context, t *testing.T, f *fixture) error {
+			f.i.admin(t, "POST", "/api/admin/accounts/"+f.account.id+"/payments", object{"payment": "2026-1", "credits": "10"}).ok(t, http.StatusOK)
+			return errorOf(first(f.c.Account.Payments(ctx)))
 		},
 		"changePassword": func(ctx context.Context, _ *testing.T, f *fixture) error {
 			return errorOf(f.s.Account.ChangePassword(ctx, f.person.password, "another password"))
@@ -324,7 +344,7 @@ func takesKey(documented *openapi3.Operation) bool {
 }
 
 func TestTheGoClientHasAMethodForEachOperation(t *testing.T) {
-	i := start(t, behindProxy(), with("QUIRE_WEBHOOK_ALLOW_PRIVATE", "1"))
+	i, _ := shop(t, behindProxy(), with("QUIRE_WEBHOOK_ALLOW_PRIVATE", "1"))
 	receiver := newHookReceiver(t)
 	ops := contentOperations()
 	maps.Copy(ops, accountOperations())

@@ -39,8 +39,12 @@ func TestTimePasses(t *testing.T) {
 	i.travel(t, 10*day)
 	s.grantsExpired(t)
 	month := time.Date(s.first.Year(), s.first.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	s.downgraded(t)
 	i.travel(t, month.Add(time.Hour).Sub(i.now()))
 	s.nextMonth(t)
+	if tier, limit := s.tierOf(t); tier != "free" || limit != 0 {
+		t.Errorf("the plan of the next month is %s, with %d pastes", tier, limit)
+	}
 	checkDays(t, s.pro)
 	i.travel(t, 31*day)
 	s.monthAfter(t)
@@ -163,6 +167,38 @@ func (s *lifetime) grantsExpired(t *testing.T) {
 	if usage := s.pro.usage(t); text(t, usage, "credits", "spentThisPeriod") != "0.050000" {
 		t.Errorf("credits %v", usage["credits"])
 	}
+}
+
+// downgraded lets the other account's plan end with the month.
+func (s *lifetime) downgraded(t *testing.T) {
+	t.Helper()
+	set := func(body object) answer {
+		return s.i.admin(t, http.MethodPut, "/api/admin/accounts/"+s.other.id+"/tier", body)
+	}
+	set(object{"tier": "free", "when": "later"}).fails(t, http.StatusBadRequest, "invalid_field", "")
+	set(object{"tier": "team", "when": "periodEnd"}).fails(t, http.StatusBadRequest, "invalid_field", "")
+	for _, next := range []string{"free", "pro", "free"} {
+		body := set(object{"tier": next, "when": "periodEnd"}).ok(t, http.StatusOK)
+		want := any(next)
+		if next == "pro" {
+			want = nil // it stays
+		}
+		if account := at(t, body, "account").(object); account["tier"] != "pro" || account["nextTier"] != want {
+			t.Errorf("the plan is to be %s: %v", next, account)
+		}
+	}
+	if next := text(t, s.other.usage(t), "account", "nextTier"); next != "free" {
+		t.Errorf("the next plan is %s", next)
+	}
+	if tier, limit := s.tierOf(t); tier != "pro" || limit != 500 {
+		t.Errorf("until the month ends the plan is %s, with %d pastes", tier, limit)
+	}
+}
+
+func (s *lifetime) tierOf(t *testing.T) (tier string, limit int64) {
+	t.Helper()
+	usage := s.other.usage(t)
+	return text(t, usage, "account", "tier"), number(t, usage, "usage", "pastes.create", "limit")
 }
 
 func (s *lifetime) nextMonth(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"quire.dev/pkg/host"
+	"quire.dev/pkg/payments/stripe/stripetest"
 	"quire.dev/services/standalone"
 )
 
@@ -47,6 +48,7 @@ type instance struct {
 	calls []call
 
 	webhooks map[string][2]string // id and delivery, by the creating session
+	books    int                  // price books that were applied
 }
 
 // call is what the proxy saw.
@@ -61,10 +63,15 @@ func start(t *testing.T) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
+	payments, err := stripetest.Start(stripetest.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(payments.Close)
 	i := &instance{public: "http://" + ln.Addr().String(), webhooks: map[string][2]string{}}
 	cfg, err := host.ReadSettings(host.Quire, []string{
 		"QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA=" + t.TempDir(), "QUIRE_ADMIN_TOKEN=" + adminToken, "QUIRE_PUBLIC_URL=" + i.public,
-		"QUIRE_ANON_LIMIT=1000",
+		"QUIRE_ANON_LIMIT=1000", "QUIRE_STRIPE_KEY=" + stripetest.DefaultKey, "QUIRE_STRIPE_WEBHOOK_SECRET=" + stripetest.DefaultSecret, "QUIRE_STRIPE_URL=" + payments.URL,
 		"QUIRE_REGISTER_LIMIT=1000",
 	})
 	if err != nil {

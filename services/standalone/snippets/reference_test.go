@@ -19,6 +19,7 @@ import (
 
 	"quire.dev/docs"
 	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/eventually"
 )
 
 // operation is an operation of the reference with its snippets, by language.
@@ -107,10 +108,19 @@ func (i *instance) prepare(t *testing.T, o *operation, language string) setting 
 		}
 		return strings.Replace(line, m[2], value, 1)
 	})
-	if o.id == "openSession" {
+	switch o.id {
+	case "listPayments":
+		i.do(t, "POST", "/api/admin/accounts/"+account+"/payments", map[string]string{"payment": "2026-0042", "credits": "10"}, "Authorization", "Bearer "+adminToken)
+	case "openSession":
 		i.session(t, email, password)
+	case "reversePayment":
+		i.do(t, "POST", "/api/admin/accounts/"+account+"/payments", map[string]string{"payment": "2026-0042", "credits": "10"}, "Authorization", "Bearer "+adminToken)
+	case "refundRequests":
+		i.overQuota(t, account, key)
+		s.text = strings.ReplaceAll(s.text, "2026-11", time.Now().UTC().Format("2006-01")) // the example's month is past
 	}
 	s.text = emails.ReplaceAllString(s.text, email)
+	s.text = strings.ReplaceAll(s.text, "2027-01-01T00:00:00Z", time.Now().UTC().AddDate(0, 1, 0).Format(time.RFC3339)) // the example's time may be past
 	if strings.Contains(s.text, "cookies.txt") || strings.Contains(s.text, `"SESSION"`) || strings.Contains(s.text, ".SESSION") {
 		s.session = session()
 		s.variables["SESSION"] = "quire_session=" + s.session
@@ -158,6 +168,8 @@ func (i *instance) value(t *testing.T, o *operation, variable string, of owner) 
 	case "DELIVERY", "DELIVERYID":
 		_, delivery := i.webhook(t, of)
 		return delivery, true
+	case "PRICEID":
+		return i.priceBook(t, o.method == "DELETE"), true
 	case "SESSIONID":
 		return hex.EncodeToString(apikey.HashToken(of.session())[:12]), true
 	case "PERIOD":
@@ -167,6 +179,39 @@ func (i *instance) value(t *testing.T, o *operation, variable string, of owner) 
 	}
 	t.Errorf("%s sets %s, for which this test has no value", o.id, variable)
 	return "", false
+}
+
+// overQuota creates pastes until credits have paid for one.
+func (i *instance) overQuota(t *testing.T, account, key string) {
+	t.Helper()
+	i.do(t, "POST", "/api/admin/accounts/"+account+"/credits", map[string]string{"amount": "1", "reason": "a gift"}, "Authorization", "Bearer "+adminToken)
+	for {
+		paste := i.do(t, "POST", "/api/dev/pastes/create", map[string]string{"content": "hello\n"}, "x-api-key", key)
+		if paste.header.Get("X-Charge-Source") == "credits" {
+			break
+		}
+	}
+	eventually.True(t, "the charge is in the ledger", func() bool {
+		return len(i.do(t, "GET", "/api/users/user/credits?type=charge", nil, "x-api-key", key).body["entries"].([]any)) > 0
+	})
+}
+
+// priceBook is the id of the price book in force, or of an upcoming one.
+func (i *instance) priceBook(t *testing.T, upcoming bool) string {
+	t.Helper()
+	admin := []string{"Authorization", "Bearer " + adminToken}
+	current := i.do(t, "GET", "/api/prices", nil)
+	if !upcoming {
+		return current.text(t, "current", "id")
+	}
+	i.mu.Lock() // a book can't be withdrawn before a later one
+	defer i.mu.Unlock()
+	i.books++
+	book := current.body["current"].(map[string]any)
+	delete(book, "id")
+	delete(book, "effectiveAt")
+	at := time.Now().UTC().AddDate(1, 0, i.books).Format(time.RFC3339)
+	return i.do(t, "POST", "/api/admin/prices", map[string]any{"book": book, "effectiveAt": at}, admin...).text(t, "id")
 }
 
 // webhook returns a webhook of an owner's session with an event, creating both on first use.

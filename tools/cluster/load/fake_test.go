@@ -144,7 +144,7 @@ func (f *fake) answer(r *http.Request, body []byte, base int) *fakeAnswer {
 	switch {
 	case !strings.HasPrefix(r.URL.Path, "/api/"):
 		return f.metered(r, []string{"paste-lite", "create"}, fields, body, base)
-	case parts[0] == "dev" && (parts[2] == "list" || parts[2] == "versions"), parts[0] == "users" && r.Method == "GET":
+	case parts[0] == "dev" && (parts[2] == "list" || parts[2] == "versions"), parts[0] == "users" && r.Header.Get("x-api-key") != "":
 		return f.unmetered(r, base)
 	case parts[0] == "dev":
 		return f.metered(r, parts[1:], fields, body, base)

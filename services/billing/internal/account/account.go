@@ -22,9 +22,13 @@ func (f *Fold) rollTo(a *account, to month) {
 	if a.month >= to.number {
 		return
 	}
+	tier := a.tier
 	f.prices.roll(a, to, func(s *event.StatementAnswer) {
 		f.effects.Closed = append(f.effects.Closed, Closed{event.AccountID(a.id), s})
 	})
+	if a.tier != tier {
+		f.credits.newTerms(a, f.sequence)
+	}
 	if len(a.paid) > 0 {
 		f.credits.dropMonths(a)
 	}
@@ -40,14 +44,14 @@ func (a *account) monthOf(b *base) month {
 }
 
 // usage lists the counters of every quota key.
-func (c *counters) usage(tier plan.Tier, book *plan.Book) []*event.KeyUsage {
+func (c *counters) usage(of *plan.Plan) []*event.KeyUsage {
 	list := make([]*event.KeyUsage, 0, plan.KeyCount)
 	for _, key := range plan.QuotaKeys() {
-		limit := book.Terms[tier][key].Limit
+		limit := of.Terms[key].Limit
 		overage, _, spent, waived := c.charged(key)
 		list = append(list, &event.KeyUsage{
 			QuotaKey: uint32(key), Used: c.used[key], Limit: limit, Remaining: remaining(limit, c.used[key]),
-			Overage: overage, SpentMicros: spent, Waived: waived,
+			Overage: overage, SpentMicros: spent, Waived: waived, RefundedMicros: c.refunded(key),
 		})
 	}
 	return list
@@ -72,4 +76,7 @@ func (a *account) counted(month uint32) *counters {
 	return nil
 }
 
-func validTier(t plan.Tier) bool { return t >= plan.Free && t <= plan.Admin }
+// hasPlan reports whether accounts may be on a tier.
+func (l *prices) hasPlan(t plan.Tier) bool {
+	return t.BuiltIn() || t.Valid() && l.current != nil && l.current.Plans[t].Name != ""
+}

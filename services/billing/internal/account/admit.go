@@ -55,7 +55,10 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		v.Decision, v.Final = event.Decision_INVALID_KEY, true
 		return
 	}
-	v.Tier = uint32(a.tier)
+	if a.nextTier != 0 && a.month < f.month.number {
+		a = f.account(item.Account) // its tier has changed
+	}
+	v.Tier, v.Plan = uint32(a.tier), f.prices.given(a.tier)
 	key, valid := a.sentKey(h.keyNumber, item.KeyVersion, item.KeyFingerprint, f.time)
 	if !valid {
 		v.Decision, v.Final, v.CurrentKeyVersion = event.Decision_INVALID_KEY, true, a.oldestVersion(f.time)
@@ -77,7 +80,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		v.Decision, v.Final = event.Decision_KEY_SCOPE, true
 		return
 	}
-	term := f.prices.current.Terms[a.tier][h.key]
+	term := f.prices.current.Plans[a.tier].Terms[h.key]
 	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, f.usedBy(item))
 	v.ResetSeconds = secondsUntil(a.monthOf(&f.base).end, f.time)
 	if f.refused(&a.principal, h, v) {

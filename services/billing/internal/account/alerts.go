@@ -115,7 +115,7 @@ func (n *notifier) setWebhook(a *account, c *event.SetWebhook) (event.CommandSta
 	if c.BalanceBelowMicros != nil {
 		w.below = c.GetBalanceBelowMicros()
 	}
-	if !w.valid(n.rules) {
+	if !w.valid(n.known()) {
 		return event.CommandStatus_COMMAND_WEBHOOK_INVALID, nil
 	}
 	if a.alerts == nil {
@@ -151,14 +151,18 @@ func (f *Fold) webhookCommand(a *account, c *event.Command) *event.CommandOutcom
 	return o
 }
 
-// firstEvents are the types that a webhook may subscribe to before Rules3.
-const firstEvents = 1<<event.AlertType_ALERT_KEY - 1
-
-func (w *webhook) valid(rules uint32) bool {
-	known := alert.Bits()
-	if rules < Rules3 {
-		known = firstEvents
+// known are the types that a webhook may subscribe to.
+func (b *base) known() uint32 {
+	switch {
+	case b.rules < Rules3:
+		return 1<<event.AlertType_ALERT_KEY - 1
+	case b.rules < Rules4:
+		return alert.Bits() &^ alert.Bit(event.AlertType_ALERT_TOP_UP_OFF)
 	}
+	return alert.Bits()
+}
+
+func (w *webhook) valid(known uint32) bool {
 	if w.events == 0 || w.events&^known != 0 || len(w.thresholds) > maxThresholds || w.below > maxBalance {
 		return false
 	}

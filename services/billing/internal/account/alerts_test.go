@@ -468,7 +468,7 @@ func (h *modelHooks) wanting(want func(*event.WebhookRules) bool) (ids []uint64)
 // tellUsed is called after a request was counted.
 func (m *model) tellUsed(id uint64, key plan.QuotaKey, month uint32, used int) {
 	a := m.accounts[id]
-	limit := m.book.Terms[a.tier][key].Limit
+	limit := m.book.Plans[a.tier].Terms[key].Limit
 	m.tellShares(a, toldQuota, event.CapPeriod_CAP_NONE, fmt.Sprintf("%x %v from %d", id, key, monthNumber(month).start), int64(used-1), int64(used), limit)
 }
 
@@ -589,7 +589,7 @@ func (m *machine) webhookCommand(t *rapid.T) {
 	o := m.command(c)
 	m.model.advance(m.now)
 	a := m.model.accounts[id]
-	if a == nil {
+	if a == nil || a.erased {
 		if o.Status == event.CommandStatus_COMMAND_OK {
 			t.Fatalf("%v: %v", c, o)
 		}

@@ -27,7 +27,8 @@ type base struct {
 	changing *principal   // the last one touched by this message
 	faulty   []*principal // found by this message to be impossible
 
-	quarantines int // accounts in quarantine
+	quarantines int        // accounts in quarantine
+	watched     []*account // touched by this message, with a rule for top-ups
 }
 
 // ErrState means that the state contradicts itself in a place that belongs to no principal. No journal causes that, only bad

@@ -16,14 +16,15 @@ type period struct {
 	terms              uint64 // account.terms at its end
 	end                int64
 	tier               plan.Tier
+	unused             bool // one message began and ended it, so that no request is of it
 	used, paid, amount [plan.KeyCount]uint64
 }
 
 // moves are a month's changes of the ledger's balance, in micro-credits. Charges and refunds count in the month of their
 // request.
 type moves struct {
-	granted, expired, charged, refunded uint64
-	adjusted                            int64 // by admins
+	granted, expired, charged, refunded uint64 // granted: also by payments
+	adjusted                            int64  // by admins, and by reversals of payments
 }
 
 func (m moves) sum() int64 {
@@ -66,9 +67,10 @@ func (a *account) move(e *event.LedgerEntry, month uint32) {
 	}
 	m := &c.billing().moves
 	switch {
-	case left || e.Type == event.LedgerType_LEDGER_ADJUSTMENT && month == 0:
+	case left || e.Type == event.LedgerType_LEDGER_ADJUSTMENT && month == 0,
+		e.Type == event.LedgerType_LEDGER_REFUND, e.Type == event.LedgerType_LEDGER_REVERSAL:
 		m.adjusted += e.AmountMicros
-	case e.Type == event.LedgerType_LEDGER_GRANT:
+	case e.Type == event.LedgerType_LEDGER_GRANT, e.Type == event.LedgerType_LEDGER_PAYMENT:
 		m.granted += uint64(e.AmountMicros)
 	case e.Type == event.LedgerType_LEDGER_EXPIRY:
 		m.expired += uint64(-e.AmountMicros)
@@ -100,15 +102,16 @@ func (p *period) empty() bool {
 	return p.used == [plan.KeyCount]uint64{} && p.paid == p.used && p.amount == p.used
 }
 
-// endPeriod ends the open period of the current month at a time, before the account's limits or prices change.
-func (a *account) endPeriod(at int64) {
+// endPeriod ends the open period of the current month at a time, before the account's limits or prices change. It is unused if the
+// message that ends it has begun it too, by bringing a price book into force.
+func (a *account) endPeriod(at int64, unused bool) {
 	m := monthNumber(a.month)
 	start := max(m.start, a.created)
 	if ended := a.current.ended(); len(ended) > 0 {
 		start = ended[len(ended)-1].end
 	}
 	p := a.current.rest()
-	p.terms, p.tier, p.end = a.terms, a.tier, max(start, min(at, m.end))
+	p.terms, p.tier, p.unused, p.end = a.terms, a.tier, unused, max(start, min(at, m.end))
 	if p.end > start || !p.empty() {
 		b := a.current.billing()
 		b.periods = append(b.periods, p)
@@ -119,7 +122,7 @@ func (a *account) endPeriod(at int64) {
 func (c *counters) unbill(b *base, h *hold) {
 	ended := c.ended()
 	for i := range ended {
-		if p := &ended[i]; h.terms <= p.terms {
+		if p := &ended[i]; h.terms <= p.terms && !p.unused {
 			take(b, "used requests of a period", &p.used[h.key], 1)
 			if h.charge == event.ChargeSource_CHARGE_CREDITS {
 				take(b, "paid requests of a period", &p.paid[h.key], 1)
@@ -162,6 +165,7 @@ func (l *prices) periods(a *account, m month, c *counters, tier plan.Tier, terms
 		s.book, open = s.book+1, period{tier: tier}
 	}
 	s.cut(&open, m.end)
+	s.charge(m, a.erased)
 	return s.list
 }
 
@@ -188,10 +192,11 @@ func (s *splitter) cut(p *period, end int64) {
 	if end == s.start && p.empty() {
 		return
 	}
-	terms := s.prices.list[s.book].book.Terms[p.tier]
+	of := &s.prices.list[s.book].book.Plans[p.tier]
+	terms := of.Terms
 	last := len(s.list) - 1
-	if last < 0 || s.list[last].Tier != uint32(p.tier) || s.terms != terms {
-		next := &event.StatementPeriod{StartMs: s.start, Tier: uint32(p.tier)}
+	if last < 0 || s.list[last].Tier != uint32(p.tier) || s.terms != terms || s.list[last].FeeCents != of.FeeCents {
+		next := &event.StatementPeriod{StartMs: s.start, Tier: uint32(p.tier), Plan: s.given(p.tier), FeeCents: of.FeeCents}
 		for _, key := range plan.QuotaKeys() {
 			next.Lines = append(next.Lines, &event.StatementLine{
 				QuotaKey: uint32(key), Limit: terms[key].Limit, Overage: terms[key].Overage, PriceMicros: uint64(terms[key].Price),
@@ -205,6 +210,18 @@ func (s *splitter) cut(p *period, end int64) {
 		line.Used += p.used[line.QuotaKey]
 		line.Paid += p.paid[line.QuotaKey]
 		line.AmountMicros += p.amount[line.QuotaKey]
+	}
+}
+
+// charge charges the plan's fee in each period: for its seconds, until the account is erased, rounded down once.
+func (s *splitter) charge(m month, erased int64) {
+	for _, p := range s.list {
+		end := p.EndMs
+		if erased != 0 {
+			end = max(p.StartMs, min(end, erased))
+		}
+		p.FeeSeconds = uint64(end/1000 - p.StartMs/1000)
+		p.FeeAmountCents = product(p.FeeCents, p.FeeSeconds).over(m.millis() / 1000)
 	}
 }
 
@@ -228,7 +245,7 @@ func (b *bill) state(s *event.MonthState) {
 	}
 	for i := range b.periods {
 		p := &b.periods[i]
-		of := &event.PeriodState{Terms: p.terms, EndMs: p.end, Tier: uint32(p.tier)}
+		of := &event.PeriodState{Terms: p.terms, EndMs: p.end, Tier: uint32(p.tier), Unused: p.unused}
 		for key := range plan.KeyCount {
 			if p.used[key]|p.paid[key]|p.amount[key] != 0 {
 				of.Usage = append(of.Usage, &event.KeyUsage{QuotaKey: uint32(key), Used: p.used[key], Overage: p.paid[key], SpentMicros: p.amount[key]})
@@ -245,7 +262,7 @@ func restoreBill(s *event.MonthState) *bill {
 		granted: s.GrantedMicros, expired: s.ExpiredMicros, adjusted: s.AdjustedMicros, charged: s.ChargedMicros, refunded: s.RefundedMicros,
 	}}
 	for _, of := range s.Periods {
-		p := period{terms: of.Terms, end: of.EndMs, tier: plan.Tier(of.Tier)}
+		p := period{terms: of.Terms, end: of.EndMs, tier: plan.Tier(of.Tier), unused: of.Unused}
 		for _, u := range of.Usage {
 			if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
 				p.used[key], p.paid[key], p.amount[key] = u.Used, u.Overage, u.SpentMicros

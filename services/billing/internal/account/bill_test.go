@@ -128,7 +128,7 @@ func (d *drawn) step() {
 			changed := *d.book
 			d.book = &changed
 			key, tier := plan.QuotaKeys()[d.draw.IntN(plan.KeyCount-1)], plan.Tiers()[d.draw.IntN(3)]
-			if term := &d.book.Terms[tier][key]; term.Overage {
+			if term := &d.book.Plans[tier].Terms[key]; term.Overage {
 				term.Limit, term.Price = d.draw.Int64N(6), plan.Micros(d.draw.Int64N(9_000))
 			}
 			d.prices(d.book)
@@ -300,14 +300,14 @@ func TestAPeriodEndsWithAChangeOfPlanOrPrices(t *testing.T) {
 	h.voided(failing) // taken back from its own period
 	h.now = at("2026-10-20T00:00:00Z")
 	dearer := *book
-	dearer.Terms[plan.Max][plan.FilesUpload] = plan.Term{Limit: 50, Price: 9_000, Overage: true}
+	dearer.Plans[plan.Max].Terms[plan.FilesUpload] = plan.Term{Limit: 50, Price: 9_000, Overage: true}
 	h.prices(&dearer)
 	h.now = at("2026-10-25T00:00:00Z")
 	paid()
 	paid()
 	h.now = at("2026-11-25T00:00:00Z")
 	cheaper := dearer
-	cheaper.Terms[plan.Max][plan.FilesUpload].Price = 1
+	cheaper.Plans[plan.Max].Terms[plan.FilesUpload].Price = 1
 	h.prices(&cheaper)
 	for _, c := range []struct {
 		month string

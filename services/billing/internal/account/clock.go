@@ -49,6 +49,19 @@ func (f *Fold) turnBack(to int64) {
 	}
 	for _, a := range f.principals.accounts { // the order has no effect
 		f.earlierBy(&a.principal, &a.deletes, DeletionMillis)
+		for _, p := range a.purchases.list {
+			f.earlier(&a.principal, &p.asOf)
+		}
+		for i, s := range a.subscriptions {
+			if s.AsOfMs > to { // a new one, since answers point to the old one
+				a.subscriptions[i] = subscriptionAt(s, to)
+				f.touch(&a.principal)
+			}
+		}
+		if t := a.topUp; t != nil {
+			f.earlier(&a.principal, &t.DueMs)
+			f.earlierBy(&a.principal, &t.RetryMs, topUpRetryMillis)
+		}
 		for _, g := range a.grants {
 			if g.over && g.expires > to && !g.early {
 				g.early = true
@@ -56,6 +69,7 @@ func (f *Fold) turnBack(to int64) {
 			}
 		}
 	}
+	f.wakeForTopUps()
 	for _, s := range f.sources { // the order has no effect
 		s.seen = min(s.seen, to)
 	}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"fmt"
 
 	"quire.dev/pkg/event"
@@ -53,7 +54,9 @@ func (f *Fold) applyCommands(m Message) error {
 func (f *Fold) command(c *event.Command, index int) *event.CommandOutcome {
 	o := f.decide(c, index)
 	if c.Admin != nil {
-		f.effects.Admin = append(f.effects.Admin, f.adminEntry(c, o))
+		e := f.adminEntry(c, o)
+		e.Plan = f.prices.given(plan.Tier(e.Tier))
+		f.effects.Admin = append(f.effects.Admin, e)
 	}
 	return o
 }
@@ -73,7 +76,7 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 			return o // of another part
 		}
 		return &event.CommandOutcome{
-			Status: o.Status, Replayed: true, Tier: o.Tier, KeyVersion: o.KeyVersion, KeyCreatedMs: o.KeyCreatedMs,
+			Status: o.Status, Replayed: true, Tier: o.Tier, Plan: o.Plan, NextTier: o.NextTier, NextPlan: o.NextPlan, KeyVersion: o.KeyVersion, KeyCreatedMs: o.KeyCreatedMs,
 			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs, SuspendedMs: o.SuspendedMs, DeletesMs: o.DeletesMs,
 			Webhook: o.Webhook, Alert: o.Alert, Key: o.Key, OldKeyExpiresMs: o.OldKeyExpiresMs, Cap: o.Cap,
 		}
@@ -120,16 +123,29 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	status := event.CommandStatus_COMMAND_INVALID
 	switch action := c.Action.(type) {
 	case *event.Command_SetTier:
-		if tier := plan.Tier(action.SetTier.GetTier()); validTier(tier) && (a.tier == tier || len(a.current.ended()) < maxPeriods) {
-			if a.tier != tier {
-				a.endPeriod(f.time)
-				f.credits.newTerms(a, f.sequence)
-			}
-			a.tier = tier
+		if f.setTier(a, plan.Tier(action.SetTier.GetTier())) {
 			status = event.CommandStatus_COMMAND_OK
 		}
+	case *event.Command_SetNextTier:
+		status = f.setNextTier(a, plan.Tier(action.SetNextTier.GetTier()))
 	case *event.Command_Grant:
-		status = f.grant(a, action.Grant, index)
+		actor := c.Admin.GetToken()
+		if f.rules < Rules4 {
+			actor = ""
+		}
+		status = f.grant(a, action.Grant, actor, index)
+	case *event.Command_Refund:
+		status = f.refund(a, action.Refund, c.Admin.GetToken(), index)
+	case *event.Command_Payment:
+		status = f.pay(a, action.Payment, actorOf(c, action.Payment.GetProvider()), index)
+	case *event.Command_Reverse:
+		status = f.reverse(a, action.Reverse, actorOf(c, action.Reverse.GetProvider()), index)
+	case *event.Command_SetSubscription:
+		status = f.subscribe(a, action.SetSubscription)
+	case *event.Command_SetTopUp:
+		status = f.setTopUp(a, action.SetTopUp)
+	case *event.Command_TopUpFailed:
+		status = f.failTopUp(a, action.TopUpFailed)
 	case *event.Command_RotateKey:
 		a.rotate(&f.base, action.RotateKey)
 		status = event.CommandStatus_COMMAND_OK
@@ -155,6 +171,20 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	return f.outcome(status, a)
 }
 
+// actorOf is the admin who sent a command about a payment, or else its provider.
+func actorOf(c *event.Command, provider string) string { return cmp.Or(c.Admin.GetToken(), provider) }
+
+// setNextTier changes the tier from the next month on.
+func (f *Fold) setNextTier(a *account, tier plan.Tier) event.CommandStatus {
+	if f.rules < Rules4 || tier != 0 && !f.prices.hasPlan(tier) {
+		return event.CommandStatus_COMMAND_INVALID
+	}
+	if a.nextTier = tier; tier == a.tier {
+		a.nextTier = 0
+	}
+	return event.CommandStatus_COMMAND_OK
+}
+
 // forgetInvalid forgets commands that the previous rules did not know, or refused. They changed nothing, so the new rules
 // decide a retry under the same id.
 func (c *keptCommands) forgetInvalid() {
@@ -170,10 +200,11 @@ func (c *keptCommands) forgetInvalid() {
 }
 
 // outcome is the answer to a command, with the account's state after it, if the account exists.
-func (b *base) outcome(status event.CommandStatus, a *account) *event.CommandOutcome {
-	o := &event.CommandOutcome{Status: status, TimeMs: b.time}
+func (f *Fold) outcome(status event.CommandStatus, a *account) *event.CommandOutcome {
+	o := &event.CommandOutcome{Status: status, TimeMs: f.time}
 	if a != nil {
-		o.Tier, o.KeyVersion, o.KeyCreatedMs, o.BalanceMicros = uint32(a.tier), a.keyVersion, a.keyCreated, uint64(a.available)
+		o.Plan, o.NextTier, o.NextPlan = f.prices.given(a.tier), uint32(a.nextTier), f.prices.given(a.nextTier)
+		o.Tier, o.KeyVersion, o.KeyCreatedMs, o.BalanceMicros = uint32(a.tier), a.keyVersion, a.keyCreated, a.available-a.owed
 		o.SuspendedMs, o.DeletesMs = a.suspended, a.deletes
 	}
 	return o
@@ -181,7 +212,7 @@ func (b *base) outcome(status event.CommandStatus, a *account) *event.CommandOut
 
 func (f *Fold) create(id uint64, c *event.CreateAccount) *event.CommandOutcome {
 	tier := plan.Tier(c.Tier)
-	if !validTier(tier) {
+	if !f.prices.hasPlan(tier) {
 		return f.outcome(event.CommandStatus_COMMAND_INVALID, nil)
 	}
 	a := &account{
@@ -206,7 +237,7 @@ func (a *account) rotate(b *base, key *event.RotateKey) {
 }
 
 // grant adds credits, or removes some if the amount is negative.
-func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus {
+func (f *Fold) grant(a *account, g *event.Grant, actor string, index int) event.CommandStatus {
 	amount := g.GetAmountMicros()
 	if amount == 0 || amount > maxBalance || amount < -maxBalance || index >= 1<<grantIndexBits {
 		return event.CommandStatus_COMMAND_INVALID
@@ -215,26 +246,16 @@ func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus 
 		if a.available < -amount {
 			return event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS
 		}
-		before := a.available
-		f.credits.adjust(a, uint64(-amount))
-		f.alerts.lowered(a, before, f.time)
-		f.credits.enter(a, 0, &event.LedgerEntry{
-			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: amount, Reason: g.Reason,
+		f.remove(a, uint64(-amount), &event.LedgerEntry{
+			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: amount, Reason: g.Reason, Actor: actor,
 		})
 		return event.CommandStatus_COMMAND_OK
 	}
 	expired := g.ExpiresMs != 0 && g.ExpiresMs <= f.time
-	if expired || a.settled+amount > maxBalance || len(a.grants) >= maxGrants {
+	if expired || !f.give(a, amount, g.ExpiresMs, index, &event.LedgerEntry{
+		TimeMs: f.time, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: amount, Reason: g.Reason, Actor: actor,
+	}) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
-	f.credits.addGrant(&grant{
-		id: f.sequence<<grantIndexBits | uint64(index), amount: uint64(amount), left: uint64(amount),
-		expires: g.ExpiresMs, created: f.time, reason: g.Reason, account: a,
-	})
-	a.available += amount
-	a.lifted()
-	f.credits.enter(a, 0, &event.LedgerEntry{
-		TimeMs: f.time, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: amount, Reason: g.Reason,
-	})
 	return event.CommandStatus_COMMAND_OK
 }

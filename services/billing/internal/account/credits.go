@@ -138,6 +138,7 @@ func (c *credits) refundUses(a *account, use []grantUse, at int64) {
 		}
 	}
 	c.releaseUses(use)
+	c.repay(a)
 }
 
 // release makes the hold's payment final: it can't be refunded any more.
@@ -198,18 +199,54 @@ func (c *credits) adjust(a *account, amount uint64) {
 	}
 }
 
+// give adds credits by a grant, unless the account has too many. What it owes is paid from them.
+func (f *Fold) give(a *account, amount, expires int64, index int, e *event.LedgerEntry) bool {
+	if index >= 1<<grantIndexBits || a.settled+amount > maxBalance || len(a.grants) >= maxGrants {
+		return false
+	}
+	f.credits.addGrant(&grant{
+		id: f.sequence<<grantIndexBits | uint64(index), amount: uint64(amount), left: uint64(amount),
+		expires: expires, created: f.time, reason: e.Reason, account: a,
+	})
+	a.available += amount
+	f.credits.enter(a, 0, e)
+	f.credits.repay(a)
+	a.lifted()
+	return true
+}
+
+// remove takes credits. The account owes what it does not have.
+func (f *Fold) remove(a *account, amount uint64, e *event.LedgerEntry) {
+	before := a.available
+	part := min(amount, uint64(a.available))
+	f.credits.adjust(a, part)
+	a.owed += int64(amount - part)
+	f.alerts.lowered(a, before, f.time)
+	f.credits.enter(a, 0, e)
+}
+
+// repay pays what the account owes from its credits.
+func (c *credits) repay(a *account) {
+	if part := min(a.owed, a.available); part > 0 {
+		a.owed -= part
+		c.adjust(a, uint64(part))
+	}
+}
+
 // enter appends an entry to the account's ledger and moves its balance. It fills in the id, account and balance; the caller
 // sets the rest. SettledMs defaults to TimeMs. month is the month that counts the entry's request, 0 without one.
 func (c *credits) enter(a *account, month uint32, e *event.LedgerEntry) {
-	if !take(c.base, "settled credits", &a.settled, -e.AmountMicros) { // a positive amount is added
+	if a.settled+a.owed < -e.AmountMicros {
+		c.fault("%d settled credits, %d are taken", a.settled, -e.AmountMicros)
 		return
 	}
+	a.settled += e.AmountMicros
 	a.move(e, month)
 	a.entries++
 	e.Id = string(ledgerID(c.sequence, c.ordinal))
 	c.ordinal++
 	e.Account = a.id
-	e.BalanceMicros = uint64(a.settled)
+	e.BalanceMicros = a.settled
 	if e.SettledMs == 0 {
 		e.SettledMs = e.TimeMs
 	}

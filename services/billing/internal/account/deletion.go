@@ -31,7 +31,7 @@ func (a *account) erase(b *base) {
 	a.keyVersion, a.fingerprint, a.keyPrefix, a.keyCreated = 0, 0, "", 0
 	a.suspended, a.suspensionReason = 0, ""
 	b.release(a)
-	a.alerts, a.keys, a.keyUsed = nil, nil, 0
+	a.alerts, a.keys, a.keyUsed, a.topUp = nil, nil, 0, nil
 }
 
 // barred reports whether every admission of the account is refused, whatever its key.

@@ -289,7 +289,7 @@ func TestAWriteThatItsServiceVoidedStaysVoid(t *testing.T) {
 func TestTheOldestOfTooManyVoidedWritesIsForgotten(t *testing.T) {
 	for more, charged := range map[int]uint64{0: 1, 1: 0} {
 		book := plan.Published(10)
-		book.Terms[plan.Pro][plan.LiteCreate].Limit = plan.Unlimited
+		book.Plans[plan.Pro].Terms[plan.LiteCreate].Limit = plan.Unlimited
 		h := newHistory(t, book)
 		h.account(alice, plan.Pro)
 		first := h.writing(plan.LiteCreate)

@@ -9,8 +9,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
 )
 
 // Durations of the rules, in milliseconds of journal time, and bounds.
@@ -32,7 +34,7 @@ const (
 	maxStreams     = 1 << 12                    // partitions of a domain
 	maxReused      = 4096                       // admissions or settlements of a batch whose memory is reused
 	maxGrants      = 4096                       // live grants per account
-	maxBalance     = 1_000_000_000 * 1_000_000  // micro-credits per account
+	maxBalance     = plan.MaxBalance            // micro-credits per account
 	sweepEvery     = 60 * 1000                  // interval between sweeps of idle edges
 	grantIndexBits = 12                         // a grant's id is sequence << 12 | index
 )
@@ -56,6 +58,7 @@ type Fold struct {
 	holds      holds
 	credits    credits
 	alerts     notifier
+	topUps     topUps
 	prices     prices
 	records    records
 	kept       keptCommands
@@ -77,6 +80,7 @@ func New() *Fold {
 	f.holds = newHolds(&f.base)
 	f.credits = credits{base: &f.base}
 	f.alerts = notifier{base: &f.base, alerted: map[uint64]uint32{}}
+	f.topUps = newTopUps()
 	f.records = records{base: &f.base}
 	f.kept = keptCommands{byID: map[event.IdempotencyID]*keptCommand{}}
 	return f
@@ -114,8 +118,23 @@ func (f *Fold) Prices() *event.PriceBook {
 	return f.prices.list[len(f.prices.list)-1].event
 }
 
-// NextDueMillis is the next time at which a hold times out, a grant expires, a key's expiry warning is due, or a month is
-// closed. 0: none.
+// Books are all price books. What they point to must not be changed.
+func (f *Fold) Books() *event.PriceList {
+	list := &event.PriceList{Rules: f.rules}
+	var upcoming []*event.BookState
+	list.Books, upcoming = f.prices.states()
+	for _, b := range upcoming {
+		if b.Book.Withdrawn {
+			list.Withdrawn = append(list.Withdrawn, b.Book.Id)
+		} else {
+			list.Upcoming = append(list.Upcoming, b)
+		}
+	}
+	return list
+}
+
+// NextDueMillis is the next time at which a hold times out, a grant expires, a price book comes into force, a key's expiry
+// warning is due, a top-up may become due, or a month is closed. 0: none.
 func (f *Fold) NextDueMillis() int64 {
 	var due int64
 	if h := f.holds.open.head; h != nil {
@@ -124,8 +143,14 @@ func (f *Fold) NextDueMillis() int64 {
 	if len(f.credits.expiries) > 0 && (due == 0 || f.credits.expiries[0].expires < due) {
 		due = f.credits.expiries[0].expires
 	}
+	if next := f.prices.nextBook(); next != 0 && (due == 0 || next < due) {
+		due = next
+	}
 	if len(f.alerts.warnings) > 0 && (due == 0 || f.alerts.warnings[0].due < due) {
 		due = f.alerts.warnings[0].due
+	}
+	if wake := f.topUps.wake; wake != never && (due == 0 || wake < due) {
+		due = wake
 	}
 	if f.prices.current != nil {
 		if closes := f.nextClose(); due == 0 || closes < due {
@@ -171,6 +196,7 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 		err = errUnknownSubject
 	}
 	f.isolateFaulty()
+	f.topUp()
 	if f.crowded() && f.broken == nil {
 		f.broken = errCrowded
 	}
@@ -197,6 +223,7 @@ func (f *Fold) resetEffects() {
 	e.Requests = e.Requests[:0]
 	e.Rules, e.Head = f.rules, Head{}
 	f.credits.ordinal = 0
+	f.watched = f.watched[:0]
 	clear(f.alerts.alerted)
 }
 
@@ -297,6 +324,13 @@ func boundOffset(millis int64) int64 { return max(-maxOffset, min(millis, maxOff
 // Offset is the development clock's offset, in milliseconds.
 func (f *Fold) Offset() int64 { return f.offset }
 
+// bookIsNext reports whether a price book comes into force by now, before anything else that is due.
+func (f *Fold) bookIsNext(now int64) bool {
+	next, h := f.prices.nextBook(), f.holds.open.head
+	return next != 0 && next <= now && (h == nil || next <= h.time+HoldMillis) &&
+		(len(f.credits.expiries) == 0 || next <= f.credits.expiries[0].expires)
+}
+
 // advance moves the time, and does everything due by then, in order.
 func (f *Fold) advance(now int64) {
 	if now <= f.time {
@@ -306,6 +340,13 @@ func (f *Fold) advance(now int64) {
 	for {
 		h := f.holds.open.head
 		switch {
+		case f.bookIsNext(now):
+			next := f.prices.upcoming[0]
+			f.prices.upcoming = slices.Delete(f.prices.upcoming, 0, 1)
+			if next.book != nil {
+				f.bringIntoForce(next)
+			}
+			continue
 		case len(f.credits.expiries) > 0 && f.credits.expiries[0].expires <= now && (h == nil || f.credits.expiries[0].expires <= h.time+HoldMillis):
 			f.expire(f.credits.expiries[0])
 			continue

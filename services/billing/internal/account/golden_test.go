@@ -192,7 +192,7 @@ func goldenHeld(h *history) {
 	again.KeyVersion, again.KeyFingerprint = 2, 2
 	h.admit(again)
 	book := smallBook()
-	book.Terms[plan.Pro][plan.FilesUpload].Price = 7_000
+	book.Plans[plan.Pro].Terms[plan.FilesUpload].Price = 7_000
 	h.prices(book)
 	h.voided(paid[1]) // paid under the previous prices
 	h.wait(3 * time.Minute).tick()

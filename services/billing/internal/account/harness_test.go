@@ -1,12 +1,14 @@
 package account
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 )
 
 const (
@@ -39,6 +41,7 @@ type history struct {
 	rules    uint32 // that the next price book names
 	newest   uint32 // that the program knows
 	requests uint64
+	uuids    bool // request ids are UUIDv7
 	ledger   []*event.LedgerEntry
 	closed   []Closed
 	changed  []event.AccountID
@@ -46,6 +49,7 @@ type history struct {
 	alerts   []*event.Alert
 	days     map[dayKey]dayCount
 	recorded recordedLog
+	after    func() // each message; nil: nothing
 }
 
 func newHistory(t tester, book *plan.Book) *history {
@@ -83,14 +87,34 @@ func (h *history) appendData(kind Kind, data []byte) []Answer {
 	}
 	h.recorded.apply(h.t, effects.Requests)
 	h.changed = append([]event.AccountID(nil), effects.Changed...)
+	if h.after != nil {
+		h.after()
+	}
 	return append([]Answer(nil), effects.Answers...)
 }
 
 func (h *history) prices(book *plan.Book) {
 	h.t.Helper()
-	b := PriceEvent(book)
+	b := pricebook.Configured(book)
 	b.StampMs, b.Rules, b.Agreed = h.now, h.rules, true
 	h.append(Prices, b)
+}
+
+// applied is an applied price book.
+func applied(t tester, book *plan.Book, effective int64) *event.PriceBook {
+	t.Helper()
+	e, err := pricebook.Applied(book, effective)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return e
+}
+
+// apply publishes an applied price book, or a withdrawal.
+func (h *history) apply(e *event.PriceBook) {
+	h.t.Helper()
+	e.StampMs = h.now
+	h.append(Prices, e)
 }
 
 // tick moves the fold's time to the history's.
@@ -162,6 +186,10 @@ func setTier(id uint64, tier plan.Tier) *event.Command {
 	return &event.Command{Account: id, Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}}}
 }
 
+func setNextTier(id uint64, tier plan.Tier) *event.Command {
+	return &event.Command{Account: id, Action: &event.Command_SetNextTier{SetNextTier: &event.SetNextTier{Tier: uint32(tier)}}}
+}
+
 func suspend(id uint64) *event.Command {
 	return &event.Command{Account: id, Action: &event.Command_Suspend{Suspend: &event.Suspend{Reason: "spam"}}}
 }
@@ -200,6 +228,10 @@ func (h *history) requestID() []byte {
 	id := make([]byte, 16)
 	for i := range 8 {
 		id[15-i] = byte(h.requests >> (8 * i))
+	}
+	if h.uuids {
+		binary.BigEndian.PutUint64(id, uint64(h.now)<<16|0x7000)
+		id[8] |= 0x80
 	}
 	return id
 }
@@ -293,7 +325,7 @@ func (h *history) usedBy(id uint64, key plan.QuotaKey) *event.KeyUsage {
 	return u.Usage[key-1]
 }
 
-func (h *history) balance(id uint64) uint64 {
+func (h *history) balance(id uint64) int64 {
 	return h.fold.UsageAt(event.AccountID(id), h.now).BalanceMicros
 }
 

@@ -22,6 +22,11 @@ type Head struct {
 	Chain    Hash
 }
 
+// After is the head with the next message.
+func (h Head) After(m Message) Head {
+	return Head{Sequence: m.Sequence, Chain: nextChain(h.Chain, Digest(m))}
+}
+
 // Tags precede hashed data, so that accounts, networks, the rest of the state and inner nodes never hash alike.
 const (
 	tagAccount = 'a'

@@ -56,7 +56,7 @@ func (a *account) liveKey(number uint32, now int64) *apiKey {
 
 func (a *account) createKey(b *base, c *event.CreateKey) (event.CommandStatus, *apiKey) {
 	rules := c.GetRules()
-	if rules == nil || rules.Name == nil && b.rules < Rules2 || !validRules(rules, b.time) {
+	if rules == nil || rules.Name == nil && b.rules < Rules2 || !validRules(rules, b.rules, b.time) {
 		return event.CommandStatus_COMMAND_INVALID, nil
 	}
 	if current, _ := a.liveKeys(b.time); current >= MaxKeys {
@@ -82,7 +82,7 @@ func (a *account) createKey(b *base, c *event.CreateKey) (event.CommandStatus, *
 }
 
 func (a *account) changeKey(b *base, k *apiKey, rules *event.KeyRules) event.CommandStatus {
-	if rules == nil || !validRules(rules, b.time) {
+	if rules == nil || !validRules(rules, b.rules, b.time) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	l := a.lineageOf(k.lineage)
@@ -234,12 +234,12 @@ func (a *account) liveKeys(now int64) (current, replaced int) {
 }
 
 // validRules reports whether the rules are valid for a key.
-func validRules(r *event.KeyRules, now int64) bool {
+func validRules(r *event.KeyRules, rules uint32, now int64) bool {
 	if r.Name != nil && (*r.Name == "" || !utf8.ValidString(*r.Name) || utf8.RuneCountInString(*r.Name) > MaxKeyNameRunes) {
 		return false
 	}
 	for _, key := range r.GetScopes().GetQuotaKeys() {
-		if !plan.QuotaKey(key).Valid() {
+		if k := plan.QuotaKey(key); !k.Valid() && (rules < Rules4 || !k.IsScope()) {
 			return false
 		}
 	}

@@ -50,7 +50,7 @@ type apiKey struct {
 type keyLineage struct {
 	number   uint32 // of the first key
 	name     string
-	scopes   uint64 // bits of quota keys; 0: all
+	scopes   uint64 // bits of plan.Scopes; 0: all
 	quotas   []keyQuota
 	cap      spendingCap
 	spending spending

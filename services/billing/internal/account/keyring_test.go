@@ -1,6 +1,7 @@
 package account
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -369,4 +370,40 @@ func TestKeysNamedAlikeUnderTheFirstRulesStay(t *testing.T) {
 	h.refuses(updateKey(alice, 1, &event.KeyRules{Name: new("default")}), event.CommandStatus_COMMAND_KEY_NAME_TAKEN)
 	h.does(createKey(alice, 13, &event.KeyRules{}))
 	h.sound()
+}
+
+// TestAKeyForPaymentsOnly: its scope is no quota key.
+func TestAKeyForPaymentsOnly(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	key := h.does(createKey(alice, 11, &event.KeyRules{Name: new("pays"), Scopes: scopesOf(plan.ScopeCheckout)})).Key
+	if !slices.Equal(key.Scopes, []uint32{uint32(plan.ScopeCheckout)}) {
+		t.Fatalf("%v", key)
+	}
+	for _, k := range plan.QuotaKeys() {
+		h.want(h.sent(alice, k, 1, 1, 11), event.Decision_KEY_SCOPE)
+	}
+	asks := func(number uint32, fingerprint uint64, scope plan.QuotaKey) event.QueryStatus {
+		return h.fold.Key(event.AccountID(alice), &event.UsageQuery{Key: number, KeyVersion: 1, KeyFingerprint: fingerprint, Scope: uint32(scope)}, h.now)
+	}
+	h.does(createKey(alice, 12, &event.KeyRules{Name: new("reads"), Scopes: scopesOf(plan.LiteGet)}))
+	for _, c := range []struct {
+		number      uint32
+		fingerprint uint64
+		scope       plan.QuotaKey
+		want        event.QueryStatus
+	}{
+		{1, 11, plan.ScopeCheckout, event.QueryStatus_QUERY_OK},
+		{1, 11, plan.LiteGet, event.QueryStatus_QUERY_KEY_SCOPE},
+		{1, 11, 0, event.QueryStatus_QUERY_KEY_SCOPE},
+		{2, 12, plan.ScopeCheckout, event.QueryStatus_QUERY_KEY_SCOPE},
+		{2, 12, 62, event.QueryStatus_QUERY_KEY_SCOPE},
+		{0, 1, plan.ScopeCheckout, event.QueryStatus_QUERY_OK},
+	} {
+		if got := asks(c.number, c.fingerprint, c.scope); got != c.want {
+			t.Errorf("key %d for %v: %v", c.number, c.scope, got)
+		}
+	}
+	h.refuses(createKey(alice, 13, &event.KeyRules{Name: new("x"), Scopes: scopesOf(62)}), badCommand)
+	h.refuses(createKey(alice, 13, &event.KeyRules{Name: new("x"), Quotas: quotasOf(plan.ScopeCheckout, 1)}), badCommand)
 }

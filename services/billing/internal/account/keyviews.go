@@ -61,7 +61,7 @@ func (f *Fold) capped(a *account, l *keyLineage, caps ...*event.CapStatus) bool 
 	}
 	cheapest := uint64(0)
 	for _, key := range plan.QuotaKeys() {
-		term := f.prices.current.Terms[a.tier][key]
+		term := f.prices.current.Plans[a.tier].Terms[key]
 		if term.Overage && l.allows(key) && (cheapest == 0 || uint64(term.Price) < cheapest) {
 			cheapest = uint64(term.Price)
 		}
@@ -72,7 +72,7 @@ func (f *Fold) capped(a *account, l *keyLineage, caps ...*event.CapStatus) bool 
 }
 
 func (l *keyLineage) scopeList() (list []uint32) {
-	for _, key := range plan.QuotaKeys() {
+	for _, key := range plan.Scopes() {
 		if l.scopes&(1<<key) != 0 {
 			list = append(list, uint32(key))
 		}

@@ -13,7 +13,7 @@ func TestCountersGoBeyond32Bits(t *testing.T) {
 	for name, limit := range map[string]int64{"free": int64(wrap) + 10, "paid": 3} {
 		t.Run(name, func(t *testing.T) {
 			book := plan.Published(10)
-			book.Terms[plan.Pro][key] = plan.Term{Limit: limit, Price: 10, Overage: true}
+			book.Plans[plan.Pro].Terms[key] = plan.Term{Limit: limit, Price: 10, Overage: true}
 			h := newHistory(t, book)
 			h.account(alice, plan.Pro)
 			h.grant(alice, 1_000_000, 0)

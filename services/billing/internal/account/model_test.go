@@ -16,10 +16,19 @@ type model struct {
 	now      int64
 	book     *plan.Book
 	changes  int // of prices and rules
+	upcoming []modelBook
+	applied  []modelBook // that came into force; from the first on, configured ones have no effect
 	accounts map[uint64]*modelAccount
 	networks map[uint64]*modelParty
 	requests []*modelRequest
 	alerts   []string // see modelAlert
+}
+
+// modelBook is an applied price book.
+type modelBook struct {
+	id   string
+	at   int64
+	book *plan.Book // nil once it is withdrawn
 }
 
 type modelParty struct {
@@ -28,20 +37,26 @@ type modelParty struct {
 
 type modelAccount struct {
 	modelParty
-	tier    plan.Tier
-	version uint32
-	created int64
-	renewed int64 // creation of the default key
-	changes int   // of the tier
-	changed int64 // time of the last change of tier, prices or rules
-	stored  []modelStorage
-	grants  []*modelGrant
-	granted int64 // all of these are sums over time
-	taken   int64
-	expired int64
-	ledger  int64
-	free    int // refunded requests
-	waived  int
+	tier     plan.Tier
+	nextTier plan.Tier // from nextAt on; 0: the same
+	nextAt   int64
+	version  uint32
+	created  int64
+	renewed  int64 // creation of the default key
+	changes  int   // of the tier
+	changed  int64 // time of the last change of tier, prices or rules
+	stored   []modelStorage
+	grants   []*modelGrant
+	granted  int64 // all of these are sums over time
+	taken    int64
+	expired  int64
+	ledger   int64
+	owed     int64
+	reversed bool // some payment was
+	bought   map[string]*modelPurchase
+	refunded map[modelLine]int64
+	free     int // refunded requests
+	waived   int
 
 	suspended bool
 	deletes   int64 // earliest erasure; 0: not to be deleted
@@ -52,7 +67,18 @@ type modelAccount struct {
 	next     uint32
 	cap      spendingCap
 	hooks    modelHooks
+
+	subscriptions map[string]*event.SetSubscription
+	topUp         *modelTopUp
 }
+
+// modelLine is what a statement has for a quota key.
+type modelLine struct {
+	month uint32
+	key   plan.QuotaKey
+}
+
+type modelPurchase struct{ credits, reversed, asOf int64 }
 
 // modelStorage is a change of stored bytes.
 type modelStorage struct {
@@ -92,6 +118,7 @@ type modelRequest struct {
 	lineage   uint32
 	counts    uint32 // number of the key
 	day       int64  // in which it counts; 0: in none
+	refunded  int64  // by an admin
 }
 
 // balance is the sum of what the grants have left.
@@ -150,7 +177,7 @@ func (m *model) terms(a *modelAccount) [2]int { return [2]int{m.changes, a.chang
 // makeRoom makes the newest requests paid under the present terms free, until no more are paid than exceed the limit.
 func (m *model) makeRoom(account uint64, key plan.QuotaKey, month uint32) {
 	a := m.accounts[account]
-	limit := m.book.Terms[a.tier][key].Limit
+	limit := m.book.Plans[a.tier].Terms[key].Limit
 	for limit != plan.Unlimited {
 		used, _, _ := m.counted(account, key, month)
 		var newest *modelRequest
@@ -183,6 +210,15 @@ func (m *model) payBack(a *modelAccount, r *modelRequest) {
 			m.expireRest(a, g)
 		}
 	}
+	a.repay()
+}
+
+// repay pays what is owed for reversed payments.
+func (a *modelAccount) repay() {
+	part := min(a.owed, a.balance())
+	a.take(part)
+	a.owed -= part
+	a.taken += part
 }
 
 // integral is the byte-milliseconds of a month so far.
@@ -219,6 +255,24 @@ func (m *model) advance(now int64) {
 	for {
 		var what func()
 		due := now + 1
+		for i, b := range m.upcoming {
+			if b.at < due {
+				due, what = b.at, func() {
+					m.upcoming = slices.Delete(m.upcoming, i, i+1)
+					if b.book != nil {
+						m.bring(b, b.at)
+					}
+				}
+			}
+		}
+		for _, a := range m.accounts {
+			if a.nextTier != 0 && a.nextAt < due {
+				due, what = a.nextAt, func() {
+					a.tier, a.nextTier, a.changed = a.nextTier, 0, a.nextAt
+					a.changes++
+				}
+			}
+		}
 		for id, a := range m.accounts {
 			for _, g := range a.grants {
 				if g.expires != 0 && !g.over && g.expires < due {
@@ -242,6 +296,32 @@ func (m *model) advance(now int64) {
 	}
 	m.warn(now)
 	m.now = max(m.now, now)
+}
+
+// changeBook brings prices into force.
+func (m *model) changeBook(book *plan.Book, at int64) {
+	m.book = book
+	m.changes++
+	for _, a := range m.accounts {
+		a.changed = at
+	}
+}
+
+// apply takes an applied book of a message with that stamp.
+func (m *model) apply(b modelBook, stamp int64) {
+	switch same := func(o modelBook) bool { return o.id == b.id }; {
+	case slices.ContainsFunc(m.applied, same) || slices.ContainsFunc(m.upcoming, same):
+	case b.at > m.now:
+		m.upcoming = append(m.upcoming, b)
+	case stamp >= b.at:
+		m.bring(b, m.now)
+	}
+}
+
+// bring brings an applied book into force.
+func (m *model) bring(b modelBook, at int64) {
+	m.applied = append(m.applied, b)
+	m.changeBook(b.book, at)
 }
 
 func (m *model) expire(a *modelAccount, g *modelGrant) {
@@ -392,7 +472,7 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 
 // charge counts a request by quota or credits.
 func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64, int64) {
-	term := m.book.Terms[a.tier][r.key]
+	term := m.book.Plans[a.tier].Terms[r.key]
 	used, _, _ := m.counted(r.account, r.key, r.month)
 	r.day = m.now / dayMillis
 	l := a.lineages[r.lineage]

@@ -66,7 +66,7 @@ func TestNegativeGrantsNeverGoBelowZero(t *testing.T) {
 	for _, c := range []struct {
 		amount int64
 		want   event.CommandStatus
-		left   uint64
+		left   int64
 	}{
 		{0, event.CommandStatus_COMMAND_INVALID, 0},
 		{-1, event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS, 0},
@@ -272,7 +272,7 @@ func TestStorageBillRoundsOnceAndDown(t *testing.T) {
 		m := monthNumber(uint32(rapid.IntRange(2020*12, 2040*12).Draw(t, "month")))
 		size := rapid.Uint64Range(0, 1<<60).Draw(t, "size")
 		millis := rapid.Uint64Range(0, m.millis()).Draw(t, "millis")
-		book := &plan.Book{FreeStorageBytes: rapid.Uint64Range(0, 1<<40).Draw(t, "free"), StorageCentsPerGBMonth: rapid.Uint64Range(0, 1000).Draw(t, "cents")}
+		book := &plan.Plan{FreeStorageBytes: rapid.Uint64Range(0, 1<<40).Draw(t, "free"), StorageCentsPerGBMonth: rapid.Uint64Range(0, 1000).Draw(t, "cents")}
 		average, billed, cents := storageBill(product(size, millis), m, book)
 
 		n := func(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
@@ -296,8 +296,10 @@ func TestPricesOfTheTimeDecide(t *testing.T) {
 	h.use(alice, plan.FilesUpload, 100)
 	h.grant(alice, 100_000, 0)
 	dear := plan.Published(2)
-	dear.Terms[plan.Pro][plan.FilesUpload].Price = 70_000
-	dear.FreeStorageBytes = 1
+	dear.Plans[plan.Pro].Terms[plan.FilesUpload].Price = 70_000
+	for tier := range dear.Plans {
+		dear.Plans[tier].FreeStorageBytes = 1
+	}
 	h.wait(time.Hour).prices(dear)
 	if v := h.want(h.admission(alice, plan.FilesUpload), admitted); v.CostMicros != 70_000 {
 		t.Fatalf("cost %v", v)

@@ -47,11 +47,14 @@ func compareAdmitted(sequence uint64, index uint32, than uint64, thanIndex uint3
 	return cmp.Or(cmp.Compare(sequence, than), cmp.Compare(index, thanIndex))
 }
 
-// refresh ends the account's terms if prices or rules have changed since.
+// refresh ends the account's terms if prices, rules or its tier have changed since.
 func (f *Fold) refresh(a *account) {
+	if a.nextTier != 0 {
+		f.rollTo(a, f.month)
+	}
 	if a.terms < f.prices.terms {
 		if next := f.prices.of(a.terms) + 1; next > 0 && next < len(f.prices.list) {
-			a.endPeriod(f.prices.list[next].fromMillis)
+			a.endPeriod(f.prices.list[next].fromMillis, false)
 		}
 		f.credits.newTerms(a, f.prices.terms)
 	}
@@ -187,7 +190,7 @@ func (f *Fold) makeRoom(a *account, month uint32, key plan.QuotaKey, at int64) {
 	if c == nil {
 		return
 	}
-	limit := f.prices.current.Terms[a.tier][key].Limit
+	limit := f.prices.current.Plans[a.tier].Terms[key].Limit
 	for limit != plan.Unlimited {
 		_, paid, _, _ := c.charged(key)
 		if paid == 0 || int64(paid) <= int64(c.used[key])-limit {

@@ -32,8 +32,8 @@ func atTheEnd(t *testing.T) *history {
 func (h *history) wantPaid(used, overage uint64) {
 	h.t.Helper()
 	u := h.usedBy(alice, plan.FilesGet)
-	spent := overage * 1_000
-	if u.Used != used || u.Overage != overage || u.SpentMicros != spent || h.balance(alice) != 100_000-spent || h.ledgerSum(alice) != int64(100_000-spent) {
+	spent := int64(overage) * 1_000
+	if u.Used != used || u.Overage != overage || u.SpentMicros != uint64(spent) || h.balance(alice) != 100_000-spent || h.ledgerSum(alice) != 100_000-spent {
 		h.t.Fatalf("%v, balance %d, ledger %d, want %d used and %d paid", u, h.balance(alice), h.ledgerSum(alice), used, overage)
 	}
 }

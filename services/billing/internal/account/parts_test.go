@@ -206,7 +206,7 @@ func TestACrossingIsNotifiedOnceAPeriod(t *testing.T) {
 func TestAStatementHasThePricesOfItsMonth(t *testing.T) {
 	b := newBase(at("2026-10-15T12:00:00Z"))
 	old, renewed := plan.Published(10), plan.Published(10)
-	renewed.Terms[plan.Pro][plan.LiteGet].Limit = 7
+	renewed.Plans[plan.Pro].Terms[plan.LiteGet].Limit = 7
 	l := prices{list: []bookFrom{{fromMillis: 0, book: old}, {fromMillis: at("2026-11-02T00:00:00Z"), book: renewed}}}
 	a := accountAt(b, plan.Pro)
 	a.current.used[plan.LiteGet], a.current.charging().overage[plan.LiteGet], a.current.charging().spent[plan.LiteGet] = 5, 2, 300
@@ -216,7 +216,7 @@ func TestAStatementHasThePricesOfItsMonth(t *testing.T) {
 		t.Fatalf("closed %v", closed)
 	}
 	u := closed[0].Usage[plan.LiteGet-1]
-	if u.Used != 5 || u.Overage != 2 || u.Limit != old.Terms[plan.Pro][plan.LiteGet].Limit {
+	if u.Used != 5 || u.Overage != 2 || u.Limit != old.Plans[plan.Pro].Terms[plan.LiteGet].Limit {
 		t.Errorf("October: %v", u)
 	}
 	if now := l.statement(a, monthNumber(a.month)).Usage[plan.LiteGet-1]; now.Used != 0 || now.Limit != 7 {

@@ -3,20 +3,59 @@ package account
 import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 )
 
 // prices are the price books of a journal, each with the time it came into force.
 type prices struct {
-	list    []bookFrom
-	current *plan.Book // the newest; nil before the first
-	terms   uint64     // sequence of the last message that changed prices or rules
+	list     []bookFrom
+	upcoming []bookFrom // in the order of their times
+	current  *plan.Book // the newest in force; nil before the first
+	terms    uint64     // sequence of the last message that changed prices or rules
 }
 
 type bookFrom struct {
 	fromMillis int64
-	sequence   uint64 // of its message
-	book       *plan.Book
+	sequence   uint64     // of the message from which on it is in force; 0: not yet
+	book       *plan.Book // nil for one that is withdrawn
 	event      *event.PriceBook
+}
+
+func (b *bookFrom) state() *event.BookState {
+	return &event.BookState{FromMs: b.fromMillis, Book: b.event, Sequence: b.sequence}
+}
+
+// states returns the books that came into force, and those that have not yet.
+func (l *prices) states() (books, upcoming []*event.BookState) {
+	for i := range l.list {
+		books = append(books, l.list[i].state())
+	}
+	for i := range l.upcoming { // also withdrawn ones
+		upcoming = append(upcoming, l.upcoming[i].state())
+	}
+	return books, upcoming
+}
+
+func (l *prices) restore(books, upcoming []*event.BookState) {
+	for _, b := range books {
+		l.list = append(l.list, bookFrom{fromMillis: b.FromMs, sequence: b.Sequence, book: pricebook.Of(b.Book), event: b.Book})
+		l.current = l.list[len(l.list)-1].book
+	}
+	for _, b := range upcoming {
+		of := bookFrom{fromMillis: b.FromMs, event: b.Book}
+		if !b.Book.Withdrawn {
+			of.book = pricebook.Of(b.Book)
+		}
+		l.upcoming = append(l.upcoming, of)
+	}
+}
+
+// nextBook is when the next book comes into force; 0: none is known.
+func (l *prices) nextBook() int64 {
+	if len(l.upcoming) == 0 {
+		return 0
+	}
+	return l.upcoming[0].fromMillis
 }
 
 // bookAt is the price book in force at that time, or the oldest one for earlier times.
@@ -36,8 +75,8 @@ func (l *prices) position(millis int64) int {
 	return i
 }
 
-// roll moves the account into a month. It resets the counters, keeps the previous month's, and calls closed with the statement
-// of each older month.
+// roll moves the account into a month. It resets the counters, keeps the previous month's, brings in a tier that changes with the
+// month, and calls closed with the statement of each older month.
 func (l *prices) roll(a *account, to month, closed func(*event.StatementAnswer)) {
 	created := monthOf(a.created).number
 	for a.month < to.number {
@@ -55,6 +94,9 @@ func (l *prices) roll(a *account, to month, closed func(*event.StatementAnswer))
 		}
 		a.current = counters{}
 		a.month++
+		if a.nextTier != 0 {
+			a.tier, a.nextTier = a.nextTier, 0
+		}
 		if a.storageBytes > 0 {
 			a.current.days = &storageDays{startBytes: a.storageBytes}
 		}
@@ -66,6 +108,9 @@ func (l *prices) statement(a *account, m month) *event.StatementAnswer {
 	s := l.totals(a, m)
 	c, tier, terms := a.countersOf(m)
 	s.Periods, s.Credits = l.periods(a, m, c, tier, terms), a.creditsOf(m, s.SpentMicros)
+	for _, p := range s.Periods {
+		s.FeesCents += p.FeeAmountCents
+	}
 	return s
 }
 
@@ -83,53 +128,22 @@ func (a *account) countersOf(m month) (*counters, plan.Tier, uint64) {
 // totals is the statement without periods and credits.
 func (l *prices) totals(a *account, m month) *event.StatementAnswer {
 	c, tier, _ := a.countersOf(m)
-	book := l.bookAt(m.end - 1)
+	of := &l.bookAt(m.end - 1).Plans[tier]
 	s := &event.StatementAnswer{
-		Period: m.period(), Tier: uint32(tier),
-		Usage: c.usage(tier, book), SpentMicros: c.spentSum(),
-		StorageFreeBytes: book.FreeStorageBytes, StorageCentsPerGbMonth: book.StorageCentsPerGBMonth,
+		Period: m.period(), Tier: uint32(tier), Plan: l.given(tier),
+		Usage: c.usage(of), SpentMicros: c.spentSum(),
+		StorageFreeBytes: of.FreeStorageBytes, StorageCentsPerGbMonth: of.StorageCentsPerGBMonth,
 	}
-	s.StorageAverageBytes, s.StorageBilledBytes, s.StorageOverageCents = storageBill(c.byteMillis, m, book)
+	s.StorageAverageBytes, s.StorageBilledBytes, s.StorageOverageCents = storageBill(c.byteMillis, m, of)
 	s.StorageByteMsHigh, s.StorageByteMsLow = c.byteMillis.high, c.byteMillis.low
 	s.StorageByDay, s.StorageDays = true, c.days.list(m, min(a.storageSince, m.end))
 	return s
 }
 
-// BookOf converts a published price book. It ignores unknown tiers and quota keys. A price above every possible balance is
-// reduced to one micro-credit above it.
-func BookOf(b *event.PriceBook) *plan.Book {
-	book := &plan.Book{
-		AnonymousLimit: int(b.AnonymousLimit), AnonymousWindowMillis: b.AnonymousWindowMs,
-		FreeStorageBytes: b.FreeStorageBytes, StorageCentsPerGBMonth: b.StorageCentsPerGbMonth,
+// given is the name of a tier's plan for messages: empty for a built-in tier, whose name everyone knows.
+func (l *prices) given(tier plan.Tier) string {
+	if tier.BuiltIn() || !tier.Valid() || l.current == nil {
+		return ""
 	}
-	for _, t := range b.Tiers {
-		for _, term := range t.Terms {
-			tier, key := plan.Tier(t.Tier), plan.QuotaKey(term.QuotaKey)
-			if validTier(tier) && key.Valid() {
-				book.Terms[tier][key] = plan.Term{
-					Limit: term.Limit, Price: plan.Micros(min(term.PriceMicros, maxBalance+1)), Overage: term.Overage,
-				}
-			}
-		}
-	}
-	return book
-}
-
-// PriceEvent is a price book to publish, without its time.
-func PriceEvent(book *plan.Book) *event.PriceBook {
-	b := &event.PriceBook{
-		AnonymousLimit: uint32(book.AnonymousLimit), AnonymousWindowMs: book.AnonymousWindowMillis,
-		FreeStorageBytes: book.FreeStorageBytes, StorageCentsPerGbMonth: book.StorageCentsPerGBMonth,
-	}
-	for _, tier := range plan.Tiers() {
-		terms := &event.TierPlan{Tier: uint32(tier)}
-		for _, key := range plan.QuotaKeys() {
-			t := book.Terms[tier][key]
-			terms.Terms = append(terms.Terms, &event.Term{
-				QuotaKey: uint32(key), Limit: t.Limit, PriceMicros: uint64(t.Price), Overage: t.Overage,
-			})
-		}
-		b.Tiers = append(b.Tiers, terms)
-	}
-	return b
+	return l.current.Plans[tier].Name
 }

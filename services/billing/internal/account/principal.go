@@ -3,6 +3,7 @@ package account
 import (
 	"slices"
 
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
 
@@ -37,8 +38,9 @@ type account struct {
 
 	suspended        int64 // since when; 0: not suspended
 	suspensionReason string
-	deletes          int64 // earliest erasure; 0: not to be deleted
-	erased           int64 // since when; 0: not erased
+	deletes          int64     // earliest erasure; 0: not to be deleted
+	erased           int64     // since when; 0: not erased
+	nextTier         plan.Tier // from the end of the month on; 0: the same
 
 	quarantined      int64 // since when; 0: not in quarantine
 	quarantineReason string
@@ -50,8 +52,13 @@ type account struct {
 	termsThen uint64    // terms at the end of the previous month
 	grants    []*grant  // in the order of spending
 	available int64     // total left in the grants
-	settled   int64     // the ledger's balance: available, plus what open holds have taken
+	owed      int64     // of reversed payments: then nothing is available
+	settled   int64     // the ledger's balance: available, plus what open holds have taken, minus what is owed
 	entries   uint64    // in the ledger
+
+	purchases     purchases
+	subscriptions []*event.SetSubscription // by creation: all active ones, and the newest ended ones; immutable
+	topUp         *event.TopUpState        // nil: never set
 
 	terms uint64     // sequence of the last change of tier, prices or rules applied to the account
 	paid  []paidList // served paid requests that voids may make free
@@ -77,14 +84,21 @@ type counters struct {
 
 // charges count what credits paid in a month, by quota key.
 type charges struct {
-	overage [plan.KeyCount]uint64 // requests paid by credits
-	paid    [plan.KeyCount]uint64 // overage paid under the present terms
-	spent   [plan.KeyCount]uint64 // micro-credits
-	waived  [plan.KeyCount]uint64 // requests charged late that the account could not pay
+	overage  [plan.KeyCount]uint64 // requests paid by credits
+	paid     [plan.KeyCount]uint64 // overage paid under the present terms
+	spent    [plan.KeyCount]uint64 // micro-credits
+	waived   [plan.KeyCount]uint64 // requests charged late that the account could not pay
+	refunded [plan.KeyCount]uint64 // of spent, by admins
+	refunds  []refund              // of single requests, oldest first
 }
 
 func (c *counters) zero() bool {
-	return c == nil || *c == counters{charges: c.charges} && (c.charges == nil || *c.charges == charges{})
+	return c == nil || *c == counters{charges: c.charges} && c.charges.zero()
+}
+
+func (of *charges) zero() bool {
+	var none [plan.KeyCount]uint64
+	return of == nil || of.overage == none && of.paid == none && of.spent == none && of.waived == none && of.refunded == none && len(of.refunds) == 0
 }
 
 // charged returns the charges of a quota key.
@@ -149,6 +163,9 @@ func (s *principals) network(id uint64) *network {
 // touch marks the principal as changed, so that it is hashed again.
 func (b *base) touch(p *principal) {
 	b.changing = p
+	if a := p.account; a != nil && a.topUp != nil && (len(b.watched) == 0 || b.watched[len(b.watched)-1] != a) {
+		b.watched = append(b.watched, a)
+	}
 	if !p.dirty {
 		p.dirty = true
 		b.dirty = append(b.dirty, p)

@@ -21,8 +21,8 @@ func smallBook() *plan.Book {
 	b.AnonymousWindowMillis = 3_600_000
 	for key := range plan.KeyCount {
 		for _, tier := range []plan.Tier{plan.Free, plan.Pro, plan.Max} {
-			if b.Terms[tier][key].Limit > 0 {
-				b.Terms[tier][key].Limit = int64(tier) + 1
+			if b.Plans[tier].Terms[key].Limit > 0 {
+				b.Plans[tier].Terms[key].Limit = int64(tier) + 1
 			}
 		}
 	}
@@ -43,6 +43,8 @@ type machine struct {
 	files    []storedFile
 	keys     []plan.QuotaKey
 	accounts []uint64
+
+	corrections map[string]int // made, by kind
 }
 
 // storedFile is a file whose deletion billing does not know yet.
@@ -60,7 +62,9 @@ func newMachine(t *rapid.T) *machine {
 	h.know(rules2)
 	h.prices(book)
 	m := &model{now: h.now, book: book, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
-	return &machine{history: h, model: m, keys: machineKeys, accounts: []uint64{alice, bob}, placeOf: map[*event.Admission]*event.Served{}}
+	made := &machine{history: h, model: m, keys: machineKeys, accounts: []uint64{alice, bob}, placeOf: map[*event.Admission]*event.Served{}, corrections: map[string]int{}}
+	h.after = func() { made.decideTopUps(t) }
+	return made
 }
 
 // TestFailedCallsCostNothingBesideOthers: many calls of one account at the end of its quota, many of which fail.
@@ -76,8 +80,10 @@ func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 			switch step := rapid.IntRange(0, 19).Draw(t, "step"); {
 			case step < 8:
 				m.admissions(t)
-			case step < 17:
+			case step < 16:
 				m.settlements(t)
+			case step < 17:
+				m.correction(t)
 			case step < 18:
 				m.pass(t)
 			default:
@@ -142,8 +148,10 @@ func (m *machine) step(t *rapid.T) {
 		m.pricesChange(t)
 	case 13, 14:
 		m.storage(t)
-	case 16, 17:
+	case 16:
 		m.keyCommand(t)
+	case 17:
+		m.correction(t)
 	case 0, 1, 2, 3, 19:
 		m.admissions(t)
 	case 4, 5, 6:
@@ -259,32 +267,59 @@ func (m *machine) heldWhileHeld(t *rapid.T, a *event.Admission, v *event.Verdict
 	}
 }
 
-// pricesChange publishes other prices, the same again, or newer rules.
+// pricesChange publishes other prices, the same again, or newer rules, and applies prices for now or later.
 func (m *machine) pricesChange(t *rapid.T) {
+	m.tick()
+	m.model.advance(m.now)
+	if rapid.Bool().Draw(t, "applied") {
+		m.pricesApply(t)
+		return
+	}
 	book := *m.model.book
 	switch rapid.IntRange(0, 3).Draw(t, "prices") {
 	case 0:
-		book.Terms[plan.Pro][plan.FilesUpload].Limit = rapid.Int64Range(1, 4).Draw(t, "limit")
+		book.Plans[plan.Pro].Terms[plan.FilesUpload].Limit = rapid.Int64Range(1, 4).Draw(t, "limit")
 	case 1:
-		book.Terms[plan.Pro][plan.FilesUpload].Price = plan.Micros(rapid.Int64Range(1, 3).Draw(t, "price") * 2_000)
+		book.Plans[plan.Pro].Terms[plan.FilesUpload].Price = plan.Micros(rapid.Int64Range(1, 3).Draw(t, "price") * 2_000)
 	case 2:
 		m.rules = rules2
 	}
-	if book == *m.model.book && m.rules == m.fold.Rules() {
+	rules := m.fold.Rules()
+	if len(m.model.applied) > 0 && m.rules > rules { // only the rules change
+		m.prices(&book)
+		m.model.changeBook(m.model.book, m.model.now)
+		return
+	}
+	if len(m.model.applied) > 0 || book == *m.model.book && m.rules == rules {
 		changes := m.fold.prices.terms
 		m.prices(&book)
-		m.model.advance(m.now)
 		if m.fold.prices.terms != changes {
 			t.Fatal("the same prices again are new terms")
 		}
 		return
 	}
 	m.prices(&book)
-	m.model.advance(m.now)
-	m.model.book = &book
-	m.model.changes++
-	for _, a := range m.model.accounts {
-		a.changed = m.model.now
+	m.model.changeBook(&book, m.model.now)
+}
+
+// pricesApply applies prices, or withdraws some whose time has not come. It may be that the message comes late, or twice.
+func (m *machine) pricesApply(t *rapid.T) {
+	if n := len(m.model.upcoming); n > 0 && rapid.Bool().Draw(t, "withdraw") {
+		b := m.model.upcoming[rapid.IntRange(0, n-1).Draw(t, "which")]
+		m.apply(&event.PriceBook{Id: b.id, Withdrawn: true})
+		m.model.upcoming[slices.Index(m.model.upcoming, b)].book = nil
+		m.model.advance(m.now)
+		return
+	}
+	book := *m.model.book
+	book.Plans[plan.Pro].Terms[plan.FilesUpload].Limit = rapid.Int64Range(1, 4).Draw(t, "limit")
+	book.Plans[plan.Max].Terms[plan.LiteCreate].Price = plan.Micros(rapid.Int64Range(1, 3).Draw(t, "price") * 1_000)
+	after := rapid.SampledFrom([]int64{-1_000, 0, 1, 1_000, 60_000, 600_000, 20 * 86_400_000}).Draw(t, "after")
+	e := applied(m.t, &book, m.now+after)
+	for range rapid.IntRange(1, 2).Draw(t, "times") {
+		m.apply(e)
+		m.model.advance(m.now)
+		m.model.apply(modelBook{id: e.Id, at: m.now + after, book: &book}, m.now)
 	}
 }
 
@@ -388,6 +423,8 @@ func (m *machine) accountCommand(t *rapid.T) {
 		c = create(id, tier)
 	case kind == 1:
 		c = setTier(id, tier)
+	case kind == 9 && !a.suspended:
+		c = setNextTier(id, tier)
 	case kind == 6:
 		c = &event.Command{Account: id, Action: &event.Command_RotateKey{RotateKey: &event.RotateKey{Fingerprint: 1}}}
 	case kind == 7:
@@ -434,14 +471,15 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 		if due := a.deletes != 0 && a.deletes <= m.model.now; due != (o.Status == event.CommandStatus_COMMAND_OK) {
 			t.Fatalf("erased at %d, due at %d: %v", m.model.now, a.deletes, o)
 		} else if due {
-			a.erased, a.deletes, a.suspended, a.hooks = true, 0, false, modelHooks{}
+			a.erased, a.deletes, a.suspended, a.hooks, a.topUp = true, 0, false, modelHooks{}, nil
 		}
 	case c.GetDeleteAccount() != nil:
 	case c.GetSetTier() != nil:
-		if tier := plan.Tier(c.GetSetTier().Tier); a.tier != tier {
-			a.changes++
-			a.changed = m.model.now
-			a.tier = tier
+		m.model.setTier(a, plan.Tier(c.GetSetTier().Tier))
+	case c.GetSetNextTier() != nil:
+		a.nextTier, a.nextAt = plan.Tier(c.GetSetNextTier().Tier), monthOf(m.model.now).end
+		if a.nextTier == a.tier {
+			a.nextTier = 0
 		}
 	case c.GetRotateKey() != nil:
 		a.version++
@@ -465,6 +503,7 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 		a.grants = append(a.grants, &modelGrant{number: m.grants, left: amount, expires: expires})
 		a.granted += amount
 		a.ledger += amount
+		a.repay()
 		a.liftLow()
 	}
 }
@@ -482,8 +521,11 @@ func (m *machine) compare(t *rapid.T) {
 			if got.Used != uint64(used) || got.Overage != uint64(overage) || got.SpentMicros != uint64(paid) {
 				t.Fatalf("%v of %x: fold %v, model used %d overage %d spent %d", key, id, got, used, overage, paid)
 			}
+			if want := a.refunded[modelLine{month.number, key}]; got.RefundedMicros != uint64(want) {
+				t.Fatalf("%v of %x: %d refunded, model %d", key, id, got.RefundedMicros, want)
+			}
 			waived += int(got.Waived)
-			limit := m.model.book.Terms[a.tier][key].Limit
+			limit := m.model.book.Plans[a.tier].Terms[key].Limit
 			if limit != plan.Unlimited && a.changed < month.start && int64(overage) != max(0, int64(used)-limit) {
 				t.Fatalf("%v of %x: %d of %d are paid, the limit is %d", key, id, overage, used, limit)
 			}
@@ -491,7 +533,8 @@ func (m *machine) compare(t *rapid.T) {
 		m.compareStorage(t, id, a)
 		m.compareKeys(t, id, a)
 		m.compareDays(t, id)
-		if u.BalanceMicros != uint64(a.balance()) || waived > a.waived {
+		m.comparePlan(t, id, a)
+		if u.BalanceMicros != a.balance()-a.owed || a.owed > 0 && a.balance() > 0 || waived > a.waived {
 			t.Fatalf("%x: balance %d, model %d; waived %d, model %d", id, u.BalanceMicros, a.balance(), waived, a.waived)
 		}
 		open := int64(0)
@@ -506,7 +549,7 @@ func (m *machine) compare(t *rapid.T) {
 		if a.balance() != a.granted-a.taken-a.expired-spent || a.balance() < 0 {
 			t.Fatalf("%x: balance %d is not %d granted - %d taken - %d expired - %d spent", id, a.balance(), a.granted, a.taken, a.expired, spent)
 		}
-		if sum := m.ledgerSum(id); sum != a.ledger || sum != a.balance()+open || m.fold.principals.accounts[id].settled != sum {
+		if sum := m.ledgerSum(id); sum != a.ledger || sum != a.balance()+open-a.owed || m.fold.principals.accounts[id].settled != sum {
 			t.Fatalf("%x: ledger %d, model %d, balance %d with %d in flight", id, sum, a.ledger, a.balance(), open)
 		}
 	}
@@ -528,7 +571,7 @@ func (m *machine) compareLedger(t *rapid.T) {
 	balances, spent := map[uint64]int64{}, map[uint64]map[uint32]int64{}
 	last := int64(0)
 	for _, e := range listed {
-		if balances[e.Account] += e.AmountMicros; balances[e.Account] < 0 {
+		if balances[e.Account] += e.AmountMicros; balances[e.Account] < 0 && !m.model.accounts[e.Account].reversed {
 			t.Fatalf("balance %d after %v", balances[e.Account], e)
 		}
 		if e.TimeMs < last {

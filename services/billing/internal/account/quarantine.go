@@ -161,7 +161,8 @@ func (f *Fold) settleBalance(a *account) {
 		a.available += int64(g.left)
 		return false
 	})
-	if difference := a.available - a.settled; difference != 0 {
+	f.credits.repay(a)
+	if difference := a.available - a.owed - a.settled; difference != 0 {
 		f.credits.enter(a, 0, &event.LedgerEntry{
 			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: difference, Reason: "corrected: the account is in quarantine",
 		})

@@ -26,7 +26,7 @@ func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.Que
 	case k == nil:
 		return event.QueryStatus_QUERY_OK
 	}
-	if l := a.lineageOf(k.lineage); l.scopes != 0 && (!plan.QuotaKey(q.Scope).Valid() || !l.allows(plan.QuotaKey(q.Scope))) {
+	if l := a.lineageOf(k.lineage); l.scopes != 0 && (!plan.QuotaKey(q.Scope).IsScope() || !l.allows(plan.QuotaKey(q.Scope))) {
 		return event.QueryStatus_QUERY_KEY_SCOPE
 	}
 	return event.QueryStatus_QUERY_OK
@@ -90,13 +90,24 @@ func (f *Fold) Holders() []Holder {
 	return list
 }
 
+// AccountsByTier counts the accounts that were not erased, by the number of their tier.
+func (f *Fold) AccountsByTier() []uint64 {
+	counts := make([]uint64, plan.MaxTiers)
+	for _, a := range f.principals.accounts {
+		if a.erased == 0 {
+			counts[a.tier]++
+		}
+	}
+	return counts
+}
+
 // Summary is an account's row in a list of accounts, nil if it does not exist.
 func (f *Fold) Summary(id uint64) *event.AccountSummary {
 	a := f.principals.accounts[id]
 	if a == nil {
 		return nil
 	}
-	return &event.AccountSummary{Account: id, Tier: uint32(a.tier), CreatedMs: a.created, SuspendedMs: a.suspended, DeletesMs: a.deletes, ErasedMs: a.erased}
+	return &event.AccountSummary{Account: id, Tier: uint32(a.tier), Plan: f.prices.given(a.tier), CreatedMs: a.created, SuspendedMs: a.suspended, DeletesMs: a.deletes, ErasedMs: a.erased}
 }
 
 // forward returns a copy of the account as of a later time if nothing happens until then, and the statements of the months that
@@ -129,8 +140,8 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 	m := monthNumber(a.month)
 	s := f.prices.totals(a, m)
 	return &event.UsageAnswer{
-		Account: a.id, Tier: uint32(a.tier), PeriodStartMs: m.start, PeriodEndMs: m.end, Usage: s.Usage,
-		BalanceMicros: uint64(a.available), SpentMicros: s.SpentMicros,
+		Account: a.id, Tier: uint32(a.tier), Plan: s.Plan, NextTier: uint32(a.nextTier), NextPlan: f.prices.given(a.nextTier), PeriodStartMs: m.start, PeriodEndMs: m.end, Usage: s.Usage,
+		BalanceMicros: a.available - a.owed, SpentMicros: s.SpentMicros,
 		StorageUsedBytes: a.storageBytes, StorageFreeBytes: s.StorageFreeBytes,
 		StorageAverageBytes: s.StorageAverageBytes, StorageOverageCents: s.StorageOverageCents,
 		KeyPrefix: a.keyPrefix, KeyVersion: a.keyVersion, KeyCreatedMs: a.keyCreated, CreatedMs: a.created,

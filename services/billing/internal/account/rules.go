@@ -1,13 +1,13 @@
 package account
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 )
 
 // Versions of the rules. The first price book that names a version brings it into force, from the next message on. Earlier
@@ -19,8 +19,10 @@ const (
 	Rules2 = 2
 	// Rules3 lets webhooks subscribe to the types of alerts that were added with it.
 	Rules3 = 3
+	// Rules4 takes price books that admins apply, with the time from which on they are in force.
+	Rules4 = pricebook.Rules
 	// NewestRules is the newest version that this code knows.
-	NewestRules = Rules3
+	NewestRules = Rules4
 )
 
 // ErrRules means that the journal has reached rules unknown to this code. A newer version of the program wrote it. No later
@@ -30,28 +32,62 @@ var ErrRules = errors.New("the journal's rules are newer than this program's")
 // Rules is the version of the rules for the next message.
 func (f *Fold) Rules() uint32 { return f.rules }
 
-// SameTerms reports whether two price books have the same limits and prices.
-func SameTerms(a, b *event.PriceBook) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *BookOf(a) == *BookOf(b)
-}
-
-// setBook brings a price book into force, and the rules that it names. Only the first book needs no agreement.
+// setBook brings a configured price book into force, and the rules that it names. Only the first book needs no agreement. After
+// an applied book, configured ones change only the rules.
 func (f *Fold) setBook(book *event.PriceBook) {
+	if book.Id != "" {
+		f.applyBook(book)
+		return
+	}
 	if book.Rules > f.rules {
 		f.rules, f.prices.terms = book.Rules, f.sequence
 		f.kept.forgetInvalid()
 	}
 	if have := f.Prices(); have != nil &&
-		(!book.Agreed || SameTerms(book, have) || publishedMillis(book) < publishedMillis(have)) { // a repeat of the last one
+		(!book.Agreed || have.Id != "" || pricebook.Same(book, have) || publishedMillis(book) < publishedMillis(have)) { // a repeat of the last one
 		return
 	}
-	f.prices.list = append(f.prices.list, bookFrom{fromMillis: f.time, sequence: f.sequence, book: BookOf(book), event: book})
-	f.prices.current = f.prices.list[len(f.prices.list)-1].book
-	f.prices.terms = f.sequence
-	f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
+	f.bringIntoForce(bookFrom{fromMillis: f.time, book: pricebook.Of(book), event: book})
+}
+
+// applyBook takes an applied price book, or withdraws an upcoming one. A withdrawn one is known until its time, so that its
+// message, if it is stored again, does not bring it back. After its time a message that was published before has no effect.
+func (f *Fold) applyBook(book *event.PriceBook) {
+	l := &f.prices
+	if f.rules < Rules4 || l.current == nil {
+		return
+	}
+	known := func(b bookFrom) bool { return b.event.Id == book.Id }
+	i := slices.IndexFunc(l.upcoming, known)
+	switch {
+	case book.Withdrawn:
+		if i >= 0 {
+			l.upcoming[i].book, l.upcoming[i].event = nil, &event.PriceBook{Id: book.Id, Withdrawn: true}
+		}
+	case i >= 0 || slices.ContainsFunc(l.list, known) || !f.TakesBook(book):
+	case book.EffectiveMs <= f.time && book.StampMs < book.EffectiveMs:
+	case book.EffectiveMs <= f.time:
+		f.bringIntoForce(bookFrom{fromMillis: f.time, book: pricebook.Of(book), event: book})
+	default:
+		l.upcoming = append(l.upcoming, bookFrom{fromMillis: book.EffectiveMs, book: pricebook.Of(book), event: book})
+		slices.SortStableFunc(l.upcoming, func(a, b bookFrom) int { return cmp.Compare(a.fromMillis, b.fromMillis) })
+	}
+}
+
+// TakesBook reports whether an applied book has an effect: there is room for it, and its plans have the numbers of other books.
+func (f *Fold) TakesBook(book *event.PriceBook) bool {
+	next := pricebook.Of(book)
+	clashes := func(b bookFrom) bool { return b.book != nil && pricebook.Clash(b.book, next) }
+	l := &f.prices
+	return len(l.list)+len(l.upcoming) < pricebook.Max && !slices.ContainsFunc(l.list, clashes) && !slices.ContainsFunc(l.upcoming, clashes)
+}
+
+// bringIntoForce makes a price book the current one. The message being folded is the first that it counts for.
+func (f *Fold) bringIntoForce(b bookFrom) {
+	b.sequence = f.sequence
+	f.prices.list = append(f.prices.list, b)
+	f.prices.current, f.prices.terms = b.book, f.sequence
+	f.principals.trimAdmitted(b.book.AnonymousWindowMillis)
 }
 
 // publishedMillis is when a price book was published, by the instance's clock without an offset.
@@ -69,14 +105,4 @@ func (f *Fold) Know(rules uint32) error {
 
 func (f *Fold) unknown(rules uint32) error {
 	return fmt.Errorf("%w: version %d, this program knows %d", ErrRules, rules, f.newest)
-}
-
-// BookHash is a hash of a price book as text, for comparison between instances.
-func BookHash(book *plan.Book) string {
-	data, err := event.Encode(PriceEvent(book))
-	if err != nil {
-		return "" // equals none
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
 }

@@ -7,6 +7,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 )
 
 const (
@@ -23,7 +24,7 @@ func TestEveryTierIsLimitedAsPublished(t *testing.T) {
 	for _, tier := range plan.Tiers() {
 		for _, key := range plan.QuotaKeys() {
 			t.Run(tier.String()+"/"+key.String(), func(t *testing.T) {
-				term := book.Terms[tier][key]
+				term := book.Plans[tier].Terms[key]
 				h := historyOf(t)
 				h.account(alice, tier)
 				h.use(alice, key, max(term.Limit, 0))
@@ -44,11 +45,11 @@ func TestEveryTierIsLimitedAsPublished(t *testing.T) {
 						t.Fatalf("exhausted: %v", v)
 					}
 				}
-				price := int64(book.Terms[plan.Pro][key].Price) + int64(term.Price)
+				price := int64(book.Plans[plan.Pro].Terms[key].Price) + int64(term.Price)
 				h.grant(alice, price, 0)
 				v := h.admit(h.admission(alice, key))
 				if tier == plan.Free {
-					if v.Decision == admitted || h.balance(alice) != uint64(price) {
+					if v.Decision == admitted || h.balance(alice) != price {
 						t.Fatalf("free has no overage: %v", v)
 					}
 					return
@@ -537,7 +538,7 @@ func TestTimeNeverGoesBackAndNeverFarAhead(t *testing.T) {
 	if h.fold.time != before+stampMillis {
 		t.Fatal("the offset of a source that is not billing was taken")
 	}
-	book := PriceEvent(plan.Published(10))
+	book := pricebook.Configured(plan.Published(10))
 	book.StampMs, book.OffsetMs, book.Agreed = before+offset, offset, true
 	h.append(Prices, book)
 	if h.fold.time != before+offset || h.fold.Offset() != offset {

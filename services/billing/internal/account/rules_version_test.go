@@ -7,6 +7,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 )
 
 // rules2 are made-up successors of today's rules, for tests of two versions side by side.
@@ -70,7 +71,7 @@ func TestNewRulesDecideNothingAgain(t *testing.T) {
 
 // TestAFoldStopsAtRulesThatItDoesNotKnow: it would decide otherwise than the others.
 func TestAFoldStopsAtRulesThatItDoesNotKnow(t *testing.T) {
-	book := PriceEvent(plan.Published(10))
+	book := pricebook.Configured(plan.Published(10))
 	book.Rules = rules2
 	data, err := event.Encode(book)
 	if err != nil {
@@ -178,11 +179,11 @@ func TestOldPricesDoNotComeBack(t *testing.T) {
 	h.know(rules2)
 	publish := func(limit int64, rules uint32, agreed bool) int64 {
 		b := plan.Published(10)
-		b.Terms[plan.Pro][plan.FilesUpload].Limit = limit
-		e := PriceEvent(b)
+		b.Plans[plan.Pro].Terms[plan.FilesUpload].Limit = limit
+		e := pricebook.Configured(b)
 		e.StampMs, e.Rules, e.Agreed = h.now, rules, agreed
 		h.append(Prices, e)
-		return h.fold.prices.current.Terms[plan.Pro][plan.FilesUpload].Limit
+		return h.fold.prices.current.Plans[plan.Pro].Terms[plan.FilesUpload].Limit
 	}
 	for i, c := range []struct {
 		limit  int64
@@ -208,11 +209,11 @@ func TestAnEarlierPriceBookDoesNotComeBack(t *testing.T) {
 	h := newHistory(t, nil)
 	publish := func(limit, stamp, offset int64) int64 {
 		b := plan.Published(10)
-		b.Terms[plan.Pro][plan.FilesUpload].Limit = limit
-		e := PriceEvent(b)
+		b.Plans[plan.Pro].Terms[plan.FilesUpload].Limit = limit
+		e := pricebook.Configured(b)
 		e.StampMs, e.OffsetMs, e.Rules, e.Agreed = stamp+offset, offset, Rules1, true
 		h.append(Prices, e)
-		return h.fold.prices.current.Terms[plan.Pro][plan.FilesUpload].Limit
+		return h.fold.prices.current.Plans[plan.Pro].Terms[plan.FilesUpload].Limit
 	}
 	first := h.now
 	for i, c := range []struct{ limit, stamp, offset, want int64 }{

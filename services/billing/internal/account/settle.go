@@ -233,7 +233,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	h.request, h.key, h.principal, h.keyNumber, h.lineage = request, key, &a.principal, keyNumber, lineage
 	h.month, h.sequence, h.index, h.charge = a.month, f.sequence, chargedLate, event.ChargeSource_CHARGE_QUOTA
 	h.time, h.day = f.time, a.dayOf(&f.base)
-	term := f.prices.current.Terms[a.tier][key]
+	term := f.prices.current.Plans[a.tier].Terms[key]
 	used := int64(a.current.used[key])
 	l, covered := a.lineageOf(lineage), true
 	switch {

@@ -24,9 +24,7 @@ func (f *Fold) globalState() *event.BillingState {
 	if f.peak > f.time {
 		s.PeakMs = f.peak
 	}
-	for _, b := range f.prices.list {
-		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event, Sequence: b.sequence})
-	}
+	s.Books, s.Upcoming = f.prices.states()
 	for _, src := range f.sources {
 		s.Sources = append(s.Sources, src.state())
 	}
@@ -57,9 +55,10 @@ func (a *account) state() *event.AccountState {
 		Holds: a.open.states(), Closed: a.closed.states(), FailuresMs: slices.Clone(a.failures),
 		StorageBytes: a.storageBytes, StorageSinceMs: a.storageSince,
 		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
+		OwedMicros: uint64(a.owed), Payments: a.purchases.states(), Subscriptions: slices.Clone(a.subscriptions), TopUp: copyTopUp(a.topUp),
 		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, DeletesMs: a.deletes, ErasedMs: a.erased, Alerts: a.alerts.state(),
 		Keyring: a.keys.state(), Spending: a.spending.state(), Cap: a.cap().event(), KeyUsedMs: a.keyUsed,
-		Late: lateStates(a.late), QuarantinedMs: a.quarantined, QuarantineReason: a.quarantineReason,
+		NextTier: uint32(a.nextTier), Late: lateStates(a.late), QuarantinedMs: a.quarantined, QuarantineReason: a.quarantineReason,
 	}
 	s.Months = append(s.Months, a.current.state(a.month, a.tier))
 	if a.month > monthOf(a.created).number {
@@ -84,6 +83,7 @@ func (c *counters) state(month uint32, tier plan.Tier) *event.MonthState {
 	s := &event.MonthState{Month: month, Tier: uint32(tier), ByteMsHigh: c.byteMillis.high, ByteMsLow: c.byteMillis.low}
 	c.days.state(s)
 	c.bill.state(s)
+	s.Refunds = c.charges.states()
 	for key := range plan.KeyCount {
 		overage, paid, spent, waived := c.charged(plan.QuotaKey(key))
 		if paid != 0 {
@@ -94,7 +94,7 @@ func (c *counters) state(month uint32, tier plan.Tier) *event.MonthState {
 		}
 		s.SpentMicros += spent
 		s.Usage = append(s.Usage, &event.KeyUsage{
-			QuotaKey: uint32(key), Used: c.used[key], Overage: overage, Waived: waived, SpentMicros: spent,
+			QuotaKey: uint32(key), Used: c.used[key], Overage: overage, Waived: waived, SpentMicros: spent, RefundedMicros: c.refunded(plan.QuotaKey(key)),
 		})
 	}
 	return s
@@ -169,10 +169,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.month = monthOf(f.time)
 	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
 	f.rules, f.prices.terms, f.losses = s.Rules, s.Terms, s.Losses
-	for _, b := range s.Books {
-		f.prices.list = append(f.prices.list, bookFrom{fromMillis: b.FromMs, sequence: b.Sequence, book: BookOf(b.Book), event: b.Book})
-		f.prices.current = f.prices.list[len(f.prices.list)-1].book
-	}
+	f.prices.restore(s.Books, s.Upcoming)
 	for _, src := range s.Sources {
 		f.sources[src.Source] = &source{
 			name: src.Source, watermark: src.Mark, seen: src.SeenMs, answer: src.LastAnswer,
@@ -219,6 +216,8 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		terms: s.Terms, suspended: s.SuspendedMs, suspensionReason: s.SuspensionReason,
 		deletes: s.DeletesMs, erased: s.ErasedMs, quarantined: s.QuarantinedMs, quarantineReason: s.QuarantineReason,
 		keys: restoreKeyring(s.Keyring), spending: restoreSpending(s.Spending), keyUsed: s.KeyUsedMs,
+		nextTier: plan.Tier(s.NextTier), owed: int64(s.OwedMicros), purchases: restorePurchases(s.Payments),
+		subscriptions: s.Subscriptions,
 	}
 	a.principal.account = a
 	if a.quarantined != 0 {
@@ -227,15 +226,20 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 	if a.keys != nil {
 		a.keys.cap = capOf(s.Cap)
 	}
-	if len(s.Months) == 0 || !validTier(a.tier) {
+	if len(s.Months) == 0 || !a.tier.Valid() {
 		return fmt.Errorf("%w: account %d", errSnapshot, s.Account)
 	}
 	a.month, a.tierThen = s.Months[0].Month, a.tier
-	a.current.restore(s.Months[0])
+	if err := a.current.restore(s.Months[0]); err != nil {
+		return err
+	}
 	if len(s.Months) > 1 {
 		a.tierThen, a.termsThen = plan.Tier(s.Months[1].Tier), s.Months[1].Terms
 		var c counters
-		if c.restore(s.Months[1]); !c.zero() {
+		if err := c.restore(s.Months[1]); err != nil {
+			return err
+		}
+		if !c.zero() {
 			a.previous = &c
 		}
 	}
@@ -252,22 +256,23 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 	}
 	f.principals.accounts[a.id] = a
 	f.restoreAlerts(a, s.Alerts)
+	f.restoreTopUp(a, s.TopUp)
 	if err := f.restoreLate(&a.principal, s.Late, r); err != nil {
 		return err
 	}
 	return f.restorePrincipal(&a.principal, s.Holds, s.Closed, s.FailuresMs, r)
 }
 
-func (c *counters) restore(s *event.MonthState) {
+func (c *counters) restore(s *event.MonthState) error {
 	c.byteMillis = uint128{s.ByteMsHigh, s.ByteMsLow}
 	c.days = restoreDays(s)
 	c.bill = restoreBill(s)
 	for _, u := range s.Usage {
 		if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
 			c.used[key] = u.Used
-			if u.Overage|u.Waived|u.SpentMicros != 0 {
+			if u.Overage|u.Waived|u.SpentMicros|u.RefundedMicros != 0 {
 				of := c.charging()
-				of.overage[key], of.waived[key], of.spent[key] = u.Overage, u.Waived, u.SpentMicros
+				of.overage[key], of.waived[key], of.spent[key], of.refunded[key] = u.Overage, u.Waived, u.SpentMicros, u.RefundedMicros
 			}
 		}
 	}
@@ -276,6 +281,7 @@ func (c *counters) restore(s *event.MonthState) {
 			c.charging().paid[key] = u.Overage
 		}
 	}
+	return c.restoreRefunds(s)
 }
 
 func (a *account) restorePaid(paid []*event.PaidState) error {
@@ -372,8 +378,7 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 		timedOut: s.TimedOut, principal: p, terms: s.Terms, returned: s.ReturnedMicros,
 		keyNumber: s.Key, lineage: s.Line, day: s.Day, readHash: s.ReadHash, repeats: uint8(min(s.Repeats, MaxRepeats)),
 	}
-	voidable := h.result == event.Result_RESULT_UNSPECIFIED || h.result == event.Result_SERVED && h.timedOut
-	if a := p.account; a != nil && a.terms > 0 && voidable && h.charge == event.ChargeSource_CHARGE_CREDITS {
+	if a := p.account; a != nil && a.terms > 0 && h.voidable() && h.charge == event.ChargeSource_CHARGE_CREDITS {
 		h.movable = h.terms == a.terms
 	}
 	if len(s.IdempotencyId) == 16 {
@@ -420,6 +425,7 @@ func (f *Fold) relink(r *restorer) {
 	f.principals.failures.items = r.failures
 	slices.SortStableFunc(r.late, func(a, b principalTime) int { return cmp.Compare(a.time, b.time) })
 	f.principals.late.items = r.late
+	f.wakeForTopUps()
 }
 
 // compareHolds is the order of admission.

@@ -110,7 +110,7 @@ func TestAnAccountWithAnImpossibleCounterIsQuarantined(t *testing.T) {
 func impossible(t *testing.T, corrupt func(*Fold, *account), next func(*history, *event.Admission) (Kind, event.Message)) (*history, Effects) {
 	t.Helper()
 	book := plan.Published(10)
-	book.Terms[plan.Pro][plan.PastesGet] = plan.Term{Limit: 0, Price: 10, Overage: true}
+	book.Plans[plan.Pro].Terms[plan.PastesGet] = plan.Term{Limit: 0, Price: 10, Overage: true}
 	h := newHistory(t, book)
 	h.account(alice, plan.Pro)
 	h.account(bob, plan.Max)

@@ -68,14 +68,14 @@ func (a uint128) over(n uint64) uint64 {
 // storageBill is the bill of a month's storage: the average over the whole month, the part of it above the free bytes, and the
 // cents for that part, rounded down once (docs/api.md, Storage). It is exact, because the free bytes are subtracted from the
 // integral and there is one division.
-func storageBill(byteMillis uint128, m month, book *plan.Book) (averageBytes, billedBytes, cents uint64) {
+func storageBill(byteMillis uint128, m month, of *plan.Plan) (averageBytes, billedBytes, cents uint64) {
 	if byteMillis.negative() {
 		byteMillis = uint128{}
 	}
 	averageBytes = byteMillis.over(m.millis())
-	above := byteMillis.minus(product(book.FreeStorageBytes, m.millis()))
+	above := byteMillis.minus(product(of.FreeStorageBytes, m.millis()))
 	billedBytes = above.over(m.millis())
-	cents = above.times(book.StorageCentsPerGBMonth).over(plan.GB * m.millis())
+	cents = above.times(of.StorageCentsPerGBMonth).over(plan.GB * m.millis())
 	return averageBytes, billedBytes, cents
 }
 

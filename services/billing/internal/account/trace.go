@@ -109,13 +109,13 @@ func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 	e := f.records.trace.answer
 	e.Verdict = &event.Verdict{
 		Decision: v.Decision, Charge: v.Charge, Remaining: v.Remaining, Limit: v.Limit, CostMicros: v.CostMicros,
-		BalanceMicros: v.BalanceMicros, Tier: v.Tier, RetryAfterSeconds: v.RetryAfterSeconds, Final: v.Final,
+		BalanceMicros: v.BalanceMicros, Tier: v.Tier, Plan: v.Plan, RetryAfterSeconds: v.RetryAfterSeconds, Final: v.Final,
 		ResetSeconds: v.ResetSeconds, CurrentKeyVersion: v.CurrentKeyVersion, Held: v.Held,
 		KeyLimit: v.KeyLimit, KeyCap: v.KeyCap, Cap: v.Cap,
 	}
 	e.UsedAfter = f.usedBy(item)
 	if a := f.principals.accounts[item.Account]; a != nil && !item.Anonymous {
-		e.PriceMicros = uint64(f.prices.current.Terms[a.tier][item.QuotaKey].Price)
+		e.PriceMicros = uint64(f.prices.current.Plans[a.tier].Terms[item.QuotaKey].Price)
 	}
 	if h != nil {
 		e.Settlement = SettlementOpen

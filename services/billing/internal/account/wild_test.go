@@ -5,11 +5,13 @@ import (
 	"math"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 )
 
 // TestNothingInAJournalStopsTheFold: no content of a journal makes the fold fail or hang, and replay and snapshot agree.
@@ -33,6 +35,7 @@ func TestNothingInAJournalStopsTheFold(t *testing.T) {
 			if a := h.fold.principals.accounts[alice]; a.available < 0 || a.settled < a.available {
 				t.Fatalf("overspent: available %d of %d", a.available, a.settled)
 			}
+			noneIsLate(t, h.fold)
 		}
 		live := stateHash(t, h.fold)
 		again := New()
@@ -44,6 +47,16 @@ func TestNothingInAJournalStopsTheFold(t *testing.T) {
 		}
 		h.wholeInParts()
 	})
+}
+
+// noneIsLate checks that no top-up could become due without a message.
+func noneIsLate(t *rapid.T, f *Fold) {
+	for id, a := range f.principals.accounts {
+		before := copyTopUp(a.topUp)
+		if f.decideTopUp(a); !proto.Equal(before, a.topUp) {
+			t.Fatalf("%x: %v is not due, at %d", id, before, f.time)
+		}
+	}
 }
 
 func wild(t *rapid.T) int64 {
@@ -67,7 +80,7 @@ func wildData(t *rapid.T, kind Kind) []byte {
 	var m event.Message
 	switch kind {
 	case Prices:
-		book := PriceEvent(smallBook())
+		book := pricebook.Configured(smallBook())
 		book.StampMs, book.OffsetMs, book.AnonymousWindowMs = wild(t), wild(t), wild(t)
 		book.AnonymousLimit, book.FreeStorageBytes, book.StorageCentsPerGbMonth = number(3), uint64(wild(t)), uint64(wild(t))
 		for _, term := range book.Tiers[1].Terms {
@@ -76,7 +89,7 @@ func wildData(t *rapid.T, kind Kind) []byte {
 		m = book
 	case Commands:
 		c := &event.Command{Account: who(), IdempotencyId: id(), BodyHash: uint64(number(1))}
-		switch number(14) {
+		switch number(18) {
 		case 0:
 			c.Action = &event.Command_Create{Create: &event.CreateAccount{Tier: number(6), Key: &event.RotateKey{Fingerprint: 1}}}
 		case 1:
@@ -110,6 +123,15 @@ func wildData(t *rapid.T, kind Kind) []byte {
 				{Action: &event.Command_KeepAccount{KeepAccount: &event.KeepAccount{}}},
 				{Action: &event.Command_EraseAccount{EraseAccount: &event.EraseAccount{}}},
 			}[number(2)].Action
+		case 14, 15:
+			c.Action = wildPaid(t, number).Action
+		case 16:
+			c.Action = &event.Command_SetTopUp{SetTopUp: &event.SetTopUp{
+				BelowMicros: rapid.SampledFrom([]uint64{0, credit, uint64(wild(t))}).Draw(t, "below"), CreditsMicros: credit,
+				MonthMicros: rapid.SampledFrom([]uint64{credit, 5 * credit, uint64(wild(t))}).Draw(t, "month"),
+			}}
+		case 17:
+			c.Action = &event.Command_TopUpFailed{TopUpFailed: &event.TopUpFailed{TopUp: uint64(number(3))}}
 		}
 		m = &event.CommandBatch{Source: "x", Number: uint64(wild(t)), StampMs: wild(t), OffsetMs: wild(t), Commands: []*event.Command{c}}
 	default:
@@ -136,6 +158,19 @@ func wildData(t *rapid.T, kind Kind) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// wildPaid is a command about what a provider was paid.
+func wildPaid(t *rapid.T, number func(int) uint32) *event.Command {
+	if number(1) == 0 {
+		return &event.Command{Action: &event.Command_SetSubscription{SetSubscription: &event.SetSubscription{
+			Provider: "bank", Id: string(rune('a' + number(2))), Tier: number(6), Active: number(1) == 0, CreatedMs: wild(t), AsOfMs: wild(t), PeriodEndMs: wild(t),
+		}}}
+	}
+	return &event.Command{Action: &event.Command_Payment{Payment: &event.Payment{
+		Provider: "bank", Id: string(rune('a' + number(5))), CreditsMicros: rapid.SampledFrom([]uint64{0, 1, credit, uint64(wild(t))}).Draw(t, "credits"),
+		Plan: []string{"", "pro"}[number(1)], AmountCents: uint64(wild(t)), TaxCents: uint64(number(2)), TopUp: uint64(number(3)),
+	}}}
 }
 
 func wildCap(t *rapid.T, number func(int) uint32) *event.SpendingCap {

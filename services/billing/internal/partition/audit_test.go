@@ -14,6 +14,7 @@ import (
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 	"quire.dev/pkg/views/sqlite"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
@@ -48,7 +49,7 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 	})
 	p.projection = projection.New(store, p.stream, 0, 0, p.log)
 	now := time.Now().UnixMilli()
-	prices := account.PriceEvent(plan.Published(10))
+	prices := pricebook.Configured(plan.Published(10))
 	prices.StampMs = now
 	request := event.NewRequestID()
 	for _, stored := range []struct {

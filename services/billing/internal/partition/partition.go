@@ -117,7 +117,7 @@ func New(cfg Config, deps Deps) *Partition {
 	stream := event.Billing.Stream(cfg.Partition)
 	log := deps.Logger.With("stream", stream)
 	p := &Partition{
-		cfg: cfg, deps: deps, log: log, stream: stream, kinds: kindsOf(cfg.Partition),
+		cfg: cfg, deps: deps, log: log, stream: stream, kinds: KindsOf(cfg.Partition),
 		journal:   deps.Shared.Files.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
 		audits:    newAudits(), explanations: newExplanations(), waiting: make(chan struct{}, maxWaiting),
@@ -262,13 +262,16 @@ func (p *Partition) reportRefused(refused []account.Refused, m journal.Message) 
 
 // message converts a journal message for the fold.
 func (p *Partition) message(m journal.Message) account.Message {
-	return account.Message{
-		Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Kind: p.kinds[m.Subject], Data: m.Data,
-	}
+	return MessageOf(m, p.kinds)
 }
 
-// kindsOf returns the kinds of a partition's messages, by subject.
-func kindsOf(partition int) map[string]account.Kind {
+// MessageOf converts a journal message for the fold.
+func MessageOf(m journal.Message, kinds map[string]account.Kind) account.Message {
+	return account.Message{Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Kind: kinds[m.Subject], Data: m.Data}
+}
+
+// KindsOf returns the kinds of a partition's messages, by subject.
+func KindsOf(partition int) map[string]account.Kind {
 	kinds := map[string]account.Kind{
 		event.UsageSubject(partition): account.Usage, event.AccountSubject(partition): account.Commands, event.PricesSubject(partition): account.Prices,
 	}
@@ -337,6 +340,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { p.watch(work); return nil })
 	group.Go(func() error { return p.keepSnapshots(work) })
 	group.Go(func() error { return p.keepBook(work) })
+	group.Go(func() error { return p.keepBooks(work) })
 	group.Go(func() error { p.compareWatermarks(work); return nil })
 	group.Go(func() error { p.sweepDays(work); return nil })
 	group.Go(func() error { p.sweepRequests(work); return nil })

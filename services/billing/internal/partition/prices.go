@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/pricebook"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
@@ -38,7 +39,7 @@ func (p *Partition) publishPrices(ctx context.Context) error {
 			_, err := p.renewBook(ctx)
 			return err
 		}
-		book := account.PriceEvent(p.cfg.Book)
+		book := pricebook.Configured(p.cfg.Book)
 		book.Rules, book.Agreed = p.cfg.Rules, true
 		if err := p.publishBook(ctx, book); err != nil {
 			return err
@@ -57,7 +58,7 @@ func (p *Partition) moveClock(ctx context.Context) error {
 		if offset >= p.deps.Offset.Milliseconds() {
 			return nil
 		}
-		book := account.PriceEvent(account.BookOf(have))
+		book := pricebook.Configured(pricebook.Of(have))
 		book.Rules, book.Agreed = rules, true
 		if err := p.publishBook(ctx, book); err != nil {
 			return err
@@ -83,13 +84,14 @@ func (p *Partition) keepBook(ctx context.Context) error {
 
 // renewBook publishes the configured prices if all live instances are configured with the same, and the newest rules that all
 // of them know. During a rollout they differ. An instance started before the current prices were published adopts them, so that
-// the previous version never brings its prices back. It returns true if there is nothing left to change.
+// the previous version never brings its prices back. Beside an applied book the configured prices have no effect. It returns true
+// if there is nothing left to change.
 func (p *Partition) renewBook(ctx context.Context) (done bool, err error) {
 	p.mu.Lock()
 	have, rules := p.fold.Prices(), p.fold.Rules()
 	p.mu.Unlock()
-	want := account.PriceEvent(p.cfg.Book)
-	same := account.SameTerms(have, want)
+	want := pricebook.Configured(p.cfg.Book)
+	same := have.Id != "" || pricebook.Same(have, want)
 	if same && rules >= p.cfg.Rules {
 		p.staying = ""
 		return true, nil
@@ -99,7 +101,7 @@ func (p *Partition) renewBook(ctx context.Context) (done bool, err error) {
 		p.logStaying("prices and rules stay as they are until the live instances agree", err.Error())
 		return false, nil
 	}
-	older := have.StampMs-have.OffsetMs > p.cfg.Started.UnixMilli()
+	older := have.Id == "" && have.StampMs-have.OffsetMs > p.cfg.Started.UnixMilli()
 	switch {
 	case same || samePrices && !older:
 		p.staying = ""
@@ -109,13 +111,13 @@ func (p *Partition) renewBook(ctx context.Context) (done bool, err error) {
 		p.logStaying("the prices in force stay", "the live instances were configured with different prices")
 	}
 	if !same && (older || !samePrices) {
-		want, same = account.PriceEvent(account.BookOf(have)), true
+		want, same = pricebook.Configured(pricebook.Of(have)), true
 	}
 	if known = min(known, p.cfg.Rules); same && known <= rules {
 		return false, nil
 	}
 	want.Rules, want.Agreed = known, true
-	return samePrices && !older && known == p.cfg.Rules, p.publishBook(ctx, want)
+	return (samePrices || have.Id != "") && !older && known == p.cfg.Rules, p.publishBook(ctx, want)
 }
 
 // logStaying tells operators why prices or rules stay unchanged, once per run of equal causes: a rollout may take long.
@@ -135,7 +137,7 @@ func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint3
 	if err != nil {
 		return false, 0, err
 	}
-	book := account.BookHash(p.cfg.Book)
+	book := pricebook.Hash(p.cfg.Book)
 	samePrices, rules = true, p.cfg.Rules
 	heard, live := map[string]bool{}, map[string]bool{p.cfg.Instance: true}
 	for _, data := range answers {
@@ -158,23 +160,31 @@ func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint3
 	return samePrices, rules, nil
 }
 
-// publishBook appends a price book and waits until one is folded, perhaps another replica's.
+// publishBook appends a configured price book and waits until one is folded, perhaps another replica's.
 func (p *Partition) publishBook(ctx context.Context, book *event.PriceBook) error {
+	return p.publishUntil(ctx, book, func() bool {
+		have := p.fold.Prices()
+		return (have.GetId() != "" || pricebook.Same(have, book)) && p.fold.Rules() >= book.Rules && p.fold.Offset() >= book.OffsetMs
+	})
+}
+
+// publishUntil appends a price book and waits until the fold is as it should be, or for foldWait.
+func (p *Partition) publishUntil(ctx context.Context, book *event.PriceBook, folded func() bool) error {
 	book.StampMs, book.OffsetMs = p.now().UnixMilli(), p.deps.Offset.Milliseconds()
 	data, err := event.Encode(book)
 	if err != nil {
 		return err
 	}
-	p.log.Info("publishing the price book", "rules", book.Rules)
+	p.log.Info("publishing the price book", "rules", book.Rules, "id", book.Id)
 	p.publish(event.PricesSubject(p.cfg.Partition), data)
 	again := time.NewTimer(foldWait)
 	defer again.Stop()
 	for {
 		changed := p.position.Next()
 		p.mu.Lock()
-		folded := account.SameTerms(p.fold.Prices(), book) && p.fold.Rules() >= book.Rules && p.fold.Offset() >= book.OffsetMs
+		done := folded()
 		p.mu.Unlock()
-		if folded {
+		if done {
 			return nil
 		}
 		select {

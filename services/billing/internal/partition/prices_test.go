@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing/internal/account"
 )
@@ -23,7 +24,7 @@ func TestPricesThatStayAreLoggedOncePerCause(t *testing.T) {
 	now := time.Now()
 	inForce, wanted := plan.Published(10), plan.Published(20)
 	fold := account.New()
-	prices := account.PriceEvent(inForce)
+	prices := pricebook.Configured(inForce)
 	prices.StampMs, prices.Rules, prices.Agreed = now.UnixMilli(), account.NewestRules, true
 	if _, err := fold.Apply(account.Message{
 		Sequence: 1, TimeNanos: now.UnixNano(), Kind: account.Prices, Data: encoded(t, prices),
@@ -41,7 +42,7 @@ func TestPricesThatStayAreLoggedOncePerCause(t *testing.T) {
 		t.Helper()
 		var servers []*rpc.Server
 		for name, book := range map[string]*plan.Book{"this": wanted, "other": inForce} {
-			data, err := json.Marshal(event.Instance{Name: name, Rules: account.NewestRules, Book: account.BookHash(book), Live: live})
+			data, err := json.Marshal(event.Instance{Name: name, Rules: account.NewestRules, Book: pricebook.Hash(book), Live: live})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -58,7 +58,8 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 // queries and decide nothing. Strangers must not be able to fill the journal with them.
 func (p *Partition) lastSequence(ctx context.Context, q *event.Query) (uint64, error) {
 	switch q.Query.(type) {
-	case *event.Query_Allowance, *event.Query_Prices, *event.Query_Audit, *event.Query_Hold, *event.Query_Alerts:
+	case *event.Query_Allowance, *event.Query_Prices, *event.Query_Audit, *event.Query_Hold, *event.Query_Alerts,
+		*event.Query_TopUps: // an edge asks for these again and again, and charges each once
 		return p.journal.LastSequence(ctx)
 	}
 	return p.end.LastSequence(ctx)
@@ -90,6 +91,12 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 	case *event.Query_Allowance:
 		return p.allowance(id, now), nil
 	case *event.Query_Prices:
+		switch {
+		case query.Prices.GetApply() != nil:
+			return p.applyPrices(ctx, query.Prices.GetApply())
+		case query.Prices.GetList():
+			return p.priceList(query.Prices.GetCount()), nil
+		}
 		return p.prices(), nil
 	case *event.Query_AdminLog:
 		return p.adminLog(ctx, query.AdminLog, last)
@@ -101,6 +108,12 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.usageDays(ctx, id, query.UsageDays, last)
 	case *event.Query_Recent:
 		return p.recentRequests(ctx, id, query.Recent, now)
+	case *event.Query_Plan:
+		return p.plan(id, now), nil
+	case *event.Query_Payments:
+		return p.payments(id, query.Payments), nil
+	case *event.Query_TopUps:
+		return p.topUps(query.TopUps), nil
 	case *event.Query_Webhooks:
 		return p.webhooks(ctx, id, last)
 	case *event.Query_Alerts:

@@ -125,6 +125,7 @@ func newLedgerRow(first *event.LedgerEntry) *ledgerRow {
 	row := &ledgerRow{bytes: first.SizeVT()}
 	row.Id, row.Account, row.TimeMs, row.Type, row.QuotaKey = first.Id, first.Account, first.TimeMs, first.Type, first.QuotaKey
 	row.AmountMicros, row.BalanceMicros, row.RequestId, row.Reason = first.AmountMicros, first.BalanceMicros, first.RequestId, first.Reason
+	row.Month, row.Actor, row.Payment = first.Month, first.Actor, first.Payment
 	row.SettledMs, row.AdmittedBefore, row.AdmittedIndex = first.SettledMs, first.AdmittedBefore, first.AdmittedIndex
 	return row
 }
@@ -141,7 +142,7 @@ func (r *ledgerRow) add(e *event.LedgerEntry) {
 	}
 	later := &event.LedgerEntry{
 		Id: e.Id[same:], TimeMs: e.TimeMs, Type: e.Type, QuotaKey: e.QuotaKey, AmountMicros: e.AmountMicros,
-		RequestId: e.RequestId, Reason: e.Reason,
+		RequestId: e.RequestId, Reason: e.Reason, Month: e.Month, Actor: e.Actor, Payment: e.Payment,
 		SettledMs: e.SettledMs, AdmittedBefore: e.AdmittedBefore, AdmittedIndex: e.AdmittedIndex,
 	}
 	if e.TimeMs == r.TimeMs {
@@ -158,7 +159,7 @@ func (r *ledgerRow) add(e *event.LedgerEntry) {
 func appendRow(entries []*event.LedgerEntry, row *event.LedgerEntry, before string, most int) []*event.LedgerEntry {
 	later, balance := row.Later, row.BalanceMicros
 	for _, e := range later {
-		balance += uint64(e.AmountMicros) // wraps around for negative amounts
+		balance += e.AmountMicros
 		e.Id, e.Account, e.BalanceMicros = row.Id[:max(0, len(row.Id)-len(e.Id))]+e.Id, row.Account, balance
 		if e.TimeMs == 0 {
 			e.TimeMs = row.TimeMs

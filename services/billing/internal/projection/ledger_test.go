@@ -99,21 +99,24 @@ func TestALedgerIsListedByAdmission(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
 		accounts := []event.AccountID{someone, someone + 1}
-		balances, want := map[event.AccountID]uint64{}, map[event.AccountID][]*event.LedgerEntry{}
+		balances, want := map[event.AccountID]int64{}, map[event.AccountID][]*event.LedgerEntry{}
 		sequence := uint64(0)
 		enter := func() {
 			sequence++
 			e := account.Effects{}
 			for i := range rapid.SampledFrom([]int{0, 1, 5, 40, rowEntries + 1}).Draw(rt, "entries") {
 				id := rapid.SampledFrom(accounts).Draw(rt, "account")
-				amount := rapid.Int64Range(-int64(balances[id]), 1000).Draw(rt, "amount")
-				balances[id] += uint64(amount)
+				amount := rapid.Int64Range(-balances[id]-50, 1000).Draw(rt, "amount")
+				balances[id] += amount
 				entry := &event.LedgerEntry{
 					Id: account.LedgerPosition(sequence)[:11] + fmt.Sprintf("%06d", i), Account: uint64(id),
-					TimeMs: rapid.Int64Range(0, 3).Draw(rt, "time"), Type: event.LedgerType(rapid.IntRange(1, 4).Draw(rt, "type")),
+					TimeMs: rapid.Int64Range(0, 3).Draw(rt, "time"), Type: event.LedgerType(rapid.IntRange(1, 7).Draw(rt, "type")),
 					QuotaKey: rapid.Uint32Range(0, 3).Draw(rt, "key"), AmountMicros: amount, BalanceMicros: balances[id],
 					RequestId: rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(rt, "request"),
 					Reason:    strings.Repeat("r", rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 3, rowBytes / 2}).Draw(rt, "reason")),
+					Month:     rapid.Uint32Range(0, 2).Draw(rt, "month"),
+					Actor:     rapid.SampledFrom([]string{"", "root"}).Draw(rt, "actor"),
+					Payment:   rapid.SampledFrom([]string{"", "pi_1"}).Draw(rt, "payment"),
 					SettledMs: rapid.Int64Range(1, 3).Draw(rt, "settled"),
 				}
 				if rapid.Bool().Draw(rt, "request") {
@@ -173,9 +176,9 @@ func byAdmission(entered []*event.LedgerEntry) []*event.LedgerEntry {
 	slices.SortFunc(list, func(a, b *event.LedgerEntry) int {
 		return strings.Compare(account.LedgerOrder(a), account.LedgerOrder(b))
 	})
-	balance := uint64(0)
+	balance := int64(0)
 	for _, e := range list {
-		balance += uint64(e.AmountMicros)
+		balance += e.AmountMicros
 		e.BalanceMicros = balance
 	}
 	slices.Reverse(list)

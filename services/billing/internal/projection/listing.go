@@ -23,9 +23,9 @@ type listing struct {
 	last    string // id of the last entry read
 	listed  string // position of the last entry listed, before which all are to be skipped; empty: none
 	pending []pendingEntry
-	balance uint64 // after the next entry
-	begun   bool   // balance is known
-	ended   bool   // all rows are read
+	balance int64 // after the next entry
+	begun   bool  // balance is known
+	ended   bool  // all rows are read
 }
 
 // pendingEntry is read and not listed. The next one to list comes first.
@@ -74,7 +74,7 @@ func (l *listing) peek(ctx context.Context) (*event.LedgerEntry, error) {
 // take moves on to the entry after peek's.
 func (l *listing) take() {
 	l.listed = l.pending[0].order
-	l.balance -= uint64(l.pending[0].AmountMicros) // wraps around for negative amounts
+	l.balance -= l.pending[0].AmountMicros
 	l.pending = l.pending[1:]
 }
 
@@ -91,7 +91,7 @@ func (l *listing) read(ctx context.Context) error {
 		l.before, l.last = e.Id, e.Id
 		order := account.LedgerOrder(e)
 		if l.listed != "" && order >= l.listed {
-			l.balance -= uint64(e.AmountMicros)
+			l.balance -= e.AmountMicros
 			continue
 		}
 		at := len(l.pending)

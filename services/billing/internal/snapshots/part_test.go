@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 	"quire.dev/services/billing/internal/account"
 )
 
@@ -16,7 +17,7 @@ func imageOf(t *testing.T, ids ...uint64) *account.Image {
 	t.Helper()
 	fold := account.New()
 	const now = 1_800_000_000_000
-	prices := account.PriceEvent(plan.Published(10))
+	prices := pricebook.Configured(plan.Published(10))
 	prices.StampMs = now
 	batch := &event.CommandBatch{Source: "edge", Number: 1, StampMs: now}
 	for _, id := range ids {

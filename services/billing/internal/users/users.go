@@ -51,6 +51,7 @@ func Collections() []views.Collection {
 			{Name: byAccount, Keys: []string{"account"}},
 		}},
 		{Name: exports, Indexes: []views.Index{{Name: byDue, Keys: []string{"due"}}}},
+		{Name: payments},
 		{Name: registrations, Indexes: []views.Index{{Name: byExpiry, Keys: []string{"expires"}}}},
 		{Name: missing, Indexes: []views.Index{{Name: byPartition, Keys: []string{"partition"}}}},
 	}
@@ -106,6 +107,8 @@ func (u *Users) Answer(ctx context.Context, request *event.UserRequest) (*event.
 		return u.claimExport(ctx, action.ClaimExport)
 	case *event.UserRequest_SaveExport:
 		return u.saveExport(ctx, action.SaveExport)
+	case *event.UserRequest_ClaimPayments:
+		return u.claimPayments(ctx, action.ClaimPayments)
 	case *event.UserRequest_SetDeletion:
 		return u.setDeletion(ctx, action.SetDeletion)
 	case *event.UserRequest_ListSessions:

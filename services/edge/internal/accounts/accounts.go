@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
@@ -39,6 +40,8 @@ type Accounts struct {
 	partitions                       int
 	signInHashes, registrationHashes *password.Hasher
 	listeners                        *limit.Listeners // waiting for events of their account
+
+	beforeDeletion func(event.AccountID) error
 }
 
 // New returns the endpoints for accounts.
@@ -49,3 +52,6 @@ func New(base *endpoint.Base, cfg Config, deps Deps) *Accounts {
 		listeners: limit.NewListeners(maxListeners, math.MaxInt),
 	}
 }
+
+// BeforeDeletion has do called before the deletion of an account is scheduled. If it fails, nothing is. Call it before the first request.
+func (s *Accounts) BeforeDeletion(do func(event.AccountID) error) { s.beforeDeletion = do }

@@ -134,3 +134,21 @@ func TestANullBesideTheExpiryOfANewKeyDoesNotEndIt(t *testing.T) {
 		}
 	}
 }
+
+// TestAKeyMayBeForPaymentsOnly: its scope is read and shown, but has no limit and no usage.
+func TestAKeyMayBeForPaymentsOnly(t *testing.T) {
+	checkout := input.Text(plan.ScopeCheckout.String())
+	scopes, err := keyScopesField("scopes", input.Value{Kind: input.Array, Items: []input.Value{checkout, input.Text("pastes.get"), checkout}})
+	if err != nil || !slices.Equal(scopes.QuotaKeys, []uint32{uint32(plan.PastesGet), uint32(plan.ScopeCheckout)}) {
+		t.Errorf("%v, %v", scopes, err)
+	}
+	if view := viewAPIKey(&event.ApiKey{Scopes: scopes.QuotaKeys}, time.Now()); !slices.Equal(view.Scopes, []string{"pastes.get", "payments.checkout"}) {
+		t.Errorf("shown as %v", view.Scopes)
+	}
+	if _, err := keyScopesField("scopes", input.Value{Kind: input.Array, Items: []input.Value{input.Text("payments.other")}}); err == nil {
+		t.Error("an unknown scope is taken")
+	}
+	if _, err := QuotaKeyField("quotaKey", checkout); err == nil {
+		t.Error("the scope is taken for a quota key")
+	}
+}

@@ -13,8 +13,35 @@ const (
 	ReasonChars = 200
 )
 
-// AmountField parses an amount of credits, a decimal string or a number, without floating point.
+// AmountField parses an amount of credits other than zero.
 func AmountField(name string, v input.Value) (int64, error) {
+	amount, err := CreditsField(name, v)
+	if err == nil && amount == 0 {
+		err = httperr.InvalidField(name, "must not be zero")
+	}
+	return amount, err
+}
+
+// PositiveField parses an amount of credits above zero.
+func PositiveField(name string, v input.Value) (int64, error) {
+	amount, err := AmountField(name, v)
+	if err == nil && amount < 0 {
+		err = httperr.InvalidField(name, "must be positive")
+	}
+	return amount, err
+}
+
+// NotNegativeField parses an amount of credits that may be zero.
+func NotNegativeField(name string, v input.Value) (int64, error) {
+	amount, err := CreditsField(name, v)
+	if err == nil && amount < 0 {
+		err = httperr.InvalidField(name, "must not be negative")
+	}
+	return amount, err
+}
+
+// CreditsField parses an amount of credits, a decimal string or a number, without floating point.
+func CreditsField(name string, v input.Value) (int64, error) {
 	if v.Kind != input.String && v.Kind != input.Number {
 		return 0, httperr.InvalidField(name, "must be a decimal string like \"12.5\"")
 	}
@@ -24,8 +51,6 @@ func AmountField(name string, v input.Value) (int64, error) {
 		return 0, httperr.InvalidField(name, "must be between -1000000000 and 1000000000")
 	case err != nil:
 		return 0, httperr.InvalidField(name, "must be a decimal number with at most six places")
-	case amount == 0:
-		return 0, httperr.InvalidField(name, "must not be zero")
 	}
 	return int64(amount), nil
 }

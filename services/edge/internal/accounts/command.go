@@ -31,6 +31,14 @@ func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.Command
 		return nil, EmailTaken()
 	case event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS:
 		return nil, endpoint.FailedAt("amount", fault.InsufficientCredits, "The adjustment is larger than the balance.")
+	case event.CommandStatus_COMMAND_NOT_REFUNDABLE:
+		return nil, fault.New(fault.NotRefundable, "Only requests of this and last month that were served more than 10 minutes ago can be refunded, at most 1,000 of a month one by one. Grant credits instead.")
+	case event.CommandStatus_COMMAND_OVER_REFUNDED:
+		return nil, fault.New(fault.NotRefundable, "No more than this is left to refund or to take back.")
+	case event.CommandStatus_COMMAND_PAYMENT_NOT_FOUND:
+		return nil, fault.New(fault.NotFound, "No such payment of this account.")
+	case event.CommandStatus_COMMAND_PAYMENT_MISMATCH:
+		return nil, endpoint.FailedAt("payment", fault.PaymentMismatch, "This payment is already recorded with another amount of credits.")
 	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
 		return nil, endpoint.IdempotencyMismatch()
 	case event.CommandStatus_COMMAND_KEY_NOT_FOUND:
@@ -53,10 +61,10 @@ func (s *Accounts) Command(c *endpoint.Call, cmd *event.Command) (*event.Command
 			*event.Command_SetSpendingCap:
 			return nil, endpoint.Unavailable(ErrOldRules) // what they name was checked before
 		case *event.Command_Suspend, *event.Command_Resume, *event.Command_DeleteAccount, *event.Command_KeepAccount,
-			*event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
+			*event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook, *event.Command_SetTopUp:
 			return nil, endpoint.Unavailable(ErrOldRules)
 		}
-		return nil, fault.New(fault.InvalidField, "Grant refused: it would exceed an account's limit of credits or grants, or its expiry has passed.")
+		return nil, fault.New(fault.InvalidField, "Refused: it would exceed an account's limit of credits or grants, or its expiry has passed.")
 	}
 	return nil, endpoint.ErrUnknownOutcome
 }

@@ -43,6 +43,11 @@ func (s *Accounts) DeletedAccount(c *endpoint.Call, current string) (*event.User
 	if err := s.checkCurrentPassword(c, user, current); err != nil {
 		return nil, nil, err
 	}
+	if s.beforeDeletion != nil {
+		if err := s.beforeDeletion(event.AccountID(user.Account)); err != nil {
+			return nil, nil, err
+		}
+	}
 	if err := s.noteDeletion(user, event.Deletion_DELETION_ASKED, 0); err != nil {
 		return nil, nil, err
 	}

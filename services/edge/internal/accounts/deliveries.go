@@ -43,7 +43,7 @@ func (s *Accounts) TestedWebhook(c *endpoint.Call) (string, error) {
 	if err := s.tryWebhook(c); err != nil {
 		return "", err
 	}
-	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_TestWebhook{TestWebhook: &event.TestWebhook{Webhook: id}}})
+	o, err := s.OwnCommand(c, &event.Command{Action: &event.Command_TestWebhook{TestWebhook: &event.TestWebhook{Webhook: id}}})
 	if err != nil {
 		return "", err
 	}

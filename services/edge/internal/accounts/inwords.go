@@ -67,7 +67,7 @@ func (w *wording) counted() {
 		w.say("Anonymous quick paste %s of %s for this network in %s.",
 			figure(w.UsedAfter), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
 	case w.v.Limit == plan.Unlimited:
-		w.say("Request %s for %s in %s, unlimited on the %s plan.", figure(w.UsedAfter), w.key, month, tierTitle(w.v.Tier))
+		w.say("Request %s for %s in %s, unlimited on the %s plan.", figure(w.UsedAfter), w.key, month, plan.Tier(w.v.Tier).Title(w.v.Plan))
 	default:
 		w.say("Request %s of %s for %s in %s.", figure(w.UsedAfter), figure(w.v.Limit), w.key, month)
 	}
@@ -135,11 +135,11 @@ func (w *wording) refusal() string {
 		case w.v.Held:
 			return limit + " in " + month + " were counted" + held
 		case w.PriceMicros == 0:
-			return fmt.Sprintf("%s in %s were used, and the %s plan has no price for more", limit, month, tierTitle(w.v.Tier))
+			return fmt.Sprintf("%s in %s were used, and the %s plan has no price for more", limit, month, plan.Tier(w.v.Tier).Title(w.v.Plan))
 		}
 		return fmt.Sprintf("%s in %s were used, and the balance was below the price of %s credits", limit, month, endpoint.Credits(w.PriceMicros))
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
-		return fmt.Sprintf("%s is not available on the %s plan", w.key, tierTitle(w.v.Tier))
+		return fmt.Sprintf("%s is not available on the %s plan", w.key, plan.Tier(w.v.Tier).Title(w.v.Plan))
 	case event.Decision_ANONYMOUS_LIMIT:
 		return fmt.Sprintf("this network had already created %s of %s anonymous quick pastes in %s", figure(w.UsedBefore), figure(w.v.Limit), pages.Duration(time.Duration(w.WindowMs)*time.Millisecond))
 	case event.Decision_INVALID_KEY:
@@ -191,7 +191,5 @@ func capPeriod(p event.CapPeriod) string {
 }
 
 func figure[N int64 | uint64](n N) string { return pages.Number(int64(n)) }
-
-func tierTitle(tier uint32) string { return plan.Tier(tier).Title() }
 
 func dayOf(millis int64) string { return time.UnixMilli(millis).UTC().Format("2 January 2006") }

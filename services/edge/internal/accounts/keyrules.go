@@ -170,8 +170,8 @@ func (s *Accounts) FurtherKey(c *endpoint.Call, rules *event.KeyRules) (*madeKey
 	return made, err
 }
 
-// ownCommand executes a command on the session's account.
-func (s *Accounts) ownCommand(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
+// OwnCommand executes a command on the session's account.
+func (s *Accounts) OwnCommand(c *endpoint.Call, cmd *event.Command) (*event.CommandOutcome, error) {
 	return s.commandOn(c, c.Who.Account, cmd)
 }
 
@@ -183,7 +183,7 @@ func (s *Accounts) commandOn(c *endpoint.Call, account event.AccountID, cmd *eve
 
 // makeFurtherKey executes a command that creates a key.
 func (s *Accounts) makeFurtherKey(c *endpoint.Call, key apikey.Key, cmd *event.Command) (*madeKeyView, *event.CommandOutcome, error) {
-	o, err := s.ownCommand(c, cmd)
+	o, err := s.OwnCommand(c, cmd)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -362,7 +362,7 @@ func NoCap(c *event.SpendingCap) bool { return c.GetPeriod() == event.CapPeriod_
 
 // CappedSpending sets the account's spending cap, or removes it with the zero cap.
 func (s *Accounts) CappedSpending(c *endpoint.Call, set *event.SpendingCap) (*event.CapStatus, error) {
-	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: set}}})
+	o, err := s.OwnCommand(c, &event.Command{Action: &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: set}}})
 	if err != nil {
 		return nil, err
 	}
@@ -495,25 +495,25 @@ func ReadKeyRules(from input.Source, now time.Time, create bool) (*event.KeyRule
 	return r, err
 }
 
-// keyScopesField parses a list of quota keys; null means all.
+// keyScopesField parses a list of scopes; null means all.
 func keyScopesField(name string, v input.Value) (*event.KeyScopes, error) {
 	out := &event.KeyScopes{}
 	if v.Kind == input.Null {
 		return out, nil
 	}
 	if v.Kind != input.Array || len(v.Items) == 0 {
-		return nil, httperr.InvalidField(name, "must be a list of at least one quota key, or null for all").
+		return nil, httperr.InvalidField(name, "must be a list of at least one scope, or null for all").
 			InForm("Choose at least one request, or allow all requests.")
 	}
 	for _, item := range v.Items {
 		if item.Kind != input.String {
 			return nil, httperr.InvalidField(name, "must be a list of strings")
 		}
-		key, err := quotaKeyField(name, item)
+		scope, err := option(name, string(item.Text), plan.Scopes(), plan.QuotaKey.String)
 		if err != nil {
 			return nil, err
 		}
-		out.QuotaKeys = append(out.QuotaKeys, key)
+		out.QuotaKeys = append(out.QuotaKeys, uint32(scope))
 	}
 	slices.Sort(out.QuotaKeys)
 	out.QuotaKeys = slices.Compact(out.QuotaKeys)
@@ -530,7 +530,7 @@ func keyQuotasField(name string, v input.Value) (*event.KeyQuotas, error) {
 		return nil, httperr.InvalidField(name, "must be an object with a monthly request limit for each quota key, or null")
 	}
 	for _, m := range v.Members {
-		key, err := quotaKeyField(name, input.Value{Kind: input.String, Text: []byte(m.Name)})
+		key, err := QuotaKeyField(name, input.Value{Kind: input.String, Text: []byte(m.Name)})
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package accounts
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -40,6 +41,9 @@ type entryView struct {
 	RequestID *string `json:"requestId"`
 	Reason    *string `json:"reason"`
 	SettledAt string  `json:"settledAt"`
+	Period    *string `json:"period"`  // month of the requests that a refund of no single one corrects
+	Payment   *string `json:"payment"` // id of a payment
+	Actor     *string `json:"actor"`   // an admin, or the payment's provider
 }
 
 // LedgerSearch has the parameters of a ledger search.
@@ -54,7 +58,7 @@ func (l *LedgerSearch) Fields() input.Fields {
 	return input.Fields{
 		"cursor":   input.To(&q.Cursor, endpoint.OpaqueCursor),
 		"type":     input.To(&q.Type, ledgerTypeField),
-		"quotaKey": input.To(&q.QuotaKey, quotaKeyField),
+		"quotaKey": input.To(&q.QuotaKey, QuotaKeyField),
 		"from": func(name string, v input.Value) error {
 			at, err := momentField(name, v)
 			q.FromMs = at.start
@@ -65,7 +69,7 @@ func (l *LedgerSearch) Fields() input.Fields {
 			l.to = &at
 			return err
 		},
-		"requestId": input.To(&q.RequestId, requestIDField),
+		"requestId": input.To(&q.RequestId, RequestIDField),
 		"q":         input.To(&q.Reason, input.Line(ReasonChars)),
 	}
 }
@@ -131,6 +135,37 @@ func (s *Accounts) LedgerPage(account event.AccountID, q *event.LedgerQuery) (*e
 	return page, nil
 }
 
+// Paid is what a request has cost by the ledger, in micro-credits.
+type Paid struct {
+	Micros   int64 // less what was given back because it, or another one, failed
+	Refunded int64 // of it, by an admin
+	At       int64 // its admission, in Unix milliseconds; 0: the ledger has nothing about it
+	QuotaKey uint32
+}
+
+// PaidFor reads the entries about an account's request, on however many pages of the search they are.
+func (s *Accounts) PaidFor(account event.AccountID, request []byte) (paid Paid, err error) {
+	q := &event.LedgerQuery{RequestId: request, Limit: endpoint.MaxPage}
+	for range tablePages {
+		page, err := s.LedgerPage(account, q)
+		if err != nil {
+			return Paid{}, err
+		}
+		for _, e := range page.Entries {
+			if e.Type == event.LedgerType_LEDGER_REFUND {
+				paid.Refunded += e.AmountMicros
+				continue
+			}
+			paid.Micros -= e.AmountMicros
+			paid.At, paid.QuotaKey = e.TimeMs, e.QuotaKey
+		}
+		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
+			break
+		}
+	}
+	return paid, nil
+}
+
 // LedgerTable answers in CSV. If there are more entries, the Link header points to the rest.
 func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int) error {
 	var records [][]string
@@ -143,6 +178,7 @@ func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int
 		for _, e := range ViewLedger(page).Entries {
 			records = append(records, []string{
 				e.ID, e.Time, e.Type, endpoint.Optional(e.QuotaKey), e.Amount, e.Balance, endpoint.Optional(e.RequestID), cell(endpoint.Optional(e.Reason)), e.SettledAt,
+				endpoint.Optional(e.Period), cell(endpoint.Optional(e.Payment)), cell(endpoint.Optional(e.Actor)),
 			})
 		}
 		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
@@ -153,7 +189,7 @@ func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int
 			break
 		}
 	}
-	return sendCSV(c, "ledger.csv", []string{"id", "time", "type", "quotaKey", "amount", "balance", "requestId", "reason", "settledAt"}, records)
+	return sendCSV(c, "ledger.csv", []string{"id", "time", "type", "quotaKey", "amount", "balance", "requestId", "reason", "settledAt", "period", "payment", "actor"}, records)
 }
 
 // nextTable is the path and query of the same call, continued at a cursor.
@@ -168,12 +204,13 @@ func (s *Accounts) nextTable(c *endpoint.Call, cursor []byte) string {
 func ledgerTypeField(name string, v input.Value) (event.LedgerType, error) {
 	types := []event.LedgerType{
 		event.LedgerType_LEDGER_GRANT, event.LedgerType_LEDGER_ADJUSTMENT, event.LedgerType_LEDGER_CHARGE, event.LedgerType_LEDGER_EXPIRY,
+		event.LedgerType_LEDGER_REFUND, event.LedgerType_LEDGER_PAYMENT, event.LedgerType_LEDGER_REVERSAL,
 	}
 	return option(name, string(v.Text), types, ledgerType)
 }
 
-// quotaKeyField parses the name of a quota key.
-func quotaKeyField(name string, v input.Value) (uint32, error) {
+// QuotaKeyField parses the name of a quota key.
+func QuotaKeyField(name string, v input.Value) (uint32, error) {
 	key, err := option(name, string(v.Text), plan.QuotaKeys(), plan.QuotaKey.String)
 	return uint32(key), err
 }
@@ -190,7 +227,8 @@ func option[T any](field, name string, options []T, nameOf func(T) string) (foun
 	return found, httperr.NotAnOption(field, name, names...)
 }
 
-func requestIDField(name string, v input.Value) ([]byte, error) {
+// RequestIDField parses the id of a request.
+func RequestIDField(name string, v input.Value) ([]byte, error) {
 	id, err := event.ParseRequestID(strings.ToLower(string(v.Text)))
 	if err != nil || len(v.Text) != requestChars {
 		return nil, httperr.InvalidField(name, "must be the X-Request-Id of an answer").
@@ -225,10 +263,19 @@ func ViewLedger(l *event.LedgerAnswer) ledgerView {
 			ID: e.Id, Time: endpoint.FormatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
 			Amount: plan.Micros(e.AmountMicros).String(), Balance: endpoint.Credits(e.BalanceMicros),
 			RequestID: endpoint.RequestIDText(e.RequestId), Reason: endpoint.OptionalText(e.Reason), SettledAt: endpoint.FormatTime(e.SettledMs),
+			Period: periodText(e.Month), Payment: endpoint.OptionalText(e.Payment), Actor: endpoint.OptionalText(e.Actor),
 		})
 	}
 	out.NextCursor, out.HasMore = endpoint.NextCursor(l.NextCursor)
 	return out
+}
+
+// periodText is the name of a month by its number, null for 0.
+func periodText(month uint32) *string {
+	if month == 0 {
+		return nil
+	}
+	return new(fmt.Sprintf("%d-%02d", month/12, month%12+1))
 }
 
 func ledgerType(t event.LedgerType) string {

@@ -165,9 +165,9 @@ type RecentFilter struct {
 func (q *RecentFilter) Fields() input.Fields {
 	return input.Fields{
 		"cursor":    input.To(&q.Cursor, recentCursor),
-		"quotaKey":  input.To(&q.QuotaKey, quotaKeyField),
+		"quotaKey":  input.To(&q.QuotaKey, QuotaKeyField),
 		"key":       input.To(&q.Key, keyField),
-		"requestId": input.To(&q.RequestId, requestIDField),
+		"requestId": input.To(&q.RequestId, RequestIDField),
 		"clientRequestId": func(name string, v input.Value) error {
 			if !endpoint.ValidClientRequestID(v.Text) {
 				return httperr.InvalidField(name, "must be an id that a client can send as X-Request-Id: 1 to 128 letters, digits and -._~:/+=@")

@@ -35,12 +35,15 @@ type statementView struct {
 	Periods      []statementPeriodView         `json:"periods"`
 	Credits      statementCreditsView          `json:"credits"`
 	Storage      statementStorageView          `json:"storage"`
+	FeesUSD      string                        `json:"feesUsd"` // of all periods
 }
 
 type statementUsageView struct {
 	Requests     uint64 `json:"requests"`
 	Overage      uint64 `json:"overage"`
 	CreditsSpent string `json:"creditsSpent"`
+
+	CreditsRefunded string `json:"creditsRefunded"` // of those spent
 }
 
 // statementPeriodView is a part of the month with the same plan, limits and prices.
@@ -48,7 +51,17 @@ type statementPeriodView struct {
 	Start string                       `json:"start"`
 	End   string                       `json:"end"`
 	Tier  string                       `json:"tier"`
+	Fee   statementFeeView             `json:"fee"`
 	Lines map[string]statementLineView `json:"lines"` // every quota key
+}
+
+// statementFeeView is the plan's fee in a period.
+type statementFeeView struct {
+	MonthUSD     string `json:"monthUsd"`
+	Seconds      uint64 `json:"seconds"`
+	MonthSeconds int64  `json:"monthSeconds"`
+	Rounding     string `json:"rounding"` // of the quotient
+	AmountUSD    string `json:"amountUsd"`
 }
 
 type statementLineView struct {
@@ -141,7 +154,7 @@ func statementRecords(a *event.StatementAnswer) (records [][]string) {
 		for _, l := range p.Lines {
 			v := viewLine(l)
 			records = append(records, []string{
-				endpoint.FormatTime(p.StartMs), endpoint.FormatTime(p.EndMs), plan.Tier(p.Tier).String(), plan.QuotaKey(l.QuotaKey).String(),
+				endpoint.FormatTime(p.StartMs), endpoint.FormatTime(p.EndMs), plan.Tier(p.Tier).Name(p.Plan), plan.QuotaKey(l.QuotaKey).String(),
 				strconv.FormatInt(v.Limit, 10), endpoint.Optional(v.Price), strconv.FormatUint(v.Used, 10), strconv.FormatUint(v.Free, 10),
 				strconv.FormatUint(v.Paid, 10), v.Amount,
 			})
@@ -150,7 +163,7 @@ func statementRecords(a *event.StatementAnswer) (records [][]string) {
 	return records
 }
 
-func viewPeriods(a *event.StatementAnswer) []statementPeriodView {
+func viewPeriods(a *event.StatementAnswer, month time.Duration) []statementPeriodView {
 	periods := make([]statementPeriodView, 0, len(a.Periods))
 	for _, p := range a.Periods {
 		lines := make(map[string]statementLineView, len(p.Lines))
@@ -158,7 +171,11 @@ func viewPeriods(a *event.StatementAnswer) []statementPeriodView {
 			lines[plan.QuotaKey(l.QuotaKey).String()] = viewLine(l)
 		}
 		periods = append(periods, statementPeriodView{
-			Start: endpoint.FormatTime(p.StartMs), End: endpoint.FormatTime(p.EndMs), Tier: plan.Tier(p.Tier).String(), Lines: lines,
+			Start: endpoint.FormatTime(p.StartMs), End: endpoint.FormatTime(p.EndMs), Tier: plan.Tier(p.Tier).Name(p.Plan), Lines: lines,
+			Fee: statementFeeView{
+				MonthUSD: endpoint.Dollars(p.FeeCents), Seconds: p.FeeSeconds, MonthSeconds: int64(month.Seconds()), Rounding: "down",
+				AmountUSD: endpoint.Dollars(p.FeeAmountCents),
+			},
 		})
 	}
 	return periods
@@ -206,10 +223,11 @@ func ParsePeriod(text string) (time.Time, error) {
 // ViewStatement is the statement in an answer and an export.
 func ViewStatement(account event.AccountID, a *event.StatementAnswer, start time.Time) statementView {
 	out := statementView{
-		Success: endpoint.Succeeded(), Number: StatementNumber(account, a.Period), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
+		Success: endpoint.Succeeded(), Number: StatementNumber(account, a.Period), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).Name(a.Plan),
 		Start: endpoint.FormatTime(start.UnixMilli()), End: endpoint.FormatTime(start.AddDate(0, 1, 0).UnixMilli()),
 		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: endpoint.Credits(a.SpentMicros),
-		Periods: viewPeriods(a), Credits: viewStatementCredits(a.Credits),
+		Periods: viewPeriods(a, start.AddDate(0, 1, 0).Sub(start)), Credits: viewStatementCredits(a.Credits),
+		FeesUSD: endpoint.Dollars(a.FeesCents),
 		Storage: statementStorageView{
 			AverageBytes: a.StorageAverageBytes, FreeBytes: a.StorageFreeBytes,
 			BilledBytes: a.StorageBilledBytes, AmountUSD: endpoint.Dollars(a.StorageOverageCents),
@@ -221,12 +239,13 @@ func ViewStatement(account event.AccountID, a *event.StatementAnswer, start time
 		out.Storage.ByteMilliseconds = new(byteMilliseconds(a.StorageByteMsHigh, a.StorageByteMsLow).String())
 	}
 	for _, k := range plan.QuotaKeys() {
-		out.Usage[k.String()] = statementUsageView{CreditsSpent: endpoint.Credits(0)}
+		out.Usage[k.String()] = statementUsageView{CreditsSpent: endpoint.Credits(0), CreditsRefunded: endpoint.Credits(0)}
 	}
 	for _, k := range a.Usage {
 		out.Requests += k.Used
 		out.Usage[plan.QuotaKey(k.QuotaKey).String()] = statementUsageView{
 			Requests: k.Used, Overage: k.Overage, CreditsSpent: endpoint.Credits(k.SpentMicros),
+			CreditsRefunded: endpoint.Credits(k.RefundedMicros),
 		}
 	}
 	return out

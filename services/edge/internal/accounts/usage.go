@@ -10,7 +10,17 @@ import (
 
 // ViewOutcome shows the account after a command.
 func ViewOutcome(user *event.User, o *event.CommandOutcome) AccountView {
-	return viewDeletion(viewSuspended(ViewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)), o.SuspendedMs), o.DeletesMs, 0)
+	view := viewDeletion(viewSuspended(ViewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier).Name(o.Plan)), o.SuspendedMs), o.DeletesMs, 0)
+	view.NextTier = nextTier(o.NextTier, o.NextPlan)
+	return view
+}
+
+// nextTier is the name of the tier that begins with the next month, empty if the present one stays.
+func nextTier(tier uint32, given string) string {
+	if tier == 0 {
+		return ""
+	}
+	return plan.Tier(tier).Name(given)
 }
 
 // usageView is the answer of dev-usage, also for admins.
@@ -29,6 +39,7 @@ type AccountView struct {
 	Email string `json:"email"`
 	Tier  string `json:"tier"`
 
+	NextTier         string `json:"nextTier,omitempty"`         // only if it changes with the month
 	SuspendedAt      string `json:"suspendedAt,omitempty"`      // only if suspended
 	SuspensionReason string `json:"suspensionReason,omitempty"` // shown to admins only
 	QuarantinedAt    string `json:"quarantinedAt,omitempty"`    // only if in quarantine
@@ -48,6 +59,8 @@ type keyUsageView struct {
 	Remaining    int64  `json:"remaining"`
 	Overage      uint64 `json:"overage"`
 	CreditsSpent string `json:"creditsSpent"`
+
+	CreditsRefunded string `json:"creditsRefunded"` // of those spent
 }
 
 type creditsView struct {
@@ -84,19 +97,20 @@ func ViewUsage(u *event.UsageAnswer, email string) usageView {
 	}
 	for _, k := range u.Usage {
 		out.Usage[plan.QuotaKey(k.QuotaKey).String()] = keyUsageView{
-			Used: k.Used, Limit: k.Limit, Remaining: k.Remaining, Overage: k.Overage, CreditsSpent: endpoint.Credits(k.SpentMicros),
+			Used: k.Used, Limit: k.Limit, Remaining: k.Remaining, Overage: k.Overage, CreditsSpent: endpoint.Credits(k.SpentMicros), CreditsRefunded: endpoint.Credits(k.RefundedMicros),
 		}
 	}
 	return out
 }
 
-func ViewAccount(id event.AccountID, email string, tier plan.Tier) AccountView {
-	return AccountView{ID: id.String(), Email: email, Tier: tier.String()}
+func ViewAccount(id event.AccountID, email, tier string) AccountView {
+	return AccountView{ID: id.String(), Email: email, Tier: tier}
 }
 
 // viewUser is the account of a usage.
 func viewUser(u *event.UsageAnswer, email string) AccountView {
-	a := viewSuspended(ViewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs)
+	a := viewSuspended(ViewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier).Name(u.Plan)), u.SuspendedMs)
+	a.NextTier = nextTier(u.NextTier, u.NextPlan)
 	if u.QuarantinedMs != 0 {
 		a.QuarantinedAt = endpoint.FormatTime(u.QuarantinedMs)
 	}

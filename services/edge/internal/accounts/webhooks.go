@@ -256,7 +256,7 @@ func (s *Accounts) forgetAddress(c *endpoint.Call, webhook uint64) {
 }
 
 func (s *Accounts) setWebhook(c *endpoint.Call, set *event.SetWebhook) (*event.CommandOutcome, error) {
-	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_SetWebhook{SetWebhook: set}})
+	o, err := s.OwnCommand(c, &event.Command{Action: &event.Command_SetWebhook{SetWebhook: set}})
 	if err == nil && o.Webhook == nil {
 		err = endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}
@@ -328,7 +328,7 @@ func (s *Accounts) DeletedWebhook(c *endpoint.Call) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, err = s.ownCommand(c, &event.Command{Action: &event.Command_DeleteWebhook{DeleteWebhook: &event.DeleteWebhook{Webhook: id}}}); err != nil {
+	if _, err = s.OwnCommand(c, &event.Command{Action: &event.Command_DeleteWebhook{DeleteWebhook: &event.DeleteWebhook{Webhook: id}}}); err != nil {
 		return 0, err
 	}
 	_, err = s.webhookRequest(c, &event.WebhookRequest{Webhook: id, Action: &event.WebhookRequest_Delete{Delete: &event.DeleteAddress{}}})

@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
@@ -37,16 +38,25 @@ func (s *Admin) pathUser(c *endpoint.Call) (*event.User, error) {
 	return user, err
 }
 
-func tierField(name string, v input.Value) (plan.Tier, error) {
+// tierField reads the name of a plan of the price book in force.
+func (s *Admin) tierField(name string, v input.Value) (plan.Tier, error) {
 	text, err := input.StringField(name, v)
 	if err != nil {
 		return 0, err
 	}
-	tier, ok := plan.ParseTier(text)
-	if !ok {
-		return 0, httperr.NotAnOption(name, text, "free", "pro", "max", "admin")
+	inForce, err := s.Prices()
+	if inForce == nil {
+		return 0, err
 	}
-	return tier, nil
+	book := pricebook.Of(inForce)
+	if tier, found := book.Tier(text); found {
+		return tier, nil
+	}
+	var names []string
+	for _, tier := range book.Tiers() {
+		names = append(names, book.Plans[tier].Name)
+	}
+	return 0, httperr.NotAnOption(name, text, names...)
 }
 
 type accountCreatedView struct {
@@ -57,7 +67,7 @@ type accountCreatedView struct {
 
 // createAccount creates an account with a key, for a user without a password.
 func (s *Admin) createAccount(c *endpoint.Call) error {
-	email, tier, err := readNewAccount(c.Fields)
+	email, tier, err := s.readNewAccount(c.Fields)
 	if err != nil {
 		return err
 	}
@@ -86,12 +96,12 @@ func (s *Admin) createAccount(c *endpoint.Call) error {
 		return err
 	}
 	return s.JSON(c.Ctx, fiber.StatusCreated, accountCreatedView{
-		Success: endpoint.Succeeded(), Account: accounts.ViewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
+		Success: endpoint.Succeeded(), Account: accounts.ViewAccount(account, user.Email, plan.Tier(o.Tier).Name(o.Plan)), APIKey: s.secret.Format(key),
 	})
 }
 
-func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
-	err = input.ParseObject(body, input.Fields{"email": input.To(&email, accounts.EmailField), "tier": input.To(&tier, tierField)}.Set)
+func (s *Admin) readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
+	err = input.ParseObject(body, input.Fields{"email": input.To(&email, accounts.EmailField), "tier": input.To(&tier, s.tierField)}.Set)
 	switch {
 	case err != nil:
 	case email == "":
@@ -148,7 +158,7 @@ type tierSetView struct {
 }
 
 func (s *Admin) setTier(c *endpoint.Call) error {
-	tier, err := ReadTier(input.JSON(c.Fields))
+	tier, err := s.ReadTier(input.JSON(c.Fields))
 	if err != nil {
 		return err
 	}
@@ -159,25 +169,49 @@ func (s *Admin) setTier(c *endpoint.Call) error {
 	return s.JSON(c.Ctx, fiber.StatusOK, tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewOutcome(user, o)})
 }
 
-// ReadTier reads {tier}.
-func ReadTier(from input.Source) (tier plan.Tier, err error) {
-	err = from(input.Fields{"tier": input.To(&tier, tierField)}.Set)
-	if err == nil && tier == plan.TierUnspecified {
+// TierChange is a tier, and whether it begins with the next month.
+type TierChange struct {
+	tier      plan.Tier
+	nextMonth bool
+}
+
+// ReadTier reads {tier, when}.
+func (s *Admin) ReadTier(from input.Source) (change TierChange, err error) {
+	err = from(input.Fields{"tier": input.To(&change.tier, s.tierField), "when": input.To(&change.nextMonth, whenField)}.Set)
+	if err == nil && change.tier == plan.TierUnspecified {
 		err = httperr.InvalidField("tier", "is required")
 	}
-	return tier, err
+	return change, err
+}
+
+// whenField reads when a tier changes: it reports whether that is with the next month.
+func whenField(name string, v input.Value) (bool, error) {
+	text, err := input.StringField(name, v)
+	if err != nil {
+		return false, err
+	}
+	if text != "now" && text != "periodEnd" {
+		return false, httperr.NotAnOption(name, text, "now", "periodEnd")
+	}
+	return text == "periodEnd", nil
+}
+
+func (c TierChange) command() *event.Command {
+	if c.nextMonth {
+		return &event.Command{Action: &event.Command_SetNextTier{SetNextTier: &event.SetNextTier{Tier: uint32(c.tier)}}}
+	}
+	return &event.Command{Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(c.tier)}}}
 }
 
 // TierSet changes the tier of the account in the path.
-func (s *Admin) TierSet(c *endpoint.Call, tier plan.Tier) (*event.User, *event.CommandOutcome, error) {
+func (s *Admin) TierSet(c *endpoint.Call, change TierChange) (*event.User, *event.CommandOutcome, error) {
 	user, err := s.pathUser(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := s.accounts.Command(c, &event.Command{
-		Account: user.Account, IdempotencyId: c.Idem, BodyHash: c.Hash,
-		Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}},
-	})
+	command := change.command()
+	command.Account, command.IdempotencyId, command.BodyHash = user.Account, c.Idem, c.Hash
+	o, err := s.accounts.Command(c, command)
 	return user, o, err
 }
 

@@ -179,7 +179,7 @@ func (s *Admin) listOf(users []*event.User, more bool) (accountList, error) {
 	for _, u := range users {
 		if a := known[event.AccountID(u.Account)]; a != nil {
 			view := listedAccount{
-				ID: event.AccountID(u.Account).String(), Email: u.Email, Tier: plan.Tier(a.Tier).String(), CreatedAt: endpoint.FormatTime(a.CreatedMs),
+				ID: event.AccountID(u.Account).String(), Email: u.Email, Tier: plan.Tier(a.Tier).Name(a.Plan), CreatedAt: endpoint.FormatTime(a.CreatedMs),
 			}
 			view.SuspendedAt, view.DeletesAt = endpoint.OptionalTime(a.SuspendedMs), endpoint.OptionalTime(a.DeletesMs)
 			out.Accounts = append(out.Accounts, view)

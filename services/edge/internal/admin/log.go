@@ -113,7 +113,7 @@ func viewAdminEntry(e *event.AdminEntry) adminEntryView {
 		out.Account = new(event.AccountID(e.Account).String())
 	}
 	if e.Tier != 0 {
-		out.Tier = new(plan.Tier(e.Tier).String())
+		out.Tier = new(plan.Tier(e.Tier).Name(e.Plan))
 	}
 	if e.AmountMicros != 0 {
 		out.Amount = new(plan.Micros(e.AmountMicros).String())

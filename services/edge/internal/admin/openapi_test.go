@@ -23,8 +23,8 @@ func TestAnswersForAdminsHaveTheDescribedShape(t *testing.T) {
 		schema string
 		answer any
 	}{
-		{"AccountCreated", accountCreatedView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
-		{"TierSet", tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", plan.Admin)}},
+		{"AccountCreated", accountCreatedView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", "max"), APIKey: "qk_x"}},
+		{"TierSet", tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", "admin")}},
 		{"Granted", grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(1)}},
 		{"Audit", ViewAudit(event.NewRequestID(), &bus.Audit{Ended: true, Partitions: []*event.AuditAnswer{
 			{

@@ -227,7 +227,7 @@ func (f *fakeBilling) account(t testing.TB, m journal.Message) []answer {
 		f.limits[event.AccountID(c.Account)] += c.GetGrant().GetAmountMicros()
 		announcement.Accounts = append(announcement.Accounts, c.Account)
 		outcomes.Outcomes = append(outcomes.Outcomes, &event.CommandOutcome{
-			Status: event.CommandStatus_COMMAND_OK, BalanceMicros: uint64(f.limits[event.AccountID(c.Account)]),
+			Status: event.CommandStatus_COMMAND_OK, BalanceMicros: f.limits[event.AccountID(c.Account)],
 		})
 	}
 	announced, err1 := event.Encode(announcement)

@@ -42,18 +42,6 @@ func (b *Bus) Look(ctx context.Context, account event.AccountID, q *event.Query)
 	}
 }
 
-// Prices asks for the price book in force. Every partition of billing has it.
-func (b *Bus) Prices(ctx context.Context) (*event.PriceBook, error) {
-	answer, err := b.Query(ctx, 0, &event.Query{Query: &event.Query_Prices{Prices: &event.PricesQuery{}}})
-	switch {
-	case err != nil:
-		return nil, err
-	case answer.Status != event.QueryStatus_QUERY_OK || answer.GetPrices() == nil:
-		return nil, unavailable(errAnswer)
-	}
-	return answer.GetPrices(), nil
-}
-
 // hold asks for the open hold, or the request served in the last ten minutes, under an idempotency id; nil if there is none.
 func (b *Bus) hold(ctx context.Context, account event.AccountID, id []byte) (*event.HoldAnswer, error) {
 	answer, err := b.Query(ctx, account, &event.Query{Query: &event.Query_Hold{Hold: &event.HoldQuery{IdempotencyId: id, OrServed: true}}})

@@ -86,18 +86,27 @@ type AdminOne struct {
 // AdminActions are the names of the forms about an account.
 func AdminActions() []string { return []string{"tier", "credits", "suspend", "resume", "key"} }
 
-// AdminForm is the form of the named action.
+// OfferPlans sets the plans to choose from.
+func (f *Form) OfferPlans(book *plan.Book) {
+	for i := range f.fields {
+		if f.fields[i].Name != "tier" {
+			continue
+		}
+		for _, t := range book.Tiers() {
+			name := book.Plans[t].Name
+			f.fields[i].Options = append(f.fields[i].Options, [2]string{name, t.Title(name)})
+		}
+	}
+}
+
+// AdminForm is the form of the named action. OfferPlans has to set the plans of "tier".
 func AdminForm(name, account, once string) *Form {
 	f := &Form{ID: name, Action: AdminAccountPath + "/" + account + "/" + name, Once: once, Values: map[string]string{}}
 	reason := Field{Name: "reason", Label: "Reason", Type: "text", Most: 200, Required: true, Hint: "Stored permanently. Avoid personal data.", Subject: "The reason"}
 	confirm := Field{Name: "confirm", Label: "Type the id of the account", Type: "text", Hint: account, Required: true}
 	switch name {
 	case "tier":
-		field := Field{Name: "tier", Label: "Plan", Type: "select", Subject: "The plan"}
-		for _, t := range plan.Tiers() {
-			field.Options = append(field.Options, [2]string{t.String(), t.Title()})
-		}
-		f.fields = []Field{field}
+		f.fields = []Field{{Name: "tier", Label: "Plan", Type: "select", Subject: "The plan"}, {Name: "when", Label: "When", Type: "select", Options: [][2]string{{"now", "Now"}, {"periodEnd", "With the next month"}}, Subject: "The time"}}
 	case "credits":
 		f.fields = []Field{
 			{Name: "amount", Label: "Credits", Type: "text", Required: true, Hint: "For example 12.5. A negative amount deducts credits.", Subject: "The amount"},
@@ -117,7 +126,7 @@ func AdminForm(name, account, once string) *Form {
 // AdminOne shows an account. status is fiber.StatusOK, or the error status of a refused form.
 func (c *Console) AdminOne(ctx *fiber.Ctx, status int, a *AdminOne) error {
 	if f := a.Forms["tier"]; f.Values["tier"] == "" {
-		f.Values["tier"] = plan.Tier(a.Usage.Tier).String()
+		f.Values["tier"] = plan.Tier(a.Usage.Tier).Name(a.Usage.Plan)
 	}
 	return c.render(ctx, page{template: "admin-account", title: "Account", section: AdminPath, admin: &a.Admin, done: a.Done, status: status, data: a})
 }
@@ -231,51 +240,4 @@ type AdminEntry struct {
 // AdminLog shows a page of the log.
 func (c *Console) AdminLog(ctx *fiber.Ctx, l *AdminLog) error {
 	return c.render(ctx, page{template: "admin-log", title: "Log", section: AdminLogPath, admin: &l.Admin, data: l})
-}
-
-// AdminPrices is the price book in force.
-type AdminPrices struct {
-	Admin Admin
-	Book  *event.PriceBook
-}
-
-// AdminPrices shows the price book.
-func (c *Console) AdminPrices(ctx *fiber.Ctx, p *AdminPrices) error {
-	return c.render(ctx, page{template: "admin-prices", title: "Prices", section: AdminPricesPath, admin: &p.Admin, data: p})
-}
-
-// Plans are the plans of the book.
-func (p *AdminPrices) Plans() (out []string) {
-	for _, t := range p.Book.Tiers {
-		out = append(out, title(t.Tier))
-	}
-	return out
-}
-
-// PricedRow is the limit and price of a quota key on each plan.
-type PricedRow struct {
-	Key, About string
-	Cells      []string
-}
-
-// Rows list each quota key's limit and price over quota, per plan.
-func (p *AdminPrices) Rows() (out []PricedRow) {
-	for _, key := range plan.QuotaKeys() {
-		row := PricedRow{Key: key.String(), About: pages.AboutKey(key)}
-		for _, t := range p.Book.Tiers {
-			cell := "–"
-			for _, term := range t.Terms {
-				if plan.QuotaKey(term.QuotaKey) != key {
-					continue
-				}
-				cell = limit(term.Limit)
-				if term.Overage {
-					cell += ", then " + credits(term.PriceMicros)
-				}
-			}
-			row.Cells = append(row.Cells, cell)
-		}
-		out = append(out, row)
-	}
-	return out
 }

@@ -20,6 +20,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/purchases"
 )
 
 // The paths of the pages. Each form is posted to the path of its page, or to one below it.
@@ -66,6 +67,13 @@ const (
 
 	StatementPath = Path + "/statements" // followed by a month: /2026-11
 
+	PlanPath     = purchases.PlanPath
+	CheckoutPath = PlanPath + "/checkout"
+	PortalPath   = PlanPath + "/portal"
+	CancelPath   = PlanPath + "/cancel"
+	TopUpPath    = PlanPath + "/top-up"
+	PaymentsPath = Path + "/payments" // followed by a payment's number
+
 	WebhooksPath = BillingPath + "/webhooks" // and one of them, by its id
 
 	PastesPath = Path + "/pastes" // and one of them; /new and /delete
@@ -89,7 +97,7 @@ func New(p *pages.Pages) *Console {
 		to, ok := map[string]string{
 			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "keep": KeepPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
 			"keys": KeysPath, "spending-cap": SpendingCapPath, "account": AccountPath, "email": EmailPath, "password": PasswordPath,
-			"sessions": SessionsPath, "export": ExportPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath,
+			"sessions": SessionsPath, "export": ExportPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath, "plan": PlanPath,
 			"webhooks": WebhooksPath, "requests": RequestsPath, "request-events": RequestEventsPath, "pastes": PastesPath, "quick": QuickPath, "files": FilesPath,
 			"admin": AdminPath, "admin-sign-in": AdminSignInPath, "admin-accounts": AdminAccountPath,
 			"admin-requests": AdminRequestsPath, "admin-audits": AdminAuditsPath, "admin-log": AdminLogPath,
@@ -99,7 +107,8 @@ func New(p *pages.Pages) *Console {
 		}
 		return to, nil
 	}
-	functions["credits"], functions["money"], functions["number"], functions["title"] = credits, money, number[int64], title
+	functions["credits"], functions["money"], functions["number"], functions["title"] = credits[uint64], money[uint64], number[int64], title
+	functions["balance"], functions["rounded"] = credits[int64], money[int64]
 	functions["number64"], functions["editor"] = number[uint64], p.Editor
 	functions["links"] = func(name string, links []pages.Link) linkList { return linkList{name, links} }
 	functions["named"], functions["visibility"], functions["sum"] = named, visibility, sum
@@ -170,6 +179,8 @@ func SectionOf(path string) string {
 		return KeysPath
 	case ExportPath:
 		return ExportPath
+	case CheckoutPath, PortalPath, CancelPath, TopUpPath:
+		return PlanPath
 	}
 	return Path
 }
@@ -193,6 +204,12 @@ func Notice(done string) string {
 		return "Email changed. Use the new one the next time you sign in."
 	case "password":
 		return "Password changed. Your other sessions have ended."
+	case "canceled":
+		return "Plan canceled. It stays active until the end of the paid period."
+	case "top-up":
+		return "Automatic top-up saved."
+	case "top-up-off":
+		return "Automatic top-up turned off."
 	case "webhook":
 		return "Changes saved. They apply to new events."
 	case "tested":
@@ -202,9 +219,13 @@ func Notice(done string) string {
 	case "unhooked":
 		return "Webhook deleted."
 	case "tier":
-		return "Plan changed. The new limits apply immediately."
+		return "Plan changed."
 	case "credits":
 		return "Balance adjusted."
+	case "applied":
+		return "Price book applied. It comes into force at its time."
+	case "withdrawn":
+		return "Price book withdrawn."
 	case "suspend":
 		return "Account suspended. Requests with its API keys are refused."
 	case "resume":
@@ -332,16 +353,14 @@ func utc(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 // plainNumber formats a number for a form field.
 func plainNumber(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
-// plainCredits formats an amount for a form field, without trailing zeros.
-func plainCredits(micros uint64) string {
-	return strings.TrimSuffix(strings.TrimRight(plan.Micros(micros).String(), "0"), ".")
-}
-
 // number is a whole number with commas between thousands.
 func number[N int | int64 | uint32 | uint64](n N) string { return pages.Number(int64(n)) }
 
 // credits is an amount with commas between thousands.
-func credits(micros uint64) string {
+func credits[N int64 | uint64](micros N) string {
+	if micros < 0 {
+		return "\u2212" + credits(uint64(-micros))
+	}
 	whole, rest, _ := strings.Cut(plan.Micros(micros).String(), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
@@ -350,7 +369,7 @@ func credits(micros uint64) string {
 }
 
 // money is an amount rounded for people. Its tooltip has all digits.
-func money(micros uint64) template.HTML {
+func money[N int64 | uint64](micros N) template.HTML {
 	return template.HTML(`<span title="` + credits(micros) + ` credits">` + pages.Credits(micros) + "</span>") //nolint:gosec // of a number
 }
 
@@ -363,4 +382,4 @@ func limit(n int64) string {
 }
 
 // title is the display name of a plan.
-func title(tier uint32) string { return plan.Tier(tier).Title() }
+func title(tier uint32, given string) string { return plan.Tier(tier).Title(given) }

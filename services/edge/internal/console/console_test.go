@@ -111,13 +111,14 @@ func full() map[string]func(*Console) fiber.Handler {
 		}
 		deliveries = append(deliveries, Delivery{sent, ActOnWebhook(holder.Account, "once", hook, "deliveries/"+sent.Alert.Id+"/replay")})
 	}
-	admin, book := Admin{Name: "ann", Site: "https://quire.example"}, &event.PriceBook{StampMs: 1, AnonymousLimit: 10, FreeStorageBytes: 10 << 30}
-	for _, tier := range plan.Tiers() {
-		terms := &event.TierPlan{Tier: uint32(tier)}
-		for _, key := range plan.QuotaKeys() {
-			terms.Terms = append(terms.Terms, &event.Term{QuotaKey: uint32(key), Limit: 5000, PriceMicros: 500, Overage: true})
-		}
-		book.Tiers = append(book.Tiers, terms)
+	admin, prices := Admin{Name: "ann", Site: "https://quire.example"}, &AdminPrices{Book: plan.Published(10), Current: PriceBook{ID: strings.Repeat("f", 32), FromMs: 1}, Apply: ApplyPrices(), Tried: &PriceChanges{}}
+	prices.Admin = admin
+	prices.Apply.Values["book"] = strings.Repeat(hostile, 100)
+	for n := range ShownBooks {
+		id := fmt.Sprintf("%032d", n)
+		prices.Upcoming = append(prices.Upcoming, PriceBook{ID: id, FromMs: 1, Withdraw: WithdrawPrices(id)})
+		prices.Past = append(prices.Past, PriceBook{ID: id, FromMs: 1})
+		prices.Tried.Rows = append(prices.Tried.Rows, PriceChange{"enterprise", "1000000", "pasteLite.create price", "1000.000000", "unlimited"})
 	}
 	over := &Overview{Holder: holder, Usage: u, View: View{Days: 90, ByKey: true}, Recent: days, Days: &event.UsageDaysAnswer{}, Now: now, Key: FirstKey(holder.Account, "once")}
 	for d := range 90 {
@@ -234,6 +235,7 @@ func full() map[string]func(*Console) fiber.Handler {
 				for _, name := range AdminActions() {
 					a.Forms[name] = AdminForm(name, a.ID, "once")
 				}
+				a.Forms["tier"].OfferPlans(plan.Published(10))
 				return c.AdminOne(ctx, 200, a)
 			}
 		},
@@ -265,7 +267,7 @@ func full() map[string]func(*Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error { return c.AdminHealth(ctx, fullHealth(admin)) }
 		},
 		"admin prices": func(c *Console) fiber.Handler {
-			return func(ctx *fiber.Ctx) error { return c.AdminPrices(ctx, &AdminPrices{Admin: admin, Book: book}) }
+			return func(ctx *fiber.Ctx) error { return c.AdminPrices(ctx, fiber.StatusOK, prices) }
 		},
 		"requests": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error { return c.Requests(ctx, 200, fullLog(holder)) }
@@ -321,6 +323,31 @@ func full() map[string]func(*Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error {
 				return c.NewSecret(ctx, &NewSecret{Holder: holder, Webhook: hook, Secret: "whsec_" + strings.Repeat("A", 44), UntilMs: 1, Rotated: true})
 			}
+		},
+		"plan": func(c *Console) fiber.Handler {
+			p := planOf(plan.Pro, subscribed(nil))
+			p.Holder, p.Paid, p.Reached, p.Usage = holder, true, plan.PastesCreate, u
+			p.Answer.TopUp = &event.TopUpState{Rule: &event.SetTopUp{BelowMicros: 1 << 57, CreditsMicros: 1 << 57, MonthMicros: 1 << 57}, Off: true, Reason: hostile}
+			for t := plan.Admin + 1; t < plan.MaxTiers; t++ {
+				p.Book.Plans[t] = p.Book.Plans[plan.Pro]
+				p.Book.Plans[t].Name = strings.Repeat(fmt.Sprint(t%10), 32)
+			}
+			for n := range uint64(ShownPayments) {
+				p.Payments.Payments = append(p.Payments.Payments, &event.PaymentState{
+					Provider: "stripe", Id: strings.Repeat("x", 255), CreditsMicros: 1 << 57, ReversedMicros: 1 << 56, Number: 1<<60 - n, TimeMs: 1, AmountCents: 1 << 50, TaxCents: 1 << 40, TopUp: 1,
+				})
+			}
+			p.Payments.More, p.Before = true, 1<<61
+			return func(ctx *fiber.Ctx) error { return c.Plan(ctx, 200, p) }
+		},
+		"receipt": func(c *Console) fiber.Handler {
+			paid := &event.PaymentState{Provider: "stripe", Id: hostile, Plan: hostile, Number: 1 << 60, TimeMs: 1, AmountCents: 1 << 50, ReversedMicros: 1 << 57}
+			return func(ctx *fiber.Ctx) error {
+				return c.Receipt(ctx, &Receipt{Holder: holder, Payment: Payment{paid}, Operator: Operator{hostile, hostile}})
+			}
+		},
+		"way to the provider": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error { return c.Leave(ctx, "https://pay.example.com/"+strings.Repeat("x", 2000)) }
 		},
 		"statement": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error {
@@ -633,7 +660,7 @@ func TestABalanceLastsAsLongAsItsBurnRateSays(t *testing.T) {
 		0: "", 1: "22\u00a0November", spent: "29\u00a0November", 39 * day: "31\u00a0December", 40 * day: "1\u00a0January\u00a02027",
 		60 * day: "21\u00a0January\u00a02027", 61 * day: "January\u00a02027", 100 * day: "March\u00a02027", 729 * day: "November\u00a02028", 731 * day: "",
 	} {
-		u.BalanceMicros = balance
+		u.BalanceMicros = int64(balance)
 		if got := o.Burn().Until; got != want {
 			t.Errorf("a balance of %d ends %q, want %q", balance, got, want)
 		}

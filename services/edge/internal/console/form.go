@@ -152,6 +152,12 @@ func (f *Form) Refuse(field string, p Problem) {
 	f.Errors[""] = p
 }
 
+// As is another form with the account, input and errors of f.
+func (f *Form) As(other *Form) *Form {
+	other.Account, other.Once, other.Values, other.Errors = f.Account, f.Once, f.Values, f.Errors
+	return other
+}
+
 // parent is the field that a nested name belongs to: "quotas" for "quotas.pastes.get".
 func parent(field string) string {
 	before, _, found := strings.Cut(field, ".")

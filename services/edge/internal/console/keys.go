@@ -1,12 +1,15 @@
 package console
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -163,12 +166,11 @@ func ruleFields(create bool) []Field {
 		{Name: "quotas", Label: "Limits", Subject: "The limit"},
 		{Name: "spendingCap", Label: "Spending cap", Subject: "The spending cap"},
 	}, capFields("spendingCap.")...)
+	for _, scope := range plan.Scopes() {
+		out = append(out, Field{Name: "scopes." + scope.String(), Label: pages.AboutKey(scope), Type: "checkbox"})
+	}
 	for _, key := range plan.QuotaKeys() {
-		out = append(
-			out,
-			Field{Name: "scopes." + key.String(), Label: pages.AboutKey(key), Type: "checkbox"},
-			Field{Name: "quotas." + key.String(), Label: pages.AboutKey(key), Type: "text", Most: 10, Subject: "The limit"},
-		)
+		out = append(out, Field{Name: "quotas." + key.String(), Label: pages.AboutKey(key), Type: "text", Most: 10, Subject: "The limit"})
 	}
 	return out
 }
@@ -176,8 +178,8 @@ func ruleFields(create bool) []Field {
 // Marks are the checkboxes of a key's scopes.
 func (f *Form) Marks() []Mark {
 	out := make([]Mark, 0, plan.KeyCount)
-	for _, key := range plan.QuotaKeys() {
-		out = append(out, Mark{key.String(), f.Field("scopes." + key.String())})
+	for _, scope := range plan.Scopes() {
+		out = append(out, Mark{scope.String(), f.Field("scopes." + scope.String())})
 	}
 	return out
 }
@@ -247,7 +249,7 @@ func fillCap(f *Form, before string, c *event.CapStatus) {
 	if c == nil {
 		return
 	}
-	f.Values[before+"amount"] = plainCredits(c.Cap.GetAmountMicros())
+	f.Values[before+"amount"] = endpoint.PlainCredits(c.Cap.GetAmountMicros())
 	switch c.Cap.GetPeriod() {
 	case event.CapPeriod_CAP_DAY:
 		f.Values[before+"period"] = "day"
@@ -331,32 +333,44 @@ type Offers struct {
 type Offer struct{ About, Has, Next string }
 
 // OffersOf compares a plan with the next larger one; nil if no larger plan is on sale.
-func OffersOf(book *event.PriceBook, tier plan.Tier, upgradeURL string) *Offers {
-	next := map[plan.Tier]plan.Tier{plan.Free: plan.Pro, plan.Pro: plan.Max}[tier]
-	if book == nil || next == 0 {
+func OffersOf(prices *event.PriceBook, tier plan.Tier, upgradeURL string) *Offers {
+	if prices == nil {
 		return nil
 	}
-	limits := func(of plan.Tier) map[uint32]*event.Term {
-		out := map[uint32]*event.Term{}
-		for _, t := range book.Tiers {
-			if plan.Tier(t.Tier) == of {
-				for _, term := range t.Terms {
-					out[term.QuotaKey] = term
-				}
-			}
-		}
-		return out
+	book := pricebook.Of(prices)
+	next := larger(book, tier)
+	if next == plan.TierUnspecified {
+		return nil
 	}
-	has, more := limits(tier), limits(next)
-	out := &Offers{Tier: tier.Title(), Next: next.Title(), UpgradeURL: upgradeURL}
+	has, more := &book.Plans[tier], &book.Plans[next]
+	out := &Offers{Tier: tier.Title(has.Name), Next: next.Title(more.Name), UpgradeURL: upgradeURL}
+	if has.FeeCents != more.FeeCents {
+		out.Rows = append(out.Rows, Offer{"Monthly fee", cmp.Or(feeText(has.FeeCents), "none"), feeText(more.FeeCents)})
+	}
 	for _, key := range plan.QuotaKeys() {
-		mine, theirs := has[uint32(key)].GetLimit(), more[uint32(key)].GetLimit()
+		mine, theirs := has.Terms[key].Limit, more.Terms[key].Limit
 		if mine == theirs {
 			continue
 		}
 		out.Rows = append(out.Rows, Offer{pages.AboutKey(key), offered(mine), offered(theirs)})
 	}
 	return out
+}
+
+// larger is the next plan on sale after a tier: one with a higher fee, or while nothing has a fee, the next of the book.
+func larger(book *plan.Book, tier plan.Tier) plan.Tier {
+	all := onSale(book)
+	i := slices.Index(all, tier)
+	if i < 0 {
+		return plan.TierUnspecified
+	}
+	fees := book.Plans[all[len(all)-1]].FeeCents > 0
+	for _, t := range all[i+1:] {
+		if !fees || book.Plans[t].FeeCents > book.Plans[tier].FeeCents {
+			return t
+		}
+	}
+	return plan.TierUnspecified
 }
 
 func offered(n int64) string {

@@ -2,6 +2,8 @@ package console
 
 import (
 	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -35,7 +37,14 @@ func SearchLedger(values map[string]string) *Form {
 	f := &Form{ID: "search", Action: LedgerPath, Values: values, fields: []Field{
 		{Name: "q", Label: "Reason contains", Type: "search", Most: 200, Subject: "The reason"},
 		{Name: "type", Label: "Kind", Type: "select", Options: [][2]string{
-			{"", "All"}, {"charge", "Charges"}, {"grant", "Grants"}, {"adjustment", "Adjustments"}, {"expiry", "Expiries"},
+			{"", "All"},
+			{"charge", "Charges"},
+			{"grant", "Grants"},
+			{"adjustment", "Adjustments"},
+			{"expiry", "Expiries"},
+			{"payment", "Payments"},
+			{"refund", "Refunds"},
+			{"reversal", "Reversed payments"},
 		}, Subject: "The kind"},
 		{Name: "quotaKey", Label: "Request", Type: "select", Options: [][2]string{{"", "All"}}, Subject: "The request"},
 		{Name: "from", Label: "First day, UTC", Type: "date", Subject: "The first day"},
@@ -111,6 +120,12 @@ func (e Entry) Kind() string {
 		return "Charge"
 	case event.LedgerType_LEDGER_EXPIRY:
 		return "Expiry"
+	case event.LedgerType_LEDGER_REFUND:
+		return "Refund"
+	case event.LedgerType_LEDGER_PAYMENT:
+		return "Payment"
+	case event.LedgerType_LEDGER_REVERSAL:
+		return "Payment reversed"
 	}
 	return "Other"
 }
@@ -125,6 +140,14 @@ func (e Entry) Key() string {
 
 // About is the request of a charge in words.
 func (e Entry) About() string { return pages.AboutKey(plan.QuotaKey(e.QuotaKey)) }
+
+// For is the month of the requests that a refund of no single one is for; empty for other entries.
+func (e Entry) For() string {
+	if e.Month == 0 {
+		return ""
+	}
+	return time.Month(e.Month%12+1).String() + " " + strconv.Itoa(int(e.Month/12))
+}
 
 // Amount is the change of the balance, with its sign.
 func (e Entry) Amount() string {

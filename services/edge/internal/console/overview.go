@@ -56,7 +56,7 @@ func (c *Console) Usage(ctx *fiber.Ctx, o *Overview) error {
 }
 
 // Tier is the name of the plan.
-func (o *Overview) Tier() string { return plan.Tier(o.Usage.Tier).Title() }
+func (o *Overview) Tier() string { return plan.Tier(o.Usage.Tier).Title(o.Usage.Plan) }
 
 // Free reports whether requests of the plan stop at the limit, since it sells none for credits.
 func (o *Overview) Free() bool { return plan.Tier(o.Usage.Tier) == plan.Free }
@@ -187,7 +187,7 @@ func (o *Overview) Burn() *Burn {
 		return nil
 	}
 	elapsed := max(o.Now.Sub(from).Milliseconds(), dayMs)
-	return &Burn{PerDay: muldiv(spent, dayMs, uint64(elapsed)), Until: lastsUntil(o.Now, o.Usage.BalanceMicros, spent, elapsed)}
+	return &Burn{PerDay: muldiv(spent, dayMs, uint64(elapsed)), Until: lastsUntil(o.Now, uint64(max(0, o.Usage.BalanceMicros)), spent, elapsed)}
 }
 
 // lastsUntil is the day, or for more than two months the month, until which a balance lasts that loses spent in elapsedMs.

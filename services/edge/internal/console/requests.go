@@ -227,8 +227,8 @@ func (e *Explanation) Limit() string { return limit(e.GetVerdict().GetLimit()) }
 
 // Tier is the account's plan; empty for a request without a key.
 func (e *Explanation) Tier() string {
-	if t := e.GetVerdict().GetTier(); t != 0 {
-		return title(t)
+	if v := e.GetVerdict(); v.GetTier() != 0 {
+		return title(v.Tier, v.Plan)
 	}
 	return ""
 }

@@ -34,7 +34,8 @@ const sheet = `{{define "sheet"}}<h1>Components</h1>
 <p class="soft">Less important text, and <code>code</code>, <kbd>g</kbd> then <kbd>k</kbd>.</p><p><span class="status">All systems operational</span> · <span class="status down">Readiness: not ready</span></p>
 <details><summary>Folded away</summary><p>Unfolded.</p></details><progress max="100" value="40" aria-label="Progress"></progress></section>
 <section class="part"><h2>Cards</h2>{{template "usage" .}}</section>
-<section class="part"><h2>Tables</h2>{{template "key-table" .Keys}}{{template "entries" .Entries}}</section>
+<section class="part"><h2>Tables</h2>{{template "key-table" .Keys}}{{template "entries" .Entries}}
+<dl class="sums"><dt>Opening balance</dt><dd><b>1,000.000000</b></dd><dt>Pending, for requests in flight</dt><dd>-0.005000</dd></dl></section>
 <section class="part"><h2>Code</h2><pre tabindex="0">curl -T main.go https://quire.example</pre><ul class="lines-to-copy"><li><code>ls | curl -F 'f=&lt;-' https://quire.example</code><button class="quiet small" type="button">Copy</button></li></ul></section>{{end}}`
 
 // TestTheSheetOfComponentsIsThatOfTheTemplates; with -update it is written.

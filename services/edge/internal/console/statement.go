@@ -77,12 +77,13 @@ func (s *Statement) After() string {
 }
 
 // Tier is the name of the plan.
-func (s *Statement) Tier() string { return plan.Tier(s.Answer.Tier).Title() }
+func (s *Statement) Tier() string { return plan.Tier(s.Answer.Tier).Title(s.Answer.Plan) }
 
 // statementPeriod is a part of the month with one plan and its prices.
 type statementPeriod struct {
 	StartMs, EndMs int64
 	Tier           string
+	Fee            string          // of the plan, with its calculation; empty: none
 	Lines          []statementLine // without unused quota keys
 }
 
@@ -94,7 +95,7 @@ type statementLine struct {
 // Periods are the parts of the month.
 func (s *Statement) Periods() (out []statementPeriod) {
 	for _, p := range s.Answer.Periods {
-		period := statementPeriod{StartMs: p.StartMs, EndMs: p.EndMs, Tier: plan.Tier(p.Tier).Title()}
+		period := statementPeriod{StartMs: p.StartMs, EndMs: p.EndMs, Tier: plan.Tier(p.Tier).Title(p.Plan), Fee: feeOf(p, s.monthSeconds())}
 		for _, l := range p.Lines {
 			if l.Used == 0 {
 				continue
@@ -117,6 +118,29 @@ func (s *Statement) Periods() (out []statementPeriod) {
 	return out
 }
 
+func (s *Statement) monthSeconds() uint64 {
+	return uint64(s.Start.AddDate(0, 1, 0).Sub(s.Start).Seconds())
+}
+
+// feeOf is the plan's fee in a period, with its calculation.
+func feeOf(p *event.StatementPeriod, month uint64) string {
+	switch {
+	case p.FeeCents == 0:
+		return ""
+	case p.FeeSeconds == month:
+		return usd(p.FeeAmountCents)
+	}
+	return fmt.Sprintf("%s: %s a month, for %s of %s seconds", usd(p.FeeAmountCents), usd(p.FeeCents), number(p.FeeSeconds), number(month))
+}
+
+// Fees are the plan's fees of the month; empty without any.
+func (s *Statement) Fees() string {
+	if s.Answer.FeesCents == 0 {
+		return ""
+	}
+	return usd(s.Answer.FeesCents)
+}
+
 // balanceRow is a change of the balance, or the balance itself.
 type balanceRow struct {
 	Name, Amount string
@@ -129,9 +153,9 @@ func (s *Statement) Balance() []balanceRow {
 	signed := func(micros int64) string { return plan.Micros(micros).String() }
 	rows := []balanceRow{
 		{"Opening balance", signed(c.GetOpeningMicros()), true},
-		{"Grants", signed(int64(c.GetGrantedMicros())), false},
-		{"Refunds", signed(int64(c.GetRefundedMicros())), false},
-		{"Adjustments", signed(c.GetAdjustedMicros()), false},
+		{"Grants and payments", signed(int64(c.GetGrantedMicros())), false},
+		{"Refunds of failed calls", signed(int64(c.GetRefundedMicros())), false},
+		{"Adjustments by an admin", signed(c.GetAdjustedMicros()), false},
 		{"Expired", signed(-int64(c.GetExpiredMicros())), false},
 		{"Charges", signed(-int64(c.GetChargedMicros())), false},
 		{"Closing balance", signed(c.GetClosingMicros()), true},

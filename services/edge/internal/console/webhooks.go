@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -132,7 +133,7 @@ func ChangeWebhook(account, once string, w Webhook) *Form {
 		f.Values["thresholds"] = percents(w.Thresholds, "")
 	}
 	if w.BalanceBelowMicros != 0 {
-		f.Values["balanceBelow"] = plainCredits(w.BalanceBelowMicros)
+		f.Values["balanceBelow"] = endpoint.PlainCredits(w.BalanceBelowMicros)
 	}
 	return f
 }

@@ -22,7 +22,7 @@ import (
 // Config configures admission and the addresses in answers.
 type Config struct {
 	PublicURL     string        // empty: SetPublicURL must be called before the first request
-	UpgradeURL    string        // where clients get a larger plan; empty: <PublicURL>/console
+	UpgradeURL    string        // where clients get a larger plan; empty: the console's page about the plan
 	ContentURL    string        // origin of links to raw content and downloads; empty: this one
 	AdminTokens   admins.Tokens // accepted for admin calls
 	UnmeteredRate int           // unmetered calls per second of an account or source; 0: no limit

@@ -185,7 +185,7 @@ func (s *Base) readBody(c *Call) (err error) {
 			return err
 		}
 		return input.ParseObject(body, input.Fields(nil).Set)
-	case Fields:
+	case Fields, BookJSON, WebhookJSON:
 		if err := headers.RequireJSON(c.Ctx); err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (s *Base) readBody(c *Call) (err error) {
 		return err
 	case PasteJSON, QuickJSON:
 		return headers.RequireJSON(c.Ctx)
-	case Form:
+	case Form, BookForm:
 		if c.Form, err = s.http.ReadBody(c.Ctx, b.Limit()); err != nil || len(c.Form) == 0 {
 			return err
 		}

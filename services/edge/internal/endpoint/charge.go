@@ -211,7 +211,7 @@ func (m *Metered) refused(v *bus.Verdict) error {
 	case event.Decision_SPENDING_CAP_REACHED:
 		e = capReached(v)
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
-		e = fault.New(fault.PlanUpgradeRequired, "%s is not available on the %s plan. Upgrade your plan to continue.", key, plan.Tier(v.Tier).Title())
+		e = fault.New(fault.PlanUpgradeRequired, "%s is not available on the %s plan. Upgrade your plan to continue.", key, plan.Tier(v.Tier).Title(v.Plan))
 	case event.Decision_ANONYMOUS_LIMIT:
 		e = fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached. Use an API key to continue.", v.Limit).
 			InForm(fmt.Sprintf("You have created %d quick pastes in 24 hours, the most without an account. Sign up or sign in to create more.", v.Limit))

@@ -42,13 +42,15 @@ func accountQuarantined() error {
 	return fault.New(fault.AccountQuarantined, "We found an error in the account's usage counters. Metered calls are refused until an administrator has checked them. Bills and documents are not affected.")
 }
 
-// keyScope is the error for a key without the scope for the quota key, or with any scopes if that is unmetered.
+// keyScope is the error for a key without the scope, or with any scopes if that is unmetered.
 func keyScope(key plan.QuotaKey) error {
 	if key == Unmetered {
 		return fault.New(fault.KeyScope, "This requires an API key without scopes, or a session.")
 	}
 	e := fault.New(fault.KeyScope, "The API key's scopes do not include %s.", key)
-	e.QuotaKey = key.String()
+	if key.Valid() {
+		e.QuotaKey = key.String()
+	}
 	return e
 }
 
@@ -158,13 +160,21 @@ func (s *Base) failureBody(room []byte, e *fault.Error, requestID []byte) []byte
 		o = o.Time("deletesAt", e.DeletesMs)
 	}
 	if e.Kind == fault.QuotaExhausted || e.Kind == fault.PlanUpgradeRequired {
-		o = o.Str("upgradeUrl", s.upgradeURL())
+		o = o.Str("upgradeUrl", s.upgradeURL(e.QuotaKey))
 	}
 	return o.StrOf("docs", *s.publicURL.Load(), "/docs/errors#", string(e.Kind)).End()
 }
 
-// upgradeURL is where clients get a larger plan.
-func (s *Base) upgradeURL() string { return cmp.Or(s.upgrade, s.URL("/console")) }
+// PlanPath is the console's page about the plan.
+const PlanPath = "/console/plan"
+
+// UpgradePath is that page where a limit of quotaKey was reached.
+func UpgradePath(quotaKey string) string { return PlanPath + "?quotaKey=" + quotaKey }
+
+// upgradeURL is where clients get a plan with a higher limit of quotaKey.
+func (s *Base) upgradeURL(quotaKey string) string {
+	return cmp.Or(s.upgrade, s.URL(UpgradePath(quotaKey)))
+}
 
 var (
 	errUnknownDecision = errors.New("unknown decision in a verdict")

@@ -85,7 +85,7 @@ func TestFailuresSayMoreWhereItApplies(t *testing.T) {
 		{httperr.UnknownField("titel", "tags", "title"), "", `"field":"titel","suggestion":"did you mean ` + "`title`" + `?",`},
 		{httperr.InvalidField("title", "is wrong"), "", `"field":"title",`},
 		{httperr.OverLimit("content", 262144, "is too long"), "", `"field":"content","limit":262144,`},
-		{limited(fault.PlanUpgradeRequired, 0), "", `"quotaKey":"pastes.get","limit":0,"upgradeUrl":"http://quire.example/console",`},
+		{limited(fault.PlanUpgradeRequired, 0), "", `"quotaKey":"pastes.get","limit":0,"upgradeUrl":"http://quire.example/console/plan?quotaKey=pastes.get",`},
 		{reset, "https://shop.example/plans", `"quotaKey":"pastes.get","limit":3000,"resetAt":"2026-12-01T00:00:00.000Z","upgradeUrl":"https://shop.example/plans",`},
 		{limited(fault.AnonymousLimit, 10), "https://shop.example/plans", `"quotaKey":"pastes.get","limit":10,`},
 	} {

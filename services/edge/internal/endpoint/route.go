@@ -51,16 +51,19 @@ const Unmetered = plan.KeyUnspecified
 type Body uint8
 
 const (
-	NoBody     Body = iota // ignored
-	Empty                  // nothing, or an empty JSON object
-	Fields                 // a JSON object: Call.Fields
-	Form                   // a form, or nothing: Call.Form
-	PasteJSON              // a JSON object with a paste's content; the handler reads it
-	QuickJSON              // likewise, for a quick paste
-	PasteText              // JSON or plain text; the handler reads it
-	QuickText              // likewise, for a quick paste
-	QuickBytes             // the content of a quick paste, or a form with it; the handler reads it
-	File                   // bytes; the handler reads them
+	NoBody      Body = iota // ignored
+	Empty                   // nothing, or an empty JSON object
+	Fields                  // a JSON object: Call.Fields
+	BookJSON                // likewise, with a price book
+	WebhookJSON             // likewise, signed
+	Form                    // a form, or nothing: Call.Form
+	BookForm                // likewise, with a price book
+	PasteJSON               // a JSON object with a paste's content; the handler reads it
+	QuickJSON               // likewise, for a quick paste
+	PasteText               // JSON or plain text; the handler reads it
+	QuickText               // likewise, for a quick paste
+	QuickBytes              // the content of a quick paste, or a form with it; the handler reads it
+	File                    // bytes; the handler reads them
 )
 
 // MaxFileBytes is the maximum size of a file: docs/api.md, Limits.
@@ -71,8 +74,12 @@ func (b Body) Limit() httpin.Limit {
 	switch b {
 	case PasteJSON, PasteText:
 		return httpin.Limit{Bytes: 4 << 20, Name: "4 MB"}
-	case QuickJSON, QuickText, QuickBytes:
+	case QuickJSON, QuickText, QuickBytes, WebhookJSON:
 		return httpin.Limit{Bytes: 256 << 10, Name: "256 KB"}
+	case BookForm:
+		return httpin.Limit{Bytes: 192 << 10, Name: "192 KB"} // a book of 64 KB, encoded
+	case BookJSON:
+		return httpin.Limit{Bytes: 64 << 10, Name: "64 KB"}
 	case File:
 		return httpin.Limit{Bytes: MaxFileBytes, Name: "50 MB"}
 	}

@@ -32,7 +32,7 @@ func (s *Base) Visitor(c *fiber.Ctx) *pages.Visitor {
 	account := event.AccountID(user.Account)
 	a, err := s.bus.Query(ctx, account, &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}})
 	if u := a.GetUsage(); err == nil && u != nil {
-		out.Plan, out.Balance = plan.Tier(u.Tier).Title(), pages.Credits(u.BalanceMicros)
+		out.Plan, out.Balance = plan.Tier(u.Tier).Title(u.Plan), pages.Credits(u.BalanceMicros)
 	}
 	return out
 }

@@ -116,7 +116,7 @@ func (p *Pages) Text(c *fiber.Ctx, t *Text) error {
 		Styles: []string{"document"}, Scripts: []string{"copy.js", "times.js", "lines.js"}, Data: t,
 	}
 	if t.public() && t.URL != "" {
-		page.Description = fmt.Sprintf("%s, %s", t.Language(), sizeText(t.Document.GetContent().GetSizeBytes()))
+		page.Description = fmt.Sprintf("%s, %s", t.Language(), Size(t.Document.GetContent().GetSizeBytes()))
 		page.Social = &Social{Title: page.Title, Description: page.Description, URL: t.URL}
 	}
 	t.Own.add(page)

@@ -11,6 +11,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 	"quire.dev/services/edge/internal/kind"
 )
 
@@ -134,9 +135,10 @@ func (l *Landing) Editor() *Editor {
 
 // plans is the table of limits and prices, with a column for each public plan.
 type plans struct {
-	Tiers                     []string
-	Rows                      []planRow
-	FreeStorage, StoragePrice string
+	Tiers   []string
+	Fees    []string // by plan; nil if none has a fee
+	Rows    []planRow
+	Storage []planCell // by plan: what is included, and the price of a further GB for a month; one cell if all have the same
 }
 
 type planRow struct {
@@ -152,43 +154,48 @@ func (l *Landing) Plans() *plans {
 	if l.Prices == nil {
 		return nil
 	}
-	out := &plans{
-		FreeStorage:  strconv.FormatFloat(float64(l.Prices.FreeStorageBytes)/plan.GB, 'f', -1, 64) + " GB",
-		StoragePrice: "$" + strconv.FormatFloat(float64(l.Prices.StorageCentsPerGbMonth)/100, 'f', 2, 64),
+	book := pricebook.Of(l.Prices)
+	tiers := slices.DeleteFunc(book.Tiers(), func(t plan.Tier) bool { return t == plan.Admin })
+	out, fees := &plans{}, uint64(0)
+	for _, t := range tiers {
+		of := &book.Plans[t]
+		out.Tiers = append(out.Tiers, t.Title(of.Name))
+		out.Fees = append(out.Fees, dollarText(of.FeeCents))
+		fees += of.FeeCents
+		out.Storage = append(out.Storage, planCell{
+			Limit: strconv.FormatFloat(float64(of.FreeStorageBytes)/plan.GB, 'f', -1, 64) + " GB", Price: dollarText(of.StorageCentsPerGBMonth),
+		})
 	}
-	var tiers []*event.TierPlan
-	for _, t := range l.Prices.Tiers {
-		if plan.Tier(t.Tier) != plan.Admin {
-			tiers = append(tiers, t)
-			out.Tiers = append(out.Tiers, plan.Tier(t.Tier).Title())
-		}
+	if fees == 0 {
+		out.Fees = nil
+	}
+	if one := slices.Compact(slices.Clone(out.Storage)); len(one) == 1 {
+		out.Storage = one
 	}
 	for _, key := range plan.QuotaKeys() {
 		row := planRow{Key: key.String(), About: AboutKey(key)}
 		for _, t := range tiers {
-			row.Cells = append(row.Cells, planCellOf(t, key))
+			row.Cells = append(row.Cells, planCellOf(book.Plans[t].Terms[key]))
 		}
 		out.Rows = append(out.Rows, row)
 	}
 	return out
 }
 
-func planCellOf(t *event.TierPlan, key plan.QuotaKey) planCell {
-	i := slices.IndexFunc(t.Terms, func(term *event.Term) bool { return plan.QuotaKey(term.QuotaKey) == key })
-	if i < 0 {
-		return planCell{Limit: "–"}
-	}
-	var cell planCell
-	switch term := t.Terms[i]; {
+func dollarText(cents uint64) string {
+	return "$" + strconv.FormatFloat(float64(cents)/100, 'f', 2, 64)
+}
+
+func planCellOf(term plan.Term) planCell {
+	switch {
 	case term.Limit == plan.Unlimited:
 		return planCell{Limit: "unlimited"}
 	case term.Limit == 0 && !term.Overage:
 		return planCell{Limit: "–"}
-	default:
-		cell.Limit = numberText(term.Limit)
-		if term.Overage {
-			cell.Price = priceText(term.PriceMicros)
-		}
+	}
+	cell := planCell{Limit: numberText(term.Limit)}
+	if term.Overage {
+		cell.Price = priceText(uint64(term.Price))
 	}
 	return cell
 }
@@ -208,12 +215,14 @@ func withCommas(text string) string {
 	return text
 }
 
-// AboutKey describes what a quota key counts.
+// AboutKey describes what a quota key counts, or a scope allows.
 func AboutKey(key plan.QuotaKey) string {
 	for _, k := range kind.All() {
 		switch key {
 		case plan.KeyUnspecified:
 			return ""
+		case plan.ScopeCheckout:
+			return "Start a payment"
 		case plan.FilesUpload:
 			return "Upload a file"
 		case k.Create:

@@ -225,8 +225,8 @@ func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 	return p.Render(c, &Page{Template: "failure", Title: f.Title(), Status: f.Status, Data: f})
 }
 
-// sizeText formats a size.
-func sizeText(n uint64) string {
+// Size formats a size.
+func Size(n uint64) string {
 	switch {
 	case n == 1:
 		return "1 byte"

@@ -198,7 +198,7 @@ func TestOnlyTextsThatStayPublicHaveACard(t *testing.T) {
 
 func TestSizesAndDates(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1.0 KB", 1536: "1.5 KB", 50 << 20: "50.0 MB"} {
-		if got := sizeText(n); got != want {
+		if got := Size(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}

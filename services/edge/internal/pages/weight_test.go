@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 )
 
 // TestAPageIsLight weighs each page, without what others wrote, together with all that it loads, neither of them compressed.
@@ -58,19 +59,7 @@ func TestAPageIsLight(t *testing.T) {
 }
 
 // publishedPrices is the published price book as an event.
-func publishedPrices() *event.PriceBook {
-	book := plan.Published(10)
-	out := &event.PriceBook{FreeStorageBytes: book.FreeStorageBytes, StorageCentsPerGbMonth: book.StorageCentsPerGBMonth}
-	for _, tier := range plan.Tiers() {
-		tp := &event.TierPlan{Tier: uint32(tier)}
-		for _, key := range plan.QuotaKeys() {
-			term := book.Terms[tier][key]
-			tp.Terms = append(tp.Terms, &event.Term{QuotaKey: uint32(key), Limit: term.Limit, PriceMicros: uint64(term.Price), Overage: term.Overage})
-		}
-		out.Tiers = append(out.Tiers, tp)
-	}
-	return out
-}
+func publishedPrices() *event.PriceBook { return pricebook.Configured(plan.Published(10)) }
 
 func TestTheTableOfPlansIsThePriceBook(t *testing.T) {
 	l := &Landing{Prices: publishedPrices()}
@@ -94,8 +83,18 @@ func TestTheTableOfPlansIsThePriceBook(t *testing.T) {
 			}
 		}
 	}
-	if table.FreeStorage != "10 GB" || table.StoragePrice != "$0.03" {
+	if len(table.Storage) != 1 || table.Storage[0] != (planCell{"10 GB", "$0.03"}) || table.Fees != nil {
 		t.Errorf("%+v", table)
+	}
+	own := plan.Published(10)
+	own.Plans[9] = plan.Plan{Name: "team", FeeCents: 2_900, FreeStorageBytes: 100 * plan.GB}
+	applied, err := pricebook.Applied(own, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := (&Landing{Prices: applied}).Plans()
+	if got := strings.Join(append(other.Tiers, other.Fees...), " "); got != "Free Pro Max Team $0.00 $0.00 $0.00 $29.00" || len(other.Storage) != 4 || other.Storage[3].Limit != "100 GB" {
+		t.Errorf("%s, %+v", got, other.Storage)
 	}
 	l.Prices.Tiers[1].Terms = nil
 	if cell := l.Plans().Rows[0].Cells[1]; cell != (planCell{Limit: "–"}) {

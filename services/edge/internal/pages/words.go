@@ -11,14 +11,21 @@ import (
 
 // Functions are the template functions shared with other packages.
 func Functions() template.FuncMap {
-	return template.FuncMap{"size": sizeText, "time": timeTag, "exact": exactTag, "number": numberText}
+	return template.FuncMap{"size": Size, "time": timeTag, "exact": exactTag, "number": numberText}
 }
 
 // Number formats a whole number with commas between thousands.
 func Number(n int64) string { return numberText(n) }
 
 // Credits formats micro-credits for people: to a hundredth, or to two significant digits below a tenth.
-func Credits(micros uint64) string {
+func Credits[N int64 | uint64](micros N) string {
+	if micros < 0 {
+		return "\u2212" + Credits(uint64(-micros))
+	}
+	return creditsText(uint64(micros))
+}
+
+func creditsText(micros uint64) string {
 	const hundredth = 10_000
 	step := uint64(hundredth)
 	for step > 1 && micros < 10*step {

@@ -70,6 +70,8 @@ func clientCalls() map[string]clientCall {
 func accountCalls() map[string]clientCall {
 	return map[string]clientCall{
 		"getUsage":           {result: "usage", golang: `Usage(ctx)`, typescript: `usage()`},
+		"getPrices":          {result: "prices", golang: `Prices(ctx)`, typescript: `prices()`},
+		"getPriceBook":       {result: "found", golang: `PriceBook(ctx, priceID)`, typescript: `priceBook(priceId)`},
 		"listUsageByDay":     {result: "usage", golang: `UsageByDay(ctx, client.DaysQuery{})`, typescript: `usageByDay()`},
 		"listLedgerEntries":  {result: "entry", golang: `Ledger(ctx, client.LedgerFilter{})`, typescript: `ledger()`, list: true},
 		"getStatement":       {result: "statement", golang: `Statement(ctx, period)`, typescript: `statement(period)`},
@@ -81,6 +83,13 @@ func accountCalls() map[string]clientCall {
 		"createExport":       {result: "made", golang: `CreateExport(ctx)`, typescript: `createExport()`},
 		"getExport":          {result: "archive", golang: `Export(ctx)`, typescript: `export()`},
 		"deleteAccount":      {result: "deletion", golang: `Delete(ctx, "correct horse battery staple")`, typescript: `delete("correct horse battery staple")`},
+		"getPlan":            {result: "plan", golang: `Plan(ctx)`, typescript: `plan()`},
+		"createCheckout":     {result: "page", golang: `Checkout(ctx, client.Purchase{Credits: 500_000_000})`, typescript: `checkout({ credits: "500" })`},
+		"listPayments":       {result: "payment", golang: `Payments(ctx)`, typescript: `payments()`, list: true},
+		"setTopUp": {
+			result: "rule", golang: `SetTopUp(ctx, &client.TopUpRule{Below: 20_000_000, Credits: 100_000_000, MonthlyLimit: 300_000_000})`,
+			typescript: `setTopUp({ below: "20", credits: "100", monthlyLimit: "300" })`,
+		},
 		"setSpendingCap": {
 			result: "limit", golang: `SetSpendingCap(ctx, &client.CapChange{Amount: 5_000_000, Period: client.CapPerMonth})`,
 			typescript: `setSpendingCap({ amount: "5.000000", period: "month" })`,

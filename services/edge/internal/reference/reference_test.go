@@ -354,7 +354,7 @@ func TestTheGuidesHaveThePublishedPrices(t *testing.T) {
 		}
 	}
 	for _, key := range plan.QuotaKeys() {
-		if book.Terms[plan.Pro][key].Limit == plan.Unlimited {
+		if book.Plans[plan.Pro].Terms[key].Limit == plan.Unlimited {
 			if row := rows[key.String()]; len(row) != 5 || row[0] != "unlimited" {
 				t.Errorf("%s is not among what is unlimited: %v", key, row)
 			}
@@ -366,18 +366,19 @@ func TestTheGuidesHaveThePublishedPrices(t *testing.T) {
 			continue
 		}
 		for i, tier := range []plan.Tier{plan.Free, plan.Pro, plan.Max} {
-			if want := groupDigits(strconv.FormatInt(book.Terms[tier][key].Limit, 10)); row[i] != want {
+			if want := groupDigits(strconv.FormatInt(book.Plans[tier].Terms[key].Limit, 10)); row[i] != want {
 				t.Errorf("%s on %s: %s, the price book has %s", key, tier, row[i], want)
 			}
 		}
 		for i, tier := range []plan.Tier{plan.Pro, plan.Max} {
-			if price := plan.MustParseCredits(row[3+i]); price != book.Terms[tier][key].Price {
-				t.Errorf("%s on %s costs %s, the price book has %s", key, tier, row[3+i], book.Terms[tier][key].Price)
+			if price := plan.MustParseCredits(row[3+i]); price != book.Plans[tier].Terms[key].Price {
+				t.Errorf("%s on %s costs %s, the price book has %s", key, tier, row[3+i], book.Plans[tier].Terms[key].Price)
 			}
 		}
 	}
+	free := &book.Plans[plan.Free]
 	for _, want := range []string{
-		fmt.Sprintf("%d GB are included", book.FreeStorageBytes/plan.GB), fmt.Sprintf("costs $0.%02d per month", book.StorageCentsPerGBMonth),
+		fmt.Sprintf("%d GB are included", free.FreeStorageBytes/plan.GB), fmt.Sprintf("costs $0.%02d per month", free.StorageCentsPerGBMonth),
 	} {
 		if !strings.Contains(source, want) {
 			t.Errorf("the guide does not say %q", want)
@@ -436,9 +437,9 @@ func TestTheReferenceSaysWhichPlanACallNeeds(t *testing.T) {
 			want := ""
 			switch {
 			case op.QuotaKey == "":
-			case book.Terms[plan.Free][keys[op.QuotaKey]].Limit != 0:
+			case book.Plans[plan.Free].Terms[keys[op.QuotaKey]].Limit != 0:
 				want = "any"
-			case book.Terms[plan.Pro][keys[op.QuotaKey]].Limit != 0:
+			case book.Plans[plan.Pro].Terms[keys[op.QuotaKey]].Limit != 0:
 				want = "Pro or Max"
 			default:
 				want = "Max"

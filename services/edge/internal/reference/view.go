@@ -108,8 +108,8 @@ func plansOf(op *Operation) string {
 	all := []plan.Tier{plan.Free, plan.Pro, plan.Max} // Admin is not for sale
 	for _, key := range plan.QuotaKeys() {
 		for _, tier := range all {
-			if key.String() == op.QuotaKey && book.Terms[tier][key].Limit != 0 {
-				names = append(names, tier.Title())
+			if key.String() == op.QuotaKey && book.Plans[tier].Terms[key].Limit != 0 {
+				names = append(names, tier.Title(""))
 			}
 		}
 	}

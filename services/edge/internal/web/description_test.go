@@ -143,7 +143,7 @@ func TestEverythingIsDescribed(t *testing.T) {
 			tags[tag.Name] = true
 			w.text("tag "+tag.Name, tag.Description)
 		}
-		ids := regexp.MustCompile(`^(ask|audit|change|check|close|create|delete|detect|download|explain|get|grant|list|make|open|post|preview|put|regenerate|register|repair|replay|rotate|resume|reveal|search|set|show|sign|suspend|test|update|upload)[A-Z]\w+$`)
+		ids := regexp.MustCompile(`^(apply|ask|audit|cancel|change|check|close|create|delete|detect|download|explain|get|grant|list|make|open|post|preview|put|record|refund|regenerate|register|repair|replay|rotate|resume|reveal|reverse|search|set|show|sign|suspend|test|update|upload|withdraw)[A-Z]\w+$`)
 		seen := make(map[string]bool)
 		for where, op := range operations(spec) {
 			w.text(where+": summary", op.Summary)

@@ -71,14 +71,14 @@ func acceptedTypes(op *openapi3.Operation) []string {
 // typesOf are the media types that a row accepts, sorted.
 func typesOf(r endpoint.Row) []string {
 	switch r.Body {
-	case endpoint.Fields, endpoint.PasteJSON, endpoint.QuickJSON:
+	case endpoint.Fields, endpoint.BookJSON, endpoint.WebhookJSON, endpoint.PasteJSON, endpoint.QuickJSON:
 		return []string{"application/json"}
 	case endpoint.PasteText, endpoint.QuickText:
 		if r.Rules.Has(endpoint.HTML) {
 			return []string{"application/x-www-form-urlencoded"}
 		}
 		return []string{"application/json", "application/x-www-form-urlencoded", "text/plain"}
-	case endpoint.Form:
+	case endpoint.Form, endpoint.BookForm:
 		return []string{"application/x-www-form-urlencoded"}
 	case endpoint.QuickBytes:
 		if r.Method == "PUT" {
@@ -139,8 +139,9 @@ func checkFailures(t *testing.T, name string, r endpoint.Row, op *openapi3.Opera
 func derivable(kind fault.Kind) bool {
 	switch kind {
 	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.TooManyKeys, fault.EmailTaken, fault.DeletionScheduled, fault.NameTaken,
-		fault.InsufficientCredits, fault.InvalidCredentials, fault.OutcomeUnknown, fault.IdempotencyMismatch, fault.IdempotencyInFlight,
-		fault.TooManyFailures, fault.RegistrationLimit, fault.TooManyWebhooks:
+		fault.InsufficientCredits, fault.NotRefundable, fault.PaymentMismatch, fault.InvalidCredentials, fault.OutcomeUnknown, fault.IdempotencyMismatch, fault.IdempotencyInFlight,
+		fault.TooManyFailures, fault.RegistrationLimit, fault.TooManyWebhooks, fault.PriceBookConflict,
+		fault.PlanCurrent, fault.PaymentsNotConfigured:
 		return false
 	}
 	return true

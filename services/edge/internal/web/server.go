@@ -29,6 +29,8 @@ import (
 	"quire.dev/services/edge/internal/export"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/prices"
+	"quire.dev/services/edge/internal/purchases"
 	"quire.dev/services/edge/internal/readers"
 	"quire.dev/services/edge/internal/render"
 )
@@ -36,13 +38,14 @@ import (
 // Config configures a Server. New fills in defaults.
 type Config struct {
 	PublicURL      string        // empty: "http://<listener>"
-	UpgradeURL     string        // where clients get a larger plan; empty: <PublicURL>/console
+	UpgradeURL     string        // where clients get a larger plan; empty: the console's page about the plan
 	ContentURL     string        // origin of links to raw content and downloads; empty: this one
 	AdminTokens    admins.Tokens // none: there are no admin paths
 	AdminOnly      bool          // serve only admin paths
 	Partitions     int           // of every journal
 	Render         render.Config // for user texts
 	Operator       console.Operator
+	Purchases      purchases.Config
 	UnmeteredRate  int           // unmetered calls per second of an account or source; 0: no limit
 	PasswordHashes int           // concurrent hashes of each kind, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted again; 60 s
@@ -76,8 +79,10 @@ type Server struct {
 	adminPages *handlers.Admins
 	readers    *readers.Readers
 	exports    *export.Exports
+	prices     *prices.Prices
 	admin      *admin.Admin
 	accounts   *accounts.Accounts
+	purchases  *purchases.Purchases
 	http       *httpin.Server
 	ops        fasthttp.RequestHandler
 	ctx        context.Context // of calls to other parts: see httpin.Server.Context
@@ -112,6 +117,9 @@ func New(cfg Config, deps Deps) *Server {
 	s.exports = export.New(base, export.Deps{
 		Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Logger: deps.Logger, Accounts: s.accounts, Developer: s.developer,
 	})
+	s.prices = prices.New(base)
+	s.purchases = purchases.New(base, cfg.Purchases, purchases.Deps{Bus: deps.Bus, Accounts: s.accounts, Logger: deps.Logger, Metrics: deps.Metrics})
+	s.accounts.BeforeDeletion(s.purchases.EndWithPeriod)
 	s.admin = admin.New(base, admin.Deps{Bus: deps.Bus, Secret: deps.Secret, Accounts: s.accounts})
 	checks := ""
 	if deps.Ops != nil {
@@ -122,7 +130,7 @@ func New(cfg Config, deps Deps) *Server {
 	})
 	consolePages := console.New(shown)
 	s.handlers = handlers.New(base, handlers.Deps{
-		Bus: deps.Bus, Console: consolePages, Accounts: s.accounts, Developer: s.developer, Exports: s.exports, Readers: s.readers, UpgradeURL: cfg.UpgradeURL, Operator: cfg.Operator,
+		Bus: deps.Bus, Console: consolePages, Accounts: s.accounts, Developer: s.developer, Purchases: s.purchases, Exports: s.exports, Readers: s.readers, UpgradeURL: cfg.UpgradeURL, Operator: cfg.Operator,
 	})
 	s.readers.ShowOwn(s.handlers.OwnPart)
 	s.adminPages = handlers.NewAdmins(base, handlers.AdminDeps{
@@ -153,6 +161,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.bus.OnSources(s.MergeCounts)
 	background.Go(func() { s.NotifyEdges(notifying) })
 	background.Go(func() { s.exports.MakeExports(notifying) })
+	background.Go(func() { s.purchases.Work(notifying) })
 	return s.http.Serve(ctx, ln)
 }
 

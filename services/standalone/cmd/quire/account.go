@@ -21,8 +21,8 @@ import (
 	"quire.dev/pkg/admin"
 )
 
-// accountCommands is what the subcommands of `account` share.
-type accountCommands struct {
+// adminCommands is what the subcommands that call the admin API share.
+type adminCommands struct {
 	*command
 	json bool // print the API's response
 }
@@ -31,31 +31,31 @@ func tiers() []string { return []string{"free", "pro", "max", "admin"} }
 
 // account is the command `account` with its subcommands.
 func (c *command) account() *cobra.Command {
-	a := &accountCommands{command: c}
+	a := &adminCommands{command: c}
 	parent := &cobra.Command{
 		Use: "account", Short: "Create, show and change accounts",
 		Long: `Create, show and change accounts. Identify an account by its id or email address. Each change is recorded in
 the admin log.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usage("usage: quire account create|show|plan|credits|suspend|resume|keys|revoke; quire help account shows more")
+				return cli.Usage("usage: quire account create|show|plan|credits|refund|payment|reverse|suspend|resume|keys|revoke; quire help account shows more")
 			}
 			return cli.Usage("unknown command %q of quire account; run quire help account", args[0])
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
 	parent.PersistentFlags().BoolVar(&a.json, "json", false, "print the API's response")
-	parent.AddCommand(a.create(), a.show(), a.plan(), a.credits(), a.suspend(), a.resume(), a.keys(), a.revoke())
+	parent.AddCommand(a.create(), a.show(), a.plan(), a.credits(), a.refund(), a.payment(), a.reverse(), a.suspend(), a.resume(), a.keys(), a.revoke())
 	return parent
 }
 
-func (a *accountCommands) create() *cobra.Command {
+func (a *adminCommands) create() *cobra.Command {
 	var wanted admin.NewAccount
 	cmd := &cobra.Command{
-		Use: "create --email <address> --tier free|pro|max|admin", Short: "Create an account and show its API key", Args: cli.None,
+		Use: "create --email <address> --tier <plan>", Short: "Create an account and show its API key", Args: cli.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if wanted.Email == "" || !slices.Contains(tiers(), wanted.Tier) {
-				return cli.Usage("usage: quire account create --email <address> --tier free|pro|max|admin")
+			if wanted.Email == "" {
+				return cli.Usage("usage: quire account create --email <address> --tier <plan>")
 			}
 			var created admin.CreatedAccount
 			return a.call(cmd.Context(), http.MethodPost, "/api/admin/accounts", wanted, &created, func() {
@@ -65,12 +65,12 @@ func (a *accountCommands) create() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&wanted.Email, "email", "", "email address of the holder")
-	cmd.Flags().StringVar(&wanted.Tier, "tier", "free", "plan: free, pro, max or admin")
+	cmd.Flags().StringVar(&wanted.Tier, "tier", "free", "plan: free, pro, max, admin, or one of the price book")
 	_ = cmd.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions(tiers(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
 }
 
-func (a *accountCommands) show() *cobra.Command {
+func (a *adminCommands) show() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <account>", Short: "Show an account, its usage and its credits", Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,9 +80,11 @@ func (a *accountCommands) show() *cobra.Command {
 	}
 }
 
-func (a *accountCommands) plan() *cobra.Command {
-	return &cobra.Command{
-		Use: "plan <account> free|pro|max|admin", Short: "Change the plan of an account", Args: cli.Exactly(2),
+func (a *adminCommands) plan() *cobra.Command {
+	nextMonth := false
+	cmd := &cobra.Command{
+		Use: "plan <account> <plan>", Short: "Change the plan of an account", Args: cli.Exactly(2),
+		Long: "Change the plan of an account to free, pro, max, admin, or another plan of the price book.",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return tiers(), cobra.ShellCompDirectiveNoFileComp
@@ -90,15 +92,21 @@ func (a *accountCommands) plan() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			body := map[string]string{"tier": args[1]}
+			if nextMonth {
+				body["when"] = "periodEnd"
+			}
 			var set struct{ Account shownHead }
-			return a.callOn(cmd.Context(), http.MethodPut, args[0], "/tier", map[string]string{"tier": args[1]}, &set, func() {
-				fmt.Fprintf(a.stdout, "%s is on the %s plan\n", set.Account.ID, set.Account.Tier)
+			return a.callOn(cmd.Context(), http.MethodPut, args[0], "/tier", body, &set, func() {
+				fmt.Fprintf(a.stdout, "%s is on the %s plan%s\n", set.Account.ID, set.Account.Tier, set.Account.next())
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&nextMonth, "next-month", false, "change it with the next month")
+	return cmd
 }
 
-func (a *accountCommands) credits() *cobra.Command {
+func (a *adminCommands) credits() *cobra.Command {
 	var grant, withdraw, reason, expires string
 	cmd := &cobra.Command{
 		Use: "credits <account> --grant <credits> | --withdraw <credits> --reason <text>", Short: "Grant credits to an account, or withdraw them",
@@ -114,10 +122,7 @@ func (a *accountCommands) credits() *cobra.Command {
 			if expires != "" {
 				body["expiresAt"] = expires
 			}
-			var granted struct{ Balance string }
-			return a.callOn(cmd.Context(), http.MethodPost, args[0], "/credits", body, &granted, func() {
-				fmt.Fprintf(a.stdout, "balance: %s credits\n", short(granted.Balance))
-			})
+			return a.correct(cmd.Context(), args[0], "/credits", body)
 		},
 	}
 	cmd.Flags().StringVar(&grant, "grant", "", "credits to add, such as 100 or 0.5")
@@ -127,15 +132,15 @@ func (a *accountCommands) credits() *cobra.Command {
 	return cmd
 }
 
-func (a *accountCommands) suspend() *cobra.Command {
+func (a *adminCommands) suspend() *cobra.Command {
 	return a.suspension("suspend", "Refuse all calls with an account's API keys", "suspended")
 }
 
-func (a *accountCommands) resume() *cobra.Command {
+func (a *adminCommands) resume() *cobra.Command {
 	return a.suspension("resume", "End the suspension or quarantine of an account", "active again")
 }
 
-func (a *accountCommands) suspension(verb, short, result string) *cobra.Command {
+func (a *adminCommands) suspension(verb, short, result string) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: verb + " <account> --reason <text>", Short: short, Args: cli.Exactly(1),
@@ -153,7 +158,7 @@ func (a *accountCommands) suspension(verb, short, result string) *cobra.Command 
 	return cmd
 }
 
-func (a *accountCommands) keys() *cobra.Command {
+func (a *adminCommands) keys() *cobra.Command {
 	return &cobra.Command{
 		Use: "keys <account>", Short: "List the API keys of an account", Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -170,7 +175,7 @@ func (a *accountCommands) keys() *cobra.Command {
 	}
 }
 
-func (a *accountCommands) revoke() *cobra.Command {
+func (a *adminCommands) revoke() *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use: "revoke <account> <key>", Short: "Permanently revoke an API key of an account", Args: cli.Exactly(2),
@@ -193,7 +198,7 @@ func (a *accountCommands) revoke() *cobra.Command {
 }
 
 // callOn calls an endpoint of the account that is named by its id or its email address.
-func (a *accountCommands) callOn(ctx context.Context, method, account, path string, body, out any, show func()) error {
+func (a *adminCommands) callOn(ctx context.Context, method, account, path string, body, out any, show func()) error {
 	if !strings.Contains(account, "@") {
 		return a.call(ctx, method, "/api/admin/accounts/"+url.PathEscape(account)+path, body, out, show)
 	}
@@ -212,7 +217,7 @@ func (a *accountCommands) callOn(ctx context.Context, method, account, path stri
 }
 
 // call calls an endpoint, decodes its answer into out, and shows it.
-func (a *accountCommands) call(ctx context.Context, method, path string, body, out any, show func()) error {
+func (a *adminCommands) call(ctx context.Context, method, path string, body, out any, show func()) error {
 	api, err := a.api()
 	if err != nil {
 		return err
@@ -243,7 +248,7 @@ func (a *accountCommands) call(ctx context.Context, method, path string, body, o
 	return nil
 }
 
-func (a *accountCommands) api() (admin.Client, error) {
+func (a *adminCommands) api() (admin.Client, error) {
 	cfg, _, err := a.settings()
 	if err != nil {
 		return admin.Client{}, err
@@ -257,6 +262,15 @@ type shownHead struct {
 	SuspendedAt, SuspensionReason   string
 	QuarantinedAt, QuarantineReason string
 	DeletesAt, DeletedAt            string
+	NextTier                        string
+}
+
+// next names the plan of the next month, if it is another one.
+func (h *shownHead) next() string {
+	if h.NextTier == "" {
+		return ""
+	}
+	return ", and on the " + h.NextTier + " plan from the next month on"
 }
 
 // shownAccount is the answer that shows an account.

@@ -118,6 +118,7 @@ folder, on a free port of this machine, and stop it afterwards.`,
 	operator := []*cobra.Command{
 		{Use: "up", Short: "Start Quire (the default)", Args: cli.None, RunE: up},
 		c.account(),
+		c.prices(),
 		c.auditCommand(),
 		c.repairCommand(),
 		c.doctor(),
@@ -125,6 +126,7 @@ folder, on a free port of this machine, and stop it afterwards.`,
 		c.backupCommand(),
 		c.restoreCommand(),
 		c.explainCommand(),
+		c.journalCommand(),
 	}
 	for _, cmd := range operator {
 		cmd.GroupID = operating

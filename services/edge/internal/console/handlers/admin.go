@@ -7,6 +7,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/pricebook"
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/admin"
 	"quire.dev/services/edge/internal/bus"
@@ -54,6 +55,10 @@ func (s *Admins) showAdminAccountWith(c *endpoint.Call, status int, refused *con
 	if err != nil {
 		return err
 	}
+	prices, err := s.Prices()
+	if prices == nil {
+		return err
+	}
 	shown := &console.AdminOne{Admin: s.adminHead(c), ID: account.String(), Email: email, Usage: u, Done: doneQuery(c), Forms: map[string]*console.Form{}}
 	for _, name := range console.AdminActions() {
 		shown.Forms[name] = console.AdminForm(name, account.String(), rand.Text())
@@ -61,6 +66,7 @@ func (s *Admins) showAdminAccountWith(c *endpoint.Call, status int, refused *con
 			shown.Forms[name] = refused
 		}
 	}
+	shown.Forms["tier"].OfferPlans(pricebook.Of(prices))
 	return s.console.AdminOne(c.Ctx, status, shown)
 }
 
@@ -89,7 +95,11 @@ func (s *Admins) adminAction(name string, do func(*endpoint.Call, *console.Form)
 
 func (s *Admins) adminTier() func(*endpoint.Call) error {
 	return s.adminAction("tier", func(c *endpoint.Call, f *console.Form) error {
-		tier, err := admin.ReadTier(fieldsOf(f, "tier"))
+		names := []string{"tier", "when"}
+		if f.Values["when"] == "" {
+			names = names[:1]
+		}
+		tier, err := s.admin.ReadTier(fieldsOf(f, names...))
 		if err == nil {
 			_, _, err = s.admin.TierSet(c, tier)
 		}
@@ -321,13 +331,4 @@ func notEmpty(texts ...string) (out []string) {
 		}
 	}
 	return out
-}
-
-// showAdminPrices shows the price book in force.
-func (s *Admins) showAdminPrices(c *endpoint.Call) error {
-	book, err := s.Prices()
-	if err != nil {
-		return err
-	}
-	return s.console.AdminPrices(c.Ctx, &console.AdminPrices{Admin: s.adminHead(c), Book: book})
 }

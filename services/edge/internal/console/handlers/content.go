@@ -122,7 +122,7 @@ func (s *Handlers) meterOf(c *endpoint.Call, key plan.QuotaKey, count int) (*con
 		return nil, err
 	}
 	m := &console.Meter{
-		Key: key, Count: count, Keys: s.chargeable(u, key), BalanceMicros: u.BalanceMicros, Tier: plan.Tier(u.Tier).Title(), UpgradeURL: s.upgradeURL,
+		Key: key, Count: count, Keys: s.chargeable(u, key), BalanceMicros: uint64(max(0, u.BalanceMicros)), Tier: plan.Tier(u.Tier).Title(u.Plan), UpgradeURL: s.upgradePath(key),
 	}
 	if i := slices.IndexFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == key }); i >= 0 {
 		m.Known, m.Left, m.Limit = true, u.Usage[i].Remaining, u.Usage[i].Limit

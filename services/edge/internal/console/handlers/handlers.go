@@ -17,6 +17,7 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/limit"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/purchases"
 	"quire.dev/services/edge/internal/readers"
 )
 
@@ -34,9 +35,10 @@ type Deps struct {
 	Console    *console.Console
 	Accounts   *accounts.Accounts
 	Developer  *developer.API
+	Purchases  *purchases.Purchases
 	Exports    *export.Exports
 	Readers    *readers.Readers // that render texts
-	UpgradeURL string           // where an account gets a plan with more; empty: nowhere
+	UpgradeURL string           // where an account gets a plan with more; empty: the page of its plan
 	Operator   console.Operator // sender of statements
 }
 
@@ -45,6 +47,7 @@ type Handlers struct {
 	desk
 	bus        *bus.Bus
 	developer  *developer.API
+	purchases  *purchases.Purchases
 	exports    *export.Exports
 	readers    *readers.Readers
 	http       *httpin.Server
@@ -58,7 +61,7 @@ type Handlers struct {
 func New(base *endpoint.Base, deps Deps) *Handlers {
 	return &Handlers{
 		desk: desk{Base: base, console: deps.Console, accounts: deps.Accounts, ctx: base.HTTP().Context()},
-		bus:  deps.Bus, developer: deps.Developer, exports: deps.Exports, readers: deps.Readers, http: base.HTTP(), upgradeURL: deps.UpgradeURL, operator: deps.Operator,
+		bus:  deps.Bus, developer: deps.Developer, purchases: deps.Purchases, exports: deps.Exports, readers: deps.Readers, http: base.HTTP(), upgradeURL: deps.UpgradeURL, operator: deps.Operator,
 		pageListeners: limit.NewListeners(listenersOfAccount, listenersOfEdge),
 	}
 }

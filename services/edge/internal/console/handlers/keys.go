@@ -218,12 +218,14 @@ func keyRulesOf(f *console.Form) input.Source {
 	if f.Values["scopes"] == console.ScopesSome {
 		scopes.Kind = input.Array
 	}
+	for _, scope := range plan.Scopes() {
+		if name := scope.String(); scopes.Kind == input.Array && f.Values["scopes."+name] != "" {
+			scopes.Items = append(scopes.Items, input.Text(name))
+		}
+	}
 	quotas := input.Value{Kind: input.Object}
 	for _, key := range plan.QuotaKeys() {
 		name := key.String()
-		if scopes.Kind == input.Array && f.Values["scopes."+name] != "" {
-			scopes.Items = append(scopes.Items, input.Text(name))
-		}
 		if text := strings.TrimSpace(f.Values["quotas."+name]); text != "" {
 			quotas.Members = append(quotas.Members, input.Member{Name: name, Value: number(text)})
 		}
@@ -267,7 +269,7 @@ func (s *Handlers) showNewKey(c *endpoint.Call, shown *console.NewKey, scopes []
 		}
 		book, err := s.Prices()
 		if err == nil && shown.Welcome {
-			shown.Offers = console.OffersOf(book, plan.Tier(u.Tier), s.upgradeURL)
+			shown.Offers = console.OffersOf(book, plan.Tier(u.Tier), s.upgradePath(plan.KeyUnspecified))
 		}
 	}
 	return s.console.NewKey(c.Ctx, shown)

@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
@@ -54,7 +55,7 @@ func (s *Handlers) overview(c *endpoint.Call) (*console.Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := &console.Overview{Usage: u, View: console.DefaultView(), Now: s.Now(), UpgradeURL: s.upgradeURL}
+	shown := &console.Overview{Usage: u, View: console.DefaultView(), Now: s.Now(), UpgradeURL: s.upgradePath(plan.KeyUnspecified)}
 	for _, name := range console.ViewNames() {
 		text := c.Query(name)
 		if text == "" {

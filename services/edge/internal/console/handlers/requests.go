@@ -238,7 +238,7 @@ func (s *desk) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, expl
 		return nil
 	}
 	account := event.AccountID(e.Account)
-	paid, err := s.paidFor(account, q.Request)
+	paid, err := s.accounts.PaidFor(account, q.Request[:])
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (s *desk) foldAgain(c *endpoint.Call, f *console.Fold, q bus.Question, expl
 	if err != nil {
 		return err
 	}
-	compare(f, e, recorded, paid)
+	compare(f, e, recorded, paid.Micros)
 	return nil
 }
 
@@ -276,18 +276,6 @@ func figureLeft(n int64) string {
 		return "unlimited"
 	}
 	return pages.Number(n)
-}
-
-// paidFor sums the account's ledger entries for a request, in micro-credits, without refunds.
-func (s *desk) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
-	page, err := s.accounts.LedgerPage(account, &event.LedgerQuery{Limit: endpoint.MaxPage, RequestId: id[:]})
-	if err != nil {
-		return 0, err
-	}
-	for _, entry := range page.Entries {
-		paid -= entry.AmountMicros
-	}
-	return paid, nil
 }
 
 // recordOf returns a request's entry in the log of recent requests; nil if it is no longer there.

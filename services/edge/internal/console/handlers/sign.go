@@ -57,7 +57,13 @@ func (s *desk) signInFirst(c *endpoint.Call, err error) error {
 		return err
 	}
 	if c.Method() == fiber.MethodGet {
-		return redirect(c.Ctx, console.SignInPath+(&console.Sign{Next: c.Path()}).Query())
+		next := strings.Clone(c.Path())
+		if c.Row.Rules.Has(endpoint.OwnQuery) {
+			if query := c.Context().QueryArgs().String(); query != "" {
+				next += "?" + query
+			}
+		}
+		return redirect(c.Ctx, console.SignInPath+(&console.Sign{Next: next}).Query())
 	}
 	form := &console.Sign{Next: console.SectionOf(c.Path())}
 	return redirect(c.Ctx, console.SignedOut(form.Query()))

@@ -1,0 +1,109 @@
+package stripe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stripe/stripe-go/v82"
+
+	"quire.dev/pkg/payments"
+)
+
+// Subscription implements payments.Provider. One that ended is read whatever its price says, so that a plan always ends.
+func (p *Provider) Subscription(ctx context.Context, id string) (payments.Subscription, error) {
+	if !strings.HasPrefix(id, "sub_") {
+		return payments.Subscription{}, fmt.Errorf("%w: %q is not the ID of a subscription", payments.ErrNotFound, id)
+	}
+	ctx, cancel := p.bounded(ctx)
+	defer cancel()
+	params := &stripe.SubscriptionRetrieveParams{}
+	params.AddExpand("latest_invoice.payments")
+	subscription, err := p.api.V1Subscriptions.Retrieve(ctx, id, params)
+	if err != nil {
+		return payments.Subscription{}, explain("read subscription "+id, err)
+	}
+	s, err := p.subscriptionOf(subscription)
+	if err != nil {
+		return payments.Subscription{}, fmt.Errorf("subscription %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// subscriptionOf follows https://docs.stripe.com/billing/subscriptions/overview#subscription-statuses: a past_due subscription
+// is retried by the account's settings and ends as unpaid or canceled. Periods are those of its items since API version
+// 2025-03-31.
+func (p *Provider) subscriptionOf(from *stripe.Subscription) (payments.Subscription, error) {
+	sold, err := p.parse(from.Metadata)
+	if err != nil {
+		return payments.Subscription{}, err
+	}
+	if sold.plan == "" {
+		return payments.Subscription{}, mismatch("metadata has no %s", metaPlan)
+	}
+	s := payments.Subscription{
+		ID: from.ID, Account: sold.account, Plan: sold.plan, CancelAtPeriodEnd: from.CancelAtPeriodEnd, Created: time.Unix(from.Created, 0).UTC(),
+		PastDue: from.Status == stripe.SubscriptionStatusPastDue,
+		Ended:   from.Status == stripe.SubscriptionStatusCanceled || from.Status == stripe.SubscriptionStatusIncompleteExpired,
+	}
+	switch from.Status {
+	case stripe.SubscriptionStatusActive, stripe.SubscriptionStatusTrialing, stripe.SubscriptionStatusPastDue:
+		s.Active = true
+	}
+	if s.Active && string(from.Currency) != sold.currency {
+		return payments.Subscription{}, mismatch("its currency is %s, and %s was ordered", from.Currency, sold.currency)
+	}
+	if from.Items != nil {
+		for _, item := range from.Items.Data {
+			if end := time.Unix(item.CurrentPeriodEnd, 0).UTC(); end.After(s.CurrentPeriodEnd) {
+				s.CurrentPeriodEnd = end
+			}
+		}
+	}
+	s.LatestPayment = latestPayment(from.LatestInvoice)
+	return s, nil
+}
+
+// latestPayment is the intent that paid an invoice, or else the one that is to pay it.
+func latestPayment(invoice *stripe.Invoice) string {
+	if invoice == nil || invoice.Payments == nil {
+		return ""
+	}
+	id := ""
+	for _, p := range invoice.Payments.Data {
+		if p.Payment == nil || p.Payment.PaymentIntent == nil {
+			continue
+		}
+		if p.Status == "paid" {
+			return p.Payment.PaymentIntent.ID
+		}
+		id = p.Payment.PaymentIntent.ID
+	}
+	return id
+}
+
+// Cancel implements payments.Provider. Stripe answers with 404 for a subscription that is canceled already, as for one that
+// never was, so it is read first: another installation's must not be canceled either.
+func (p *Provider) Cancel(ctx context.Context, id string, atPeriodEnd bool) error {
+	s, err := p.Subscription(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.Ended {
+		return nil
+	}
+	ctx, cancel := p.bounded(ctx)
+	defer cancel()
+	if atPeriodEnd {
+		params := &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true)}
+		_, err = p.api.V1Subscriptions.Update(ctx, id, params)
+	} else {
+		params := &stripe.SubscriptionCancelParams{Prorate: stripe.Bool(!s.PastDue), InvoiceNow: stripe.Bool(true)}
+		_, err = p.api.V1Subscriptions.Cancel(ctx, id, params)
+	}
+	if err != nil {
+		return explain("cancel subscription "+id, err)
+	}
+	return nil
+}

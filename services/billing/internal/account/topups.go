@@ -1,0 +1,198 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+
+	"quire.dev/pkg/event"
+)
+
+// A top-up buys credits with the saved payment method once few are left. The fold decides when one is due, at the end of the message
+// after which all conditions hold, so that each is charged once. What the provider answers is an event.
+
+const (
+	topUpRetryMillis = 60 * 60 * 1000 // after a failure, before the next one
+	maxTopUpFailures = 2              // in a row, which turn top-ups off
+	minTopUp         = 1_000_000      // micro-credits: a credit
+)
+
+// Bounds of a TopUpsQuery's limit.
+const (
+	defaultTopUps = 50
+	maxTopUps     = 1000
+)
+
+// topUps finds the accounts whose top-ups may become due. It follows from the accounts.
+type topUps struct {
+	rules map[uint64]*account // with a rule
+	due   map[uint64]*account // with a top-up that is to be charged
+	wake  int64               // next time at which one may become due although its account does not change
+}
+
+func newTopUps() topUps {
+	return topUps{rules: map[uint64]*account{}, due: map[uint64]*account{}, wake: never}
+}
+
+// setTopUp executes a command that sets an account's rule.
+func (f *Fold) setTopUp(a *account, r *event.SetTopUp) event.CommandStatus {
+	if f.rules < Rules4 || !validTopUp(r) {
+		return event.CommandStatus_COMMAND_INVALID
+	}
+	t := a.topUp
+	if t == nil {
+		t = &event.TopUpState{}
+		a.topUp = t
+		f.topUps.rules[a.id] = a
+		f.topUps.wake = min(f.topUps.wake, f.month.end)
+		f.touch(&a.principal) // again, since it has a rule now
+	}
+	t.Rule = &event.SetTopUp{BelowMicros: r.GetBelowMicros(), CreditsMicros: r.GetCreditsMicros(), MonthMicros: r.GetMonthMicros()}
+	if t.Failures > 0 {
+		t.RetryMs = 0
+	}
+	t.Failures, t.Reason, t.Off = 0, "", false
+	if t.Rule.CreditsMicros == 0 && t.DueMs != 0 {
+		// It may have been charged: the month has spent it, and another one waits, so that its payment can arrive.
+		t.DueMs, t.DueMicros, t.RetryMs = 0, 0, f.time+topUpRetryMillis
+		f.topUps.wake = min(f.topUps.wake, t.RetryMs)
+	}
+	return event.CommandStatus_COMMAND_OK
+}
+
+func validTopUp(r *event.SetTopUp) bool {
+	if r.GetCreditsMicros() == 0 {
+		return r.GetBelowMicros() == 0 && r.GetMonthMicros() == 0
+	}
+	return r.CreditsMicros >= minTopUp && r.CreditsMicros <= r.MonthMicros && r.MonthMicros <= maxBalance && r.BelowMicros <= maxBalance
+}
+
+// toppedUp ends a top-up that was charged. Any other id changes nothing.
+func (a *account) toppedUp(id uint64) {
+	if t := a.topUp; t != nil && t.DueMs != 0 && t.Last == id {
+		t.DueMs, t.DueMicros, t.Failures, t.Reason = 0, 0, 0, ""
+	}
+}
+
+// failTopUp executes a command about a top-up that could not be charged.
+func (f *Fold) failTopUp(a *account, c *event.TopUpFailed) event.CommandStatus {
+	if f.rules < Rules4 || len(c.GetReason()) > maxPurchaseChars {
+		return event.CommandStatus_COMMAND_INVALID
+	}
+	t := a.topUp
+	if t == nil || t.DueMs == 0 || t.Last != c.GetTopUp() {
+		return event.CommandStatus_COMMAND_OK
+	}
+	take(&f.base, "credits of top-ups", &t.SpentMicros, t.DueMicros)
+	t.DueMs, t.DueMicros, t.Reason = 0, 0, c.Reason
+	t.Failures++
+	t.RetryMs = f.time + topUpRetryMillis
+	f.topUps.wake = min(f.topUps.wake, t.RetryMs)
+	if t.Failures >= maxTopUpFailures {
+		t.Off = true
+		if a.alerts != nil {
+			if to := a.alerts.subscribed(event.AlertType_ALERT_TOP_UP_OFF, nil); len(to) > 0 {
+				f.alerts.notify(a, f.time, to, &event.Alert{Type: event.AlertType_ALERT_TOP_UP_OFF, Reason: c.Reason})
+			}
+		}
+	}
+	return event.CommandStatus_COMMAND_OK
+}
+
+// topUp decides which top-ups are due after a message: of accounts that it changed, and of all others when a month begins or the
+// time after a failure has passed.
+func (f *Fold) topUp() {
+	if len(f.watched) == 0 && f.time < f.topUps.wake {
+		return
+	}
+	for _, a := range f.watched {
+		f.decideTopUp(a)
+	}
+	if f.time >= f.topUps.wake {
+		for _, a := range f.topUps.rules { // the order has no effect
+			f.decideTopUp(a)
+		}
+		f.wakeForTopUps()
+	}
+	clear(f.watched)
+	f.watched = f.watched[:0]
+}
+
+func (f *Fold) decideTopUp(a *account) {
+	t := a.topUp
+	if t == nil { // erased
+		delete(f.topUps.rules, a.id)
+		delete(f.topUps.due, a.id)
+		return
+	}
+	month := max(a.monthOf(&f.base).number, t.Month)
+	spent := t.SpentMicros
+	if month != t.Month {
+		spent = 0
+	}
+	if a.topUpPossible() && f.time >= t.RetryMs && spent+t.Rule.CreditsMicros <= t.Rule.MonthMicros {
+		f.touch(&a.principal)
+		t.Last++
+		t.DueMs, t.DueMicros = max(f.time, 1), t.Rule.CreditsMicros
+		t.Month, t.SpentMicros = month, spent+t.DueMicros
+	}
+	if t.DueMs != 0 {
+		f.topUps.due[a.id] = a
+	} else {
+		delete(f.topUps.due, a.id)
+	}
+}
+
+// topUpPossible reports whether a top-up is due but for the time and the month's limit.
+func (a *account) topUpPossible() bool {
+	t := a.topUp
+	return t.DueMs == 0 && !t.Off && t.Rule.CreditsMicros > 0 && !a.barred() && a.quarantined == 0 && a.available-a.owed < int64(t.Rule.BelowMicros)
+}
+
+// wakeForTopUps finds the next time at which a top-up may become due.
+func (f *Fold) wakeForTopUps() {
+	f.topUps.wake = never
+	for _, a := range f.topUps.rules { // the order has no effect
+		f.topUps.wake = min(f.topUps.wake, f.month.end)
+		if a.topUp.RetryMs > f.time {
+			f.topUps.wake = min(f.topUps.wake, a.topUp.RetryMs)
+		}
+	}
+}
+
+// restoreTopUp restores an account's rule.
+func (f *Fold) restoreTopUp(a *account, t *event.TopUpState) {
+	if t == nil {
+		return
+	}
+	a.topUp = copyTopUp(t)
+	f.topUps.rules[a.id] = a
+	if t.DueMs != 0 {
+		f.topUps.due[a.id] = a
+	}
+}
+
+func copyTopUp(t *event.TopUpState) *event.TopUpState {
+	if t == nil {
+		return nil
+	}
+	return &event.TopUpState{
+		Rule: &event.SetTopUp{BelowMicros: t.Rule.GetBelowMicros(), CreditsMicros: t.Rule.GetCreditsMicros(), MonthMicros: t.Rule.GetMonthMicros()},
+		Last: t.Last, DueMs: t.DueMs, DueMicros: t.DueMicros, Month: t.Month, SpentMicros: t.SpentMicros, Failures: t.Failures, Reason: t.Reason,
+		Off: t.Off, RetryMs: t.RetryMs,
+	}
+}
+
+// TopUps lists the top-ups that are to be charged, oldest first. Accounts that may not send requests are not charged.
+func (f *Fold) TopUps(q *event.TopUpsQuery) *event.TopUpsAnswer {
+	answer := &event.TopUpsAnswer{}
+	for id, a := range f.topUps.due { // sorted below
+		if t := a.topUp; !a.barred() && a.quarantined == 0 {
+			answer.TopUps = append(answer.TopUps, &event.TopUp{Account: id, Id: t.Last, CreditsMicros: t.DueMicros, TimeMs: t.DueMs})
+		}
+	}
+	slices.SortFunc(answer.TopUps, func(a, b *event.TopUp) int {
+		return cmp.Or(cmp.Compare(a.TimeMs, b.TimeMs), cmp.Compare(a.Account, b.Account))
+	})
+	answer.TopUps = answer.TopUps[:min(len(answer.TopUps), pageLimit(q.GetLimit(), defaultTopUps, maxTopUps))]
+	return answer
+}
