@@ -19,6 +19,7 @@ const (
 	EventCapThreshold   = "cap.threshold"   // a threshold of a spending cap is reached
 	EventBalanceLow     = "balance.low"     // the balance dropped below BalanceBelow
 	EventTopUpOff       = "topup.off"       // top-ups are turned off after two failures
+	EventPayment        = "payment.received" // credits or a plan's fee are paid
 	EventPasteCreated   = "paste.created"
 	EventPasteUpdated   = "paste.updated"
 	EventPasteDeleted   = "paste.deleted"

@@ -19,9 +19,10 @@ type Type struct {
 
 // Groups of types.
 const (
-	usage   = "Usage"
-	content = "Content"
-	keys    = "Keys"
+	usage    = "Usage"
+	payments = "Payments"
+	content  = "Content"
+	keys     = "Keys"
 )
 
 // Types lists the types that a webhook may subscribe to, those of a group together.
@@ -30,7 +31,8 @@ func Types() []Type {
 		{event.AlertType_ALERT_QUOTA, "quota.threshold", "Requests reach a threshold of their monthly limit", usage},
 		{event.AlertType_ALERT_CAP, "cap.threshold", "Spending reaches a threshold of its cap", usage},
 		{event.AlertType_ALERT_BALANCE, "balance.low", "The balance drops below an amount", usage},
-		{event.AlertType_ALERT_TOP_UP_OFF, "topup.off", "Top-ups are turned off after two failures", usage},
+		{event.AlertType_ALERT_TOP_UP_OFF, "topup.off", "Top-ups are turned off after two failures", payments},
+		{event.AlertType_ALERT_PAYMENT, "payment.received", "A payment is received", payments},
 		{event.AlertType_ALERT_PASTE_CREATED, "paste.created", "A paste is created", content},
 		{event.AlertType_ALERT_PASTE_UPDATED, "paste.updated", "A paste is edited", content},
 		{event.AlertType_ALERT_PASTE_DELETED, "paste.deleted", "A paste is deleted", content},
@@ -146,6 +148,11 @@ type Data struct {
 	Visibility   string  `json:"visibility,omitempty"`
 	Size         *uint64 `json:"size,omitempty"` // bytes
 	Reason       string  `json:"reason,omitempty"`
+	Payment      uint64  `json:"payment,omitempty"` // number of the account's payment
+	Credits      string  `json:"credits,omitempty"` // bought
+	Plan         string  `json:"plan,omitempty"`    // whose fee is paid
+	AmountUSD    string  `json:"amountUsd,omitempty"`
+	TaxUSD       string  `json:"taxUsd,omitempty"` // out of AmountUSD
 }
 
 // Period is the period of a limit. A total limit has none.
@@ -185,6 +192,12 @@ func Of(a *event.Alert) Payload {
 		}
 	case event.AlertType_ALERT_TOP_UP_OFF:
 		d.Reason = a.Reason
+	case event.AlertType_ALERT_PAYMENT:
+		p := a.Payment
+		d.Payment, d.Plan, d.AmountUSD, d.TaxUSD = p.GetNumber(), p.GetPlan(), plan.Dollars(p.GetAmountCents()), plan.Dollars(p.GetTaxCents())
+		if p.GetCreditsMicros() > 0 {
+			d.Credits = credits(p.GetCreditsMicros())
+		}
 	case event.AlertType_ALERT_TEST:
 		if len(a.Webhooks) == 1 {
 			d.WebhookID = WebhookName(a.Webhooks[0])

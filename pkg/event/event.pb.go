@@ -430,6 +430,7 @@ const (
 	AlertType_ALERT_FILE_CREATED  AlertType = 16
 	AlertType_ALERT_FILE_DELETED  AlertType = 17
 	AlertType_ALERT_TOP_UP_OFF    AlertType = 18 // top-ups are off after two failures
+	AlertType_ALERT_PAYMENT       AlertType = 19 // a payment is recorded
 )
 
 // Enum value maps for AlertType.
@@ -454,6 +455,7 @@ var (
 		16: "ALERT_FILE_CREATED",
 		17: "ALERT_FILE_DELETED",
 		18: "ALERT_TOP_UP_OFF",
+		19: "ALERT_PAYMENT",
 	}
 	AlertType_value = map[string]int32{
 		"ALERT_UNSPECIFIED":   0,
@@ -475,6 +477,7 @@ var (
 		"ALERT_FILE_CREATED":  16,
 		"ALERT_FILE_DELETED":  17,
 		"ALERT_TOP_UP_OFF":    18,
+		"ALERT_PAYMENT":       19,
 	}
 )
 
@@ -4444,7 +4447,7 @@ func (x *CommandOutcome) GetPlan() string {
 	return ""
 }
 
-// Alert is an event for webhooks. The fold decides it, so that it happens once, despite crashes.
+// Alert is an event for webhooks, some also for the account holder. The fold decides it, so that it happens once, despite crashes.
 type Alert struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // derives from the journal alone
@@ -4467,7 +4470,9 @@ type Alert struct {
 	DaysBefore    uint32                 `protobuf:"varint,18,opt,name=days_before,json=daysBefore,proto3" json:"days_before,omitempty"` // of its expiry
 	KeyName       string                 `protobuf:"bytes,19,opt,name=key_name,json=keyName,proto3" json:"key_name,omitempty"`           // of a key that was created or revoked
 	Content       *ContentChange         `protobuf:"bytes,20,opt,name=content,proto3" json:"content,omitempty"`
-	Reason        string                 `protobuf:"bytes,21,opt,name=reason,proto3" json:"reason,omitempty"` // of the last failure of a top-up
+	Reason        string                 `protobuf:"bytes,21,opt,name=reason,proto3" json:"reason,omitempty"`   // of the last failure of a top-up
+	Payment       *PaymentState          `protobuf:"bytes,22,opt,name=payment,proto3" json:"payment,omitempty"` // as recorded
+	Mail          bool                   `protobuf:"varint,23,opt,name=mail,proto3" json:"mail,omitempty"`      // the account holder is notified too, by e-mail
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4649,6 +4654,20 @@ func (x *Alert) GetReason() string {
 	return ""
 }
 
+func (x *Alert) GetPayment() *PaymentState {
+	if x != nil {
+		return x.Payment
+	}
+	return nil
+}
+
+func (x *Alert) GetMail() bool {
+	if x != nil {
+		return x.Mail
+	}
+	return false
+}
+
 // WebhookRules is the subscription of a webhook.
 type WebhookRules struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -4726,11 +4745,11 @@ func (x *WebhookRules) GetCreatedMs() int64 {
 	return 0
 }
 
-// Delivery is the delivery of an alert to one webhook, as kept in the read model.
+// Delivery is the delivery of an alert to one webhook, or to the account holder by e-mail, as kept in the read model.
 type Delivery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Alert         *Alert                 `protobuf:"bytes,1,opt,name=alert,proto3" json:"alert,omitempty"`
-	Webhook       uint64                 `protobuf:"fixed64,2,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Webhook       uint64                 `protobuf:"fixed64,2,opt,name=webhook,proto3" json:"webhook,omitempty"` // 0: by e-mail
 	Status        DeliveryStatus         `protobuf:"varint,3,opt,name=status,proto3,enum=quire.event.v1.DeliveryStatus" json:"status,omitempty"`
 	Attempts      []*DeliveryAttempt     `protobuf:"bytes,4,rep,name=attempts,proto3" json:"attempts,omitempty"`            // the latest ones, oldest first
 	NextMs        int64                  `protobuf:"varint,5,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"` // of the next attempt, while pending
@@ -18585,7 +18604,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05alert\x18\x1f \x01(\tR\x05alert\x12\x1b\n" +
 	"\tnext_tier\x18[ \x01(\rR\bnextTier\x12\x1b\n" +
 	"\tnext_plan\x18\\ \x01(\tR\bnextPlan\x12\x12\n" +
-	"\x04plan\x18Z \x01(\tR\x04plan\"\xeb\x04\n" +
+	"\x04plan\x18Z \x01(\tR\x04plan\"\xb7\x05\n" +
 	"\x05Alert\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\tR\bposition\x12\x18\n" +
@@ -18610,7 +18629,9 @@ const file_event_proto_rawDesc = "" +
 	"daysBefore\x12\x19\n" +
 	"\bkey_name\x18\x13 \x01(\tR\akeyName\x127\n" +
 	"\acontent\x18\x14 \x01(\v2\x1d.quire.event.v1.ContentChangeR\acontent\x12\x16\n" +
-	"\x06reason\x18\x15 \x01(\tR\x06reason\"\xb1\x01\n" +
+	"\x06reason\x18\x15 \x01(\tR\x06reason\x126\n" +
+	"\apayment\x18\x16 \x01(\v2\x1c.quire.event.v1.PaymentStateR\apayment\x12\x12\n" +
+	"\x04mail\x18\x17 \x01(\bR\x04mail\"\xb1\x01\n" +
 	"\fWebhookRules\x12\x18\n" +
 	"\awebhook\x18\x01 \x01(\x06R\awebhook\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\rR\x06events\x12\x1e\n" +
@@ -19948,7 +19969,7 @@ const file_event_proto_rawDesc = "" +
 	"\x16COMMAND_KEY_NAME_TAKEN\x10\x16\x12\x1d\n" +
 	"\x19COMMAND_WEBHOOK_NOT_FOUND\x10\x1e\x12\x1d\n" +
 	"\x19COMMAND_TOO_MANY_WEBHOOKS\x10\x1f\x12\x1b\n" +
-	"\x17COMMAND_WEBHOOK_INVALID\x10 *\xaa\x03\n" +
+	"\x17COMMAND_WEBHOOK_INVALID\x10 *\xbd\x03\n" +
 	"\tAlertType\x12\x15\n" +
 	"\x11ALERT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vALERT_QUOTA\x10\x01\x12\r\n" +
@@ -19970,7 +19991,8 @@ const file_event_proto_rawDesc = "" +
 	"ALERT_TEST\x10\x0f\x12\x16\n" +
 	"\x12ALERT_FILE_CREATED\x10\x10\x12\x16\n" +
 	"\x12ALERT_FILE_DELETED\x10\x11\x12\x14\n" +
-	"\x10ALERT_TOP_UP_OFF\x10\x12*S\n" +
+	"\x10ALERT_TOP_UP_OFF\x10\x12\x12\x11\n" +
+	"\rALERT_PAYMENT\x10\x13*S\n" +
 	"\x0eDeliveryStatus\x12\x14\n" +
 	"\x10DELIVERY_PENDING\x10\x00\x12\x16\n" +
 	"\x12DELIVERY_DELIVERED\x10\x01\x12\x13\n" +
@@ -20315,215 +20337,216 @@ var file_event_proto_depIdxs = []int32{
 	60,  // 52: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	6,   // 53: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
 	20,  // 54: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
-	59,  // 55: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
-	7,   // 56: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
-	62,  // 57: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
-	64,  // 58: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
-	66,  // 59: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
-	67,  // 60: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
-	68,  // 61: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
-	69,  // 62: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
-	70,  // 63: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
-	71,  // 64: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
-	72,  // 65: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
-	8,   // 66: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
-	63,  // 67: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
-	61,  // 68: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
-	60,  // 69: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
-	59,  // 70: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
-	60,  // 71: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
-	80,  // 72: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
-	79,  // 73: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
-	6,   // 74: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
-	4,   // 75: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
-	82,  // 76: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	83,  // 77: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	86,  // 78: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	85,  // 79: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	87,  // 80: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	88,  // 81: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	89,  // 82: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	91,  // 83: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	92,  // 84: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	93,  // 85: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	95,  // 86: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	94,  // 87: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	90,  // 88: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	94,  // 89: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	97,  // 90: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	9,   // 91: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	95,  // 92: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	102, // 93: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	99,  // 94: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	101, // 95: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	104, // 96: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	104, // 97: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	104, // 98: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	104, // 99: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
-	104, // 100: quire.event.v1.SourceCounts.unmetered:type_name -> quire.event.v1.SourceCount
-	104, // 101: quire.event.v1.SourceCounts.unmetered_sites:type_name -> quire.event.v1.SourceCount
-	106, // 102: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	108, // 103: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	9,   // 104: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	95,  // 105: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	97,  // 106: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	95,  // 107: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	95,  // 108: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	122, // 109: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	123, // 110: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	125, // 111: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	126, // 112: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	127, // 113: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	128, // 114: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	131, // 115: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	129, // 116: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	130, // 117: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	139, // 118: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	74,  // 119: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	76,  // 120: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	124, // 121: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	134, // 122: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	115, // 123: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
-	117, // 124: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
-	119, // 125: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
-	44,  // 126: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
-	194, // 127: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
-	196, // 128: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
-	121, // 129: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
-	11,  // 130: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	81,  // 131: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
-	191, // 132: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
-	191, // 133: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
-	10,  // 134: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	142, // 135: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	152, // 136: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	153, // 137: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	157, // 138: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	160, // 139: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	166, // 140: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	81,  // 141: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	132, // 142: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
-	141, // 143: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	147, // 144: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	148, // 145: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	140, // 146: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	75,  // 147: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	77,  // 148: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	163, // 149: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	135, // 150: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	116, // 151: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
-	118, // 152: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
-	120, // 153: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
-	2,   // 154: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	136, // 155: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	2,   // 156: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	3,   // 157: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	137, // 158: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
-	137, // 159: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
-	150, // 160: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	144, // 161: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	145, // 162: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	143, // 163: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	51,  // 164: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	145, // 165: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	150, // 166: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	23,  // 167: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	5,   // 168: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	146, // 169: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	149, // 170: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	11,  // 171: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	151, // 172: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
-	151, // 173: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	150, // 174: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	158, // 175: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	154, // 176: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
-	156, // 177: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
-	155, // 178: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
-	22,  // 179: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	159, // 180: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	3,   // 181: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	16,  // 182: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
-	161, // 183: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
-	162, // 184: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
-	16,  // 185: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
-	164, // 186: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	165, // 187: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	183, // 188: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	184, // 189: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	185, // 190: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	186, // 191: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	187, // 192: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	170, // 193: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	171, // 194: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	182, // 195: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	172, // 196: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	173, // 197: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	174, // 198: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	175, // 199: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	176, // 200: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	177, // 201: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	178, // 202: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	179, // 203: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	168, // 204: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
-	12,  // 205: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	180, // 206: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	13,  // 207: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	181, // 208: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	14,  // 209: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	189, // 210: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	189, // 211: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	185, // 212: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	180, // 213: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	169, // 214: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
-	12,  // 215: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	81,  // 216: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	192, // 217: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	193, // 218: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	208, // 219: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	209, // 220: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	191, // 221: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	191, // 222: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
-	16,  // 223: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
-	81,  // 224: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	203, // 225: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	206, // 226: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	207, // 227: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	207, // 228: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	202, // 229: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	78,  // 230: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	198, // 231: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	197, // 232: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	23,  // 233: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	201, // 234: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	196, // 235: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
-	44,  // 236: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
-	194, // 237: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
-	45,  // 238: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
-	199, // 239: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	200, // 240: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	51,  // 241: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	23,  // 242: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	197, // 243: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	150, // 244: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	159, // 245: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	150, // 246: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	150, // 247: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	205, // 248: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	204, // 249: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	195, // 250: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
-	150, // 251: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 252: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	159, // 253: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 254: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	207, // 255: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	207, // 256: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	201, // 257: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	58,  // 258: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	259, // [259:259] is the sub-list for method output_type
-	259, // [259:259] is the sub-list for method input_type
-	259, // [259:259] is the sub-list for extension type_name
-	259, // [259:259] is the sub-list for extension extendee
-	0,   // [0:259] is the sub-list for field type_name
+	196, // 55: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
+	59,  // 56: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
+	7,   // 57: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
+	62,  // 58: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
+	64,  // 59: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
+	66,  // 60: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
+	67,  // 61: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
+	68,  // 62: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
+	69,  // 63: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
+	70,  // 64: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
+	71,  // 65: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
+	72,  // 66: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
+	8,   // 67: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
+	63,  // 68: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
+	61,  // 69: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
+	60,  // 70: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
+	59,  // 71: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
+	60,  // 72: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
+	80,  // 73: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	79,  // 74: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
+	6,   // 75: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
+	4,   // 76: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
+	82,  // 77: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	83,  // 78: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	86,  // 79: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	85,  // 80: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	87,  // 81: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	88,  // 82: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	89,  // 83: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	91,  // 84: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	92,  // 85: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	93,  // 86: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	95,  // 87: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	94,  // 88: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	90,  // 89: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	94,  // 90: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	97,  // 91: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	9,   // 92: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	95,  // 93: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	102, // 94: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	99,  // 95: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	101, // 96: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	104, // 97: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	104, // 98: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	104, // 99: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	104, // 100: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
+	104, // 101: quire.event.v1.SourceCounts.unmetered:type_name -> quire.event.v1.SourceCount
+	104, // 102: quire.event.v1.SourceCounts.unmetered_sites:type_name -> quire.event.v1.SourceCount
+	106, // 103: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	108, // 104: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	9,   // 105: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	95,  // 106: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	97,  // 107: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	95,  // 108: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	95,  // 109: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	122, // 110: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	123, // 111: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	125, // 112: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	126, // 113: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	127, // 114: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	128, // 115: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	131, // 116: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	129, // 117: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	130, // 118: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	139, // 119: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	74,  // 120: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	76,  // 121: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	124, // 122: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	134, // 123: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	115, // 124: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
+	117, // 125: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
+	119, // 126: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
+	44,  // 127: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
+	194, // 128: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
+	196, // 129: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
+	121, // 130: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
+	11,  // 131: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	81,  // 132: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
+	191, // 133: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
+	191, // 134: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
+	10,  // 135: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	142, // 136: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	152, // 137: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	153, // 138: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	157, // 139: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	160, // 140: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	166, // 141: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	81,  // 142: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	132, // 143: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
+	141, // 144: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	147, // 145: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	148, // 146: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	140, // 147: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	75,  // 148: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	77,  // 149: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	163, // 150: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	135, // 151: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	116, // 152: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
+	118, // 153: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
+	120, // 154: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
+	2,   // 155: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	136, // 156: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	2,   // 157: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	3,   // 158: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	137, // 159: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
+	137, // 160: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
+	150, // 161: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	144, // 162: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	145, // 163: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	143, // 164: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	51,  // 165: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	145, // 166: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	150, // 167: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	23,  // 168: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	5,   // 169: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	146, // 170: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	149, // 171: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	11,  // 172: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	151, // 173: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	151, // 174: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	150, // 175: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	158, // 176: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	154, // 177: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
+	156, // 178: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
+	155, // 179: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
+	22,  // 180: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	159, // 181: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	3,   // 182: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	16,  // 183: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
+	161, // 184: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	162, // 185: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	16,  // 186: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
+	164, // 187: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	165, // 188: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	183, // 189: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	184, // 190: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	185, // 191: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	186, // 192: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	187, // 193: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	170, // 194: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	171, // 195: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	182, // 196: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	172, // 197: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	173, // 198: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	174, // 199: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	175, // 200: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	176, // 201: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	177, // 202: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	178, // 203: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	179, // 204: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	168, // 205: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
+	12,  // 206: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	180, // 207: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	13,  // 208: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	181, // 209: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	14,  // 210: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	189, // 211: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	189, // 212: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	185, // 213: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	180, // 214: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	169, // 215: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
+	12,  // 216: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	81,  // 217: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	192, // 218: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	193, // 219: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	208, // 220: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	209, // 221: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	191, // 222: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	191, // 223: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
+	16,  // 224: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
+	81,  // 225: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	203, // 226: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	206, // 227: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	207, // 228: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	207, // 229: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	202, // 230: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	78,  // 231: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	198, // 232: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	197, // 233: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	23,  // 234: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	201, // 235: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	196, // 236: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
+	44,  // 237: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
+	194, // 238: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
+	45,  // 239: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
+	199, // 240: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	200, // 241: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	51,  // 242: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	23,  // 243: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	197, // 244: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	150, // 245: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	159, // 246: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	150, // 247: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	150, // 248: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	205, // 249: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	204, // 250: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	195, // 251: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
+	150, // 252: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 253: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	159, // 254: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 255: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	207, // 256: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	207, // 257: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	201, // 258: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	58,  // 259: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	260, // [260:260] is the sub-list for method output_type
+	260, // [260:260] is the sub-list for method input_type
+	260, // [260:260] is the sub-list for extension type_name
+	260, // [260:260] is the sub-list for extension extendee
+	0,   // [0:260] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }

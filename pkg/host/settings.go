@@ -45,6 +45,8 @@ type Settings struct {
 	Operator   string // name of who runs the service, for statements; empty: none
 	OperatorAt string // their address
 	Contact    string // whom account holders ask; empty: not known
+	SMTPURL    string // empty: no e-mails are sent
+	MailFrom   string
 
 	StripeKey           config.Secret // empty: payments are not taken online
 	StripeWebhookSecret config.Secret
@@ -136,8 +138,8 @@ func (s *Settings) table() []setting {
 			meaning: "Address of the API. Port 0 stands for any free port.",
 		},
 		{
-			name: "QUIRE_PUBLIC_URL", value: config.URL(&s.PublicURL, "http", "https"), readers: Edge | Quire,
-			meaning: "Beginning of all links in answers. Without it links begin with `http://` and the address of the API.",
+			name: "QUIRE_PUBLIC_URL", value: config.URL(&s.PublicURL, "http", "https"), readers: Edge | Billing | Quire,
+			meaning: "Beginning of all links in answers and e-mails. Without it links begin with `http://` and the address of the API, and no e-mails are sent.",
 		},
 		{
 			name: "QUIRE_UPGRADE_URL", value: config.URL(&s.UpgradeURL, "http", "https"), readers: Edge | Quire,
@@ -158,6 +160,14 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_CONTACT", value: config.Text(&s.Contact), readers: Edge | Quire,
 			meaning: "Whom account holders ask about plans, credits and payments: an e-mail address or a URL. Pages and refused checkouts name it.",
+		},
+		{
+			name: "QUIRE_SMTP_URL", value: config.URL(&s.SMTPURL, "smtp", "smtps"), readers: Billing | Quire, secret: true,
+			meaning: "SMTP server for e-mails to account holders: receipts, and top-ups that are turned off. `smtps://user:password@host:465`, or `smtp://user:password@host:587` for STARTTLS, which is required except on this machine. `QUIRE_MAIL_FROM` and `QUIRE_PUBLIC_URL` are required with it. Without it no e-mails are sent.",
+		},
+		{
+			name: "QUIRE_MAIL_FROM", value: config.Text(&s.MailFrom), readers: Billing | Quire,
+			meaning: "Sender of e-mails, such as `Example Pastes <billing@example.com>`.",
 		},
 		{
 			name: "QUIRE_STRIPE_KEY", value: config.SecretText(&s.StripeKey, 8), readers: Edge | Quire, secret: true,

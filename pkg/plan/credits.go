@@ -35,6 +35,14 @@ func (m Micros) String() string {
 	return string(out)
 }
 
+// Short formats an amount of credits for people, without trailing zeros.
+func Short[N uint64 | Micros](micros N) string {
+	return strings.TrimSuffix(strings.TrimRight(Micros(micros).String(), "0"), ".")
+}
+
+// Dollars formats an amount of cents, such as 9.00.
+func Dollars(cents uint64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
+
 // ParseCredits reads a decimal number of at most six places, with an optional sign. It never rounds.
 func ParseCredits(s string) (Micros, error) {
 	rest, negative := s, false

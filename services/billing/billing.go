@@ -32,6 +32,7 @@ import (
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/lost"
+	"quire.dev/services/billing/internal/mail"
 	"quire.dev/services/billing/internal/partition"
 	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/snapshots"
@@ -68,6 +69,8 @@ type Config struct {
 	Secrets             [][]byte
 	WebhookAllowPrivate bool // allows webhooks in private networks and without TLS
 
+	Mail mail.Config // without a URL no e-mails are sent
+
 	RegisterLimit   int // accounts that one source may register per day; 20
 	ProjectionBound int // documents waiting for the read model; 100,000
 	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, about 1 KB each; 200,000
@@ -97,6 +100,7 @@ func Configure(s host.Settings) Config {
 		Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit, RequestRetention: s.RequestRetention,
 		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
 		Secrets: secrets, WebhookAllowPrivate: s.WebhookAllowPrivate,
+		Mail: mail.Config{URL: s.SMTPURL, From: s.MailFrom, Public: s.PublicURL},
 	}
 }
 
@@ -265,12 +269,25 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("configure billing: %w", err)
 	}
-	s.sender = webhooks.NewSender(s.webhooks, s.cfg.Instance, deps.Logger, deps.Metrics)
+	sendMail, err := s.mail()
+	if err != nil {
+		return nil, fmt.Errorf("configure billing: %w", err)
+	}
+	s.sender = webhooks.NewSender(s.webhooks, s.cfg.Instance, sendMail, deps.Logger, deps.Metrics)
 	s.replicas = replica.NewSet(replica.Config{
 		Count: s.cfg.PartitionCount, Partitions: s.cfg.Partitions, Assigned: s.cfg.Assigned, Served: s.cfg.Served,
 		Start: s.fold, NC: deps.NC, Logger: deps.Logger,
 	})
 	return s, nil
+}
+
+// mail returns what sends e-mails to account holders; nil: none are sent.
+func (s *Service) mail() (webhooks.Mail, error) {
+	if s.cfg.Mail.URL == "" {
+		return nil, nil
+	}
+	m, err := mail.New(s.cfg.Mail, s.users.Email)
+	return m.Send, err
 }
 
 // Ready is closed once every assigned partition has caught up with its journal for the first time; at once if none is assigned.

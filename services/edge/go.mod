@@ -25,6 +25,8 @@ require (
 	rsc.io/qr v0.2.0
 )
 
+require github.com/stripe/stripe-go/v82 v82.5.1 // indirect
+
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -788,7 +788,7 @@ export interface paths {
          * Set automatic top-ups
          * @description Once the balance falls below `below`, `credits` are bought with the saved payment method, at most `monthlyLimit` in a UTC month.
          *     The payment method is the one of an earlier purchase, or the default of the provider's portal. After two failures in a row
-         *     top-ups are off, and webhooks are told `topup.off`. Setting them again, to the same values too, turns them on. Credits of "0"
+         *     top-ups are off, and webhooks are notified with `topup.off`. Setting them again, to the same values too, turns them on. Credits of "0"
          *     turn them off.
          */
         put: operations["setTopUp"];
@@ -2361,6 +2361,19 @@ export interface components {
             daysBefore?: number;
             /** @description Of `topup.off`: why the payment provider refused the last top-up, such as `card_declined`. */
             reason?: string;
+            /**
+             * Format: int64
+             * @description Of `payment.received`: the payment's `number`.
+             */
+            payment?: number;
+            /** @description Of `payment.received`: credits bought; absent for a plan's fee. */
+            credits?: components["schemas"]["Credits"];
+            /** @description Of `payment.received`: the plan whose fee is paid; absent for credits. */
+            plan?: string;
+            /** @description Of `payment.received`: dollars paid, including tax. */
+            amountUsd?: string;
+            /** @description Of `payment.received`: the part of `amountUsd` that is tax. */
+            taxUsd?: string;
         };
         /** @description The limit's period. Absent for a total limit. */
         EventPeriod: {

@@ -157,7 +157,7 @@ func (b *base) known() uint32 {
 	case b.rules < Rules3:
 		return 1<<event.AlertType_ALERT_KEY - 1
 	case b.rules < Rules4:
-		return alert.Bits() &^ alert.Bit(event.AlertType_ALERT_TOP_UP_OFF)
+		return alert.Bits() &^ (alert.Bit(event.AlertType_ALERT_TOP_UP_OFF) | alert.Bit(event.AlertType_ALERT_PAYMENT))
 	}
 	return alert.Bits()
 }
@@ -326,6 +326,16 @@ func (a *account) lifted() {
 	if a.alerts != nil {
 		a.alerts.low = slices.DeleteFunc(a.alerts.low, func(value uint64) bool { return a.available >= int64(value) })
 	}
+}
+
+// notifyHolder notifies the account holder by e-mail, and the webhooks that want the alert's type.
+func (n *notifier) notifyHolder(a *account, made *event.Alert) {
+	made.Mail = true
+	var to []uint64
+	if a.alerts != nil {
+		to = a.alerts.subscribed(made.Type, nil)
+	}
+	n.notify(a, n.time, to, made)
 }
 
 // notify adds an alert to the effects. Its id derives from all messages of the journal up to this one, so that a journal

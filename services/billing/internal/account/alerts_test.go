@@ -19,6 +19,7 @@ import (
 const (
 	toldQuota   = uint32(1 << (event.AlertType_ALERT_QUOTA - 1))
 	toldBalance = uint32(1 << (event.AlertType_ALERT_BALANCE - 1))
+	toldMoney   = uint32(1<<(event.AlertType_ALERT_PAYMENT-1) | 1<<(event.AlertType_ALERT_TOP_UP_OFF-1))
 	toldCap     = uint32(1 << (event.AlertType_ALERT_CAP - 1))
 	toldKey     = uint32(1 << (event.AlertType_ALERT_KEY - 1))
 )
@@ -73,7 +74,11 @@ func shownAlert(a *event.Alert) string {
 	case event.AlertType_ALERT_KEY_CREATED, event.AlertType_ALERT_KEY_REVOKED:
 		return fmt.Sprintf("%v %d %q until %d to %v", alert.TypeOf(a.Type).Name, a.Key, a.KeyName, a.ExpiresMs, a.Webhooks)
 	}
-	return fmt.Sprintf("%x %v to %v", a.Account, a.Type, a.Webhooks)
+	text := fmt.Sprintf("%x %v to %v", a.Account, a.Type, a.Webhooks)
+	if a.Mail {
+		text += " by e-mail"
+	}
+	return text
 }
 
 func TestEachThresholdOfAQuotaIsToldOnceAMonth(t *testing.T) {
@@ -564,6 +569,12 @@ func (m *model) tellLow(id uint64, before int64) {
 	}
 }
 
+// notifyHolder notifies the account holder, and the webhooks that want a type.
+func (m *model) notifyHolder(id uint64, a *modelAccount, of event.AlertType) {
+	to := a.hooks.wanting(func(w *event.WebhookRules) bool { return w.Events&alert.Bit(of) != 0 })
+	m.alerts = append(m.alerts, fmt.Sprintf("%x %v to %v by e-mail", id, of, to))
+}
+
 func (a *modelAccount) liftLow() {
 	for value := range a.hooks.low {
 		if a.balance() >= int64(value) {
@@ -582,7 +593,7 @@ func (m *machine) webhookCommand(t *rapid.T) {
 	case 1:
 		c = tryHook(id, hook)
 	default:
-		c = webhookOf(id, hook, rapid.SampledFrom([]uint32{toldQuota, toldBalance, toldQuota | toldBalance, toldCap, toldKey, toldCap | toldKey | toldQuota}).Draw(t, "events"),
+		c = webhookOf(id, hook, rapid.SampledFrom([]uint32{toldQuota, toldBalance, toldQuota | toldBalance, toldCap, toldKey, toldCap | toldKey | toldQuota | toldMoney}).Draw(t, "events"),
 			rapid.SampledFrom([]uint64{1, 5_000, 20_000}).Draw(t, "below"),
 			rapid.SampledFrom([][]uint32{nil, {1}, {34, 67}, {100, 50}}).Draw(t, "thresholds")...)
 	}

@@ -207,6 +207,7 @@ func (m *machine) corrected(t *rapid.T, id uint64, a *modelAccount, c *event.Com
 			credits := int64(action.Payment.CreditsMicros)
 			a.bought[action.Payment.Id] = &modelPurchase{credits: credits}
 			m.given(a, credits)
+			m.model.notifyHolder(id, a, event.AlertType_ALERT_PAYMENT)
 			m.corrections["paid"]++
 		}
 	case *event.Command_SetSubscription:

@@ -107,8 +107,10 @@ func TestNewTypesOfAlertsWaitForTheirRules(t *testing.T) {
 	}
 	h.rules = Rules3
 	h.prices(smallBook())
-	h.webhook(webhookOf(alice, 7, alert.Bits()&^alert.Bit(event.AlertType_ALERT_TOP_UP_OFF), 1))
+	later := alert.Bit(event.AlertType_ALERT_TOP_UP_OFF) | alert.Bit(event.AlertType_ALERT_PAYMENT)
+	h.webhook(webhookOf(alice, 7, alert.Bits()&^later, 1))
 	h.refuses(webhookOf(alice, 7, alert.Bit(event.AlertType_ALERT_TOP_UP_OFF), 1), event.CommandStatus_COMMAND_WEBHOOK_INVALID)
+	h.refuses(webhookOf(alice, 7, alert.Bit(event.AlertType_ALERT_PAYMENT), 1), event.CommandStatus_COMMAND_WEBHOOK_INVALID)
 	h.rules = Rules4
 	h.prices(smallBook())
 	h.webhook(webhookOf(alice, 7, alert.Bits(), 1))

@@ -160,6 +160,7 @@ func (m *machine) topUpCommand(t *rapid.T, id uint64, a *modelAccount) *event.Co
 		m.corrections["top-up failed"]++
 		if of.failures == 2 {
 			of.off = true
+			m.model.notifyHolder(id, a, event.AlertType_ALERT_TOP_UP_OFF)
 			m.corrections["top-ups off"]++
 		}
 	}

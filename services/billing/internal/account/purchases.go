@@ -55,11 +55,13 @@ func (f *Fold) pay(a *account, p *event.Payment, actor string, index int) event.
 	if p.CreditsMicros > 0 && !f.give(a, int64(p.CreditsMicros), 0, index, e) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
-	a.purchases.add(&purchase{
+	made := &purchase{
 		purchaseID: id, number: uint64(len(a.purchases.list)) + 1, time: f.time, credits: p.CreditsMicros, plan: p.Plan,
 		amount: p.AmountCents, tax: p.TaxCents, topUp: p.TopUp,
-	})
+	}
+	a.purchases.add(made)
 	a.toppedUp(p.TopUp)
+	f.alerts.notifyHolder(a, &event.Alert{Type: event.AlertType_ALERT_PAYMENT, Payment: made.state()})
 	return event.CommandStatus_COMMAND_OK
 }
 

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -169,10 +170,18 @@ func TestAPaymentAddsItsCreditsOnce(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)
 	h.account(bob, plan.Pro)
+	h.webhook(webhookOf(alice, 7, toldMoney, 0))
+	h.webhook(webhookOf(alice, 8, toldQuota, 0))
 	h.wantStatus(paymentOf(alice, "in_1", 7_000), ok)
+	if a := h.alerts[0]; len(h.alerts) != 1 || a.Type != event.AlertType_ALERT_PAYMENT || !a.Mail || !slices.Equal(a.Webhooks, []uint64{7}) || a.Payment.Number != 1 {
+		t.Errorf("%v", h.alerts)
+	}
 	h.wait(48 * time.Hour) // outcomes of commands are forgotten by now
 	h.wantStatus(paymentOf(alice, "in_1", 7_000), ok)
 	h.wantStatus(paymentOf(alice, "in_1", 7_001), event.CommandStatus_COMMAND_PAYMENT_MISMATCH)
+	if len(h.alerts) != 1 {
+		t.Errorf("a repeat notifies: %v", h.alerts)
+	}
 	h.wantStatus(paymentOf(bob, "in_1", 1), ok) // the caller knows whose it is
 	h.wantStatus(paymentOf(alice, "in_2", 1_000), ok)
 	if e := h.ledger[0]; h.balance(alice) != 8_000 || e.Type != event.LedgerType_LEDGER_PAYMENT || e.Payment != "in_1" || e.Actor != "bank" {

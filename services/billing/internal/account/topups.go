@@ -89,11 +89,7 @@ func (f *Fold) failTopUp(a *account, c *event.TopUpFailed) event.CommandStatus {
 	f.topUps.wake = min(f.topUps.wake, t.RetryMs)
 	if t.Failures >= maxTopUpFailures {
 		t.Off = true
-		if a.alerts != nil {
-			if to := a.alerts.subscribed(event.AlertType_ALERT_TOP_UP_OFF, nil); len(to) > 0 {
-				f.alerts.notify(a, f.time, to, &event.Alert{Type: event.AlertType_ALERT_TOP_UP_OFF, Reason: c.Reason})
-			}
-		}
+		f.alerts.notifyHolder(a, &event.Alert{Type: event.AlertType_ALERT_TOP_UP_OFF, Reason: c.Reason})
 	}
 	return event.CommandStatus_COMMAND_OK
 }

@@ -186,7 +186,7 @@ func TestTwoFailuresTurnTopUpsOff(t *testing.T) {
 	h.wait(time.Millisecond).tick()
 	h.wantTopUps("a11ce 2 5")
 	h.wantStatus(topUpFailed(alice, 2, "expired_card"), ok)
-	if s := h.topUp(alice); !s.Off || len(h.alerts) != 1 || h.alerts[0].Type != event.AlertType_ALERT_TOP_UP_OFF || h.alerts[0].Reason != "expired_card" || !slices.Equal(h.alerts[0].Webhooks, []uint64{7}) {
+	if s := h.topUp(alice); !s.Off || len(h.alerts) != 1 || h.alerts[0].Type != event.AlertType_ALERT_TOP_UP_OFF || h.alerts[0].Reason != "expired_card" || !h.alerts[0].Mail || !slices.Equal(h.alerts[0].Webhooks, []uint64{7}) {
 		t.Errorf("%v, alerts %v", s, h.alerts)
 	}
 	h.wait(70 * 24 * time.Hour).tick()

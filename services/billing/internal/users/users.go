@@ -209,6 +209,12 @@ func (u *Users) record(ctx context.Context, id event.AccountID) (user *event.Use
 	return user, seq, err
 }
 
+// Email returns the email address of an account's user, "" without one.
+func (u *Users) Email(ctx context.Context, id event.AccountID) (string, error) {
+	user, _, err := u.record(ctx, id)
+	return user.GetEmail(), err
+}
+
 func decodeUser(docs []views.Doc, err error) (*event.User, error) {
 	if err != nil || len(docs) == 0 {
 		return nil, err

@@ -38,6 +38,7 @@ const (
 	putOff        = 5 * time.Second // delay of deliveries blocked by others to the same host or account
 	commitPuts    = 32              // the maximum of some MongoDB substitutes
 	commitTime    = 30 * time.Second
+	mailTime      = time.Minute // for an attempt to send an e-mail
 
 	leaseStream = "billing_sender"
 	leaseID     = "sender"
@@ -63,7 +64,9 @@ type Sender struct {
 	instance string
 	log      *slog.Logger
 	post     *poster
+	mail     Mail
 	sent     *prometheus.CounterVec
+	mailed   *prometheus.CounterVec
 
 	// Owned by Run.
 	until    time.Time // end of the lease
@@ -84,17 +87,24 @@ type result struct {
 	delivery *event.Delivery // nil: interrupted, to be retried
 }
 
-// NewSender returns a Sender. The metrics may be nil.
-func NewSender(store *Store, instance string, log *slog.Logger, m *telemetry.Metrics) *Sender {
+// Mail sends the account holder an e-mail about an alert. It is not sent, without an error, if the account has no address.
+type Mail func(ctx context.Context, a *event.Alert) (sent bool, err error)
+
+// NewSender returns a Sender. The metrics may be nil, and without mail no e-mails are sent.
+func NewSender(store *Store, instance string, mail Mail, log *slog.Logger, m *telemetry.Metrics) *Sender {
 	s := &Sender{
-		store: store, instance: instance, log: log, post: newPoster(store), poll: pollEvery,
+		store: store, instance: instance, log: log, post: newPoster(store), mail: mail, poll: pollEvery,
 		sent: m.CounterVec(telemetry.Desc{
 			Service: "billing", Name: "webhook_attempts_total", Help: "Attempts to deliver to webhooks, by result.",
+		}, "result"),
+		mailed: m.CounterVec(telemetry.Desc{
+			Service: "billing", Name: "email_attempts_total", Help: "Attempts to send e-mails to account holders, by result.",
 		}, "result"),
 		running: map[string]string{}, hosts: map[string]int{}, accounts: map[uint64]int{}, results: make(chan result, maxRunning),
 	}
 	for _, r := range []string{sentDelivered, sentFailed, sentGivenUp} {
 		s.sent.WithLabelValues(r) // visible from the start
+		s.mailed.WithLabelValues(r)
 	}
 	return s
 }
@@ -383,32 +393,62 @@ func (s *Sender) start(ctx context.Context, d *event.Delivery, address *event.We
 func (s *Sender) attempt(ctx context.Context, d *event.Delivery, address *event.WebhookAddress) *event.DeliveryAttempt {
 	now := s.store.now()
 	switch {
-	case address == nil:
-		return &event.DeliveryAttempt{TimeMs: now, Error: "the webhook has no address"}
 	case len(d.Attempts) == 0 && now-d.Alert.TimeMs > maxAge.Milliseconds():
 		return &event.DeliveryAttempt{TimeMs: now, Error: errTooOld}
+	case d.Webhook == byMail:
+		return s.attemptMail(ctx, d.Alert)
+	case address == nil:
+		return &event.DeliveryAttempt{TimeMs: now, Error: "the webhook has no address"}
 	}
 	return s.post.attempt(ctx, d.Alert, address)
 }
 
-const errTooOld = "the event is too old to be sent"
+// Errors of attempts that are not repeated.
+const (
+	errTooOld = "the event is too old to be sent"
+	errMail   = "no e-mail is sent"
+)
+
+func (s *Sender) attemptMail(ctx context.Context, a *event.Alert) *event.DeliveryAttempt {
+	attempt := &event.DeliveryAttempt{TimeMs: s.store.now()}
+	if s.mail == nil {
+		attempt.Error = errMail
+		return attempt
+	}
+	ctx, cancel := context.WithTimeout(ctx, mailTime)
+	defer cancel()
+	switch sent, err := s.mail(ctx, a); {
+	case err != nil:
+		attempt.Error = "the e-mail could not be sent"
+		s.log.Warn("an e-mail could not be sent", "event", a.Id, "error", err)
+	case !sent:
+		attempt.Error = errMail
+	}
+	return attempt
+}
 
 // conclude records an attempt in its delivery, and schedules the next one.
 func (s *Sender) conclude(d *event.Delivery, a *event.DeliveryAttempt) {
 	d.Attempts = append(d.Attempts, a)
 	d.Attempts = d.Attempts[max(0, len(d.Attempts)-keptAttempts):]
 	between := pauses()
+	count := s.sent
+	if d.Webhook == byMail {
+		count = s.mailed
+	}
 	switch {
 	case a.Error == "":
 		d.Status, d.NextMs = event.DeliveryStatus_DELIVERY_DELIVERED, 0
-		s.sent.WithLabelValues(sentDelivered).Inc()
+		count.WithLabelValues(sentDelivered).Inc()
+	case a.Error == errMail:
+		d.Status, d.NextMs = event.DeliveryStatus_DELIVERY_FAILED, 0
 	case int(d.Tries) >= len(between) || a.Status == statusGone || a.Error == errTooOld:
 		d.Status, d.NextMs = event.DeliveryStatus_DELIVERY_FAILED, 0
-		s.sent.WithLabelValues(sentGivenUp).Inc()
+		count.WithLabelValues(sentGivenUp).Inc()
 	default:
 		pause := between[d.Tries]
 		d.NextMs = s.store.now() + (pause + rand.N(pause/5+1)).Milliseconds()
-		s.sent.WithLabelValues(sentFailed).Inc()
+		count.WithLabelValues(sentFailed).Inc()
 	}
 	d.Tries++
 }

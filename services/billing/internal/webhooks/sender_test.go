@@ -31,6 +31,7 @@ type bench struct {
 	views *switched
 	*Store
 	ahead    atomic.Int64 // of the clock
+	mail     Mail
 	sequence uint64
 }
 
@@ -77,7 +78,7 @@ func (b *bench) pass(d time.Duration) { b.ahead.Add(int64(d)) }
 // send runs a sender until the test ends or stop is called.
 func (b *bench) send(instance string) (stop func()) {
 	b.t.Helper()
-	s := NewSender(b.Store, instance, slog.New(slog.DiscardHandler), nil)
+	s := NewSender(b.Store, instance, b.mail, slog.New(slog.DiscardHandler), nil)
 	s.poll = 2 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -510,7 +511,7 @@ func TestAnAttemptIsBounded(t *testing.T) {
 
 func TestTheLastAttemptsAreKept(t *testing.T) {
 	b := newBench(t)
-	s, d := NewSender(b.Store, "one", slog.New(slog.DiscardHandler), nil), &event.Delivery{}
+	s, d := NewSender(b.Store, "one", nil, slog.New(slog.DiscardHandler), nil), &event.Delivery{}
 	for n := range uint32(keptAttempts + 3) {
 		s.conclude(d, &event.DeliveryAttempt{Status: n})
 	}

@@ -397,7 +397,7 @@ func Erase(ctx context.Context, store views.Store, account event.AccountID) erro
 			if err := event.Decode(doc.Head, a); err != nil {
 				return err
 			}
-			for _, webhook := range a.Webhooks { // one may have been deleted before its delivery was stored
+			for _, webhook := range targets(a) { // one may have been deleted before its delivery was stored
 				b.Deletes = append(b.Deletes, views.Delete{Collection: deliveries, ID: deliveryID(account, webhook, a.Id), Seq: doc.Seq + 1})
 			}
 			b.Deletes = append(b.Deletes, views.Delete{Collection: alerts, ID: doc.ID, Seq: doc.Seq})

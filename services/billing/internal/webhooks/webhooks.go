@@ -1,9 +1,10 @@
-// Package webhooks keeps the addresses of webhooks and delivers alerts to them. The fold (package account) decides what a
+// Package webhooks keeps the addresses of webhooks and delivers alerts to them, and to account holders by e-mail. The fold (package account) decides what a
 // webhook is notified of, in the journal. Addresses and secrets are only in the read model, since an address may be personal
 // data and a journal is permanent.
 package webhooks
 
 import (
+	"slices"
 	"time"
 
 	"quire.dev/pkg/alert"
@@ -53,7 +54,7 @@ func Projected() []views.Collection {
 }
 
 // Puts returns the documents of the alerts caused by the message at a sequence: each alert, and its delivery to each subscribed
-// webhook. A delivery changed since by the sender is newer than its Put.
+// webhook and by e-mail. A delivery changed since by the sender is newer than its Put.
 func Puts(sequence uint64, list []*event.Alert) (puts []views.Put, err error) {
 	for _, a := range list {
 		head, err := event.Encode(a)
@@ -65,7 +66,7 @@ func Puts(sequence uint64, list []*event.Alert) (puts []views.Put, err error) {
 			ID: owner + "." + a.Position, Seq: sequence, Head: head,
 			Keys: views.Keys{{Name: "account", Value: views.String(owner)}, {Name: "position", Value: views.String(a.Position)}, {Name: "expires", Value: views.Int(expiry(a))}},
 		}})
-		for _, webhook := range a.Webhooks {
+		for _, webhook := range targets(a) {
 			doc, err := deliveryDoc(&event.Delivery{Alert: a, Webhook: webhook, NextMs: a.TimeMs, Sequence: sequence}, sequence)
 			if err != nil {
 				return nil, err
@@ -74,6 +75,17 @@ func Puts(sequence uint64, list []*event.Alert) (puts []views.Put, err error) {
 		}
 	}
 	return puts, nil
+}
+
+// byMail stands for the account holder's e-mail among the targets of an alert. No webhook has this number.
+const byMail = 0
+
+// targets are the webhooks that an alert is delivered to, and byMail.
+func targets(a *event.Alert) []uint64 {
+	if !a.Mail {
+		return a.Webhooks
+	}
+	return append(slices.Clip(a.Webhooks), byMail)
 }
 
 func expiry(a *event.Alert) int64 { return a.TimeMs + retention.Milliseconds() }

@@ -173,8 +173,8 @@ func viewPeriods(a *event.StatementAnswer, month time.Duration) []statementPerio
 		periods = append(periods, statementPeriodView{
 			Start: endpoint.FormatTime(p.StartMs), End: endpoint.FormatTime(p.EndMs), Tier: plan.Tier(p.Tier).Name(p.Plan), Lines: lines,
 			Fee: statementFeeView{
-				MonthUSD: endpoint.Dollars(p.FeeCents), Seconds: p.FeeSeconds, MonthSeconds: int64(month.Seconds()), Rounding: "down",
-				AmountUSD: endpoint.Dollars(p.FeeAmountCents),
+				MonthUSD: plan.Dollars(p.FeeCents), Seconds: p.FeeSeconds, MonthSeconds: int64(month.Seconds()), Rounding: "down",
+				AmountUSD: plan.Dollars(p.FeeAmountCents),
 			},
 		})
 	}
@@ -227,11 +227,11 @@ func ViewStatement(account event.AccountID, a *event.StatementAnswer, start time
 		Start: endpoint.FormatTime(start.UnixMilli()), End: endpoint.FormatTime(start.AddDate(0, 1, 0).UnixMilli()),
 		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: endpoint.Credits(a.SpentMicros),
 		Periods: viewPeriods(a, start.AddDate(0, 1, 0).Sub(start)), Credits: viewStatementCredits(a.Credits),
-		FeesUSD: endpoint.Dollars(a.FeesCents),
+		FeesUSD: plan.Dollars(a.FeesCents),
 		Storage: statementStorageView{
 			AverageBytes: a.StorageAverageBytes, FreeBytes: a.StorageFreeBytes,
-			BilledBytes: a.StorageBilledBytes, AmountUSD: endpoint.Dollars(a.StorageOverageCents),
-			GBBytes: plan.GB, GBMonthUSD: endpoint.Dollars(a.StorageCentsPerGbMonth), Rounding: "down",
+			BilledBytes: a.StorageBilledBytes, AmountUSD: plan.Dollars(a.StorageOverageCents),
+			GBBytes: plan.GB, GBMonthUSD: plan.Dollars(a.StorageCentsPerGbMonth), Rounding: "down",
 			Days: viewStorageDays(a),
 		},
 	}

@@ -91,7 +91,7 @@ func ViewUsage(u *event.UsageAnswer, email string) usageView {
 		Credits: creditsView{Balance: endpoint.Credits(u.BalanceMicros), SpentThisPeriod: endpoint.Credits(u.SpentMicros)},
 		Storage: storageView{
 			UsedBytes: u.StorageUsedBytes, FreeBytes: u.StorageFreeBytes, AverageBytes: u.StorageAverageBytes,
-			OverageUSD: endpoint.Dollars(u.StorageOverageCents),
+			OverageUSD: plan.Dollars(u.StorageOverageCents),
 		},
 		Key: viewKey(u),
 	}

@@ -15,7 +15,6 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/kind"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
@@ -224,9 +223,9 @@ func (m *Meter) Says() string {
 	case !m.Sold:
 		return fmt.Sprintf("You have used all %s %s this month.", number(m.Limit), what)
 	case m.Left <= 0 && m.BalanceMicros < m.PriceMicros:
-		return fmt.Sprintf("You have used all %s %s this month. The next one costs %s credits, more than you have.", number(m.Limit), what, endpoint.PlainCredits(m.PriceMicros))
+		return fmt.Sprintf("You have used all %s %s this month. The next one costs %s credits, more than you have.", number(m.Limit), what, plan.Short(m.PriceMicros))
 	}
-	return fmt.Sprintf("%s is over the quota of %s %s per month and costs %s of your %s credits.", subject, number(m.Limit), what, endpoint.PlainCredits(price), endpoint.PlainCredits(m.BalanceMicros))
+	return fmt.Sprintf("%s is over the quota of %s %s per month and costs %s of your %s credits.", subject, number(m.Limit), what, plan.Short(price), plan.Short(m.BalanceMicros))
 }
 
 // counted names what a quota key counts.

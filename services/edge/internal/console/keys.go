@@ -9,7 +9,6 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/pricebook"
-	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -249,7 +248,7 @@ func fillCap(f *Form, before string, c *event.CapStatus) {
 	if c == nil {
 		return
 	}
-	f.Values[before+"amount"] = endpoint.PlainCredits(c.Cap.GetAmountMicros())
+	f.Values[before+"amount"] = plan.Short(c.Cap.GetAmountMicros())
 	switch c.Cap.GetPeriod() {
 	case event.CapPeriod_CAP_DAY:
 		f.Values[before+"period"] = "day"

@@ -14,7 +14,6 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/purchases"
 )
@@ -93,7 +92,7 @@ func SetTopUp(account, once string, rule *event.SetTopUp) *Form {
 		{Name: OffField},
 	}}
 	if rule.GetCreditsMicros() > 0 {
-		f.Values["below"], f.Values["credits"], f.Values["monthlyLimit"] = endpoint.PlainCredits(rule.BelowMicros), endpoint.PlainCredits(rule.CreditsMicros), endpoint.PlainCredits(rule.MonthMicros)
+		f.Values["below"], f.Values["credits"], f.Values["monthlyLimit"] = plan.Short(rule.BelowMicros), plan.Short(rule.CreditsMicros), plan.Short(rule.MonthMicros)
 	}
 	return f
 }
@@ -207,7 +206,7 @@ func (p *Plan) Rows() (out []comparedRow) {
 			if !term.Overage {
 				return comparedCell{Text: offered(term.Limit)}
 			}
-			return comparedCell{Text: limit(term.Limit), More: endpoint.PlainCredits(uint64(term.Price))}
+			return comparedCell{Text: limit(term.Limit), More: plan.Short(uint64(term.Price))}
 		})
 	}
 	row(0, "", "Storage", func(of *plan.Plan) comparedCell {

@@ -204,4 +204,4 @@ func (s *Statement) StorageDays() (out []storageRow) {
 	return out
 }
 
-func usd(cents uint64) string { return fmt.Sprintf("$%d.%02d", cents/100, cents%100) }
+func usd(cents uint64) string { return "$" + plan.Dollars(cents) }

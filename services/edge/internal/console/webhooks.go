@@ -12,7 +12,6 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -133,7 +132,7 @@ func ChangeWebhook(account, once string, w Webhook) *Form {
 		f.Values["thresholds"] = percents(w.Thresholds, "")
 	}
 	if w.BalanceBelowMicros != 0 {
-		f.Values["balanceBelow"] = endpoint.PlainCredits(w.BalanceBelowMicros)
+		f.Values["balanceBelow"] = plan.Short(w.BalanceBelowMicros)
 	}
 	return f
 }
@@ -224,6 +223,8 @@ func (d Delivery) What() string {
 			whose = "Spending cap of the key " + apikey.ID(a.Key)
 		}
 		return whose + ": " + percents([]uint32{a.Threshold}, " %") + ", " + credits(a.Used) + " of " + credits(a.Limit)
+	case event.AlertType_ALERT_PAYMENT:
+		return "Payment " + number(a.GetPayment().GetNumber())
 	case event.AlertType_ALERT_BALANCE:
 		return "Balance " + credits(a.BalanceMicros) + ", below " + credits(a.BelowMicros)
 	case event.AlertType_ALERT_KEY:

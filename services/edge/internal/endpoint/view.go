@@ -1,9 +1,6 @@
 package endpoint
 
 import (
-	"fmt"
-	"strings"
-
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -52,11 +49,3 @@ func Succeeded() Success { return Success{Success: true, Remaining: plan.Unlimit
 
 // Credits formats an amount of credits for the API.
 func Credits[N int | int64 | uint64](micros N) string { return plan.Micros(micros).String() }
-
-// PlainCredits formats an amount of credits for people, without trailing zeros.
-func PlainCredits[N uint64 | plan.Micros](micros N) string {
-	return strings.TrimSuffix(strings.TrimRight(plan.Micros(micros).String(), "0"), ".")
-}
-
-// Dollars formats an amount of cents for the API.
-func Dollars(cents uint64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }

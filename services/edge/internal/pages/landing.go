@@ -183,7 +183,7 @@ func (l *Landing) Plans() *plans {
 }
 
 func dollarText(cents uint64) string {
-	return "$" + strconv.FormatFloat(float64(cents)/100, 'f', 2, 64)
+	return "$" + plan.Dollars(cents)
 }
 
 func planCellOf(term plan.Term) planCell {

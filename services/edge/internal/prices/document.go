@@ -68,8 +68,8 @@ func Of(book *plan.Book) Document {
 	for _, tier := range book.Tiers() {
 		of := &book.Plans[tier]
 		p := Plan{
-			Name: of.Name, MonthlyFee: cents(of.FeeCents),
-			Storage: Storage{IncludedBytes: of.FreeStorageBytes, PricePerGBMonth: cents(of.StorageCentsPerGBMonth)},
+			Name: of.Name, MonthlyFee: plan.Dollars(of.FeeCents),
+			Storage: Storage{IncludedBytes: of.FreeStorageBytes, PricePerGBMonth: plan.Dollars(of.StorageCentsPerGBMonth)},
 		}
 		for _, key := range plan.QuotaKeys() {
 			term := of.Terms[key]
@@ -93,8 +93,6 @@ func trimmed(m plan.Micros) string {
 	point := strings.IndexByte(text, '.')
 	return text[:point+3] + strings.TrimRight(text[point+3:], "0")
 }
-
-func cents(n uint64) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }
 
 // Read reads a document at a field. tiers are the numbers of the plans that earlier books have, by name: a plan keeps its number,
 // and another one gets the next.

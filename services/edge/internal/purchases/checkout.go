@@ -93,7 +93,7 @@ func (p *Purchases) Checkout(c *endpoint.Call, o Order) (string, error) {
 
 func orderCredits(order *payments.Order, book *plan.Book, credits plan.Micros) error {
 	cents, err := sold(book, credits)
-	order.CreditsMicros, order.AmountMinor, order.Description = int64(credits), int64(cents), endpoint.PlainCredits(credits)+" credits"
+	order.CreditsMicros, order.AmountMinor, order.Description = int64(credits), int64(cents), plan.Short(credits)+" credits"
 	return err
 }
 
@@ -101,7 +101,7 @@ func orderCredits(order *payments.Order, book *plan.Book, credits plan.Micros) e
 func sold(book *plan.Book, credits plan.Micros) (uint64, error) {
 	cents, ok := CreditCents(book, credits)
 	if !ok || cents < minCents {
-		return 0, httperr.InvalidField("credits", fmt.Sprintf("must cost from $%d to $%d, and a credit costs $%s", minCents/100, maxCents/100, endpoint.PlainCredits(book.CreditPrice))).
+		return 0, httperr.InvalidField("credits", fmt.Sprintf("must cost from $%d to $%d, and a credit costs $%s", minCents/100, maxCents/100, plan.Short(book.CreditPrice))).
 			InForm(fmt.Sprintf("Buy credits for $%d to $%d at a time.", minCents/100, maxCents/100))
 	}
 	return cents, nil

@@ -80,7 +80,7 @@ func (p *Purchases) plan(c *endpoint.Call) error {
 func (p *Purchases) viewPlan(now *event.PlanAnswer, book *plan.Book) planView {
 	tier := plan.Tier(now.Tier)
 	out := planView{
-		Success: endpoint.Succeeded(), Plan: tier.Name(now.Plan), MonthlyFee: endpoint.Dollars(book.Plans[tier].FeeCents),
+		Success: endpoint.Succeeded(), Plan: tier.Name(now.Plan), MonthlyFee: plan.Dollars(book.Plans[tier].FeeCents),
 		Balance: plan.Micros(now.BalanceMicros).String(), CreditPrice: book.CreditPrice.String(),
 		TopUp:    viewTopUp(now.TopUp),
 		Payments: paymentsView{p.Online(), endpoint.OptionalText(p.cfg.Contact)},
@@ -292,7 +292,7 @@ func viewPayment(s *event.PaymentState) paymentView {
 		Reversed: endpoint.Credits(s.ReversedMicros), Plan: endpoint.OptionalText(s.Plan), TopUp: s.TopUp != 0,
 	}
 	if s.AmountCents > 0 {
-		out.Amount, out.Tax = new(endpoint.Dollars(s.AmountCents)), new(endpoint.Dollars(s.TaxCents))
+		out.Amount, out.Tax = new(plan.Dollars(s.AmountCents)), new(plan.Dollars(s.TaxCents))
 	}
 	return out
 }

@@ -238,7 +238,7 @@ func (w *worker) charge(ctx context.Context, provider payments.Provider, t *even
 	asOf := w.Now().UnixMilli()
 	paid, err := provider.Charge(ctx, payments.TopUp{
 		Account: account.String(), CreditsMicros: int64(t.CreditsMicros), AmountMinor: int64(cents), Currency: currency,
-		Description: endpoint.PlainCredits(plan.Micros(t.CreditsMicros)) + " credits (automatic top-up)", Key: fmt.Sprintf("top-up-%d", t.Id),
+		Description: plan.Short(plan.Micros(t.CreditsMicros)) + " credits (automatic top-up)", Key: fmt.Sprintf("top-up-%d", t.Id),
 	})
 	w.noteState(t, err == nil && paid.State == payments.Pending)
 	if declined, ok := errors.AsType[*payments.Declined](err); ok {

@@ -138,7 +138,7 @@ func TestGuessingTheAdminTokenIsLimitedAndKnowingItIsNot(t *testing.T) {
 
 func TestDollarsAndCredits(t *testing.T) {
 	for cents, want := range map[uint64]string{0: "0.00", 5: "0.05", 99: "0.99", 100: "1.00", 123456: "1234.56"} {
-		if got := endpoint.Dollars(cents); got != want {
+		if got := plan.Dollars(cents); got != want {
 			t.Errorf("%d cents are %s", cents, got)
 		}
 	}
