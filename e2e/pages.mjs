@@ -63,6 +63,7 @@ export async function mainPages(site) {
     { name: "an admin's form for an audit", path: '/console/admin/audits', session: admin, ours: true },
     { name: "an admin's audit", path: `/console/admin/audits/${audit}`, session: admin, ours: true },
     { name: "an admin's prices", path: '/console/admin/prices', session: admin, ours: true },
+    { name: "an admin's revenue", path: '/console/admin/revenue', session: admin, ours: true },
     { name: 'the health of the partitions', path: '/console/admin/health', session: admin, ours: true },
     { name: "an admin's log", path: '/console/admin/log', session: admin, ours: true },
     { name: 'the account', path: '/console/account', session, ours: true },

@@ -107,6 +107,7 @@ type Payment struct {
 	Plan            string    `json:"plan"`            // whose fee it is; empty for credits
 	AmountUSD       string    `json:"amountUsd"`       // paid, with tax; empty if it was not recorded
 	TaxUSD          string    `json:"taxUsd"`
+	RefundedUSD     string    `json:"refundedUsd"` // refunded or disputed, out of AmountUSD
 	TopUp           bool      `json:"topUp"` // automatic
 }
 

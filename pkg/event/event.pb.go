@@ -3352,7 +3352,8 @@ type Reverse struct {
 	ReversedMicros uint64                 `protobuf:"varint,3,opt,name=reversed_micros,json=reversedMicros,proto3" json:"reversed_micros,omitempty"` // of the payment's credits, in all. Less than before gives credits back
 	AsOfMs         int64                  `protobuf:"varint,4,opt,name=as_of_ms,json=asOfMs,proto3" json:"as_of_ms,omitempty"`                       // when the provider had it so: of two, the later counts. By the clock of the program that asked
 	Reason         string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	Chargeback     bool                   `protobuf:"varint,6,opt,name=chargeback,proto3" json:"chargeback,omitempty"` // the holder's bank took the money; otherwise the payment was refunded
+	Chargeback     bool                   `protobuf:"varint,6,opt,name=chargeback,proto3" json:"chargeback,omitempty"`                            // the holder's bank took the money; otherwise the payment was refunded
+	ReversedCents  uint64                 `protobuf:"varint,7,opt,name=reversed_cents,json=reversedCents,proto3" json:"reversed_cents,omitempty"` // of the amount paid, in all; 0 with credits: the same share as of them
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3427,6 +3428,13 @@ func (x *Reverse) GetChargeback() bool {
 		return x.Chargeback
 	}
 	return false
+}
+
+func (x *Reverse) GetReversedCents() uint64 {
+	if x != nil {
+		return x.ReversedCents
+	}
+	return 0
 }
 
 // SetSubscription tells what a provider says about a plan that is paid monthly. The account is on the plan of its newest active
@@ -8760,6 +8768,7 @@ type Query struct {
 	//	*Query_Plan
 	//	*Query_Payments
 	//	*Query_TopUps
+	//	*Query_Revenue
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8976,6 +8985,15 @@ func (x *Query) GetTopUps() *TopUpsQuery {
 	return nil
 }
 
+func (x *Query) GetRevenue() *RevenueQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Revenue); ok {
+			return x.Revenue
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -9048,6 +9066,10 @@ type Query_TopUps struct {
 	TopUps *TopUpsQuery `protobuf:"bytes,92,opt,name=top_ups,json=topUps,proto3,oneof"`
 }
 
+type Query_Revenue struct {
+	Revenue *RevenueQuery `protobuf:"bytes,93,opt,name=revenue,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -9081,6 +9103,8 @@ func (*Query_Plan) isQuery_Query() {}
 func (*Query_Payments) isQuery_Query() {}
 
 func (*Query_TopUps) isQuery_Query() {}
+
+func (*Query_Revenue) isQuery_Query() {}
 
 // PlanQuery asks for the account's plan, and what pays for it.
 type PlanQuery struct {
@@ -9506,6 +9530,329 @@ func (x *TopUp) GetTimeMs() int64 {
 	return 0
 }
 
+// RevenueQuery asks a partition, without an account, what was paid, what is owed for it, and what could not be charged.
+type RevenueQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FromMs        int64                  `protobuf:"varint,1,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // payments before this time are left out
+	Failures      uint32                 `protobuf:"varint,2,opt,name=failures,proto3" json:"failures,omitempty"`           // at most so many of them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevenueQuery) Reset() {
+	*x = RevenueQuery{}
+	mi := &file_event_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevenueQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevenueQuery) ProtoMessage() {}
+
+func (x *RevenueQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevenueQuery.ProtoReflect.Descriptor instead.
+func (*RevenueQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *RevenueQuery) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+func (x *RevenueQuery) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+type RevenueAnswer struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Months              []*MonthRevenue        `protobuf:"bytes,1,rep,name=months,proto3" json:"months,omitempty"`                                                       // with payments, oldest first
+	OutstandingMicros   uint64                 `protobuf:"varint,2,opt,name=outstanding_micros,json=outstandingMicros,proto3" json:"outstanding_micros,omitempty"`       // credits that can be spent
+	OutstandingAccounts uint64                 `protobuf:"varint,3,opt,name=outstanding_accounts,json=outstandingAccounts,proto3" json:"outstanding_accounts,omitempty"` // that have them
+	OwedMicros          uint64                 `protobuf:"varint,4,opt,name=owed_micros,json=owedMicros,proto3" json:"owed_micros,omitempty"`                            // credits below zero, after reversals
+	OwingAccounts       uint64                 `protobuf:"varint,5,opt,name=owing_accounts,json=owingAccounts,proto3" json:"owing_accounts,omitempty"`
+	Subscriptions       uint64                 `protobuf:"varint,6,opt,name=subscriptions,proto3" json:"subscriptions,omitempty"`                        // that are active
+	PastDue             uint64                 `protobuf:"varint,7,opt,name=past_due,json=pastDue,proto3" json:"past_due,omitempty"`                     // of them, whose last fee could not be collected
+	FailingTopUps       uint64                 `protobuf:"varint,8,opt,name=failing_top_ups,json=failingTopUps,proto3" json:"failing_top_ups,omitempty"` // accounts whose last top-up failed
+	Failures            []*FailedCharge        `protobuf:"bytes,9,rep,name=failures,proto3" json:"failures,omitempty"`                                   // by account
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *RevenueAnswer) Reset() {
+	*x = RevenueAnswer{}
+	mi := &file_event_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevenueAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevenueAnswer) ProtoMessage() {}
+
+func (x *RevenueAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevenueAnswer.ProtoReflect.Descriptor instead.
+func (*RevenueAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *RevenueAnswer) GetMonths() []*MonthRevenue {
+	if x != nil {
+		return x.Months
+	}
+	return nil
+}
+
+func (x *RevenueAnswer) GetOutstandingMicros() uint64 {
+	if x != nil {
+		return x.OutstandingMicros
+	}
+	return 0
+}
+
+func (x *RevenueAnswer) GetOutstandingAccounts() uint64 {
+	if x != nil {
+		return x.OutstandingAccounts
+	}
+	return 0
+}
+
+func (x *RevenueAnswer) GetOwedMicros() uint64 {
+	if x != nil {
+		return x.OwedMicros
+	}
+	return 0
+}
+
+func (x *RevenueAnswer) GetOwingAccounts() uint64 {
+	if x != nil {
+		return x.OwingAccounts
+	}
+	return 0
+}
+
+func (x *RevenueAnswer) GetSubscriptions() uint64 {
+	if x != nil {
+		return x.Subscriptions
+	}
+	return 0
+}
+
+func (x *RevenueAnswer) GetPastDue() uint64 {
+	if x != nil {
+		return x.PastDue
+	}
+	return 0
+}
+
+func (x *RevenueAnswer) GetFailingTopUps() uint64 {
+	if x != nil {
+		return x.FailingTopUps
+	}
+	return 0
+}
+
+func (x *RevenueAnswer) GetFailures() []*FailedCharge {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+// MonthRevenue is what was paid in a month of UTC. Reversals count in the month of their payment.
+type MonthRevenue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Period        string                 `protobuf:"bytes,1,opt,name=period,proto3" json:"period,omitempty"` // such as 2026-11
+	Payments      uint64                 `protobuf:"varint,2,opt,name=payments,proto3" json:"payments,omitempty"`
+	AmountCents   uint64                 `protobuf:"varint,3,opt,name=amount_cents,json=amountCents,proto3" json:"amount_cents,omitempty"`
+	TaxCents      uint64                 `protobuf:"varint,4,opt,name=tax_cents,json=taxCents,proto3" json:"tax_cents,omitempty"`                // of amount_cents
+	ReversedCents uint64                 `protobuf:"varint,5,opt,name=reversed_cents,json=reversedCents,proto3" json:"reversed_cents,omitempty"` // of amount_cents
+	CreditsMicros uint64                 `protobuf:"varint,6,opt,name=credits_micros,json=creditsMicros,proto3" json:"credits_micros,omitempty"` // bought
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MonthRevenue) Reset() {
+	*x = MonthRevenue{}
+	mi := &file_event_proto_msgTypes[109]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MonthRevenue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MonthRevenue) ProtoMessage() {}
+
+func (x *MonthRevenue) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[109]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MonthRevenue.ProtoReflect.Descriptor instead.
+func (*MonthRevenue) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{109}
+}
+
+func (x *MonthRevenue) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *MonthRevenue) GetPayments() uint64 {
+	if x != nil {
+		return x.Payments
+	}
+	return 0
+}
+
+func (x *MonthRevenue) GetAmountCents() uint64 {
+	if x != nil {
+		return x.AmountCents
+	}
+	return 0
+}
+
+func (x *MonthRevenue) GetTaxCents() uint64 {
+	if x != nil {
+		return x.TaxCents
+	}
+	return 0
+}
+
+func (x *MonthRevenue) GetReversedCents() uint64 {
+	if x != nil {
+		return x.ReversedCents
+	}
+	return 0
+}
+
+func (x *MonthRevenue) GetCreditsMicros() uint64 {
+	if x != nil {
+		return x.CreditsMicros
+	}
+	return 0
+}
+
+// FailedCharge is a fee or a top-up that could not be charged yet.
+type FailedCharge struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Tier          uint32                 `protobuf:"varint,2,opt,name=tier,proto3" json:"tier,omitempty"`    // whose fee it is; 0: it is a top-up
+	Plan          string                 `protobuf:"bytes,3,opt,name=plan,proto3" json:"plan,omitempty"`     // name of a tier that is not built in
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"` // of a top-up
+	Off           bool                   `protobuf:"varint,5,opt,name=off,proto3" json:"off,omitempty"`      // top-ups are turned off
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailedCharge) Reset() {
+	*x = FailedCharge{}
+	mi := &file_event_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailedCharge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailedCharge) ProtoMessage() {}
+
+func (x *FailedCharge) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailedCharge.ProtoReflect.Descriptor instead.
+func (*FailedCharge) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *FailedCharge) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *FailedCharge) GetTier() uint32 {
+	if x != nil {
+		return x.Tier
+	}
+	return 0
+}
+
+func (x *FailedCharge) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *FailedCharge) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *FailedCharge) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
+}
+
 type UsageQuery struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	CheckKey       bool                   `protobuf:"varint,1,opt,name=check_key,json=checkKey,proto3" json:"check_key,omitempty"` // INVALID unless these are current
@@ -9522,7 +9869,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9534,7 +9881,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9547,7 +9894,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -9623,7 +9970,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9635,7 +9982,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9648,7 +9995,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -9718,7 +10065,7 @@ type UsageDaysQuery struct {
 
 func (x *UsageDaysQuery) Reset() {
 	*x = UsageDaysQuery{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9730,7 +10077,7 @@ func (x *UsageDaysQuery) String() string {
 func (*UsageDaysQuery) ProtoMessage() {}
 
 func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9743,7 +10090,7 @@ func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
 func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *UsageDaysQuery) GetFromDay() uint32 {
@@ -9769,7 +10116,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9781,7 +10128,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9794,7 +10141,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -9816,7 +10163,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9828,7 +10175,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9841,7 +10188,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -9889,7 +10236,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9901,7 +10248,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9914,7 +10261,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -9989,7 +10336,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10001,7 +10348,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10014,7 +10361,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, newest entry first. It ignores Query.account.
@@ -10028,7 +10375,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10040,7 +10387,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10053,7 +10400,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -10080,7 +10427,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10092,7 +10439,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10105,7 +10452,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -10128,7 +10475,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10140,7 +10487,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10153,7 +10500,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *PricesQuery) GetList() bool {
@@ -10191,7 +10538,7 @@ type PriceList struct {
 
 func (x *PriceList) Reset() {
 	*x = PriceList{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10203,7 +10550,7 @@ func (x *PriceList) String() string {
 func (*PriceList) ProtoMessage() {}
 
 func (x *PriceList) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10216,7 +10563,7 @@ func (x *PriceList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceList.ProtoReflect.Descriptor instead.
 func (*PriceList) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *PriceList) GetBooks() []*BookState {
@@ -10278,6 +10625,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Plan
 	//	*QueryAnswer_Payments
 	//	*QueryAnswer_TopUps
+	//	*QueryAnswer_Revenue
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -10285,7 +10633,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10297,7 +10645,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10310,7 +10658,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -10498,6 +10846,15 @@ func (x *QueryAnswer) GetTopUps() *TopUpsAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetRevenue() *RevenueAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Revenue); ok {
+			return x.Revenue
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -10578,6 +10935,10 @@ type QueryAnswer_TopUps struct {
 	TopUps *TopUpsAnswer `protobuf:"bytes,92,opt,name=top_ups,json=topUps,proto3,oneof"`
 }
 
+type QueryAnswer_Revenue struct {
+	Revenue *RevenueAnswer `protobuf:"bytes,93,opt,name=revenue,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -10616,6 +10977,8 @@ func (*QueryAnswer_Payments) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_TopUps) isQueryAnswer_Answer() {}
 
+func (*QueryAnswer_Revenue) isQueryAnswer_Answer() {}
+
 // RecentQuery asks for a page of the account's recent requests, newest first. Unset fields filter nothing.
 type RecentQuery struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -10637,7 +11000,7 @@ type RecentQuery struct {
 
 func (x *RecentQuery) Reset() {
 	*x = RecentQuery{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10649,7 +11012,7 @@ func (x *RecentQuery) String() string {
 func (*RecentQuery) ProtoMessage() {}
 
 func (x *RecentQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10662,7 +11025,7 @@ func (x *RecentQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentQuery.ProtoReflect.Descriptor instead.
 func (*RecentQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *RecentQuery) GetLimit() uint32 {
@@ -10759,7 +11122,7 @@ type RecentAnswer struct {
 
 func (x *RecentAnswer) Reset() {
 	*x = RecentAnswer{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10771,7 +11134,7 @@ func (x *RecentAnswer) String() string {
 func (*RecentAnswer) ProtoMessage() {}
 
 func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10784,7 +11147,7 @@ func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentAnswer.ProtoReflect.Descriptor instead.
 func (*RecentAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *RecentAnswer) GetRequests() []*RecentRequest {
@@ -10831,7 +11194,7 @@ type RecentRequest struct {
 
 func (x *RecentRequest) Reset() {
 	*x = RecentRequest{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10843,7 +11206,7 @@ func (x *RecentRequest) String() string {
 func (*RecentRequest) ProtoMessage() {}
 
 func (x *RecentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10856,7 +11219,7 @@ func (x *RecentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentRequest.ProtoReflect.Descriptor instead.
 func (*RecentRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *RecentRequest) GetRequestId() []byte {
@@ -11014,7 +11377,7 @@ type RequestTiming struct {
 
 func (x *RequestTiming) Reset() {
 	*x = RequestTiming{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11026,7 +11389,7 @@ func (x *RequestTiming) String() string {
 func (*RequestTiming) ProtoMessage() {}
 
 func (x *RequestTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11039,7 +11402,7 @@ func (x *RequestTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestTiming.ProtoReflect.Descriptor instead.
 func (*RequestTiming) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *RequestTiming) GetIndex() uint32 {
@@ -11137,7 +11500,7 @@ type RequestReport struct {
 
 func (x *RequestReport) Reset() {
 	*x = RequestReport{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11149,7 +11512,7 @@ func (x *RequestReport) String() string {
 func (*RequestReport) ProtoMessage() {}
 
 func (x *RequestReport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11162,7 +11525,7 @@ func (x *RequestReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReport.ProtoReflect.Descriptor instead.
 func (*RequestReport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *RequestReport) GetAccounts() []uint64 {
@@ -11281,7 +11644,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11293,7 +11656,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11306,7 +11669,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -11337,7 +11700,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11349,7 +11712,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11362,7 +11725,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -11421,7 +11784,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11433,7 +11796,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11446,7 +11809,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *Progress) GetInstance() string {
@@ -11520,7 +11883,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11532,7 +11895,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11545,7 +11908,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -11758,7 +12121,7 @@ type HeldGrant struct {
 
 func (x *HeldGrant) Reset() {
 	*x = HeldGrant{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11770,7 +12133,7 @@ func (x *HeldGrant) String() string {
 func (*HeldGrant) ProtoMessage() {}
 
 func (x *HeldGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11783,7 +12146,7 @@ func (x *HeldGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldGrant.ProtoReflect.Descriptor instead.
 func (*HeldGrant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *HeldGrant) GetAmountMicros() uint64 {
@@ -11847,7 +12210,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11859,7 +12222,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11872,7 +12235,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -12006,7 +12369,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12018,7 +12381,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12031,7 +12394,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -12077,7 +12440,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12089,7 +12452,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12102,7 +12465,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -12206,7 +12569,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12218,7 +12581,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12231,7 +12594,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -12258,7 +12621,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12270,7 +12633,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12283,7 +12646,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -12308,7 +12671,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12320,7 +12683,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12333,7 +12696,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -12401,7 +12764,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12413,7 +12776,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12426,7 +12789,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -12513,7 +12876,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12525,7 +12888,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12538,7 +12901,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -12663,7 +13026,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12675,7 +13038,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12688,7 +13051,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -12731,7 +13094,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12743,7 +13106,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12756,7 +13119,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -12903,7 +13266,7 @@ type StatementPeriod struct {
 
 func (x *StatementPeriod) Reset() {
 	*x = StatementPeriod{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12915,7 +13278,7 @@ func (x *StatementPeriod) String() string {
 func (*StatementPeriod) ProtoMessage() {}
 
 func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12928,7 +13291,7 @@ func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementPeriod.ProtoReflect.Descriptor instead.
 func (*StatementPeriod) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *StatementPeriod) GetStartMs() int64 {
@@ -13002,7 +13365,7 @@ type StatementLine struct {
 
 func (x *StatementLine) Reset() {
 	*x = StatementLine{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13014,7 +13377,7 @@ func (x *StatementLine) String() string {
 func (*StatementLine) ProtoMessage() {}
 
 func (x *StatementLine) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13027,7 +13390,7 @@ func (x *StatementLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementLine.ProtoReflect.Descriptor instead.
 func (*StatementLine) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *StatementLine) GetQuotaKey() uint32 {
@@ -13096,7 +13459,7 @@ type StatementCredits struct {
 
 func (x *StatementCredits) Reset() {
 	*x = StatementCredits{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13108,7 +13471,7 @@ func (x *StatementCredits) String() string {
 func (*StatementCredits) ProtoMessage() {}
 
 func (x *StatementCredits) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13121,7 +13484,7 @@ func (x *StatementCredits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementCredits.ProtoReflect.Descriptor instead.
 func (*StatementCredits) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *StatementCredits) GetOpeningMicros() int64 {
@@ -13217,7 +13580,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13229,7 +13592,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13242,7 +13605,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -13453,7 +13816,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13465,7 +13828,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13478,7 +13841,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -13513,7 +13876,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13525,7 +13888,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13538,7 +13901,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -13587,7 +13950,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13599,7 +13962,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13612,7 +13975,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -13748,7 +14111,7 @@ type AuditTable struct {
 
 func (x *AuditTable) Reset() {
 	*x = AuditTable{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13760,7 +14123,7 @@ func (x *AuditTable) String() string {
 func (*AuditTable) ProtoMessage() {}
 
 func (x *AuditTable) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13773,7 +14136,7 @@ func (x *AuditTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditTable.ProtoReflect.Descriptor instead.
 func (*AuditTable) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *AuditTable) GetTable() string {
@@ -13826,7 +14189,7 @@ type AuditDifference struct {
 
 func (x *AuditDifference) Reset() {
 	*x = AuditDifference{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13838,7 +14201,7 @@ func (x *AuditDifference) String() string {
 func (*AuditDifference) ProtoMessage() {}
 
 func (x *AuditDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13851,7 +14214,7 @@ func (x *AuditDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDifference.ProtoReflect.Descriptor instead.
 func (*AuditDifference) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *AuditDifference) GetTable() string {
@@ -13907,7 +14270,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13919,7 +14282,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13932,7 +14295,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -13960,7 +14323,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13972,7 +14335,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13985,7 +14348,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -14015,7 +14378,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14027,7 +14390,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14040,7 +14403,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -14090,7 +14453,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14102,7 +14465,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14115,7 +14478,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -14176,7 +14539,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14188,7 +14551,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14201,7 +14564,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -14490,7 +14853,7 @@ type ClaimPayments struct {
 
 func (x *ClaimPayments) Reset() {
 	*x = ClaimPayments{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14502,7 +14865,7 @@ func (x *ClaimPayments) String() string {
 func (*ClaimPayments) ProtoMessage() {}
 
 func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14515,7 +14878,7 @@ func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPayments.ProtoReflect.Descriptor instead.
 func (*ClaimPayments) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *ClaimPayments) GetWorker() string {
@@ -14550,7 +14913,7 @@ type PaymentsLease struct {
 
 func (x *PaymentsLease) Reset() {
 	*x = PaymentsLease{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14562,7 +14925,7 @@ func (x *PaymentsLease) String() string {
 func (*PaymentsLease) ProtoMessage() {}
 
 func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14575,7 +14938,7 @@ func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentsLease.ProtoReflect.Descriptor instead.
 func (*PaymentsLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *PaymentsLease) GetWorker() string {
@@ -14613,7 +14976,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14625,7 +14988,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14638,7 +15001,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -14686,7 +15049,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14698,7 +15061,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14711,7 +15074,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -14734,7 +15097,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14746,7 +15109,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14759,7 +15122,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -14800,7 +15163,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14812,7 +15175,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14825,7 +15188,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -14848,7 +15211,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14860,7 +15223,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14873,7 +15236,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -14911,7 +15274,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14923,7 +15286,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14936,7 +15299,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -14972,7 +15335,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14984,7 +15347,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14997,7 +15360,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -15024,7 +15387,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15036,7 +15399,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15049,7 +15412,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -15071,7 +15434,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15083,7 +15446,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15096,7 +15459,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -15125,7 +15488,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15137,7 +15500,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15150,7 +15513,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{164}
+	return file_event_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -15198,7 +15561,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15210,7 +15573,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15223,7 +15586,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{165}
+	return file_event_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -15341,7 +15704,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15353,7 +15716,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15366,7 +15729,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{166}
+	return file_event_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *BegunExport) GetId() string {
@@ -15394,7 +15757,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15406,7 +15769,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15419,7 +15782,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{167}
+	return file_event_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -15449,7 +15812,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15461,7 +15824,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15474,7 +15837,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{168}
+	return file_event_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -15522,7 +15885,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15534,7 +15897,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15547,7 +15910,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{169}
+	return file_event_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -15580,7 +15943,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15592,7 +15955,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15605,7 +15968,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{170}
+	return file_event_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -15673,7 +16036,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15685,7 +16048,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15698,7 +16061,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{171}
+	return file_event_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -15717,7 +16080,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15729,7 +16092,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15742,7 +16105,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{172}
+	return file_event_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -15772,7 +16135,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15784,7 +16147,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15797,7 +16160,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{173}
+	return file_event_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -15890,7 +16253,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15902,7 +16265,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15915,7 +16278,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{174}
+	return file_event_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -16031,7 +16394,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16043,7 +16406,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16056,7 +16419,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{175}
+	return file_event_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -16210,7 +16573,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16222,7 +16585,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16235,7 +16598,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{176}
+	return file_event_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -16276,7 +16639,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16288,7 +16651,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16301,7 +16664,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{177}
+	return file_event_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *SourceState) GetSource() string {
@@ -16410,7 +16773,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16422,7 +16785,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16435,7 +16798,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{178}
+	return file_event_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -16702,7 +17065,7 @@ type TopUpState struct {
 
 func (x *TopUpState) Reset() {
 	*x = TopUpState{}
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16714,7 +17077,7 @@ func (x *TopUpState) String() string {
 func (*TopUpState) ProtoMessage() {}
 
 func (x *TopUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16727,7 +17090,7 @@ func (x *TopUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpState.ProtoReflect.Descriptor instead.
 func (*TopUpState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{179}
+	return file_event_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *TopUpState) GetRule() *SetTopUp {
@@ -16812,7 +17175,7 @@ type RefundState struct {
 
 func (x *RefundState) Reset() {
 	*x = RefundState{}
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16824,7 +17187,7 @@ func (x *RefundState) String() string {
 func (*RefundState) ProtoMessage() {}
 
 func (x *RefundState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16837,7 +17200,7 @@ func (x *RefundState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundState.ProtoReflect.Descriptor instead.
 func (*RefundState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{180}
+	return file_event_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *RefundState) GetRequestId() []byte {
@@ -16875,13 +17238,14 @@ type PaymentState struct {
 	AmountCents    uint64                 `protobuf:"varint,9,opt,name=amount_cents,json=amountCents,proto3" json:"amount_cents,omitempty"`
 	TaxCents       uint64                 `protobuf:"varint,10,opt,name=tax_cents,json=taxCents,proto3" json:"tax_cents,omitempty"`
 	TopUp          uint64                 `protobuf:"varint,11,opt,name=top_up,json=topUp,proto3" json:"top_up,omitempty"`
+	ReversedCents  uint64                 `protobuf:"varint,12,opt,name=reversed_cents,json=reversedCents,proto3" json:"reversed_cents,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PaymentState) Reset() {
 	*x = PaymentState{}
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16893,7 +17257,7 @@ func (x *PaymentState) String() string {
 func (*PaymentState) ProtoMessage() {}
 
 func (x *PaymentState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16906,7 +17270,7 @@ func (x *PaymentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentState.ProtoReflect.Descriptor instead.
 func (*PaymentState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{181}
+	return file_event_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *PaymentState) GetProvider() string {
@@ -16986,6 +17350,13 @@ func (x *PaymentState) GetTopUp() uint64 {
 	return 0
 }
 
+func (x *PaymentState) GetReversedCents() uint64 {
+	if x != nil {
+		return x.ReversedCents
+	}
+	return 0
+}
+
 // SpendingState is the amount that requests have taken from the credits.
 type SpendingState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -16998,7 +17369,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17010,7 +17381,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17023,7 +17394,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{182}
+	return file_event_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -17059,7 +17430,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17071,7 +17442,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17084,7 +17455,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{183}
+	return file_event_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -17128,7 +17499,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17140,7 +17511,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17153,7 +17524,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{184}
+	return file_event_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -17257,7 +17628,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17269,7 +17640,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17282,7 +17653,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{185}
+	return file_event_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -17355,7 +17726,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17367,7 +17738,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17380,7 +17751,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{186}
+	return file_event_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -17438,7 +17809,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17450,7 +17821,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17463,7 +17834,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{187}
+	return file_event_proto_rawDescGZIP(), []int{191}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -17568,7 +17939,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17580,7 +17951,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17593,7 +17964,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{188}
+	return file_event_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -17729,7 +18100,7 @@ type PeriodState struct {
 
 func (x *PeriodState) Reset() {
 	*x = PeriodState{}
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17741,7 +18112,7 @@ func (x *PeriodState) String() string {
 func (*PeriodState) ProtoMessage() {}
 
 func (x *PeriodState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17754,7 +18125,7 @@ func (x *PeriodState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodState.ProtoReflect.Descriptor instead.
 func (*PeriodState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{189}
+	return file_event_proto_rawDescGZIP(), []int{193}
 }
 
 func (x *PeriodState) GetTerms() uint64 {
@@ -17805,7 +18176,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[194]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17817,7 +18188,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[194]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17830,7 +18201,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{190}
+	return file_event_proto_rawDescGZIP(), []int{194}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -17876,7 +18247,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[195]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17888,7 +18259,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[195]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17901,7 +18272,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{191}
+	return file_event_proto_rawDescGZIP(), []int{195}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -17982,7 +18353,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[196]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17994,7 +18365,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[196]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18007,7 +18378,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{192}
+	return file_event_proto_rawDescGZIP(), []int{196}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -18171,7 +18542,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[197]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18183,7 +18554,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[197]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18196,7 +18567,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{193}
+	return file_event_proto_rawDescGZIP(), []int{197}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -18253,7 +18624,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[198]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18265,7 +18636,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[198]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18278,7 +18649,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{194}
+	return file_event_proto_rawDescGZIP(), []int{198}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -18512,7 +18883,7 @@ const file_event_proto_rawDesc = "" +
 	"\x04plan\x18\x05 \x01(\tR\x04plan\x12!\n" +
 	"\famount_cents\x18\x06 \x01(\x04R\vamountCents\x12\x1b\n" +
 	"\ttax_cents\x18\a \x01(\x04R\btaxCents\x12\x15\n" +
-	"\x06top_up\x18\b \x01(\x04R\x05topUp\"\xb0\x01\n" +
+	"\x06top_up\x18\b \x01(\x04R\x05topUp\"\xd7\x01\n" +
 	"\aReverse\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12'\n" +
@@ -18521,7 +18892,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1e\n" +
 	"\n" +
 	"chargeback\x18\x06 \x01(\bR\n" +
-	"chargeback\"\xfb\x01\n" +
+	"chargeback\x12%\n" +
+	"\x0ereversed_cents\x18\a \x01(\x04R\rreversedCents\"\xfb\x01\n" +
 	"\x0fSetSubscription\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -18987,7 +19359,7 @@ const file_event_proto_rawDesc = "" +
 	"\vEraseAnswer\x12\x1a\n" +
 	"\bdeleting\x18\x01 \x01(\rR\bdeleting\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xa9\b\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xe3\b\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x18\n" +
@@ -19010,7 +19382,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06recent\x18P \x01(\v2\x1b.quire.event.v1.RecentQueryH\x00R\x06recent\x12/\n" +
 	"\x04plan\x18Z \x01(\v2\x19.quire.event.v1.PlanQueryH\x00R\x04plan\x12;\n" +
 	"\bpayments\x18[ \x01(\v2\x1d.quire.event.v1.PaymentsQueryH\x00R\bpayments\x126\n" +
-	"\atop_ups\x18\\ \x01(\v2\x1b.quire.event.v1.TopUpsQueryH\x00R\x06topUpsB\a\n" +
+	"\atop_ups\x18\\ \x01(\v2\x1b.quire.event.v1.TopUpsQueryH\x00R\x06topUps\x128\n" +
+	"\arevenue\x18] \x01(\v2\x1c.quire.event.v1.RevenueQueryH\x00R\arevenueB\a\n" +
 	"\x05query\"\v\n" +
 	"\tPlanQuery\"\xca\x02\n" +
 	"\n" +
@@ -19041,7 +19414,34 @@ const file_event_proto_rawDesc = "" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12%\n" +
 	"\x0ecredits_micros\x18\x03 \x01(\x04R\rcreditsMicros\x12\x17\n" +
-	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\"\xe5\x01\n" +
+	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\"C\n" +
+	"\fRevenueQuery\x12\x17\n" +
+	"\afrom_ms\x18\x01 \x01(\x03R\x06fromMs\x12\x1a\n" +
+	"\bfailures\x18\x02 \x01(\rR\bfailures\"\x92\x03\n" +
+	"\rRevenueAnswer\x124\n" +
+	"\x06months\x18\x01 \x03(\v2\x1c.quire.event.v1.MonthRevenueR\x06months\x12-\n" +
+	"\x12outstanding_micros\x18\x02 \x01(\x04R\x11outstandingMicros\x121\n" +
+	"\x14outstanding_accounts\x18\x03 \x01(\x04R\x13outstandingAccounts\x12\x1f\n" +
+	"\vowed_micros\x18\x04 \x01(\x04R\n" +
+	"owedMicros\x12%\n" +
+	"\x0eowing_accounts\x18\x05 \x01(\x04R\rowingAccounts\x12$\n" +
+	"\rsubscriptions\x18\x06 \x01(\x04R\rsubscriptions\x12\x19\n" +
+	"\bpast_due\x18\a \x01(\x04R\apastDue\x12&\n" +
+	"\x0ffailing_top_ups\x18\b \x01(\x04R\rfailingTopUps\x128\n" +
+	"\bfailures\x18\t \x03(\v2\x1c.quire.event.v1.FailedChargeR\bfailures\"\xd0\x01\n" +
+	"\fMonthRevenue\x12\x16\n" +
+	"\x06period\x18\x01 \x01(\tR\x06period\x12\x1a\n" +
+	"\bpayments\x18\x02 \x01(\x04R\bpayments\x12!\n" +
+	"\famount_cents\x18\x03 \x01(\x04R\vamountCents\x12\x1b\n" +
+	"\ttax_cents\x18\x04 \x01(\x04R\btaxCents\x12%\n" +
+	"\x0ereversed_cents\x18\x05 \x01(\x04R\rreversedCents\x12%\n" +
+	"\x0ecredits_micros\x18\x06 \x01(\x04R\rcreditsMicros\"z\n" +
+	"\fFailedCharge\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
+	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x12\n" +
+	"\x04plan\x18\x03 \x01(\tR\x04plan\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03off\x18\x05 \x01(\bR\x03off\"\xe5\x01\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
 	"\tcheck_key\x18\x01 \x01(\bR\bcheckKey\x12\x1f\n" +
@@ -19101,7 +19501,7 @@ const file_event_proto_rawDesc = "" +
 	"\bupcoming\x18\x02 \x03(\v2\x19.quire.event.v1.BookStateR\bupcoming\x12\x14\n" +
 	"\x05rules\x18\x03 \x01(\rR\x05rules\x12\x1c\n" +
 	"\twithdrawn\x18\x04 \x03(\tR\twithdrawn\x12\x1a\n" +
-	"\baccounts\x18\x05 \x03(\x04R\baccounts\"\x9c\t\n" +
+	"\baccounts\x18\x05 \x03(\x04R\baccounts\"\xd7\t\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -19125,7 +19525,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06recent\x18P \x01(\v2\x1c.quire.event.v1.RecentAnswerH\x00R\x06recent\x120\n" +
 	"\x04plan\x18Z \x01(\v2\x1a.quire.event.v1.PlanAnswerH\x00R\x04plan\x12<\n" +
 	"\bpayments\x18[ \x01(\v2\x1e.quire.event.v1.PaymentsAnswerH\x00R\bpayments\x127\n" +
-	"\atop_ups\x18\\ \x01(\v2\x1c.quire.event.v1.TopUpsAnswerH\x00R\x06topUpsB\b\n" +
+	"\atop_ups\x18\\ \x01(\v2\x1c.quire.event.v1.TopUpsAnswerH\x00R\x06topUps\x129\n" +
+	"\arevenue\x18] \x01(\v2\x1d.quire.event.v1.RevenueAnswerH\x00R\arevenueB\b\n" +
 	"\x06answer\"\xf8\x02\n" +
 	"\vRecentQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
@@ -19760,7 +20161,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
 	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12#\n" +
-	"\ramount_micros\x18\x03 \x01(\x04R\famountMicros\"\xc0\x02\n" +
+	"\ramount_micros\x18\x03 \x01(\x04R\famountMicros\"\xe7\x02\n" +
 	"\fPaymentState\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12%\n" +
@@ -19773,7 +20174,8 @@ const file_event_proto_rawDesc = "" +
 	"\famount_cents\x18\t \x01(\x04R\vamountCents\x12\x1b\n" +
 	"\ttax_cents\x18\n" +
 	" \x01(\x04R\btaxCents\x12\x15\n" +
-	"\x06top_up\x18\v \x01(\x04R\x05topUp\"g\n" +
+	"\x06top_up\x18\v \x01(\x04R\x05topUp\x12%\n" +
+	"\x0ereversed_cents\x18\f \x01(\x04R\rreversedCents\"g\n" +
 	"\rSpendingState\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12!\n" +
 	"\ftoday_micros\x18\x02 \x01(\x04R\vtodayMicros\x12!\n" +
@@ -20068,7 +20470,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 195)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 199)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(ContentAction)(0),          // 1: quire.event.v1.ContentAction
@@ -20192,94 +20594,98 @@ var file_event_proto_goTypes = []any{
 	(*TopUpsQuery)(nil),         // 119: quire.event.v1.TopUpsQuery
 	(*TopUpsAnswer)(nil),        // 120: quire.event.v1.TopUpsAnswer
 	(*TopUp)(nil),               // 121: quire.event.v1.TopUp
-	(*UsageQuery)(nil),          // 122: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 123: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 124: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 125: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 126: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 127: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 128: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 129: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 130: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 131: quire.event.v1.PricesQuery
-	(*PriceList)(nil),           // 132: quire.event.v1.PriceList
-	(*QueryAnswer)(nil),         // 133: quire.event.v1.QueryAnswer
-	(*RecentQuery)(nil),         // 134: quire.event.v1.RecentQuery
-	(*RecentAnswer)(nil),        // 135: quire.event.v1.RecentAnswer
-	(*RecentRequest)(nil),       // 136: quire.event.v1.RecentRequest
-	(*RequestTiming)(nil),       // 137: quire.event.v1.RequestTiming
-	(*RequestReport)(nil),       // 138: quire.event.v1.RequestReport
-	(*HoldQuery)(nil),           // 139: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 140: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 141: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 142: quire.event.v1.UsageAnswer
-	(*HeldGrant)(nil),           // 143: quire.event.v1.HeldGrant
-	(*ApiKey)(nil),              // 144: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 145: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 146: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 147: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 148: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 149: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 150: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 151: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 152: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 153: quire.event.v1.StatementAnswer
-	(*StatementPeriod)(nil),     // 154: quire.event.v1.StatementPeriod
-	(*StatementLine)(nil),       // 155: quire.event.v1.StatementLine
-	(*StatementCredits)(nil),    // 156: quire.event.v1.StatementCredits
-	(*ExplainAnswer)(nil),       // 157: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 158: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 159: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 160: quire.event.v1.AuditAnswer
-	(*AuditTable)(nil),          // 161: quire.event.v1.AuditTable
-	(*AuditDifference)(nil),     // 162: quire.event.v1.AuditDifference
-	(*UsageDaysAnswer)(nil),     // 163: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 164: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 165: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 166: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 167: quire.event.v1.UserRequest
-	(*ClaimPayments)(nil),       // 168: quire.event.v1.ClaimPayments
-	(*PaymentsLease)(nil),       // 169: quire.event.v1.PaymentsLease
-	(*SetPassword)(nil),         // 170: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 171: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 172: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 173: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 174: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 175: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 176: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 177: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 178: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 179: quire.event.v1.SaveExport
-	(*Export)(nil),              // 180: quire.event.v1.Export
-	(*BegunExport)(nil),         // 181: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 182: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 183: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 184: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 185: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 186: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 187: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 188: quire.event.v1.UserAnswer
-	(*User)(nil),                // 189: quire.event.v1.User
-	(*BillingState)(nil),        // 190: quire.event.v1.BillingState
-	(*BookState)(nil),           // 191: quire.event.v1.BookState
-	(*SourceState)(nil),         // 192: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 193: quire.event.v1.AccountState
-	(*TopUpState)(nil),          // 194: quire.event.v1.TopUpState
-	(*RefundState)(nil),         // 195: quire.event.v1.RefundState
-	(*PaymentState)(nil),        // 196: quire.event.v1.PaymentState
-	(*SpendingState)(nil),       // 197: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 198: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 199: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 200: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 201: quire.event.v1.LateState
-	(*PaidState)(nil),           // 202: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 203: quire.event.v1.MonthState
-	(*PeriodState)(nil),         // 204: quire.event.v1.PeriodState
-	(*StorageChanges)(nil),      // 205: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 206: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 207: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 208: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 209: quire.event.v1.CommandKept
+	(*RevenueQuery)(nil),        // 122: quire.event.v1.RevenueQuery
+	(*RevenueAnswer)(nil),       // 123: quire.event.v1.RevenueAnswer
+	(*MonthRevenue)(nil),        // 124: quire.event.v1.MonthRevenue
+	(*FailedCharge)(nil),        // 125: quire.event.v1.FailedCharge
+	(*UsageQuery)(nil),          // 126: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 127: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 128: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 129: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 130: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 131: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 132: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 133: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 134: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 135: quire.event.v1.PricesQuery
+	(*PriceList)(nil),           // 136: quire.event.v1.PriceList
+	(*QueryAnswer)(nil),         // 137: quire.event.v1.QueryAnswer
+	(*RecentQuery)(nil),         // 138: quire.event.v1.RecentQuery
+	(*RecentAnswer)(nil),        // 139: quire.event.v1.RecentAnswer
+	(*RecentRequest)(nil),       // 140: quire.event.v1.RecentRequest
+	(*RequestTiming)(nil),       // 141: quire.event.v1.RequestTiming
+	(*RequestReport)(nil),       // 142: quire.event.v1.RequestReport
+	(*HoldQuery)(nil),           // 143: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 144: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 145: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 146: quire.event.v1.UsageAnswer
+	(*HeldGrant)(nil),           // 147: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 148: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 149: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 150: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 151: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 152: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 153: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 154: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 155: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 156: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 157: quire.event.v1.StatementAnswer
+	(*StatementPeriod)(nil),     // 158: quire.event.v1.StatementPeriod
+	(*StatementLine)(nil),       // 159: quire.event.v1.StatementLine
+	(*StatementCredits)(nil),    // 160: quire.event.v1.StatementCredits
+	(*ExplainAnswer)(nil),       // 161: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 162: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 163: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 164: quire.event.v1.AuditAnswer
+	(*AuditTable)(nil),          // 165: quire.event.v1.AuditTable
+	(*AuditDifference)(nil),     // 166: quire.event.v1.AuditDifference
+	(*UsageDaysAnswer)(nil),     // 167: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 168: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 169: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 170: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 171: quire.event.v1.UserRequest
+	(*ClaimPayments)(nil),       // 172: quire.event.v1.ClaimPayments
+	(*PaymentsLease)(nil),       // 173: quire.event.v1.PaymentsLease
+	(*SetPassword)(nil),         // 174: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 175: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 176: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 177: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 178: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 179: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 180: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 181: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 182: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 183: quire.event.v1.SaveExport
+	(*Export)(nil),              // 184: quire.event.v1.Export
+	(*BegunExport)(nil),         // 185: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 186: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 187: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 188: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 189: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 190: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 191: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 192: quire.event.v1.UserAnswer
+	(*User)(nil),                // 193: quire.event.v1.User
+	(*BillingState)(nil),        // 194: quire.event.v1.BillingState
+	(*BookState)(nil),           // 195: quire.event.v1.BookState
+	(*SourceState)(nil),         // 196: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 197: quire.event.v1.AccountState
+	(*TopUpState)(nil),          // 198: quire.event.v1.TopUpState
+	(*RefundState)(nil),         // 199: quire.event.v1.RefundState
+	(*PaymentState)(nil),        // 200: quire.event.v1.PaymentState
+	(*SpendingState)(nil),       // 201: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 202: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 203: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 204: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 205: quire.event.v1.LateState
+	(*PaidState)(nil),           // 206: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 207: quire.event.v1.MonthState
+	(*PeriodState)(nil),         // 208: quire.event.v1.PeriodState
+	(*StorageChanges)(nil),      // 209: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 210: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 211: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 212: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 213: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	18,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -20332,12 +20738,12 @@ var file_event_proto_depIdxs = []int32{
 	23,  // 47: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
 	58,  // 48: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
 	5,   // 49: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	144, // 50: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	145, // 51: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	148, // 50: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	149, // 51: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
 	60,  // 52: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	6,   // 53: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
 	20,  // 54: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
-	196, // 55: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
+	200, // 55: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
 	59,  // 56: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
 	7,   // 57: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
 	62,  // 58: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
@@ -20392,161 +20798,165 @@ var file_event_proto_depIdxs = []int32{
 	97,  // 107: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
 	95,  // 108: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
 	95,  // 109: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	122, // 110: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	123, // 111: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	125, // 112: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	126, // 113: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	127, // 114: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	128, // 115: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	131, // 116: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	129, // 117: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	130, // 118: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	139, // 119: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	126, // 110: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	127, // 111: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	129, // 112: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	130, // 113: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	131, // 114: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	132, // 115: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	135, // 116: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	133, // 117: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	134, // 118: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	143, // 119: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
 	74,  // 120: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
 	76,  // 121: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	124, // 122: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	134, // 123: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	128, // 122: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	138, // 123: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
 	115, // 124: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
 	117, // 125: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
 	119, // 126: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
-	44,  // 127: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
-	194, // 128: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
-	196, // 129: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
-	121, // 130: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
-	11,  // 131: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	81,  // 132: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
-	191, // 133: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
-	191, // 134: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
-	10,  // 135: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	142, // 136: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	152, // 137: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	153, // 138: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	157, // 139: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	160, // 140: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	166, // 141: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	81,  // 142: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	132, // 143: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
-	141, // 144: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	147, // 145: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	148, // 146: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	140, // 147: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	75,  // 148: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	77,  // 149: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	163, // 150: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	135, // 151: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	116, // 152: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
-	118, // 153: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
-	120, // 154: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
-	2,   // 155: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	136, // 156: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	2,   // 157: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	3,   // 158: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	137, // 159: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
-	137, // 160: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
-	150, // 161: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	144, // 162: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	145, // 163: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	143, // 164: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	51,  // 165: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	145, // 166: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	150, // 167: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	23,  // 168: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	5,   // 169: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	146, // 170: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	149, // 171: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	11,  // 172: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	151, // 173: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
-	151, // 174: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	150, // 175: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	158, // 176: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	154, // 177: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
-	156, // 178: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
-	155, // 179: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
-	22,  // 180: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	159, // 181: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	3,   // 182: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	16,  // 183: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
-	161, // 184: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
-	162, // 185: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
-	16,  // 186: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
-	164, // 187: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	165, // 188: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	183, // 189: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	184, // 190: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	185, // 191: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	186, // 192: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	187, // 193: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	170, // 194: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	171, // 195: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	182, // 196: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	172, // 197: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	173, // 198: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	174, // 199: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	175, // 200: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	176, // 201: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	177, // 202: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	178, // 203: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	179, // 204: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	168, // 205: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
-	12,  // 206: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	180, // 207: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	13,  // 208: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	181, // 209: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	14,  // 210: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	189, // 211: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	189, // 212: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	185, // 213: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	180, // 214: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	169, // 215: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
-	12,  // 216: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	81,  // 217: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	192, // 218: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	193, // 219: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	208, // 220: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	209, // 221: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	191, // 222: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	191, // 223: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
-	16,  // 224: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
-	81,  // 225: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	203, // 226: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	206, // 227: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	207, // 228: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	207, // 229: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	202, // 230: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	78,  // 231: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	198, // 232: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	197, // 233: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	23,  // 234: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	201, // 235: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	196, // 236: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
-	44,  // 237: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
-	194, // 238: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
-	45,  // 239: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
-	199, // 240: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	200, // 241: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	51,  // 242: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	23,  // 243: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	197, // 244: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	150, // 245: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	159, // 246: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	150, // 247: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	150, // 248: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	205, // 249: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	204, // 250: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	195, // 251: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
-	150, // 252: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 253: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	159, // 254: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 255: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	207, // 256: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	207, // 257: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	201, // 258: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	58,  // 259: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	260, // [260:260] is the sub-list for method output_type
-	260, // [260:260] is the sub-list for method input_type
-	260, // [260:260] is the sub-list for extension type_name
-	260, // [260:260] is the sub-list for extension extendee
-	0,   // [0:260] is the sub-list for field type_name
+	122, // 127: quire.event.v1.Query.revenue:type_name -> quire.event.v1.RevenueQuery
+	44,  // 128: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
+	198, // 129: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
+	200, // 130: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
+	121, // 131: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
+	124, // 132: quire.event.v1.RevenueAnswer.months:type_name -> quire.event.v1.MonthRevenue
+	125, // 133: quire.event.v1.RevenueAnswer.failures:type_name -> quire.event.v1.FailedCharge
+	11,  // 134: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	81,  // 135: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
+	195, // 136: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
+	195, // 137: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
+	10,  // 138: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	146, // 139: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	156, // 140: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	157, // 141: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	161, // 142: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	164, // 143: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	170, // 144: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	81,  // 145: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	136, // 146: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
+	145, // 147: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	151, // 148: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	152, // 149: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	144, // 150: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	75,  // 151: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	77,  // 152: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	167, // 153: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	139, // 154: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	116, // 155: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
+	118, // 156: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
+	120, // 157: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
+	123, // 158: quire.event.v1.QueryAnswer.revenue:type_name -> quire.event.v1.RevenueAnswer
+	2,   // 159: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	140, // 160: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	2,   // 161: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	3,   // 162: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	141, // 163: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
+	141, // 164: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
+	154, // 165: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	148, // 166: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	149, // 167: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	147, // 168: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	51,  // 169: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	149, // 170: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	154, // 171: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	23,  // 172: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	5,   // 173: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	150, // 174: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	153, // 175: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	11,  // 176: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	155, // 177: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	155, // 178: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	154, // 179: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	162, // 180: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	158, // 181: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
+	160, // 182: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
+	159, // 183: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
+	22,  // 184: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	163, // 185: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	3,   // 186: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	16,  // 187: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
+	165, // 188: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	166, // 189: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	16,  // 190: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
+	168, // 191: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	169, // 192: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	187, // 193: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	188, // 194: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	189, // 195: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	190, // 196: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	191, // 197: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	174, // 198: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	175, // 199: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	186, // 200: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	176, // 201: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	177, // 202: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	178, // 203: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	179, // 204: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	180, // 205: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	181, // 206: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	182, // 207: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	183, // 208: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	172, // 209: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
+	12,  // 210: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	184, // 211: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	13,  // 212: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	185, // 213: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	14,  // 214: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	193, // 215: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	193, // 216: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	189, // 217: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	184, // 218: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	173, // 219: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
+	12,  // 220: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	81,  // 221: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	196, // 222: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	197, // 223: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	212, // 224: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	213, // 225: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	195, // 226: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	195, // 227: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
+	16,  // 228: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
+	81,  // 229: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	207, // 230: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	210, // 231: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	211, // 232: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	211, // 233: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	206, // 234: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	78,  // 235: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	202, // 236: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	201, // 237: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	23,  // 238: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	205, // 239: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	200, // 240: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
+	44,  // 241: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
+	198, // 242: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
+	45,  // 243: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
+	203, // 244: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	204, // 245: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	51,  // 246: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	23,  // 247: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	201, // 248: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	154, // 249: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	163, // 250: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	154, // 251: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	154, // 252: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	209, // 253: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	208, // 254: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	199, // 255: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
+	154, // 256: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 257: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	163, // 258: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 259: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	211, // 260: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	211, // 261: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	205, // 262: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	58,  // 263: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	264, // [264:264] is the sub-list for method output_type
+	264, // [264:264] is the sub-list for method input_type
+	264, // [264:264] is the sub-list for extension type_name
+	264, // [264:264] is the sub-list for extension extendee
+	0,   // [0:264] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -20619,8 +21029,9 @@ func file_event_proto_init() {
 		(*Query_Plan)(nil),
 		(*Query_Payments)(nil),
 		(*Query_TopUps)(nil),
+		(*Query_Revenue)(nil),
 	}
-	file_event_proto_msgTypes[118].OneofWrappers = []any{
+	file_event_proto_msgTypes[122].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -20640,9 +21051,10 @@ func file_event_proto_init() {
 		(*QueryAnswer_Plan)(nil),
 		(*QueryAnswer_Payments)(nil),
 		(*QueryAnswer_TopUps)(nil),
+		(*QueryAnswer_Revenue)(nil),
 	}
-	file_event_proto_msgTypes[119].OneofWrappers = []any{}
-	file_event_proto_msgTypes[152].OneofWrappers = []any{
+	file_event_proto_msgTypes[123].OneofWrappers = []any{}
+	file_event_proto_msgTypes[156].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -20667,7 +21079,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   195,
+			NumMessages:   199,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1412,6 +1412,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/admin/revenue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * See revenue, outstanding credits and failed payments
+         * @description Sums over all accounts, of the payments in the journal: those of the payment provider and those that admins recorded. A payment counts in the month
+         *     in which it was recorded.
+         */
+        get: operations["showRevenue"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/admin/prices": {
         parameters: {
             query?: never;
@@ -3304,8 +3325,80 @@ export interface components {
             amountUsd: string | null;
             /** @description Part of it that is tax. */
             taxUsd: string | null;
+            /** @description Part of it that was refunded or is disputed. */
+            refundedUsd: string | null;
             /** @description Whether it is an automatic top-up. */
             topUp: boolean;
+        };
+        /** @description What was paid, what accounts can still spend, and what could not be charged. */
+        RevenueReport: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description Those of the last twelve months of UTC with payments, newest first. */
+            months: components["schemas"]["RevenueMonth"][];
+            /** @description Credits that can be spent. */
+            outstanding: components["schemas"]["CreditSum"];
+            /** @description Credits below zero, since a payment was refunded or disputed after they were spent. */
+            owed: components["schemas"]["CreditSum"];
+            /** @description Plans that are paid monthly. */
+            subscriptions: {
+                /**
+                 * Format: int64
+                 * @description Those in force.
+                 */
+                active: number;
+                /**
+                 * Format: int64
+                 * @description Those of them whose last fee could not be collected yet.
+                 */
+                pastDue: number;
+            };
+            /**
+             * Format: int64
+             * @description Accounts whose last automatic top-up failed.
+             */
+            failingTopUps: number;
+            /** @description Fees and top-ups that could not be charged yet, by account, at most 100. */
+            failedPayments: components["schemas"]["FailedPayment"][];
+        };
+        /** @description Payments that were recorded in a month. */
+        RevenueMonth: {
+            /** @description The month, such as 2026-11. */
+            period: string;
+            /**
+             * Format: int64
+             * @description Number of payments.
+             */
+            payments: number;
+            /** @description Dollars paid, with tax. Payments that were recorded without an amount count as 0. */
+            amountUsd: string;
+            /** @description Part of them that is tax. */
+            taxUsd: string;
+            /** @description Part of them that was refunded or is disputed, whenever that was. */
+            refundedUsd: string;
+            /** @description Credits bought. */
+            credits: components["schemas"]["Credits"];
+        };
+        /** @description Credits of some accounts together. */
+        CreditSum: {
+            /** @description The sum. */
+            credits: components["schemas"]["Credits"];
+            /**
+             * Format: int64
+             * @description Number of the accounts.
+             */
+            accounts: number;
+        };
+        /** @description A fee or an automatic top-up that could not be charged yet. */
+        FailedPayment: {
+            /** @description The account. */
+            account: string;
+            /** @description The plan whose fee it is; null for a top-up. */
+            plan: string | null;
+            /** @description Of a top-up: why the payment provider refused it, such as `card_declined`. */
+            reason: string | null;
+            /** @description Whether the account's top-ups are turned off because of it. */
+            topUpOff: boolean;
         };
         /** @description The spending cap of an account. */
         SpendingCapChange: {
@@ -4605,6 +4698,17 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["PriceBookFound"];
+            };
+        };
+        /** @description What was paid, what accounts can still spend, and what could not be charged. */
+        RevenueAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["RevenueReport"];
             };
         };
         /** @description All price books. */
@@ -9369,6 +9473,26 @@ export interface operations {
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
             504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    showRevenue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["RevenueAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
         };
     };
     listPriceBooks: {

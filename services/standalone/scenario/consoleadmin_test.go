@@ -120,6 +120,7 @@ func TestAnAdminActsOnAnAccountInTheConsole(t *testing.T) {
 	v.open(t, "/console/admin/requests?id="+id).shows(t, http.StatusOK, "Request 1 of 5,000 for pasteLite.create", "BILLING_", `href="`+path+`"`)
 	v.open(t, "/console/admin/requests?id=nonsense").shows(t, http.StatusBadRequest, "explain-id-error")
 	v.open(t, "/console/admin/requests").shows(t, http.StatusOK, "X-Request-Id")
+	v.open(t, "/console/admin/revenue").shows(t, http.StatusOK, "Outstanding credits", "Failed payments")
 	v.open(t, "/console/admin/prices").shows(t, http.StatusOK, "pasteLite.create", "5,000, then 0.000500", "unlimited")
 	log := v.open(t, "/console/admin/log").shows(t, http.StatusOK, a.id, "request.explain", "accounts.find", "12.500000").hides(t, i.adminToken, fresh)
 	entries := i.admin(t, "GET", "/api/admin/log", nil).ok(t, http.StatusOK)["entries"].([]any)

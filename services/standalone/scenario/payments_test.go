@@ -275,6 +275,17 @@ func TestAPlanFollowsItsSubscription(t *testing.T) {
 		t.Errorf("on pro: %v", got)
 	}
 
+	if _, err := s.Refund(fee, 300); err != nil { // which leaves the plan
+		t.Fatal(err)
+	}
+	eventually.True(t, "the refund is recorded", func() bool { return p.payments(t)[0]["refundedUsd"] == "3.00" })
+	revenue := i.admin(t, "GET", "/api/admin/revenue", nil).ok(t, http.StatusOK)
+	month := at(t, revenue, "months").([]any)[0].(object)
+	if month["amountUsd"] != "9.00" || month["refundedUsd"] != "3.00" || number(t, month, "payments") != 1 || number(t, at(t, revenue, "subscriptions").(object), "active") != 1 {
+		t.Errorf("revenue %v", revenue)
+	}
+	p.isOn(t, "pro")
+
 	s.SetEndpoint("") // the webhook is lost
 	p.buy(t, s, object{"plan": "max"})
 	i.restart(t)

@@ -1,6 +1,10 @@
 package account
 
-import "quire.dev/pkg/event"
+import (
+	"math/bits"
+
+	"quire.dev/pkg/event"
+)
 
 // maxPurchaseChars bounds a provider's name, an id there, and what it says about a payment.
 const maxPurchaseChars = 200
@@ -14,6 +18,7 @@ type purchase struct {
 	asOf              int64  // of the last reversal
 	plan              string // whose fee it is
 	amount, tax       uint64 // in cents
+	reversedCents     uint64 // of amount
 	topUp             uint64
 }
 
@@ -71,18 +76,21 @@ func validPayment(p *event.Payment) bool {
 		len(p.Plan) <= maxPurchaseChars && p.AmountCents <= maxBalance && p.TaxCents <= p.AmountCents
 }
 
-// reverse executes a command that takes credits of a payment back, or gives them back again. An outdated one changes nothing.
+// reverse executes a command that takes credits of a payment back, or gives them back again, or says that a fee was given back. An
+// outdated one changes nothing.
 func (f *Fold) reverse(a *account, r *event.Reverse, actor string, index int) event.CommandStatus {
 	if f.rules < Rules4 || !validPurchase(r.GetProvider(), r.GetId()) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	p, asOf := a.purchases.byID[purchaseID{r.Provider, r.Id}], min(r.AsOfMs, f.time) // a clock that is ahead must not outdate later ones
-	switch {
-	case p == nil:
+	if p == nil {
 		return event.CommandStatus_COMMAND_PAYMENT_NOT_FOUND
-	case r.ReversedMicros > p.credits:
+	}
+	if r.ReversedMicros > p.credits || r.ReversedCents > p.amount {
 		return event.CommandStatus_COMMAND_OVER_REFUNDED
-	case asOf < p.asOf || r.ReversedMicros == p.reversed:
+	}
+	cents := p.centsReversed(r)
+	if asOf < p.asOf || r.ReversedMicros == p.reversed && cents == p.reversedCents {
 		p.asOf = max(p.asOf, asOf)
 		return event.CommandStatus_COMMAND_OK
 	}
@@ -92,11 +100,21 @@ func (f *Fold) reverse(a *account, r *event.Reverse, actor string, index int) ev
 	}
 	if e.AmountMicros < 0 {
 		f.remove(a, uint64(-e.AmountMicros), e)
-	} else if !f.give(a, e.AmountMicros, 0, index, e) {
+	} else if e.AmountMicros > 0 && !f.give(a, e.AmountMicros, 0, index, e) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
-	p.reversed, p.asOf = r.ReversedMicros, asOf
+	p.reversed, p.reversedCents, p.asOf = r.ReversedMicros, cents, asOf
 	return event.CommandStatus_COMMAND_OK
+}
+
+// centsReversed is how much of the amount is reversed. Who records an invoice names credits alone.
+func (p *purchase) centsReversed(r *event.Reverse) uint64 {
+	if r.ReversedCents > 0 || r.ReversedMicros == 0 {
+		return r.ReversedCents
+	}
+	high, low := bits.Mul64(p.amount, r.ReversedMicros)
+	cents, _ := bits.Div64(high, low, p.credits) // at most the amount, since no more than the credits are reversed
+	return cents
 }
 
 func validPurchase(provider, id string) bool {
@@ -106,7 +124,7 @@ func validPurchase(provider, id string) bool {
 func (p *purchase) state() *event.PaymentState {
 	return &event.PaymentState{
 		Provider: p.provider, Id: p.id, CreditsMicros: p.credits, ReversedMicros: p.reversed, AsOfMs: p.asOf, Number: p.number, TimeMs: p.time,
-		Plan: p.plan, AmountCents: p.amount, TaxCents: p.tax, TopUp: p.topUp,
+		Plan: p.plan, AmountCents: p.amount, TaxCents: p.tax, ReversedCents: p.reversedCents, TopUp: p.topUp,
 	}
 }
 
@@ -121,7 +139,7 @@ func restorePurchases(states []*event.PaymentState) (p purchases) {
 	for _, s := range states {
 		p.add(&purchase{
 			purchaseID: purchaseID{s.Provider, s.Id}, number: s.Number, time: s.TimeMs, credits: s.CreditsMicros, reversed: s.ReversedMicros,
-			asOf: s.AsOfMs, plan: s.Plan, amount: s.AmountCents, tax: s.TaxCents, topUp: s.TopUp,
+			asOf: s.AsOfMs, plan: s.Plan, amount: s.AmountCents, tax: s.TaxCents, reversedCents: s.ReversedCents, topUp: s.TopUp,
 		})
 	}
 	return p

@@ -12,15 +12,12 @@ import (
 	netmail "net/mail"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/emersion/go-sasl"
-	"github.com/emersion/go-smtp"
-
 	"quire.dev/pkg/event"
 	"quire.dev/services/billing/internal/mail"
+	"quire.dev/services/billing/internal/mail/mailtest"
 )
 
 // certificate is valid for 127.0.0.1, and not for localhost. The process trusts it.
@@ -42,79 +39,6 @@ func TestMain(m *testing.M) {
 	}
 	defer os.Remove(file.Name())
 	m.Run()
-}
-
-// server is an SMTP server that keeps what it gets.
-type server struct {
-	refuse string // recipient
-
-	mu   sync.Mutex
-	got  []received
-	auth []string // user and password of each log-in
-}
-
-type received struct {
-	from, to string
-	data     []byte
-}
-
-func (s *server) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{server: s}, nil }
-
-type session struct {
-	*server
-	received
-}
-
-func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
-
-func (s *session) Auth(string) (sasl.Server, error) {
-	return sasl.NewPlainServer(func(_, user, password string) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.auth = append(s.auth, user+" "+password)
-		return nil
-	}), nil
-}
-
-func (s *session) Mail(from string, _ *smtp.MailOptions) error {
-	s.from = from
-	return nil
-}
-
-func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
-	if to == s.refuse {
-		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no mailbox " + to}
-	}
-	s.to = to
-	return nil
-}
-
-func (s *session) Data(r io.Reader) error {
-	data, err := io.ReadAll(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.got = append(s.got, received{s.from, s.to, data})
-	return err
-}
-
-func (s *session) Reset()        {}
-func (s *session) Logout() error { return nil }
-
-// listen starts the server, and returns its address. secure has it offer STARTTLS, and log-ins only after that.
-func (s *server) listen(t *testing.T, secure bool) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := smtp.NewServer(s)
-	srv.Domain = "mail.test"
-	if secure {
-		srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	}
-	go srv.Serve(ln) //nolint:errcheck // it ends with the test
-	t.Cleanup(func() { _ = srv.Close() })
-	return ln.Addr().String()
 }
 
 func addressOf(text string) mail.Address {
@@ -141,17 +65,18 @@ func payment() *event.Alert {
 
 // TestAReceiptIsSentByMail, with what it was for, its amounts, and links.
 func TestAReceiptIsSentByMail(t *testing.T) {
-	s := &server{}
-	m := mailer(t, "smtp://grace:s3cret@"+s.listen(t, true), addressOf("holder@example.org"))
+	s := &mailtest.Server{Certificate: &certificate}
+	m := mailer(t, "smtp://grace:s3cret@"+s.Listen(t), addressOf("holder@example.org"))
 	for range 2 {
 		if sent, err := m.Send(t.Context(), payment()); err != nil || !sent {
 			t.Fatal(sent, err)
 		}
 	}
-	if len(s.got) != 2 || s.got[0].from != "billing@example.com" || s.got[0].to != "holder@example.org" || s.auth[0] != "grace s3cret" {
-		t.Fatalf("%+v, logged in as %q", s.got, s.auth)
+	got := s.Got()
+	if len(got) != 2 || got[0].From != "billing@example.com" || got[0].To != "holder@example.org" || s.Logins()[0] != "grace s3cret" {
+		t.Fatalf("%+v, logged in as %q", got, s.Logins())
 	}
-	first, second := parse(t, s.got[0].data), parse(t, s.got[1].data)
+	first, second := parse(t, got[0].Data), parse(t, got[1].Data)
 	for name, want := range map[string]string{
 		"From": `"Example Pastes" <billing@example.com>`, "To": "<holder@example.org>", "Subject": "Receipt 3 from Example Pastes: 500.5 credits",
 		"Message-Id": "<evt_1@example.com>", "Date": "Fri, 27 Nov 2026 09:05:00 +0000", "Auto-Submitted": "auto-generated",
@@ -188,8 +113,8 @@ func parse(t *testing.T, data []byte) *netmail.Message {
 
 // TestTextsOfEmails that TestAReceiptIsSentByMail does not have.
 func TestTextsOfEmails(t *testing.T) {
-	s := &server{}
-	m := mailer(t, "smtp://"+s.listen(t, false), addressOf("holder@example.org"))
+	s := &mailtest.Server{}
+	m := mailer(t, "smtp://"+s.Listen(t), addressOf("holder@example.org"))
 	fee := payment()
 	fee.Payment = &event.PaymentState{Number: 4, TimeMs: fee.TimeMs, Plan: "pro"}
 	for _, one := range []struct {
@@ -205,7 +130,8 @@ func TestTextsOfEmails(t *testing.T) {
 		if _, err := m.Send(t.Context(), one.alert); err != nil {
 			t.Fatal(err)
 		}
-		got := parse(t, s.got[len(s.got)-1].data)
+		all := s.Got()
+		got := parse(t, all[len(all)-1].Data)
 		body, err := io.ReadAll(got.Body)
 		if err != nil || got.Header.Get("Subject") != one.subject || !strings.Contains(string(body), one.body) {
 			t.Errorf("%q, %v:\n%s", got.Header.Get("Subject"), err, body)
@@ -215,8 +141,8 @@ func TestTextsOfEmails(t *testing.T) {
 
 // TestWithoutAnAddressNothingIsSent, and an error to read it is one.
 func TestWithoutAnAddressNothingIsSent(t *testing.T) {
-	s := &server{}
-	url := "smtp://" + s.listen(t, false)
+	s := &mailtest.Server{}
+	url := "smtp://" + s.Listen(t)
 	if sent, err := mailer(t, url, addressOf("")).Send(t.Context(), payment()); sent || err != nil {
 		t.Error(sent, err)
 	}
@@ -225,15 +151,15 @@ func TestWithoutAnAddressNothingIsSent(t *testing.T) {
 	if sent, err := mailer(t, url, unread).Send(t.Context(), payment()); sent || !errors.Is(err, broken) {
 		t.Error(sent, err)
 	}
-	if len(s.got) != 0 {
-		t.Errorf("%+v", s.got)
+	if got := s.Got(); len(got) != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 
 // TestErrorsDontNameTheAddress, which is personal data, and log lines have them.
 func TestErrorsDontNameTheAddress(t *testing.T) {
-	s := &server{refuse: "holder@example.org"}
-	sent, err := mailer(t, "smtp://"+s.listen(t, false), addressOf("holder@example.org")).Send(t.Context(), payment())
+	s := &mailtest.Server{Refuse: "holder@example.org"}
+	sent, err := mailer(t, "smtp://"+s.Listen(t), addressOf("holder@example.org")).Send(t.Context(), payment())
 	if sent || err == nil || strings.Contains(err.Error(), "holder@") || !strings.Contains(err.Error(), "no mailbox") {
 		t.Error(sent, err)
 	}
@@ -242,14 +168,17 @@ func TestErrorsDontNameTheAddress(t *testing.T) {
 // TestPasswordsAreSentEncryptedOnly: not in the clear, and not to a server whose certificate is for another host.
 func TestPasswordsAreSentEncryptedOnly(t *testing.T) {
 	for name, secure := range map[string]bool{"127.0.0.1": false, "localhost": true} {
-		s := &server{}
-		_, port, err := net.SplitHostPort(s.listen(t, secure))
+		s := &mailtest.Server{}
+		if secure {
+			s.Certificate = &certificate
+		}
+		_, port, err := net.SplitHostPort(s.Listen(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		sent, err := mailer(t, "smtp://grace:s3cret@"+name+":"+port, addressOf("holder@example.org")).Send(t.Context(), payment())
-		if sent || err == nil || strings.Contains(err.Error(), "s3cret") || len(s.auth) != 0 || len(s.got) != 0 {
-			t.Errorf("%s: sent %v, %v, logged in as %q", name, sent, err, s.auth)
+		if sent || err == nil || strings.Contains(err.Error(), "s3cret") || len(s.Logins()) != 0 || len(s.Got()) != 0 {
+			t.Errorf("%s: sent %v, %v, logged in as %q", name, sent, err, s.Logins())
 		}
 	}
 }

@@ -23,6 +23,9 @@ func (m *Mailer) receipt(p *event.PaymentState) (subject, body string) {
 	if p.GetCreditsMicros() > 0 {
 		bought = plan.Short(p.CreditsMicros) + " credits"
 	}
+	if p.GetCreditsMicros() == uint64(plan.Credit) {
+		bought = "1 credit"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "We have received your payment.\r\n\r\n")
 	row := func(name, value string) { fmt.Fprintf(&b, "%-9s%s\r\n", name, value) }

@@ -33,3 +33,11 @@ func (p *Partition) topUps(q *event.TopUpsQuery) *event.QueryAnswer {
 	answer.Answer = &event.QueryAnswer_TopUps{TopUps: p.fold.TopUps(q)}
 	return answer
 }
+
+func (p *Partition) revenue(q *event.RevenueQuery) *event.QueryAnswer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Revenue{Revenue: p.fold.Revenue(q)}
+	return answer
+}

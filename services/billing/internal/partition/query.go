@@ -114,6 +114,8 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.payments(id, query.Payments), nil
 	case *event.Query_TopUps:
 		return p.topUps(query.TopUps), nil
+	case *event.Query_Revenue:
+		return p.revenue(query.Revenue), nil
 	case *event.Query_Webhooks:
 		return p.webhooks(ctx, id, last)
 	case *event.Query_Alerts:

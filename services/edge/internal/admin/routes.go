@@ -25,6 +25,7 @@ func (s *Admin) Rows() []endpoint.Row {
 		row("GET", "/api/admin/prices/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.showOnePrices),
 		row("POST", "/api/admin/prices", endpoint.Admin, endpoint.Unmetered, endpoint.BookJSON, endpoint.OwnQuery, s.applyPrices),
 		row("DELETE", "/api/admin/prices/:id", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.withdrawPrices),
+		row("GET", "/api/admin/revenue", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.revenue),
 		row("GET", "/api/admin/log", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.adminLog),
 		row("GET", "/api/admin/requests/:requestId", endpoint.Admin, endpoint.Unmetered, endpoint.NoBody, 0, s.explainAny),
 		row("POST", "/api/admin/audit", endpoint.Admin, endpoint.Unmetered, endpoint.Empty, endpoint.OwnQuery, s.audit),

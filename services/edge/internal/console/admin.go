@@ -20,6 +20,7 @@ func adminSections(current string) []pages.Link {
 		{Name: "Explain", Path: AdminRequestsPath},
 		{Name: "Audit", Path: AdminAuditsPath},
 		{Name: "Prices", Path: AdminPricesPath},
+		{Name: "Revenue", Path: AdminRevenuePath},
 		{Name: "Health", Path: AdminHealthPath},
 		{Name: "Log", Path: AdminLogPath},
 	}
@@ -240,4 +241,57 @@ type AdminEntry struct {
 // AdminLog shows a page of the log.
 func (c *Console) AdminLog(ctx *fiber.Ctx, l *AdminLog) error {
 	return c.render(ctx, page{template: "admin-log", title: "Log", section: AdminLogPath, admin: &l.Admin, data: l})
+}
+
+// AdminRevenue is what was paid, what accounts can still spend, and what could not be charged, as the API names it.
+type AdminRevenue struct {
+	Admin                          Admin
+	Months                         []RevenueMonth // newest first
+	Outstanding, Owed              CreditSum
+	Active, PastDue, FailingTopUps uint64
+	Failed                         []FailedCharge
+}
+
+// RevenueMonth is what was paid in a month.
+type RevenueMonth struct {
+	Period                         string
+	Payments                       uint64
+	Amount, Tax, Refunded, Credits string
+}
+
+// CreditSum is an amount of credits of some accounts together.
+type CreditSum struct {
+	Credits  string
+	Accounts uint64
+}
+
+// FailedCharge is a plan's fee or a top-up that could not be charged.
+type FailedCharge struct {
+	Account      string
+	Plan, Reason string // empty without one
+	TopUpOff     bool
+}
+
+// What names what could not be charged.
+func (f FailedCharge) What() string {
+	if f.Plan != "" {
+		return plan.TierUnspecified.Title(f.Plan) + " plan"
+	}
+	return "Automatic top-up"
+}
+
+// Next is what happens about it.
+func (f FailedCharge) Next() string {
+	switch {
+	case f.Plan != "":
+		return "The payment provider tries again, or ends the plan."
+	case f.TopUpOff:
+		return "Off until the holder sets it again."
+	}
+	return "One more attempt follows."
+}
+
+// AdminRevenue shows it.
+func (c *Console) AdminRevenue(ctx *fiber.Ctx, r *AdminRevenue) error {
+	return c.render(ctx, page{template: "admin-revenue", title: "Revenue", section: AdminRevenuePath, admin: &r.Admin, data: r})
 }

@@ -62,6 +62,7 @@ const (
 	AdminAuditsPath   = AdminPath + "/audits"   // and one of them
 	AdminLogPath      = AdminPath + "/log"
 	AdminPricesPath   = AdminPath + "/prices"
+	AdminRevenuePath  = AdminPath + "/revenue"
 	AdminHealthPath   = AdminPath + "/health"
 	AdminHealthTable  = AdminHealthPath + "/table" // the live part of the page
 

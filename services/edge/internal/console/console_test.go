@@ -263,6 +263,18 @@ func full() map[string]func(*Console) fiber.Handler {
 				return c.AdminLog(ctx, l)
 			}
 		},
+		"admin revenue": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				r := &AdminRevenue{Admin: admin, Outstanding: CreditSum{"1000000000.000000", 1 << 40}, Owed: CreditSum{"1000000000.000000", 1 << 40}, Active: 1 << 40, PastDue: 1 << 40, FailingTopUps: 1 << 40}
+				for range 12 {
+					r.Months = append(r.Months, RevenueMonth{"2026-11", 1 << 40, "1000000000.00", "100000000.00", "100000000.00", "1000000000.000000"})
+				}
+				for range 100 {
+					r.Failed = append(r.Failed, FailedCharge{Account: "AAAAAAAAAAA", Plan: hostile}, FailedCharge{Account: "AAAAAAAAAAA", Reason: hostile, TopUpOff: true})
+				}
+				return c.AdminRevenue(ctx, r)
+			}
+		},
 		"admin health": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error { return c.AdminHealth(ctx, fullHealth(admin)) }
 		},

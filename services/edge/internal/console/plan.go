@@ -394,6 +394,9 @@ func (p Payment) Reversed() string {
 	return amountOf(p.ReversedMicros)
 }
 
+// Refunded is the part of the amount that was given back; empty for none.
+func (p Payment) Refunded() string { return feeText(p.ReversedCents) }
+
 // Path is the path of its receipt.
 func (p Payment) Path() string { return PaymentsPath + "/" + strconv.FormatUint(p.Number, 10) }
 

@@ -249,6 +249,7 @@ type paymentView struct {
 	Plan     *string `json:"plan"`      // whose fee was paid; null: credits
 	Amount   *string `json:"amountUsd"` // with tax; null: not known
 	Tax      *string `json:"taxUsd"`
+	Refunded *string `json:"refundedUsd"`
 	TopUp    bool    `json:"topUp"`
 }
 
@@ -292,7 +293,7 @@ func viewPayment(s *event.PaymentState) paymentView {
 		Reversed: endpoint.Credits(s.ReversedMicros), Plan: endpoint.OptionalText(s.Plan), TopUp: s.TopUp != 0,
 	}
 	if s.AmountCents > 0 {
-		out.Amount, out.Tax = new(plan.Dollars(s.AmountCents)), new(plan.Dollars(s.TaxCents))
+		out.Amount, out.Tax, out.Refunded = new(plan.Dollars(s.AmountCents)), new(plan.Dollars(s.TaxCents)), new(plan.Dollars(s.ReversedCents))
 	}
 	return out
 }

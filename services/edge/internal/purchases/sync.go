@@ -72,12 +72,13 @@ func (p *Purchases) record(ctx context.Context, provider string, paid payments.P
 			return err
 		}
 	}
-	reversed := uint64(paid.CreditsMicros - paid.KeptCreditsMicros())
-	if reversed == known.GetReversedMicros() {
+	reversed, cents := uint64(paid.CreditsMicros-paid.KeptCreditsMicros()), uint64(paid.AmountMinor-paid.KeptMinor())
+	if reversed == known.GetReversedMicros() && cents == known.GetReversedCents() {
 		return nil
 	}
 	return p.command(ctx, account, &event.Command{Action: &event.Command_Reverse{Reverse: &event.Reverse{
-		Provider: provider, Id: paid.ID, ReversedMicros: reversed, AsOfMs: asOf, Reason: reasonOf(paid, reversed < known.GetReversedMicros()),
+		Provider: provider, Id: paid.ID, ReversedMicros: reversed, ReversedCents: cents, AsOfMs: asOf,
+		Reason: reasonOf(paid, cents < known.GetReversedCents()), Chargeback: paid.DisputedMinor > 0,
 	}}})
 }
 

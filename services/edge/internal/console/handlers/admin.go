@@ -324,6 +324,27 @@ func (s *Admins) showAdminLog(c *endpoint.Call) error {
 	return s.console.AdminLog(c.Ctx, shown)
 }
 
+// showAdminRevenue shows what was paid, like GET /api/admin/revenue.
+func (s *Admins) showAdminRevenue(c *endpoint.Call) error {
+	sums, err := s.admin.Revenue()
+	if err != nil {
+		return err
+	}
+	shown := &console.AdminRevenue{
+		Admin: s.adminHead(c), Outstanding: console.CreditSum(sums.Outstanding), Owed: console.CreditSum(sums.Owed),
+		Active: sums.Subscriptions.Active, PastDue: sums.Subscriptions.PastDue, FailingTopUps: sums.FailingTopUps,
+	}
+	for _, m := range sums.Months {
+		shown.Months = append(shown.Months, console.RevenueMonth(m))
+	}
+	for _, f := range sums.FailedPayments {
+		shown.Failed = append(shown.Failed, console.FailedCharge{
+			Account: f.Account, Plan: endpoint.Optional(f.Plan), Reason: endpoint.Optional(f.Reason), TopUpOff: f.TopUpOff,
+		})
+	}
+	return s.console.AdminRevenue(c.Ctx, shown)
+}
+
 func notEmpty(texts ...string) (out []string) {
 	for _, text := range texts {
 		if text != "" {

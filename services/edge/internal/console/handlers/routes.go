@@ -116,6 +116,7 @@ func (s *Admins) Rows() []endpoint.Row {
 		row("GET", console.AdminAuditsPath+"/:id", endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAdminAudit)),
 		row("GET", console.AdminAuditsPath+"/:id/progress", endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAuditProgress)),
 		row("GET", console.AdminLogPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Asked, s.forAdmins(s.showAdminLog)),
+		row("GET", console.AdminRevenuePath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAdminRevenue)),
 		row("GET", console.AdminPricesPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.forAdmins(s.showAdminPrices)),
 		row("POST", console.AdminPricesPath, endpoint.AdminPage, endpoint.Unmetered, endpoint.BookForm, endpoint.Page, s.forAdmins(s.applyPricesByForm)),
 		row("POST", console.AdminPricesPath+"/:id/withdraw", endpoint.AdminPage, endpoint.Unmetered, endpoint.Form, endpoint.Page, s.forAdmins(s.withdrawPricesByForm)),
