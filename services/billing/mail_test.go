@@ -66,7 +66,7 @@ func TestAHolderGetsOneReceiptByEmail(t *testing.T) {
 func TestEmailsNeedAllTheirSettings(t *testing.T) {
 	s := newStack(t)
 	_, err := billing.New(billing.Config{Mail: mail.Config{URL: "smtp://mail.example.com", From: "billing@example.com"}}, billing.Deps{NC: s.nc, Views: s.views, Blobs: s.blobs})
-	if err == nil || !strings.Contains(err.Error(), "public URL") {
+	if err == nil || !strings.Contains(err.Error(), "QUIRE_PUBLIC_URL") {
 		t.Error(err)
 	}
 }

@@ -42,13 +42,13 @@ type Mailer struct {
 // New returns a Mailer. It contacts nothing.
 func New(cfg Config, address Address) (*Mailer, error) {
 	if cfg.URL == "" || cfg.From == "" || cfg.Public == "" {
-		return nil, errors.New("e-mails need an SMTP server, a sender, and the public URL that their links begin with")
+		return nil, errors.New("QUIRE_SMTP_URL needs QUIRE_MAIL_FROM, and QUIRE_PUBLIC_URL, which the links in e-mails begin with")
 	}
 	m := &Mailer{cfg: cfg, address: address}
 	m.cfg.Public = strings.TrimSuffix(cfg.Public, "/")
 	var err error
 	if m.from, err = mail.ParseAddress(cfg.From); err != nil {
-		return nil, errors.New("the sender of e-mails must be an address like Example <billing@example.com>")
+		return nil, errors.New("QUIRE_MAIL_FROM must be an address like Example <billing@example.com>")
 	}
 	if err := m.server(); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func New(cfg Config, address Address) (*Mailer, error) {
 func (m *Mailer) server() error {
 	u, err := url.Parse(m.cfg.URL)
 	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return errors.New("the SMTP server must be a URL like smtps://user:password@host:465 or smtp://user:password@host:587")
+		return errors.New("QUIRE_SMTP_URL must be like smtps://user:password@host:465 or smtp://user:password@host:587")
 	}
 	m.host = u.Hostname()
 	m.options = []gomail.Option{gomail.WithTimeout(attemptTime)}
@@ -77,7 +77,7 @@ func (m *Mailer) server() error {
 	}
 	if given := u.Port(); given != "" {
 		if port, err = strconv.Atoi(given); err != nil {
-			return errors.New("the port of the SMTP server must be a number")
+			return errors.New("the port in QUIRE_SMTP_URL must be a number")
 		}
 	}
 	m.options = append(m.options, gomail.WithPort(port))
