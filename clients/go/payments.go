@@ -108,7 +108,7 @@ type Payment struct {
 	AmountUSD       string    `json:"amountUsd"`       // paid, with tax; empty if it was not recorded
 	TaxUSD          string    `json:"taxUsd"`
 	RefundedUSD     string    `json:"refundedUsd"` // refunded or disputed, out of AmountUSD
-	TopUp           bool      `json:"topUp"` // automatic
+	TopUp           bool      `json:"topUp"`       // automatic
 }
 
 type paymentsPage struct {

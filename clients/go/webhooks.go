@@ -15,10 +15,10 @@ type Webhooks struct{ c *Client }
 
 // Events of webhooks. More may be added.
 const (
-	EventQuotaThreshold = "quota.threshold" // a threshold of a monthly quota is reached
-	EventCapThreshold   = "cap.threshold"   // a threshold of a spending cap is reached
-	EventBalanceLow     = "balance.low"     // the balance dropped below BalanceBelow
-	EventTopUpOff       = "topup.off"       // top-ups are turned off after two failures
+	EventQuotaThreshold = "quota.threshold"  // a threshold of a monthly quota is reached
+	EventCapThreshold   = "cap.threshold"    // a threshold of a spending cap is reached
+	EventBalanceLow     = "balance.low"      // the balance dropped below BalanceBelow
+	EventTopUpOff       = "topup.off"        // top-ups are turned off after two failures
 	EventPayment        = "payment.received" // credits or a plan's fee are paid
 	EventPasteCreated   = "paste.created"
 	EventPasteUpdated   = "paste.updated"

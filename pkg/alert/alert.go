@@ -194,7 +194,10 @@ func Of(a *event.Alert) Payload {
 		d.Reason = a.Reason
 	case event.AlertType_ALERT_PAYMENT:
 		p := a.Payment
-		d.Payment, d.Plan, d.AmountUSD, d.TaxUSD = p.GetNumber(), p.GetPlan(), plan.Dollars(p.GetAmountCents()), plan.Dollars(p.GetTaxCents())
+		d.Payment, d.Plan = p.GetNumber(), p.GetPlan()
+		if p.GetAmountCents() > 0 {
+			d.AmountUSD, d.TaxUSD = plan.Dollars(p.AmountCents), plan.Dollars(p.GetTaxCents())
+		}
 		if p.GetCreditsMicros() > 0 {
 			d.Credits = credits(p.GetCreditsMicros())
 		}

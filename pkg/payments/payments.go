@@ -55,6 +55,30 @@ const (
 	AuthenticationRequired = "authentication_required" // the bank wants the account holder to confirm: only possible on the provider's page
 )
 
+// AmountOutOfRange is the reason of a top-up that is not tried: at the credits' present price the provider would not take it.
+const AmountOutOfRange = "amount_out_of_range"
+
+// FailureText says why a charge failed, in a sentence. Reasons are those of a Declined, and AmountOutOfRange.
+func FailureText(reason string) string {
+	switch reason {
+	case "":
+		return ""
+	case NoPaymentMethod:
+		return "No payment method is saved."
+	case AmountOutOfRange:
+		return "At the current price the amount is too small or too large."
+	case "expired_card":
+		return "The card has expired."
+	case "insufficient_funds":
+		return "The card has insufficient funds."
+	case AuthenticationRequired:
+		return "The bank asks you to confirm payments in person."
+	case "card_declined", "generic_decline", "do_not_honor":
+		return "The card was declined."
+	}
+	return "The payment was declined (" + reason + ")."
+}
+
 func (d *Declined) Error() string { return "payment declined: " + d.Reason }
 
 // Provider is a payment provider. Its methods are safe for concurrent use, and each is bounded in time: by ctx, and by the

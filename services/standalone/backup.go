@@ -237,10 +237,10 @@ func openModel(ctx context.Context, opened *host.Process, cfg host.Settings, ser
 }
 
 // RestoreScratch restores a backup into an empty folder for an audit, and returns the settings of a process on it. It sends
-// nothing to anybody: the folder has no webhooks.
+// nothing to anybody: the folder has no webhooks, and the process no SMTP server.
 func RestoreScratch(ctx context.Context, cfg host.Settings, folder string, o Copies) (host.Settings, error) {
 	cfg.Data, cfg.NATSURL, cfg.PostgresURL, cfg.MongoURL, cfg.S3URL = folder, "", "", "", ""
-	cfg.OpsListen = ""
+	cfg.OpsListen, cfg.SMTPURL = "", ""
 	cfg.Secret, cfg.SecretPrevious = config.Secret(rand.Text()), nil
 	m, err := restore(ctx, cfg, o, billing.SendsFrom)
 	if err != nil {

@@ -205,7 +205,9 @@ func TestPaymentsUnderKills(t *testing.T) {
 	s.launch(t)
 	server.SetEndpoint("")
 	s.compares(t)
-	s.checks(t)
+	if s.checks(t); t.Failed() {
+		t.Logf("quire: %s", s.stderr)
+	}
 	if err := s.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("orderly stop: %v\n%s", err, s.stderr)
 	}

@@ -2391,7 +2391,7 @@ export interface components {
             credits?: components["schemas"]["Credits"];
             /** @description Of `payment.received`: the plan whose fee is paid; absent for credits. */
             plan?: string;
-            /** @description Of `payment.received`: dollars paid, including tax. */
+            /** @description Of `payment.received`: dollars paid, including tax; absent if it was recorded without an amount. */
             amountUsd?: string;
             /** @description Of `payment.received`: the part of `amountUsd` that is tax. */
             taxUsd?: string;
@@ -3374,7 +3374,7 @@ export interface components {
             amountUsd: string;
             /** @description Part of them that is tax. */
             taxUsd: string;
-            /** @description Part of them that was refunded or is disputed, whenever that was. */
+            /** @description Part of them that was refunded or is disputed, whenever that was, but before the account was erased. */
             refundedUsd: string;
             /** @description Credits bought. */
             credits: components["schemas"]["Credits"];

@@ -328,14 +328,15 @@ func (a *account) lifted() {
 	}
 }
 
-// notifyHolder notifies the account holder by e-mail, and the webhooks that want the alert's type.
+// notifyHolder notifies the webhooks that want the alert's type, and the account holder by e-mail if the alert says so.
 func (n *notifier) notifyHolder(a *account, made *event.Alert) {
-	made.Mail = true
 	var to []uint64
 	if a.alerts != nil {
 		to = a.alerts.subscribed(made.Type, nil)
 	}
-	n.notify(a, n.time, to, made)
+	if made.Mail || len(to) > 0 {
+		n.notify(a, n.time, to, made)
+	}
 }
 
 // notify adds an alert to the effects. Its id derives from all messages of the journal up to this one, so that a journal

@@ -569,10 +569,15 @@ func (m *model) tellLow(id uint64, before int64) {
 	}
 }
 
-// notifyHolder notifies the account holder, and the webhooks that want a type.
+// notifyHolder notifies the webhooks that want a type, and the account holder once there was a payment.
 func (m *model) notifyHolder(id uint64, a *modelAccount, of event.AlertType) {
 	to := a.hooks.wanting(func(w *event.WebhookRules) bool { return w.Events&alert.Bit(of) != 0 })
-	m.alerts = append(m.alerts, fmt.Sprintf("%x %v to %v by e-mail", id, of, to))
+	text := fmt.Sprintf("%x %v to %v", id, of, to)
+	if len(a.bought) > 0 {
+		m.alerts = append(m.alerts, text+" by e-mail")
+	} else if len(to) > 0 {
+		m.alerts = append(m.alerts, text)
+	}
 }
 
 func (a *modelAccount) liftLow() {

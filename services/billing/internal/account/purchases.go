@@ -66,7 +66,7 @@ func (f *Fold) pay(a *account, p *event.Payment, actor string, index int) event.
 	}
 	a.purchases.add(made)
 	a.toppedUp(p.TopUp)
-	f.alerts.notifyHolder(a, &event.Alert{Type: event.AlertType_ALERT_PAYMENT, Payment: made.state()})
+	f.alerts.notifyHolder(a, &event.Alert{Type: event.AlertType_ALERT_PAYMENT, Payment: made.state(), Mail: true})
 	return event.CommandStatus_COMMAND_OK
 }
 

@@ -54,9 +54,9 @@ func (f *Fold) Revenue(q *event.RevenueQuery) *event.RevenueAnswer {
 // addTo adds the payments from a time on to their months.
 func (p *purchases) addTo(months map[uint32]*event.MonthRevenue, from int64) {
 	var m month
-	for _, one := range slices.Backward(p.list) {
+	for _, one := range p.list {
 		if one.time < from {
-			return
+			continue
 		}
 		m = m.at(one.time)
 		to := months[m.number]

@@ -77,3 +77,20 @@ func TestRevenueAddsUpPayments(t *testing.T) {
 		t.Errorf("after the erasure: %v", got)
 	}
 }
+
+// TestFailuresOfARevenueReportAreBounded, whatever is asked for; the sums have all.
+func TestFailuresOfARevenueReportAreBounded(t *testing.T) {
+	h := historyOf(t)
+	for id := range uint64(maxFailedCharges + 1) {
+		h.account(id+1, plan.Pro)
+		s := sub(1, plan.Pro, 1)
+		s.PastDue = true
+		h.wantStatus(subscribe(id+1, s), ok)
+	}
+	for asked, want := range map[uint32]int{0: 0, 1: 1, maxFailedCharges: maxFailedCharges, maxFailedCharges + 1: maxFailedCharges} {
+		got := h.fold.Revenue(&event.RevenueQuery{Failures: asked})
+		if len(got.Failures) != want || got.PastDue != maxFailedCharges+1 {
+			t.Errorf("asked for %d: %d of %d", asked, len(got.Failures), got.PastDue)
+		}
+	}
+}

@@ -89,7 +89,10 @@ func (f *Fold) failTopUp(a *account, c *event.TopUpFailed) event.CommandStatus {
 	f.topUps.wake = min(f.topUps.wake, t.RetryMs)
 	if t.Failures >= maxTopUpFailures {
 		t.Off = true
-		f.alerts.notifyHolder(a, &event.Alert{Type: event.AlertType_ALERT_TOP_UP_OFF, Reason: c.Reason})
+		f.alerts.notifyHolder(a, &event.Alert{
+			Type: event.AlertType_ALERT_TOP_UP_OFF, Reason: c.Reason,
+			Mail: len(a.purchases.list) > 0, // strangers give addresses of others
+		})
 	}
 	return event.CommandStatus_COMMAND_OK
 }

@@ -186,7 +186,7 @@ func TestTwoFailuresTurnTopUpsOff(t *testing.T) {
 	h.wait(time.Millisecond).tick()
 	h.wantTopUps("a11ce 2 5")
 	h.wantStatus(topUpFailed(alice, 2, "expired_card"), ok)
-	if s := h.topUp(alice); !s.Off || len(h.alerts) != 1 || h.alerts[0].Type != event.AlertType_ALERT_TOP_UP_OFF || h.alerts[0].Reason != "expired_card" || !h.alerts[0].Mail || !slices.Equal(h.alerts[0].Webhooks, []uint64{7}) {
+	if s := h.topUp(alice); !s.Off || len(h.alerts) != 1 || h.alerts[0].Type != event.AlertType_ALERT_TOP_UP_OFF || h.alerts[0].Reason != "expired_card" || h.alerts[0].Mail || !slices.Equal(h.alerts[0].Webhooks, []uint64{7}) {
 		t.Errorf("%v, alerts %v", s, h.alerts)
 	}
 	h.wait(70 * 24 * time.Hour).tick()
@@ -195,6 +195,13 @@ func TestTwoFailuresTurnTopUpsOff(t *testing.T) {
 	h.wantTopUps("a11ce 3 5")
 	if s := h.topUp(alice); s.Off || s.Failures != 0 || s.Reason != "" {
 		t.Errorf("set again: %v", s)
+	}
+	h.wantStatus(topUpFailed(alice, 3, "expired_card"), ok)
+	h.wantStatus(paymentOf(alice, "in_1", 1), ok)
+	h.wait(time.Hour).tick()
+	h.wantStatus(topUpFailed(alice, 4, "expired_card"), ok)
+	if last := h.alerts[len(h.alerts)-1]; last.Type != event.AlertType_ALERT_TOP_UP_OFF || !last.Mail {
+		t.Errorf("after a payment: %v", last)
 	}
 }
 

@@ -63,15 +63,17 @@ func (m *Mailer) server() error {
 	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		return errors.New("QUIRE_SMTP_URL must be like smtps://user:password@host:465 or smtp://user:password@host:587")
 	}
-	m.host = u.Hostname()
+	if m.host = u.Hostname(); strings.Contains(m.host, ":") {
+		return errors.New("QUIRE_SMTP_URL must have the server's name, or its IPv4 address")
+	}
 	m.options = []gomail.Option{gomail.WithTimeout(attemptTime)}
 	port := 587
 	switch {
 	case u.Scheme == "smtps":
 		port = 465
 		m.options = append(m.options, gomail.WithSSL())
-	case isLoopback(m.host):
-		m.options = append(m.options, gomail.WithTLSPolicy(gomail.TLSOpportunistic))
+	case isLoopback(m.host) && u.User == nil: // such a server has a certificate that nobody trusts, as a rule
+		m.options = append(m.options, gomail.WithTLSPolicy(gomail.NoTLS))
 	default:
 		m.options = append(m.options, gomail.WithTLSPolicy(gomail.TLSMandatory))
 	}
@@ -110,15 +112,23 @@ func (m *Mailer) Send(ctx context.Context, a *event.Alert) (sent bool, err error
 		return false, err
 	}
 	if err = m.deliver(ctx, to, a); err != nil {
-		return false, errors.New(strings.ReplaceAll(err.Error(), to, "the account holder"))
+		return false, withoutAddress(err)
 	}
 	return true, nil
+}
+
+// withoutAddress leaves out what the server says, in which it may name the address.
+func withoutAddress(err error) error {
+	if said, is := errors.AsType[*gomail.SendError](err); is {
+		return fmt.Errorf("the SMTP server refuses the e-mail: %s, reply %d %s", said.Reason, said.ErrorCode(), said.EnhancedStatusCode())
+	}
+	return err
 }
 
 func (m *Mailer) deliver(ctx context.Context, to string, a *event.Alert) error {
 	message, err := m.message(to, a)
 	if err != nil {
-		return err
+		return errors.New("the account's email address is not valid")
 	}
 	client, err := m.client()
 	if err != nil {
@@ -128,7 +138,10 @@ func (m *Mailer) deliver(ctx context.Context, to string, a *event.Alert) error {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // the server has accepted the e-mail, or not, before that
-	return client.Send(message)
+	if err := client.Send(message); !message.IsDelivered() {
+		return err
+	}
+	return nil
 }
 
 func (m *Mailer) message(to string, a *event.Alert) (*gomail.Msg, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
 )
 
@@ -45,7 +46,7 @@ func (m *Mailer) receipt(p *event.PaymentState) (subject, body string) {
 func (m *Mailer) topUpOff(a *event.Alert) (subject, body string) {
 	reason := ""
 	if a.Reason != "" {
-		reason = " The last attempt ended with: " + a.Reason + "."
+		reason = " " + payments.FailureText(a.Reason)
 	}
 	return "Automatic top-ups are off at " + m.sender(), strings.Join([]string{
 		"Two automatic purchases of credits in a row could not be charged, so no further ones are made." + reason,

@@ -107,15 +107,19 @@ func (l *requestLog) until(sequence uint64) []requestItem {
 	return l.queue[:n:n]
 }
 
-// taken removes the first changes and reports.
+// taken removes the first changes and reports. Nobody may use them any more.
 func (l *requestLog) taken(changes, reports int) {
-	if l.queue = l.queue[changes:]; len(l.queue) == 0 {
-		l.queue = nil
+	l.queue, l.reports = without(l.queue, changes, requestChanges), without(l.reports, reports, requestReports)
+}
+
+// without removes the first n of a queue. It keeps the array for what comes, unless more than usual fits in.
+func without[T any](queue []T, n, usual int) []T {
+	left := copy(queue, queue[n:])
+	clear(queue[left:])
+	if left == 0 && cap(queue) > 2*usual {
+		return nil
 	}
-	clear(l.reports[:reports])
-	if l.reports = l.reports[reports:]; len(l.reports) == 0 {
-		l.reports = nil
-	}
+	return queue[:left]
 }
 
 // crowded reports whether the queue fills a batch.

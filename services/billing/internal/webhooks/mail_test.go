@@ -86,29 +86,51 @@ func TestAnEmailIsSentOnceAndTriedAgain(t *testing.T) {
 	}
 }
 
-// TestNoEmailIsSent without a server, without an address, and long after the payment, as after the read model was built again.
+// TestNoEmailIsSent without an address, and long after the payment, as after the read model was built again.
 func TestNoEmailIsSent(t *testing.T) {
 	for name, one := range map[string]struct {
-		mail *mailbox
-		age  time.Duration
-		want int // attempts
+		missing bool // the address
+		age     time.Duration
+		want    int // attempts
+		ends    event.DeliveryStatus
 	}{
-		"no server":  {},
-		"no address": {mail: &mailbox{missing: true}, want: 1},
-		"too old":    {mail: &mailbox{}, age: maxAge + time.Second},
+		"no address":     {missing: true, want: 1, ends: event.DeliveryStatus_DELIVERY_FAILED},
+		"too old":        {age: maxAge + time.Minute, ends: event.DeliveryStatus_DELIVERY_FAILED},
+		"not yet so old": {age: maxAge - time.Minute, want: 1, ends: event.DeliveryStatus_DELIVERY_DELIVERED},
 	} {
-		b := newBench(t)
-		if one.mail != nil {
-			b.mail = one.mail.send
-		}
+		b, m := newBench(t), &mailbox{missing: one.missing}
+		b.mail = m.send
 		stop := b.send("a")
 		b.paid(one.age)
-		b.mailEnds(event.DeliveryStatus_DELIVERY_FAILED)
+		b.mailEnds(one.ends)
 		b.pass(pauses()[0] * 2)
 		stop()
-		if one.mail != nil && one.mail.got() != one.want {
-			t.Errorf("%s: %d attempts", name, one.mail.got())
+		if m.got() != one.want {
+			t.Errorf("%s: %d attempts", name, m.got())
 		}
+	}
+}
+
+// TestAnEmailWaitsForAnInstanceThatSendsSome, and is given up where there is none for days.
+func TestAnEmailWaitsForAnInstanceThatSendsSome(t *testing.T) {
+	b, m := newBench(t), &mailbox{}
+	b.paid(0)
+	created := b.mailed().NextMs
+	stop := b.send("without mail")
+	eventually.True(t, "the e-mail is put off", func() bool { return b.mailed().NextMs > created })
+	stop()
+	b.mail = m.send
+	stop = b.send("with mail")
+	b.pass(mailPause + time.Second)
+	b.mailEnds(event.DeliveryStatus_DELIVERY_DELIVERED)
+	stop()
+	b.mail = nil
+	b.paid(0)
+	b.send("without mail")
+	b.pass(maxAge + time.Minute)
+	b.mailEnds(event.DeliveryStatus_DELIVERY_FAILED)
+	if m.got() != 1 {
+		t.Errorf("%d e-mails", m.got())
 	}
 }
 

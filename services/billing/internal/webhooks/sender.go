@@ -39,6 +39,7 @@ const (
 	commitPuts    = 32              // the maximum of some MongoDB substitutes
 	commitTime    = 30 * time.Second
 	mailTime      = time.Minute // for an attempt to send an e-mail
+	mailPause     = time.Hour   // until an instance that sends no e-mails looks at one again
 
 	leaseStream = "billing_sender"
 	leaseID     = "sender"
@@ -291,12 +292,10 @@ func (s *Sender) startDue(ctx, sending context.Context) error {
 	}
 	var puts []views.Put
 	for _, d := range waiting {
-		d.NextMs = s.store.clock().Add(putOff).UnixMilli()
-		put, err := changed(d)
-		if err != nil {
+		var err error
+		if puts, err = s.postpone(puts, d, s.store.clock().Add(putOff).UnixMilli()); err != nil {
 			return err
 		}
-		puts = append(puts, put)
 	}
 	return s.commit(ctx, puts)
 }
@@ -326,8 +325,14 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 			return nil, err
 		}
 	}
-	var later []views.Put // after the earlier event of the same object
+	var later []views.Put // deliveries that have to wait
 	for i, d := range list {
+		if d.Webhook == byMail && s.mail == nil && !s.tooOld(d) { // another instance may send it, or this one once it is set up
+			if later, err = s.postpone(later, d, s.store.clock().Add(mailPause).UnixMilli()); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		address := known[ids[i]]
 		host := hostOf(address)
 		if len(s.running) >= maxRunning {
@@ -350,15 +355,19 @@ func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (bloc
 		case first.NextMs <= s.store.now(): // being sent, or next
 			blocked = append(blocked, d)
 		default:
-			d.NextMs = first.NextMs
-			put, err := changed(d)
-			if err != nil {
+			if later, err = s.postpone(later, d, first.NextMs); err != nil {
 				return nil, err
 			}
-			later = append(later, put)
 		}
 	}
 	return blocked, s.commit(ctx, later)
+}
+
+// postpone adds a delivery with another time of its next attempt.
+func (s *Sender) postpone(puts []views.Put, d *event.Delivery, until int64) ([]views.Put, error) {
+	d.NextMs = until
+	put, err := changed(d)
+	return append(puts, put), err
 }
 
 // hostOf is the key for counting a webhook's attempts: host and port, the same for all spellings.
@@ -382,7 +391,7 @@ func (s *Sender) start(ctx context.Context, d *event.Delivery, address *event.We
 	// The channel has room for all attempts, so that none waits for Run.
 	go func() {
 		attempt := s.attempt(ctx, d, address)
-		if ctx.Err() == nil {
+		if ctx.Err() == nil || attempt.Error == "" {
 			s.conclude(d, attempt)
 			r.delivery = d
 		}
@@ -393,7 +402,7 @@ func (s *Sender) start(ctx context.Context, d *event.Delivery, address *event.We
 func (s *Sender) attempt(ctx context.Context, d *event.Delivery, address *event.WebhookAddress) *event.DeliveryAttempt {
 	now := s.store.now()
 	switch {
-	case len(d.Attempts) == 0 && now-d.Alert.TimeMs > maxAge.Milliseconds():
+	case s.tooOld(d):
 		return &event.DeliveryAttempt{TimeMs: now, Error: errTooOld}
 	case d.Webhook == byMail:
 		return s.attemptMail(ctx, d.Alert)
@@ -409,12 +418,13 @@ const (
 	errMail   = "no e-mail is sent"
 )
 
+// tooOld reports whether a delivery was not tried for too long.
+func (s *Sender) tooOld(d *event.Delivery) bool {
+	return len(d.Attempts) == 0 && s.store.now()-d.Alert.TimeMs > maxAge.Milliseconds()
+}
+
 func (s *Sender) attemptMail(ctx context.Context, a *event.Alert) *event.DeliveryAttempt {
 	attempt := &event.DeliveryAttempt{TimeMs: s.store.now()}
-	if s.mail == nil {
-		attempt.Error = errMail
-		return attempt
-	}
 	ctx, cancel := context.WithTimeout(ctx, mailTime)
 	defer cancel()
 	switch sent, err := s.mail(ctx, a); {
@@ -440,7 +450,7 @@ func (s *Sender) conclude(d *event.Delivery, a *event.DeliveryAttempt) {
 	case a.Error == "":
 		d.Status, d.NextMs = event.DeliveryStatus_DELIVERY_DELIVERED, 0
 		count.WithLabelValues(sentDelivered).Inc()
-	case a.Error == errMail:
+	case a.Error == errMail, a.Error == errTooOld && d.Webhook == byMail: // nobody's fault
 		d.Status, d.NextMs = event.DeliveryStatus_DELIVERY_FAILED, 0
 	case int(d.Tries) >= len(between) || a.Status == statusGone || a.Error == errTooOld:
 		d.Status, d.NextMs = event.DeliveryStatus_DELIVERY_FAILED, 0

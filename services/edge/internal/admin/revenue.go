@@ -106,7 +106,9 @@ func (s *Admin) Revenue() (*Revenue, error) {
 			Refunded: plan.Dollars(m.ReversedCents), Credits: endpoint.Credits(m.CreditsMicros),
 		})
 	}
-	slices.SortFunc(out.FailedPayments, func(a, b FailedCharge) int { return cmp.Compare(a.Account, b.Account) })
+	slices.SortFunc(out.FailedPayments, func(a, b FailedCharge) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(endpoint.Optional(a.Plan), endpoint.Optional(b.Plan)))
+	})
 	out.FailedPayments = out.FailedPayments[:min(len(out.FailedPayments), maxFailures)]
 	return out, nil
 }

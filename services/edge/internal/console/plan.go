@@ -322,28 +322,7 @@ func (p *Plan) Rule() *topUp {
 	if t.GetRule().GetCreditsMicros() == 0 {
 		return nil
 	}
-	return &topUp{purchases.TopUpStatus(t), t.SpentMicros, failureText(t.Reason)}
-}
-
-// failureText says why a top-up failed. Reasons are the provider's codes.
-func failureText(reason string) string {
-	switch reason {
-	case "":
-		return ""
-	case payments.NoPaymentMethod:
-		return "No payment method is saved."
-	case "amount_out_of_range":
-		return "At the current price the amount is too small or too large."
-	case "expired_card":
-		return "The card has expired."
-	case "insufficient_funds":
-		return "The card has insufficient funds."
-	case "authentication_required":
-		return "The bank asks you to confirm payments in person."
-	case "card_declined", "generic_decline", "do_not_honor":
-		return "The card was declined."
-	}
-	return "The payment was declined (" + reason + ")."
+	return &topUp{purchases.TopUpStatus(t), t.SpentMicros, payments.FailureText(t.Reason)}
 }
 
 // List are the payments of the page.

@@ -233,7 +233,7 @@ func (w *worker) charge(ctx context.Context, provider payments.Provider, t *even
 	}
 	cents, err := sold(book, plan.Micros(t.CreditsMicros))
 	if err != nil { // the price has changed since the holder set it
-		return w.failTopUp(ctx, t, "amount_out_of_range")
+		return w.failTopUp(ctx, t, payments.AmountOutOfRange)
 	}
 	asOf := w.Now().UnixMilli()
 	paid, err := provider.Charge(ctx, payments.TopUp{

@@ -76,6 +76,7 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, admi
 // whileAlone starts a quire on the settings' data folder, on a free port of this machine, for use, and stops it.
 func (c *command) whileAlone(ctx context.Context, cfg host.Settings, log *slog.Logger, use func(context.Context, admin.Client) error) error {
 	cfg.Listen, cfg.PublicURL, cfg.AdminListen = "127.0.0.1:0", "", ""
+	cfg.SMTPURL = "" // e-mails need the public URL, and wait
 	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Progress: c.progress()})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 // Server is an SMTP server. Set its fields before Listen.
 type Server struct {
 	Refuse      string           // recipient
+	Hangup      bool             // closes the connection once it has taken an e-mail
 	Certificate *tls.Certificate // for STARTTLS, without which there is no log-in; nil: neither
 
 	mu     sync.Mutex
@@ -62,10 +64,13 @@ func (s *Server) Logins() []string {
 
 type backend struct{ *Server }
 
-func (b backend) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{server: b.Server}, nil }
+func (b backend) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	return &session{server: b.Server, conn: c}, nil
+}
 
 type session struct {
 	server *Server
+	conn   *smtp.Conn
 	mail   Received
 }
 
@@ -87,7 +92,7 @@ func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	if to == s.server.Refuse {
-		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no mailbox " + to}
+		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no mailbox " + strings.ToLower(to)}
 	}
 	s.mail.To = to
 	return nil
@@ -101,5 +106,11 @@ func (s *session) Data(r io.Reader) error {
 	return err
 }
 
-func (s *session) Reset()        {}
+// Reset is called after each e-mail, and for RSET.
+func (s *session) Reset() {
+	if s.server.Hangup && len(s.server.Got()) > 0 {
+		_ = s.conn.Conn().Close()
+	}
+}
+
 func (s *session) Logout() error { return nil }
