@@ -201,18 +201,48 @@ func (c *credits) adjust(a *account, amount uint64) {
 
 // give adds credits by a grant, unless the account has too many. What it owes is paid from them.
 func (f *Fold) give(a *account, amount, expires int64, index int, e *event.LedgerEntry) bool {
-	if index >= 1<<grantIndexBits || a.settled+amount > maxBalance || len(a.grants) >= maxGrants {
+	if len(a.grants) >= maxGrants || !f.fits(a, amount, index) {
 		return false
 	}
+	f.newGrant(a, amount, expires, index, e)
+	return true
+}
+
+// givePaid adds credits that were paid for and never expire, which no number of grants refuses: where there are too many, the last one
+// grows if it never expires either.
+func (f *Fold) givePaid(a *account, amount int64, index int, e *event.LedgerEntry) bool {
+	if !f.fits(a, amount, index) {
+		return false
+	}
+	if n := len(a.grants); n >= maxGrants && a.grants[n-1].expires == 0 {
+		last := a.grants[n-1]
+		last.amount, last.left = last.amount+uint64(amount), last.left+uint64(amount)
+		f.added(a, amount, e)
+		return true
+	}
+	f.newGrant(a, amount, 0, index, e)
+	return true
+}
+
+// fits reports whether credits may be added by the command at an index of its batch.
+func (f *Fold) fits(a *account, amount int64, index int) bool {
+	return index < 1<<grantIndexBits && a.settled+amount <= maxBalance
+}
+
+func (f *Fold) newGrant(a *account, amount, expires int64, index int, e *event.LedgerEntry) {
 	f.credits.addGrant(&grant{
 		id: f.sequence<<grantIndexBits | uint64(index), amount: uint64(amount), left: uint64(amount),
 		expires: expires, created: f.time, reason: e.Reason, account: a,
 	})
+	f.added(a, amount, e)
+}
+
+// added counts credits that are in a grant.
+func (f *Fold) added(a *account, amount int64, e *event.LedgerEntry) {
 	a.available += amount
 	f.credits.enter(a, 0, e)
 	f.credits.repay(a)
 	a.lifted()
-	return true
 }
 
 // remove takes credits. The account owes what it does not have.

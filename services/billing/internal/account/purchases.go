@@ -57,7 +57,7 @@ func (f *Fold) pay(a *account, p *event.Payment, actor string, index int) event.
 	e := &event.LedgerEntry{
 		TimeMs: f.time, Type: event.LedgerType_LEDGER_PAYMENT, AmountMicros: int64(p.CreditsMicros), Reason: p.Reason, Actor: actor, Payment: p.Id,
 	}
-	if p.CreditsMicros > 0 && !f.give(a, int64(p.CreditsMicros), 0, index, e) {
+	if p.CreditsMicros > 0 && !f.givePaid(a, int64(p.CreditsMicros), index, e) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	made := &purchase{
@@ -100,7 +100,7 @@ func (f *Fold) reverse(a *account, r *event.Reverse, actor string, index int) ev
 	}
 	if e.AmountMicros < 0 {
 		f.remove(a, uint64(-e.AmountMicros), e)
-	} else if e.AmountMicros > 0 && !f.give(a, e.AmountMicros, 0, index, e) {
+	} else if e.AmountMicros > 0 && !f.givePaid(a, e.AmountMicros, index, e) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	p.reversed, p.reversedCents, p.asOf = r.ReversedMicros, cents, asOf

@@ -193,6 +193,34 @@ func TestAPaymentAddsItsCreditsOnce(t *testing.T) {
 	h.wantStatus(paymentOf(alice, string(make([]byte, maxPurchaseChars)), 1), ok)
 }
 
+// TestNoNumberOfGrantsRefusesAPayment: whoever has paid gets the credits. Other grants are refused from maxGrants on.
+func TestNoNumberOfGrantsRefusesAPayment(t *testing.T) {
+	for name, one := range map[string]struct {
+		expires int64
+		grants  int // after two payments and what a reversal gives back
+	}{"all expire": {at("2027-01-01T00:00:00Z"), maxGrants + 1}, "none expires": {0, maxGrants}} {
+		t.Run(name, func(t *testing.T) {
+			h := historyOf(t)
+			h.account(alice, plan.Pro)
+			for range maxGrants {
+				h.grant(alice, 10, one.expires)
+			}
+			h.wantStatus(grantOf(alice, 10, 0), badCommand)
+			h.wantStatus(paymentOf(alice, "in_1", 7_000), ok)
+			h.wantStatus(paymentOf(alice, "in_2", 1_000), ok)
+			h.wantStatus(reversalOf(alice, "in_1", 7_000, 1), ok)
+			h.wantStatus(reversalOf(alice, "in_1", 0, 2), ok)
+			a := h.fold.principals.accounts[alice]
+			if want := int64(10*maxGrants + 8_000); h.balance(alice) != want || a.settled != want || len(a.grants) > one.grants {
+				t.Fatalf("balance %d, want %d, with %d grants", h.balance(alice), want, len(a.grants))
+			}
+			h.use(alice, plan.FilesUpload, 100)
+			h.want(h.admission(alice, plan.FilesUpload), admitted)
+			h.sound()
+		})
+	}
+}
+
 // TestAChargebackOfSpentCreditsIsOwed: only the reversal of a payment takes the balance below zero, and then nothing is sold.
 func TestAChargebackOfSpentCreditsIsOwed(t *testing.T) {
 	h := historyOf(t)
