@@ -137,7 +137,7 @@ func (m *Mailer) deliver(ctx context.Context, to string, a *event.Alert) error {
 	if err := client.DialWithContext(ctx); err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // the server has accepted the e-mail, or not, before that
+	defer client.Close() // the server has accepted the e-mail, or not, before that
 	if err := client.Send(message); !message.IsDelivered() {
 		return err
 	}
