@@ -146,3 +146,17 @@ site.test('an admin tries, applies and withdraws a price book', async ({ page, o
   await page.getByText('Price book withdrawn').waitFor()
   assert.equal((await site.api().admin('GET', '/api/admin/prices')).upcoming.length, 0)
 })
+
+site.test('an admin sees what was paid, and what of it was refunded', { scheme: 'light', screen: 'phone' }, async ({ page, open, context }) => {
+  const user = await site.api().account('free')
+  const pays = (payment, amountUsd, taxUsd) => site.api().admin('POST', `/api/admin/accounts/${user.id}/payments`, { payment, credits: '100', amountUsd, taxUsd })
+  await pays('2026-1', '119.00', '19.00')
+  await pays('2026-2', '100.00', '0.00')
+  await site.api().admin('POST', `/api/admin/accounts/${user.id}/reversals`, { payment: '2026-1', credits: '50', reason: 'Half of it was not wanted' })
+  await context.addCookies([{ ...await site.api().adminSession(), url: site.url }])
+  await open('/console/admin')
+  await page.getByRole('link', { name: 'Revenue', exact: true }).click()
+  const month = page.getByRole('row').filter({ hasText: new Date().toISOString().slice(0, 7) })
+  assert.match(await month.innerText(), /2\s+219\.00\s+19\.00\s+59\.50\s+200\.000000/)
+  await looked(page, 'revenue for an admin')
+})
