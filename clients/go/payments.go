@@ -11,7 +11,7 @@ import (
 type Plan struct {
 	Meta
 	Plan         string        `json:"plan"`
-	NextPlan     string        `json:"nextPlan"`     // from the next month on; empty if the plan stays
+	NextPlan     string        `json:"nextPlan"`     // from the next calendar month on, set by an admin; empty if the plan stays
 	MonthlyFee   string        `json:"monthlyFee"`   // US dollars, such as "9.00"
 	Subscription *Subscription `json:"subscription"` // nil without one
 	Balance      Credits       `json:"balance"`      // below zero if credits are owed
@@ -27,6 +27,7 @@ type Plan struct {
 type Subscription struct {
 	Status       string    `json:"status"`       // active, past_due or canceled; more may be added
 	PeriodEndsAt time.Time `json:"periodEndsAt"` // when the next fee is due, or the plan ends
+	NextPlan     string    `json:"nextPlan"`     // from then on; empty if the plan stays, or ends
 }
 
 // TopUp buys credits by itself.
@@ -47,22 +48,30 @@ func (a *Account) Plan(ctx context.Context, options ...CallOption) (*Plan, error
 // Purchase is what to buy: one of both.
 type Purchase struct {
 	Credits Credits
-	Plan    string // name of a plan with a monthly fee, as in Prices
+	Plan    string // name of a plan with a monthly fee, as in Prices; "free" ends the subscription with its period
+	When    string // "now" or "periodEnd", for a plan; "": at the paid period's end if it is cheaper, and now otherwise
 }
 
-// Checkout is a page of the payment provider.
+// Checkout is where an order leads.
 type Checkout struct {
 	Meta
-	URL string `json:"url"` // a person opens it in a browser
+	URL         string    `json:"url"`         // page to pay on, or the plan's page if nothing is to be paid; a person opens it in a browser
+	EffectiveAt time.Time `json:"effectiveAt"` // when the plan changes without a payment; zero if it changes on the payment, or stays
 }
 
-// Checkout opens a page to pay an order on. An API key with scopes needs payments.checkout. Where payments are not taken online,
+// Checkout opens a page to pay an order on, or changes the plan at the end of the paid period. An API key with scopes needs
+// payments.checkout, and can only open pages. Where payments are not taken online,
 // the error has the code payments_not_configured.
 func (a *Account) Checkout(ctx context.Context, order Purchase, options ...CallOption) (*Checkout, error) {
 	r := once(http.MethodPost, "/api/users/user/checkout", options)
-	body := map[string]any{"plan": order.Plan}
+	body := map[string]any{}
 	if order.Plan == "" {
-		body = map[string]any{"credits": order.Credits}
+		body["credits"] = order.Credits
+	} else {
+		body["plan"] = order.Plan
+	}
+	if order.When != "" {
+		body["when"] = order.When
 	}
 	if err := r.json(body); err != nil {
 		return nil, err

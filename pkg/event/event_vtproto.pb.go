@@ -2375,6 +2375,11 @@ func (m *SetSubscription) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.NextTier != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NextTier))
+		i--
+		dAtA[i] = 0x50
+	}
 	if m.AsOfMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AsOfMs))
 		i--
@@ -17679,6 +17684,9 @@ func (m *SetSubscription) SizeVT() (n int) {
 	if m.AsOfMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.AsOfMs))
 	}
+	if m.NextTier != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.NextTier))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -29399,6 +29407,25 @@ func (m *SetSubscription) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.AsOfMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NextTier", wireType)
+			}
+			m.NextTier = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.NextTier |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

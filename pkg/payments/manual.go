@@ -39,6 +39,9 @@ func (Manual) Subscription(context.Context, string) (Subscription, error) {
 // Cancel implements Provider: ErrNotFound.
 func (Manual) Cancel(context.Context, string, bool) error { return ErrNotFound }
 
+// Change implements Provider: ErrNotFound.
+func (Manual) Change(context.Context, string, PlanChange) error { return ErrNotFound }
+
 // Changed implements Provider: nothing.
 func (Manual) Changed(context.Context, time.Time) iter.Seq2[Ref, error] {
 	return func(func(Ref, error) bool) {}

@@ -109,6 +109,11 @@ type Provider interface {
 	// paid, is credited to the customer's next invoices. Canceling an ended one is not an error. Before an account is deleted or moves to another plan, its subscription must be canceled, or its fees go on.
 	Cancel(ctx context.Context, subscription string, atPeriodEnd bool) error
 
+	// Change moves a subscription to another plan at the end of the paid period, and takes back a cancellation. Nothing is charged
+	// before that. The plan that it is on already takes back an earlier Change. A repetition with the same PlanChange.Key within
+	// a day has no further effect; another change under that key is ErrKeyReused. One that ended is ErrNotFound.
+	Change(ctx context.Context, subscription string, to PlanChange) error
+
 	// Changed yields each payment and subscription that may have changed since a time, in no particular order: new ones, and
 	// old ones with a later refund, dispute or renewal. The zero time yields all there are. It ends at the first error, which
 	// it yields with the zero Ref. Objects that change while it runs may be missing, so pass a time well before the start of
@@ -153,6 +158,14 @@ type Order struct {
 	SuccessURL    string // where the page leads after the payment, which may still be pending then
 	CancelURL     string // where the page leads without a payment
 	Key           string // idempotency key, 1 to 100 printable ASCII characters; a new one for each purchase
+}
+
+// PlanChange is a plan that a subscription moves to.
+type PlanChange struct {
+	Plan        string // name of a plan with a monthly fee
+	AmountMinor int64  // its monthly fee before tax, in the minor unit of the subscription's currency. The present plan keeps its own
+	Description string // shown on invoices, such as "Quire Pro plan"
+	Key         string // idempotency key, 1 to 100 printable ASCII characters
 }
 
 // Page is a hosted page.
@@ -238,6 +251,7 @@ type Subscription struct {
 	PastDue           bool      // the last fee could not be collected yet, and the provider retries
 	CurrentPeriodEnd  time.Time // when the next fee is due, or a canceled plan ends
 	CancelAtPeriodEnd bool      // no further fee: the plan ends at CurrentPeriodEnd
+	NextPlan          string    // the plan from CurrentPeriodEnd on; "": the same
 	LatestPayment     string    // ID of the payment of the newest fee; "" if there is none
 	Created           time.Time
 }

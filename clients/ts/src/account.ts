@@ -39,10 +39,10 @@ export class Account {
   }
 
   /**
-   * Opens a page to pay for credits or a plan on. An API key with scopes needs `payments.checkout`. Where payments are not taken online,
-   * the error has the code `payments_not_configured`.
+   * Opens a page to pay for credits or a plan on, or changes the plan at the end of the paid period. An API key with scopes needs
+   * `payments.checkout`, and can only open pages. Where payments are not taken online, the error has the code `payments_not_configured`.
    */
-  checkout(order: Purchase, options?: IdempotentOptions): Promise<Result<{ url: string }>> {
+  checkout(order: Purchase, options?: IdempotentOptions): Promise<Result<{ url: string; effectiveAt: string | null }>> {
     return this.#transport.json({ method: 'POST', path: `${path}/checkout`, json: order, idempotent: true, options })
   }
 

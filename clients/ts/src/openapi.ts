@@ -767,6 +767,10 @@ export interface paths {
          * @description Opens a page of the payment provider on which a person pays, and returns its address. Credits are added, and the plan changes,
          *     once the provider confirms the payment. A purchase of credits costs from $1 to $10,000. A new subscription replaces the old
          *     one, and what is left of that is credited to later invoices. An API key needs the scope `payments.checkout`, or no scopes.
+         *
+         *     With a subscription, a cheaper plan begins when the paid period ends, at `effectiveAt`, unless `when` is `now`: nothing is
+         *     paid before, and `url` leads to the plan's page. `free` ends the subscription so, and the present plan takes it back.
+         *     This requires a session or an API key without scopes.
          *     Where payments are not taken online, this is 409 `payments_not_configured`, and the reason says whom to ask.
          */
         post: operations["createCheckout"];
@@ -3217,8 +3221,13 @@ export interface components {
         Purchase: {
             /** @description How many, a decimal string with at most six places. */
             credits?: string;
-            /** @description Name of a plan with a monthly fee, as in `GET /api/prices`. */
+            /** @description Name of a plan with a monthly fee, as in `GET /api/prices`; `free` ends the subscription with its period. */
             plan?: string;
+            /**
+             * @description When the plan begins: now, on the payment, or when the paid period ends. By default now, and at the period's end for a cheaper plan than the one that is paid.
+             * @enum {string}
+             */
+            when?: "now" | "periodEnd";
         };
         /** @description A rule for automatic top-ups. */
         TopUpChange: {
@@ -3235,7 +3244,7 @@ export interface components {
             remaining: components["schemas"]["Unmetered"];
             /** @description Name of the plan. */
             plan: string;
-            /** @description The plan from the next month on; null if it stays. */
+            /** @description The plan from the next calendar month on, which an admin has set; null if it stays. */
             nextPlan: string | null;
             /** @description Fee of the plan in US dollars by the price book in force. */
             monthlyFee: string;
@@ -3253,6 +3262,8 @@ export interface components {
             status: string;
             /** @description When the next fee is due, or the plan ends. */
             periodEndsAt: components["schemas"]["Time"];
+            /** @description The plan from then on; null if it stays, or ends. */
+            nextPlan: string | null;
         } | null;
         /** @description The rule for automatic top-ups; null if they are off. */
         TopUp: {
@@ -3276,15 +3287,20 @@ export interface components {
             /** @description Whom to ask about payments, an e-mail address or a URL. */
             contact: string | null;
         };
-        /** @description A page of the payment provider. */
+        /** @description Where an order leads. */
         Checkout: {
             success: components["schemas"]["Ok"];
             remaining: components["schemas"]["Unmetered"];
             /**
              * Format: uri
-             * @description Its address. A person opens it in a browser.
+             * @description Address of the payment provider's page, or of the plan's page if nothing is to be paid. A person opens it in a browser.
              */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the plan changes without a payment; null if it changes on the payment, or stays.
+             */
+            effectiveAt: string | null;
         };
         /** @description The rule for automatic top-ups. */
         TopUpSet: {

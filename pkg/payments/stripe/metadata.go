@@ -18,7 +18,10 @@ const (
 	metaAmount       = "quire_amount"   // minor units, before tax
 	metaCurrency     = "quire_currency" // as in the order
 	metaKey          = "quire_key"      // of a TopUp
-	metaSession      = "quire_session"  // "tax" or "invoice": the Checkout session knows more than the PaymentIntent
+	metaNextPlan     = "quire_next_plan"
+	metaNextAmount   = "quire_next_amount" // as metaAmount
+	metaNextFrom     = "quire_next_from"   // Unix time: periods from then on are of metaNextPlan
+	metaSession      = "quire_session"     // "tax" or "invoice": the Checkout session knows more than the PaymentIntent
 )
 
 // sale is what Quire sold, as the metadata of a PaymentIntent or a subscription says.
@@ -29,6 +32,22 @@ type sale struct {
 	amount   int64 // minor units, before tax
 	currency string
 	session  string // metaSession
+	next     planFee
+	nextFrom int64 // Unix time from which next is in force
+}
+
+// planFee is a plan that a subscription moves to; the zero value is none.
+type planFee struct {
+	plan   string
+	amount int64 // minor units, before tax
+}
+
+// at is the sale as of a time: from nextFrom on, the next plan is the one that was sold.
+func (s sale) at(unix int64) sale {
+	if s.next.plan != "" && unix >= s.nextFrom {
+		s.plan, s.amount, s.next, s.nextFrom = s.next.plan, s.next.amount, planFee{}, 0
+	}
+	return s
 }
 
 // metadata writes the sale down.
@@ -70,6 +89,15 @@ func (p *Provider) parse(m map[string]string) (sale, error) {
 	s.amount, amountErr = strconv.ParseInt(m[metaAmount], 10, 64)
 	if s.plan == "" {
 		s.credits, creditsErr = strconv.ParseInt(m[metaCredits], 10, 64)
+	}
+	if m[metaNextPlan] != "" {
+		var nextErr, fromErr error
+		s.next.plan = m[metaNextPlan]
+		s.next.amount, nextErr = strconv.ParseInt(m[metaNextAmount], 10, 64)
+		s.nextFrom, fromErr = strconv.ParseInt(m[metaNextFrom], 10, 64)
+		if nextErr != nil || fromErr != nil || s.next.amount <= 0 || s.plan == "" {
+			return sale{}, mismatch("metadata has no valid %s or %s", metaNextAmount, metaNextFrom)
+		}
 	}
 	switch {
 	case m[metaInstallation] == "":

@@ -160,6 +160,7 @@ func (p *Provider) fee(ctx context.Context, intent *stripe.PaymentIntent) (payme
 	if s.plan == "" {
 		return payments.Payment{}, mismatch("its subscription has no plan in its metadata")
 	}
+	s = s.at(invoice.Created)
 	payment, err := paymentOf(intent, s)
 	if err != nil {
 		return payments.Payment{}, err

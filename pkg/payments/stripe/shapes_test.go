@@ -184,7 +184,7 @@ func TestRequestsHaveTheShapesOfStripesOwnDocument(t *testing.T) {
 		"GET /v1/checkout/sessions", "GET /v1/customers/search", "GET /v1/customers/{id}", "GET /v1/customers/{id}/payment_methods",
 		"GET /v1/disputes", "GET /v1/events", "GET /v1/invoice_payments", "GET /v1/payment_intents", "GET /v1/payment_intents/{id}",
 		"GET /v1/refunds", "GET /v1/subscriptions", "GET /v1/subscriptions/{id}", "POST /v1/billing_portal/sessions",
-		"POST /v1/checkout/sessions", "POST /v1/customers", "POST /v1/customers/{id}", "POST /v1/payment_intents",
+		"POST /v1/checkout/sessions", "POST /v1/customers", "POST /v1/customers/{id}", "POST /v1/payment_intents", "POST /v1/products",
 		"POST /v1/subscriptions/{id}",
 	}
 	if got := slices.Sorted(maps.Keys(proxy.requests)); !slices.Equal(got, want) {
@@ -213,6 +213,7 @@ func everything(t *testing.T, s *stripetest.Server, p *Provider, account string)
 	customers := s.Customers(metaAccount, account)
 	id = s.Subscriptions(customers[0])[0]
 	subscription(t, p, id)
+	must(t, p.Change(t.Context(), id, to("Small", "change-"+account)))
 	must(t, p.Cancel(t.Context(), id, true))
 	must(t, p.Cancel(t.Context(), id, false))
 	for _, since := range []time.Time{{}, time.Now().AddDate(-1, 0, 0), time.Now().Add(-time.Hour)} {

@@ -21,7 +21,7 @@ import (
 
 // Config is what a Provider needs. Zero values of the optional fields mean their defaults.
 //
-// A restricted key needs to write Customers, Checkout Sessions, Customer portal, PaymentIntents and Subscriptions, and to read
+// A restricted key needs to write Customers, Checkout Sessions, Customer portal, PaymentIntents, Products and Subscriptions, and to read
 // Charges and Refunds, Disputes, Events, Invoices and PaymentMethods.
 type Config struct {
 	Key           config.Secret // the secret or restricted API key

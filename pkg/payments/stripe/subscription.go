@@ -35,17 +35,14 @@ func (p *Provider) Subscription(ctx context.Context, id string) (payments.Subscr
 // is retried by the account's settings and ends as unpaid or canceled. Periods are those of its items since API version
 // 2025-03-31.
 func (p *Provider) subscriptionOf(from *stripe.Subscription) (payments.Subscription, error) {
-	sold, err := p.parse(from.Metadata)
+	sold, err := p.subscribed(from)
 	if err != nil {
 		return payments.Subscription{}, err
 	}
-	if sold.plan == "" {
-		return payments.Subscription{}, mismatch("metadata has no %s", metaPlan)
-	}
 	s := payments.Subscription{
-		ID: from.ID, Account: sold.account, Plan: sold.plan, CancelAtPeriodEnd: from.CancelAtPeriodEnd, Created: time.Unix(from.Created, 0).UTC(),
+		ID: from.ID, Account: sold.account, Plan: sold.plan, NextPlan: sold.next.plan, CancelAtPeriodEnd: from.CancelAtPeriodEnd, Created: time.Unix(from.Created, 0).UTC(),
 		PastDue: from.Status == stripe.SubscriptionStatusPastDue,
-		Ended:   from.Status == stripe.SubscriptionStatusCanceled || from.Status == stripe.SubscriptionStatusIncompleteExpired,
+		Ended:   ended(from),
 	}
 	switch from.Status {
 	case stripe.SubscriptionStatusActive, stripe.SubscriptionStatusTrialing, stripe.SubscriptionStatusPastDue:
@@ -54,15 +51,35 @@ func (p *Provider) subscriptionOf(from *stripe.Subscription) (payments.Subscript
 	if s.Active && string(from.Currency) != sold.currency {
 		return payments.Subscription{}, mismatch("its currency is %s, and %s was ordered", from.Currency, sold.currency)
 	}
-	if from.Items != nil {
-		for _, item := range from.Items.Data {
-			if end := time.Unix(item.CurrentPeriodEnd, 0).UTC(); end.After(s.CurrentPeriodEnd) {
-				s.CurrentPeriodEnd = end
-			}
-		}
+	if item := itemOf(from); item != nil {
+		s.CurrentPeriodEnd = time.Unix(item.CurrentPeriodEnd, 0).UTC()
 	}
 	s.LatestPayment = latestPayment(from.LatestInvoice)
 	return s, nil
+}
+
+func ended(s *stripe.Subscription) bool {
+	return s.Status == stripe.SubscriptionStatusCanceled || s.Status == stripe.SubscriptionStatusIncompleteExpired
+}
+
+// subscribed is the plan of a subscription's current period, and the next one.
+func (p *Provider) subscribed(from *stripe.Subscription) (sale, error) {
+	sold, err := p.parse(from.Metadata)
+	if err == nil && sold.plan == "" {
+		err = mismatch("metadata has no %s", metaPlan)
+	}
+	if item := itemOf(from); item != nil {
+		sold = sold.at(item.CurrentPeriodStart)
+	}
+	return sold, err
+}
+
+// itemOf is the subscription's item, of which Quire's have one, or nil.
+func itemOf(s *stripe.Subscription) *stripe.SubscriptionItem {
+	if s.Items == nil || len(s.Items.Data) == 0 {
+		return nil
+	}
+	return s.Items.Data[0]
 }
 
 // latestPayment is the intent that paid an invoice, or else the one that is to pay it.
@@ -81,29 +98,4 @@ func latestPayment(invoice *stripe.Invoice) string {
 		id = p.Payment.PaymentIntent.ID
 	}
 	return id
-}
-
-// Cancel implements payments.Provider. Stripe answers with 404 for a subscription that is canceled already, as for one that
-// never was, so it is read first: another installation's must not be canceled either.
-func (p *Provider) Cancel(ctx context.Context, id string, atPeriodEnd bool) error {
-	s, err := p.Subscription(ctx, id)
-	if err != nil {
-		return err
-	}
-	if s.Ended {
-		return nil
-	}
-	ctx, cancel := p.bounded(ctx)
-	defer cancel()
-	if atPeriodEnd {
-		params := &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true)}
-		_, err = p.api.V1Subscriptions.Update(ctx, id, params)
-	} else {
-		params := &stripe.SubscriptionCancelParams{Prorate: stripe.Bool(!s.PastDue), InvoiceNow: stripe.Bool(true)}
-		_, err = p.api.V1Subscriptions.Cancel(ctx, id, params)
-	}
-	if err != nil {
-		return explain("cancel subscription "+id, err)
-	}
-	return nil
 }

@@ -36,7 +36,7 @@ type triedForm struct {
 }
 
 // choices are fields in which nobody can enter something wrong: hidden ones, checkboxes and buttons.
-var choices = []string{"account", "once", "next", "apiKey", "burnAfterRead", "removePassword", "version", "sum", "refs", "proof", "dryRun", "off", "plan"}
+var choices = []string{"account", "once", "next", "apiKey", "burnAfterRead", "removePassword", "version", "sum", "refs", "proof", "dryRun", "off", "now", "plan"}
 
 // withoutForm are operations whose pages answer in another way than with their form again.
 var withoutForm = map[string]string{

@@ -106,6 +106,7 @@ func (s *Server) handler() http.Handler {
 		"POST /v1/payment_intents":               s.createIntent,
 		"GET /v1/payment_intents":                s.listIntents,
 		"GET /v1/payment_intents/{id}":           s.getIntent,
+		"POST /v1/products":                      s.createProduct,
 		"GET /v1/refunds":                        s.listRefunds,
 		"GET /v1/disputes":                       s.listDisputes,
 		"GET /v1/subscriptions":                  s.listSubscriptions,

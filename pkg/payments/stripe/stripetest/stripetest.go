@@ -66,6 +66,7 @@ type Server struct {
 	refunds   table[*refund]
 	disputes  table[*dispute]
 	subs      table[*subscription]
+	products  table[*product]
 	invoices  table[*invoice]
 	payments  table[*invoicePayment]
 	events    table[*event]

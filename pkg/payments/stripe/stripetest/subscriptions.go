@@ -135,11 +135,45 @@ func (s *Server) updateSubscription(r *call) (any, *failure) {
 	if fail != nil {
 		return nil, fail
 	}
+	if fail := s.reprice(u, r); fail != nil {
+		return nil, fail
+	}
 	if r.form.Has("cancel_at_period_end") {
 		u.cancelAtEnd = r.form.Get("cancel_at_period_end") == "true"
-		s.emit("customer.subscription.updated", u.json(nil))
 	}
+	for key, value := range r.dictionary("metadata") {
+		u.metadata = with(u.metadata, key, value)
+	}
+	s.emit("customer.subscription.updated", u.json(nil))
 	return u.json(r.expand), nil
+}
+
+// reprice gives the item another price, which the next invoice has. The stand-in has no prorations, so they must be turned off.
+// https://docs.stripe.com/api/subscriptions/update
+func (s *Server) reprice(u *subscription, r *call) *failure {
+	const price = "items[0][price_data]"
+	if !r.form.Has(price + "[unit_amount]") {
+		return nil
+	}
+	amount, fail := r.amount(price + "[unit_amount]")
+	if fail == nil {
+		_, fail = s.products.get("product", r.form.Get(price+"[product]"))
+	}
+	switch {
+	case fail != nil:
+		fail.status = http.StatusBadRequest
+	case r.form.Get("items[0][id]") != "si_"+u.id:
+		fail = badRequest("items[0][id]", "resource_missing", "No such subscription item: '"+r.form.Get("items[0][id]")+"'")
+	case r.form.Get("proration_behavior") != "none":
+		fail = badRequest("proration_behavior", "", "The stand-in has no prorations.")
+	case r.form.Get(price+"[currency]") != u.currency:
+		fail = badRequest(price+"[currency]", "", "The price specified only supports another currency than the subscription's.")
+	default:
+		if u.fee = amount; u.tax > 0 {
+			u.tax = amount * s.config.TaxPercent / 100
+		}
+	}
+	return fail
 }
 
 // cancelSubscription ends a subscription at once: https://docs.stripe.com/api/subscriptions/cancel.
@@ -175,7 +209,7 @@ func (s *Server) newInvoice(c *customer, of *subscription, currency string, subt
 		created: s.now().Unix(), subtotal: subtotal, tax: tax, of: of,
 	}
 	if of != nil {
-		v.metadata, of.latest = of.metadata, v
+		v.metadata, of.latest, v.created = of.metadata, v, max(v.created, of.start)
 	}
 	s.invoices.add(v)
 	s.emit("invoice.finalized", v.json(nil))
@@ -308,6 +342,18 @@ func (s *Server) Living(customer string) []string {
 		_, ended := s.living(id)
 		return ended != nil
 	})
+}
+
+// Fee returns a subscription's price before tax: what its next invoice charges. Of one that was canceled at once, it is the price by
+// which the rest of its period was credited.
+func (s *Server) Fee(id string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u, fail := s.subs.get("subscription", id)
+	if fail != nil {
+		return 0
+	}
+	return u.fee
 }
 
 // Ending reports whether a subscription that has not ended does so with its period.

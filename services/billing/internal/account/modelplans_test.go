@@ -66,6 +66,7 @@ func (m *machine) subscription(t *rapid.T, id uint64) *event.Command {
 	n := rapid.Int64Range(0, 3).Draw(t, "subscription")
 	s := sub(n, rapid.SampledFrom([]plan.Tier{plan.Pro, plan.Max}).Draw(t, "tier"), rapid.Int64Range(1, 20).Draw(t, "as of"))
 	s.Active, s.CreatedMs, s.PastDue = rapid.Bool().Draw(t, "active"), 10+n/2, rapid.Bool().Draw(t, "past due")
+	s.NextTier = uint32(rapid.SampledFrom([]plan.Tier{0, plan.Pro}).Draw(t, "next tier"))
 	return subscribe(id, s)
 }
 
@@ -75,7 +76,7 @@ func (a *modelAccount) activeSubscriptions() (list []*event.SetSubscription) {
 			list = append(list, s)
 		}
 	}
-	slices.SortFunc(list, compareSubscriptions)
+	slices.SortFunc(list, event.CompareSubscriptions)
 	return list
 }
 

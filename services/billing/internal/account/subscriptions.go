@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"slices"
 
 	"quire.dev/pkg/event"
@@ -14,11 +13,6 @@ import (
 
 // maxEnded bounds the ended subscriptions that an account keeps. An outdated event of an older one would revive it.
 const maxEnded = 20
-
-// compareSubscriptions is the order of creation.
-func compareSubscriptions(a, b *event.SetSubscription) int {
-	return cmp.Or(cmp.Compare(a.CreatedMs, b.CreatedMs), cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Id, b.Id))
-}
 
 // subscription is the active one that counts, or nil. The list is in the order of creation.
 func subscription(list []*event.SetSubscription) *event.SetSubscription {
@@ -33,7 +27,7 @@ func subscription(list []*event.SetSubscription) *event.SetSubscription {
 // subscribe executes a command about a subscription. An outdated one changes nothing. If the account can't be on the plan that it
 // would get, nothing changes, and the caller tries again later.
 func (f *Fold) subscribe(a *account, s *event.SetSubscription) event.CommandStatus {
-	if f.rules < Rules4 || !validPurchase(s.GetProvider(), s.GetId()) || s.Active && !f.paidMonthly(plan.Tier(s.Tier)) {
+	if f.rules < Rules4 || !validPurchase(s.GetProvider(), s.GetId()) || s.Active && !f.paidMonthly(plan.Tier(s.Tier)) || s.NextTier >= uint32(plan.MaxTiers) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	asOf := min(s.AsOfMs, f.time) // a clock that is ahead must not outdate later states
@@ -46,7 +40,7 @@ func (f *Fold) subscribe(a *account, s *event.SetSubscription) event.CommandStat
 		list = slices.Delete(list, i, i+1)
 	}
 	list = append(list, subscriptionAt(s, asOf))
-	slices.SortFunc(list, compareSubscriptions)
+	slices.SortFunc(list, event.CompareSubscriptions)
 	before, now := subscription(a.subscriptions), subscription(list)
 	var tier plan.Tier
 	switch {
@@ -69,7 +63,7 @@ func (f *Fold) subscribe(a *account, s *event.SetSubscription) event.CommandStat
 func subscriptionAt(s *event.SetSubscription, asOf int64) *event.SetSubscription {
 	return &event.SetSubscription{
 		Provider: s.Provider, Id: s.Id, Tier: s.Tier, Active: s.Active, PastDue: s.PastDue, Cancels: s.Cancels,
-		CreatedMs: s.CreatedMs, PeriodEndMs: s.PeriodEndMs, AsOfMs: asOf,
+		CreatedMs: s.CreatedMs, PeriodEndMs: s.PeriodEndMs, AsOfMs: asOf, NextTier: s.NextTier,
 	}
 }
 

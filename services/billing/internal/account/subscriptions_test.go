@@ -51,10 +51,10 @@ func TestAnAccountIsOnThePlanOfItsNewestActiveSubscription(t *testing.T) {
 	does(sub(7, plan.Pro, 1), plan.Pro)        // the provider has changed its plan
 	h.wantStatus(setNextTier(alice, plan.Max), ok)
 	past := sub(7, plan.Pro, 2)
-	past.PastDue, past.Cancels, past.PeriodEndMs = true, true, 9
+	past.PastDue, past.Cancels, past.PeriodEndMs, past.NextTier = true, true, 9, uint32(plan.Max)
 	does(past, plan.Pro)
 	p := h.fold.PlanAt(event.AccountID(alice), h.now)
-	if len(p.Subscriptions) != 2 || p.Subscriptions[0].Id != "sub_5" || !p.Subscriptions[1].PastDue || !p.Subscriptions[1].Cancels || p.Subscriptions[1].PeriodEndMs != 9 || plan.Tier(p.NextTier) != plan.Max {
+	if len(p.Subscriptions) != 2 || p.Subscriptions[0].Id != "sub_5" || !p.Subscriptions[1].PastDue || !p.Subscriptions[1].Cancels || p.Subscriptions[1].PeriodEndMs != 9 || p.Subscriptions[1].NextTier != uint32(plan.Max) || plan.Tier(p.NextTier) != plan.Max {
 		t.Errorf("%v", p)
 	}
 	does(ended(sub(7, plan.Pro, 3)), plan.Pro) // the other one, on the same plan
@@ -88,6 +88,9 @@ func TestASubscriptionThatCannotBeFollowedChangesNothing(t *testing.T) {
 		h.wantStatus(subscribe(alice, s), badCommand)
 	}
 	h.wantStatus(&event.Command{Account: alice, Action: &event.Command_SetSubscription{}}, badCommand)
+	unknown := sub(1, plan.Pro, 1)
+	unknown.NextTier = uint32(plan.MaxTiers)
+	h.wantStatus(subscribe(alice, unknown), badCommand)
 	for i := range maxPeriods {
 		h.wait(time.Second).wantStatus(setTier(alice, []plan.Tier{plan.Max, plan.Free}[i%2]), ok)
 	}

@@ -22,6 +22,21 @@ func AmountField(name string, v input.Value) (int64, error) {
 	return amount, err
 }
 
+// Now and PeriodEnd are when a plan changes.
+const (
+	Now       = "now"
+	PeriodEnd = "periodEnd"
+)
+
+// WhenField parses Now or PeriodEnd.
+func WhenField(name string, v input.Value) (string, error) {
+	text, err := input.StringField(name, v)
+	if err == nil && text != Now && text != PeriodEnd {
+		err = httperr.NotAnOption(name, text, Now, PeriodEnd)
+	}
+	return text, err
+}
+
 // PositiveField parses an amount of credits above zero.
 func PositiveField(name string, v input.Value) (int64, error) {
 	amount, err := AmountField(name, v)

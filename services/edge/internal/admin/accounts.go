@@ -177,23 +177,13 @@ type TierChange struct {
 
 // ReadTier reads {tier, when}.
 func (s *Admin) ReadTier(from input.Source) (change TierChange, err error) {
-	err = from(input.Fields{"tier": input.To(&change.tier, s.tierField), "when": input.To(&change.nextMonth, whenField)}.Set)
+	var when string
+	err = from(input.Fields{"tier": input.To(&change.tier, s.tierField), "when": input.To(&when, accounts.WhenField)}.Set)
+	change.nextMonth = when == accounts.PeriodEnd
 	if err == nil && change.tier == plan.TierUnspecified {
 		err = httperr.InvalidField("tier", "is required")
 	}
 	return change, err
-}
-
-// whenField reads when a tier changes: it reports whether that is with the next month.
-func whenField(name string, v input.Value) (bool, error) {
-	text, err := input.StringField(name, v)
-	if err != nil {
-		return false, err
-	}
-	if text != "now" && text != "periodEnd" {
-		return false, httperr.NotAnOption(name, text, "now", "periodEnd")
-	}
-	return text == "periodEnd", nil
 }
 
 func (c TierChange) command() *event.Command {

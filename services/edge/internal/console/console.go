@@ -207,6 +207,10 @@ func Notice(done string) string {
 		return "Password changed. Your other sessions have ended."
 	case "canceled":
 		return "Plan canceled. It stays active until the end of the paid period."
+	case "plan-later":
+		return "Saved. Your plan changes when the paid period ends."
+	case "plan-kept":
+		return "Saved. Your plan stays as it is."
 	case "top-up":
 		return "Automatic top-up saved."
 	case "top-up-off":

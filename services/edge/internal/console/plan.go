@@ -56,6 +56,7 @@ func (c *Console) Leave(ctx *fiber.Ctx, to string) error {
 func OrderPlan(account, once string) *Form {
 	return &Form{ID: "order", Action: CheckoutPath, Account: account, Once: once, Values: map[string]string{}, fields: []Field{
 		{Name: "plan", Label: "Plan", Subject: "The plan"},
+		{Name: NowField, Label: "Switch to a cheaper plan now"},
 	}}
 }
 
@@ -69,7 +70,7 @@ func BuyCredits(account, once string, price plan.Micros) *Form {
 // Checkout is the form that was sent to CheckoutPath: either of the two.
 func Checkout(account string) *Form {
 	return &Form{ID: "order", Action: CheckoutPath, Account: account, Values: map[string]string{}, fields: []Field{
-		{Name: "plan", Subject: "The plan"}, {Name: "credits", Subject: "The amount"},
+		{Name: "plan", Subject: "The plan"}, {Name: NowField}, {Name: "credits", Subject: "The amount"},
 	}}
 }
 
@@ -96,6 +97,9 @@ func SetTopUp(account, once string, rule *event.SetTopUp) *Form {
 	}
 	return f
 }
+
+// NowField is the name of the box that has a cheaper plan begin at once.
+const NowField = "now"
 
 // OffField is the name of the button that turns top-ups off.
 const OffField = "off"
@@ -132,13 +136,19 @@ func (p *Plan) Subscription() *Subscription {
 	if s == nil {
 		return nil
 	}
-	return &Subscription{Status: purchases.Status(s), Ends: utc(s.PeriodEndMs).Format(dateFormat + "\u00a02006")}
+	out := &Subscription{Status: purchases.Status(s), Ends: utc(s.PeriodEndMs).Format(dateFormat + "\u00a02006")}
+	if out.next = purchases.NextPlan(s); out.next != plan.TierUnspecified {
+		out.Next = out.next.Title(p.Book.Plans[out.next].Name)
+	}
+	return out
 }
 
 // Subscription is what a plan is paid with.
 type Subscription struct {
 	Status string // as in the API
 	Ends   string // the day on which the next fee is due, or it ends
+	Next   string // display name of the plan from then on; empty if it stays, or ends
+	next   plan.Tier
 }
 
 // Renews reports whether the plan is paid and goes on.
@@ -248,15 +258,15 @@ type planOffer struct {
 	More   bool   // it costs more than the current one
 }
 
-// Offers are the other plans with a fee, and the present one if it ends.
+// Offers are the other plans with a fee, and the present one if it is to end or change.
 func (p *Plan) Offers() (out []planOffer) {
-	now := p.Book.Plans[p.Tier()].FeeCents
+	now, paid := p.Book.Plans[p.Tier()].FeeCents, p.Subscription()
 	for _, t := range onSale(p.Book) {
 		of := &p.Book.Plans[t]
 		switch {
-		case !purchases.Sold(p.Book, t):
+		case !purchases.Sold(p.Book, t), paid != nil && paid.next == t:
 		case t == p.Tier():
-			if s := p.Subscription(); s != nil && s.Canceled() {
+			if paid != nil && (paid.Canceled() || paid.Next != "") {
 				out = append(out, planOffer{of.Name, "Keep " + t.Title(of.Name), true})
 			}
 		case of.FeeCents > now:
@@ -266,6 +276,11 @@ func (p *Plan) Offers() (out []planOffer) {
 		}
 	}
 	return out
+}
+
+// OffersCheaper reports whether one of the offers waits for the end of the paid period.
+func (p *Plan) OffersCheaper() bool {
+	return p.Subscription() != nil && slices.ContainsFunc(p.Offers(), func(o planOffer) bool { return !o.More })
 }
 
 // Cancelable reports whether there is a subscription that goes on.

@@ -75,7 +75,15 @@ func TestThePlanIsSaidInWords(t *testing.T) {
 		"a subscription": {
 			planOf(plan.Pro, subscribed(nil)),
 			[]string{"Pro $10.00 per month Renews on 3 January 2027.", "Upgrade to Team", "Upgrade to Max", "Cancel the Pro plan", "stays active until 3 January 2027", "unused part"},
-			[]string{"Upgrade to Pro", "Switch to Pro", "past due"},
+			[]string{"Upgrade to Pro", "Switch to Pro", "past due", "cheaper plan"},
+		},
+		"one that changes with its period": {
+			planOf(plan.Max, subscribed(func(s *event.SetSubscription) { s.NextTier = uint32(plan.Pro) })),
+			[]string{
+				"Max $49.00 per month Changes to the Pro plan on 3 January 2027.", "Keep Max", "Switch to Team", "Switch to a cheaper plan now",
+				"A cheaper plan begins when the period you have paid for ends, on 3 January 2027, unless you tick the box.", "Cancel the Max plan",
+			},
+			[]string{"Renews", "Switch to Pro"},
 		},
 		"one that is past due": {
 			planOf(plan.Max, subscribed(func(s *event.SetSubscription) { s.PastDue = true })),

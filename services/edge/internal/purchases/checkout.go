@@ -10,6 +10,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -28,7 +29,15 @@ const (
 // Order is what an account holder wants to buy: one of both.
 type Order struct {
 	Plan    string
+	When    string // accounts.Now or accounts.PeriodEnd; "": at the paid period's end for a cheaper plan, and now for others
 	Credits plan.Micros
+}
+
+// Opened is where an order leads.
+type Opened struct {
+	URL         string // of the page to pay on, or of the plan's page if nothing is to be paid
+	Paying      bool   // URL is the provider's
+	EffectiveMs int64  // when the plan changes without a payment; 0: with the payment, or it stays
 }
 
 // CreditCents is the price of an amount of credits, rounded up to a cent. ok is false if it is over maxCents.
@@ -46,49 +55,57 @@ func CreditCents(book *plan.Book, credits plan.Micros) (cents uint64, ok bool) {
 	return cents, cents <= maxCents
 }
 
-// Checkout opens the provider's page for an order, and returns its address. A repetition under the same Idempotency-Key returns the
-// same page for a day.
-func (p *Purchases) Checkout(c *endpoint.Call, o Order) (string, error) {
+// Checkout opens the provider's page for an order. A plan that begins with the next paid period needs no page, and neither does
+// keeping the present one. A repetition under the same Idempotency-Key has no further effect for a day, and returns the same page.
+func (p *Purchases) Checkout(c *endpoint.Call, o Order) (Opened, error) {
 	account := c.Who.Account
 	if !p.Online() {
-		return "", p.notConfigured()
+		return Opened{}, p.notConfigured()
 	}
 	book, err := p.Book()
 	if err != nil {
-		return "", err
+		return Opened{}, err
+	}
+	provider, err := p.provider(p.ctx)
+	if err != nil {
+		return Opened{}, p.failed(err)
 	}
 	order := payments.Order{Currency: currency, Key: rand.Text()}
 	if len(c.Idem) > 0 {
 		order.Key = hex.EncodeToString(c.Idem)
 	}
 	if o.Plan != "" {
-		err = p.orderPlan(&order, account, book, o.Plan)
-	} else {
-		err = orderCredits(&order, book, o.Credits)
-	}
-	if err != nil {
-		return "", err
+		later, err := p.orderPlan(&order, account, book, o)
+		if err != nil {
+			return Opened{}, err
+		}
+		if later != nil {
+			return p.changeLater(c, provider, &order, later)
+		}
+	} else if err := orderCredits(&order, book, o.Credits); err != nil {
+		return Opened{}, err
 	}
 	if order.Customer, err = p.customer(account); err != nil {
-		return "", err
+		return Opened{}, err
 	}
 	order.CancelURL = p.URL(PlanPath)
 	order.SuccessURL = p.cfg.SuccessURL
 	if order.SuccessURL == "" {
 		order.SuccessURL = order.CancelURL + "?paid=1"
 	}
-	provider, err := p.provider(p.ctx)
-	if err != nil {
-		return "", p.failed(err)
-	}
 	page, err := provider.Checkout(p.ctx, order)
 	if page.Replayed {
 		c.Set(endpoint.HeaderReplayed, "true")
 	}
+	return Opened{URL: page.URL, Paying: true}, p.refused(err)
+}
+
+// refused is the provider's error about an order as the API shows it.
+func (p *Purchases) refused(err error) error {
 	if errors.Is(err, payments.ErrKeyReused) {
-		err = endpoint.IdempotencyMismatch()
+		return endpoint.IdempotencyMismatch()
 	}
-	return page.URL, p.failed(err)
+	return p.failed(err)
 }
 
 func orderCredits(order *payments.Order, book *plan.Book, credits plan.Micros) error {
@@ -112,19 +129,30 @@ func Sold(book *plan.Book, tier plan.Tier) bool {
 	return tier != plan.Free && tier != plan.Admin && book.Plans[tier].FeeCents >= minFeeCents
 }
 
-func (p *Purchases) orderPlan(order *payments.Order, account event.AccountID, book *plan.Book, name string) error {
-	tier, found := book.Tier(name)
+// orderPlan completes an order of a plan. It returns the change that needs no payment, nil if the plan is to be paid on a page.
+func (p *Purchases) orderPlan(order *payments.Order, account event.AccountID, book *plan.Book, o Order) (*planChange, error) {
+	tier, found := book.Tier(o.Plan)
 	now, err := p.PlanOf(account)
-	switch {
-	case err != nil:
-		return err
-	case found && plan.Tier(now.Tier) == tier && !Subscription(now).GetCancels():
-		return endpoint.FailedAt("plan", fault.PlanCurrent, "The account is already on this plan.")
-	case !found || !Sold(book, tier):
-		return httperr.InvalidField("plan", "must be a plan with a monthly fee: GET /api/prices lists all plans").InForm("This plan is not on sale.")
+	if err != nil {
+		return nil, err
 	}
-	order.Plan, order.AmountMinor, order.Description = name, int64(book.Plans[tier].FeeCents), "Quire "+tier.Title(name)+" plan"
-	return nil
+	order.Plan, order.AmountMinor, order.Description = o.Plan, int64(book.Plans[tier].FeeCents), "Quire "+tier.Title(o.Plan)+" plan"
+	change := &planChange{now: now, paid: Subscription(now), to: tier}
+	switch {
+	case found && change.keeps():
+		return change, nil
+	case found && plan.Tier(now.Tier) == tier:
+		return nil, endpoint.FailedAt("plan", fault.PlanCurrent, "The account is already on this plan.")
+	case !found || !Sold(book, tier) && (tier != plan.Free || change.paid == nil):
+		return nil, httperr.InvalidField("plan", "must be a plan with a monthly fee: GET /api/prices lists all plans").InForm("This plan is not on sale.")
+	case tier == plan.Free && o.When == accounts.Now:
+		return nil, httperr.InvalidField("when", "must be periodEnd for this plan: the paid one stays until its period ends")
+	case change.paid == nil && o.When == accounts.PeriodEnd:
+		return nil, httperr.InvalidField("when", "must be now: the account has no subscription whose period could end")
+	case change.paid != nil && change.later(book, o.When):
+		return change, nil
+	}
+	return nil, nil
 }
 
 // customer is an account as the provider knows it.
@@ -148,54 +176,6 @@ func (p *Purchases) Portal(account event.AccountID) (string, error) {
 	}
 	page, err := provider.Portal(p.ctx, customer, p.URL(PlanPath))
 	return page, p.failed(err)
-}
-
-// EndWithPeriod cancels the account's subscriptions, if any, so that their fees end. One that the provider does not know as this
-// installation's keeps nobody from deleting an account.
-func (p *Purchases) EndWithPeriod(account event.AccountID) error {
-	now, err := p.PlanOf(account)
-	if err != nil || len(now.Subscriptions) == 0 {
-		return err
-	}
-	err = p.cancel(now)
-	if errors.Is(err, payments.ErrMismatch) || errors.Is(err, payments.ErrForeign) || fault.KindOf(err) == fault.PaymentsNotConfigured {
-		p.metrics.mismatches.Inc()
-		p.log.Error("the subscription of a deleted account can't be canceled: end it in the provider's dashboard", "account", account.String(), "cause", err)
-		return nil
-	}
-	return p.failed(err)
-}
-
-// Cancel ends the account's subscription with its paid period. The plan changes once the provider has ended it.
-func (p *Purchases) Cancel(account event.AccountID) error {
-	now, err := p.PlanOf(account)
-	switch {
-	case err != nil:
-		return err
-	case len(now.Subscriptions) == 0:
-		return fault.New(fault.NotFound, "The account has no subscription any more.")
-	}
-	return p.failed(p.cancel(now))
-}
-
-// cancel cancels all subscriptions at the end of their periods.
-func (p *Purchases) cancel(now *event.PlanAnswer) error {
-	provider, err := p.provider(p.ctx)
-	if err != nil {
-		return err
-	}
-	for _, s := range now.Subscriptions {
-		if s.Provider != provider.Name() {
-			return p.notConfigured()
-		}
-		if err := provider.Cancel(p.ctx, s.Id, true); err != nil && !errors.Is(err, payments.ErrNotFound) {
-			return err
-		}
-		if err := p.Sync(p.ctx, payments.Ref{Kind: payments.KindSubscription, ID: s.Id}); err != nil {
-			p.log.Warn("a canceled subscription will be looked at again", "id", s.Id, "cause", err) // by its webhook
-		}
-	}
-	return nil
 }
 
 func (p *Purchases) notConfigured() error {

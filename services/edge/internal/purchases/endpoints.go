@@ -43,8 +43,9 @@ type planView struct {
 }
 
 type subscriptionView struct {
-	Status     string `json:"status"`
-	PeriodEnds string `json:"periodEndsAt"` // when the next fee is due, or the plan ends
+	Status     string  `json:"status"`
+	PeriodEnds string  `json:"periodEndsAt"` // when the next fee is due, or the plan ends
+	NextPlan   *string `json:"nextPlan"`     // from then on; null: the same
 }
 
 type topUpView struct {
@@ -89,9 +90,26 @@ func (p *Purchases) viewPlan(now *event.PlanAnswer, book *plan.Book) planView {
 		out.NextPlan = new(plan.Tier(now.NextTier).Name(now.NextPlan))
 	}
 	if s := Subscription(now); s != nil {
-		out.Subscription = &subscriptionView{Status(s), endpoint.FormatTime(s.PeriodEndMs)}
+		out.Subscription = &subscriptionView{Status(s), endpoint.FormatTime(s.PeriodEndMs), endpoint.OptionalText(nextPlan(s, book))}
 	}
 	return out
+}
+
+// nextPlan is the name of the plan that a subscription goes on with, "" if it stays, or ends.
+func nextPlan(s *event.SetSubscription, book *plan.Book) string {
+	next := NextPlan(s)
+	if next == plan.TierUnspecified {
+		return ""
+	}
+	return next.Name(book.Plans[next].Name)
+}
+
+// NextPlan is the plan that a subscription goes on with after its period, TierUnspecified if it stays, or ends.
+func NextPlan(s *event.SetSubscription) plan.Tier {
+	if next := plan.Tier(s.NextTier); next.Valid() && !s.Cancels {
+		return next
+	}
+	return plan.TierUnspecified
 }
 
 // Status is a subscription's status in a word.
@@ -129,10 +147,11 @@ func TopUpStatus(t *event.TopUpState) string {
 
 type checkoutView struct {
 	endpoint.Success
-	URL string `json:"url"`
+	URL       string  `json:"url"`
+	Effective *string `json:"effectiveAt"` // of a plan that begins without a payment
 }
 
-// checkout opens a page of the payment provider.
+// checkout opens a page of the payment provider, or changes what the paid period of a plan ends with.
 func (p *Purchases) checkout(c *endpoint.Call) error {
 	if err := p.CheckKey(c, plan.ScopeCheckout); err != nil {
 		return err
@@ -141,18 +160,19 @@ func (p *Purchases) checkout(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	page, err := p.Checkout(c, o)
+	opened, err := p.Checkout(c, o)
 	if err != nil {
 		return err
 	}
-	return p.JSON(c.Ctx, fiber.StatusOK, checkoutView{endpoint.Succeeded(), page})
+	return p.JSON(c.Ctx, fiber.StatusOK, checkoutView{endpoint.Succeeded(), opened.URL, endpoint.OptionalTime(opened.EffectiveMs)})
 }
 
-// ReadOrder reads {plan} or {credits}.
+// ReadOrder reads {plan, when} or {credits}.
 func ReadOrder(from input.Source) (o Order, err error) {
 	var credits int64
 	err = from(input.Fields{
 		"plan":    input.To(&o.Plan, input.Line(32)),
+		"when":    input.To(&o.When, accounts.WhenField),
 		"credits": input.To(&credits, accounts.PositiveField),
 	}.Set)
 	o.Credits = plan.Micros(credits)
@@ -163,6 +183,8 @@ func ReadOrder(from input.Source) (o Order, err error) {
 		return o, httperr.InvalidField("credits", "is required, or plan")
 	case o.Plan != "" && credits != 0:
 		return o, httperr.InvalidField("credits", "must be left out with plan")
+	case o.Plan == "" && o.When != "":
+		return o, httperr.InvalidField("when", "must be left out with credits")
 	}
 	return o, nil
 }

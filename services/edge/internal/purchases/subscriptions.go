@@ -1,17 +1,16 @@
 package purchases
 
 import (
-	"cmp"
+	"errors"
 	"slices"
-	"strings"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/payments"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
 )
-
-// order is that of billing: by creation, and the same on all edges. The last one counts.
-func order(a, b *event.SetSubscription) int {
-	return cmp.Or(cmp.Compare(a.CreatedMs, b.CreatedMs), strings.Compare(a.Provider, b.Provider), strings.Compare(a.Id, b.Id))
-}
 
 func isOf(a, b *event.SetSubscription) bool { return a.Id == b.Id && a.Provider == b.Provider }
 
@@ -27,7 +26,7 @@ func find(known []*event.SetSubscription, s *event.SetSubscription) *event.SetSu
 
 // same reports whether two states of a subscription differ in their age at most.
 func same(a, b *event.SetSubscription) bool {
-	return a.Tier == b.Tier && a.Active == b.Active && a.PastDue == b.PastDue && a.Cancels == b.Cancels && a.PeriodEndMs == b.PeriodEndMs
+	return a.Tier == b.Tier && a.Active == b.Active && a.PastDue == b.PastDue && a.Cancels == b.Cancels && a.NextTier == b.NextTier && a.PeriodEndMs == b.PeriodEndMs
 }
 
 // with returns the active subscriptions once s is as it is now.
@@ -36,6 +35,107 @@ func with(known []*event.SetSubscription, s *event.SetSubscription) []*event.Set
 	if s.Active {
 		out = append(out, s)
 	}
-	slices.SortFunc(out, order)
+	slices.SortFunc(out, event.CompareSubscriptions)
 	return out
+}
+
+// planChange is the change to a plan that begins when the paid period of a subscription ends, or none after all.
+type planChange struct {
+	now  *event.PlanAnswer
+	paid *event.SetSubscription // nil: there is no subscription
+	to   plan.Tier
+}
+
+// keeps reports whether it takes back what the paid period would end with.
+func (c *planChange) keeps() bool {
+	return c.paid != nil && plan.Tier(c.paid.Tier) == c.to && (c.paid.Cancels || c.paid.NextTier != 0)
+}
+
+// later reports whether a change to another plan waits for the end of the paid period.
+func (c *planChange) later(book *plan.Book, when string) bool {
+	return when == accounts.PeriodEnd || when == "" && book.Plans[c.to].FeeCents < book.Plans[c.paid.Tier].FeeCents
+}
+
+// changeLater carries out a change that waits for the end of the paid period. A key with the scope of checkouts can't: it may start
+// payments, and no more.
+func (p *Purchases) changeLater(c *endpoint.Call, provider payments.Provider, order *payments.Order, change *planChange) (Opened, error) {
+	if err := p.CheckHolder(c); err != nil {
+		return Opened{}, err
+	}
+	out := Opened{URL: p.URL(PlanPath)}
+	if !change.keeps() {
+		out.EffectiveMs = change.paid.PeriodEndMs
+	}
+	if change.to == plan.Free {
+		return out, p.failed(p.cancel(change.now))
+	}
+	if change.paid.Provider != provider.Name() {
+		return Opened{}, p.notConfigured()
+	}
+	err := provider.Change(p.ctx, change.paid.Id, payments.PlanChange{Plan: order.Plan, AmountMinor: order.AmountMinor, Description: order.Description, Key: order.Key})
+	if errors.Is(err, payments.ErrNotFound) {
+		return Opened{}, noSubscription()
+	}
+	if err != nil {
+		return Opened{}, p.refused(err)
+	}
+	p.syncSoon(change.paid)
+	return out, nil
+}
+
+func noSubscription() error {
+	return fault.New(fault.NotFound, "The account has no subscription any more.")
+}
+
+// syncSoon records what has become of a subscription. If that fails, its webhook does it.
+func (p *Purchases) syncSoon(s *event.SetSubscription) {
+	if err := p.Sync(p.ctx, payments.Ref{Kind: payments.KindSubscription, ID: s.Id}); err != nil {
+		p.log.Warn("a changed subscription will be looked at again", "id", s.Id, "cause", err)
+	}
+}
+
+// EndWithPeriod cancels the account's subscriptions, if any, so that their fees end. One that the provider does not know as this
+// installation's keeps nobody from deleting an account.
+func (p *Purchases) EndWithPeriod(account event.AccountID) error {
+	now, err := p.PlanOf(account)
+	if err != nil || len(now.Subscriptions) == 0 {
+		return err
+	}
+	err = p.cancel(now)
+	if errors.Is(err, payments.ErrMismatch) || errors.Is(err, payments.ErrForeign) || fault.KindOf(err) == fault.PaymentsNotConfigured {
+		p.metrics.mismatches.Inc()
+		p.log.Error("the subscription of a deleted account can't be canceled: end it in the provider's dashboard", "account", account.String(), "cause", err)
+		return nil
+	}
+	return p.failed(err)
+}
+
+// Cancel ends the account's subscription with its paid period. The plan changes once the provider has ended it.
+func (p *Purchases) Cancel(account event.AccountID) error {
+	now, err := p.PlanOf(account)
+	switch {
+	case err != nil:
+		return err
+	case len(now.Subscriptions) == 0:
+		return noSubscription()
+	}
+	return p.failed(p.cancel(now))
+}
+
+// cancel cancels all subscriptions at the end of their periods.
+func (p *Purchases) cancel(now *event.PlanAnswer) error {
+	provider, err := p.provider(p.ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range now.Subscriptions {
+		if s.Provider != provider.Name() {
+			return p.notConfigured()
+		}
+		if err := provider.Cancel(p.ctx, s.Id, true); err != nil && !errors.Is(err, payments.ErrNotFound) {
+			return err
+		}
+		p.syncSoon(s)
+	}
+	return nil
 }

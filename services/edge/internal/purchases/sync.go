@@ -140,13 +140,14 @@ func (p *Purchases) stateOf(provider payments.Provider, s payments.Subscription,
 	if list == nil {
 		return nil, err
 	}
-	tier, found := prices.Tiers(list)[s.Plan]
+	tiers := prices.Tiers(list)
+	tier, found := tiers[s.Plan]
 	if !found {
 		return nil, fmt.Errorf("%w: no price book has the plan %q", payments.ErrMismatch, s.Plan)
 	}
 	return &event.SetSubscription{
 		Provider: provider.Name(), Id: s.ID, Tier: uint32(tier), Active: s.Active, PastDue: s.PastDue, Cancels: s.CancelAtPeriodEnd,
-		CreatedMs: s.Created.UnixMilli(), PeriodEndMs: s.CurrentPeriodEnd.UnixMilli(), AsOfMs: asOf,
+		CreatedMs: s.Created.UnixMilli(), PeriodEndMs: s.CurrentPeriodEnd.UnixMilli(), AsOfMs: asOf, NextTier: uint32(tiers[s.NextPlan]),
 	}, nil
 }
 

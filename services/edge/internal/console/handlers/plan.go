@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
@@ -98,14 +99,22 @@ func (s *Handlers) checkoutFromPage(c *endpoint.Call) error {
 			if err != nil {
 				return err
 			}
+			if form.Values[console.NowField] != "" {
+				order.When = accounts.Now
+			}
 			if form.Once != "" {
 				c.Idem = onceID(c.Who.Account, c.Method(), c.Path(), form.Once+" "+strconv.FormatUint(c.Hash, 16))
 			}
-			page, err := s.purchases.Checkout(c, order)
-			if err != nil {
+			opened, err := s.purchases.Checkout(c, order)
+			switch {
+			case err != nil:
 				return err
+			case opened.Paying:
+				return s.console.Leave(c.Ctx, opened.URL)
+			case opened.EffectiveMs != 0:
+				return redirect(c.Ctx, console.Done(console.PlanPath, "plan-later"))
 			}
-			return s.console.Leave(c.Ctx, page)
+			return redirect(c.Ctx, console.Done(console.PlanPath, "plan-kept"))
 		},
 		show: func(status int) error {
 			shown := &console.Plan{}

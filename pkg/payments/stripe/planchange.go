@@ -1,0 +1,141 @@
+package stripe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stripe/stripe-go/v82"
+
+	"quire.dev/pkg/payments"
+)
+
+// Cancel implements payments.Provider. Stripe answers with 404 for a subscription that is canceled already, as for one that
+// never was, so it is read first: another installation's must not be canceled either.
+func (p *Provider) Cancel(ctx context.Context, id string, atPeriodEnd bool) error {
+	s, err := p.Subscription(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.Ended {
+		return nil
+	}
+	if !atPeriodEnd && s.NextPlan != "" { // what is left is credited by the price, which is the next plan's
+		if err := p.change(ctx, id, payments.PlanChange{Plan: s.Plan, Description: s.Plan}, nil); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := p.bounded(ctx)
+	defer cancel()
+	if atPeriodEnd {
+		params := &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true)}
+		_, err = p.api.V1Subscriptions.Update(ctx, id, params)
+	} else {
+		params := &stripe.SubscriptionCancelParams{Prorate: stripe.Bool(!s.PastDue), InvoiceNow: stripe.Bool(true)}
+		_, err = p.api.V1Subscriptions.Cancel(ctx, id, params)
+	}
+	if err != nil {
+		return explain("cancel subscription "+id, err)
+	}
+	return nil
+}
+
+// Change implements payments.Provider. The subscription gets the next plan's price at once, without proration, so that the next
+// invoice has it, and metadata says from when the plan is another one. That is one request, where a subscription schedule would take several.
+// See https://docs.stripe.com/billing/subscriptions/prorations#disable-prorations.
+func (p *Provider) Change(ctx context.Context, id string, to payments.PlanChange) error {
+	if to.Plan == "" || len(to.Plan) > 500 || to.AmountMinor < 0 || to.Description == "" || !printable(to.Key) || len(to.Key) > 100 {
+		return fmt.Errorf("%w: a change needs a plan, its fee, a description and a key", payments.ErrInvalid)
+	}
+	if !strings.HasPrefix(id, "sub_") {
+		return fmt.Errorf("%w: %q is not the ID of a subscription", payments.ErrNotFound, id)
+	}
+	return p.change(ctx, id, to, &to.Key)
+}
+
+// change carries out a Change; a nil key is a new one.
+func (p *Provider) change(ctx context.Context, id string, to payments.PlanChange, key *string) error {
+	ctx, cancel := p.bounded(ctx)
+	defer cancel()
+	from, err := p.api.V1Subscriptions.Retrieve(ctx, id, &stripe.SubscriptionRetrieveParams{})
+	if err != nil {
+		return explain("read subscription "+id, err)
+	}
+	sold, err := p.subscribed(from)
+	switch {
+	case err != nil:
+		return fmt.Errorf("subscription %s: %w", id, err)
+	case ended(from) || itemOf(from) == nil:
+		return fmt.Errorf("%w: subscription %s has ended", payments.ErrNotFound, id)
+	case to.Plan == sold.plan && sold.next.plan == "" && !from.CancelAtPeriodEnd:
+		return nil
+	case to.Plan != sold.plan && to.AmountMinor == 0:
+		return fmt.Errorf("%w: another plan needs a fee", payments.ErrInvalid)
+	}
+	for attempt := range 2 {
+		params, err := p.changeParams(ctx, sold, itemOf(from), to)
+		if err != nil {
+			return err
+		}
+		if key != nil {
+			params.IdempotencyKey = p.idempotencyKey("change", sold.account, *key+"-"+strconv.Itoa(attempt))
+		}
+		end := itemOf(from).CurrentPeriodEnd
+		from, err = p.api.V1Subscriptions.Update(ctx, id, params)
+		switch {
+		case conflict(err):
+			return fmt.Errorf("stripe: change subscription %s: %w", id, payments.ErrKeyReused)
+		case err != nil:
+			return explain("change subscription "+id, err)
+		case itemOf(from) == nil || itemOf(from).CurrentPeriodEnd == end:
+			return nil
+		}
+		// A new period began between the two requests. It was paid at the old price, so the change belongs to its end.
+	}
+	return nil
+}
+
+// changeParams are the parameters that give a subscription the plan `to` from the end of the item's period on.
+func (p *Provider) changeParams(ctx context.Context, sold sale, item *stripe.SubscriptionItem, to payments.PlanChange) (*stripe.SubscriptionUpdateParams, error) {
+	amount := to.AmountMinor
+	metadata := map[string]string{metaPlan: sold.plan, metaAmount: strconv.FormatInt(sold.amount, 10)}
+	if to.Plan == sold.plan {
+		amount = sold.amount
+		metadata[metaNextPlan], metadata[metaNextAmount], metadata[metaNextFrom] = "", "", "" // empty values remove the keys
+	} else {
+		metadata[metaNextPlan], metadata[metaNextAmount] = to.Plan, strconv.FormatInt(amount, 10)
+		metadata[metaNextFrom] = strconv.FormatInt(item.CurrentPeriodEnd, 10)
+	}
+	product, err := p.product(ctx, to.Plan, to.Description)
+	if err != nil {
+		return nil, err
+	}
+	price := &stripe.SubscriptionUpdateItemPriceDataParams{
+		Currency: stripe.String(sold.currency), Product: stripe.String(product), UnitAmount: stripe.Int64(amount),
+		Recurring: &stripe.SubscriptionUpdateItemPriceDataRecurringParams{Interval: stripe.String(stripe.PriceRecurringIntervalMonth)},
+	}
+	if p.config.AutomaticTax {
+		price.TaxBehavior = stripe.String(stripe.PriceTaxBehaviorExclusive)
+	}
+	return &stripe.SubscriptionUpdateParams{
+		CancelAtPeriodEnd: stripe.Bool(false),
+		Items:             []*stripe.SubscriptionUpdateItemParams{{ID: stripe.String(item.ID), PriceData: price}},
+		Metadata:          metadata,
+		ProrationBehavior: stripe.String("none"),
+	}, nil
+}
+
+// product returns the ID of a plan's product, and creates it first if there is none: Checkout makes one of each order's
+// description, but a subscription's price has to name one. The ID is of our making, so that there is one for each plan.
+func (p *Provider) product(ctx context.Context, plan, name string) (string, error) {
+	hash := sha256.Sum256([]byte(plan))
+	id := "quire-" + p.config.Installation + "-" + hex.EncodeToString(hash[:8])
+	_, err := p.api.V1Products.Create(ctx, &stripe.ProductCreateParams{ID: stripe.String(id), Name: stripe.String(name)})
+	if err != nil && codeOf(err) != string(stripe.ErrorCodeResourceAlreadyExists) {
+		return "", explain("create the product of a plan", err)
+	}
+	return id, nil
+}
