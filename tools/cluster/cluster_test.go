@@ -20,7 +20,8 @@ var many = flag.Bool("processes", false, "start clusters of the programs that `m
 
 const limit = 2 * time.Minute
 
-func start(t *testing.T) *cluster.Cluster {
+// start starts a cluster, with settings of every service besides its own; nil for none.
+func start(t *testing.T, settings map[string]string) *cluster.Cluster {
 	t.Helper()
 	if !*many {
 		t.Skip("starts many processes: make test-cluster")
@@ -31,7 +32,7 @@ func start(t *testing.T) *cluster.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: t.TempDir(), Partitions: 4})
+	c, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: t.TempDir(), Partitions: 4, Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func start(t *testing.T) *cluster.Cluster {
 
 // TestInstancesComeAndGo follows which instances serve which partitions, as the NATS servers see it.
 func TestInstancesComeAndGo(t *testing.T) {
-	c := start(t)
+	c := start(t, nil)
 	for service, replicas := range map[string]int{"billing": 2, "lite": 1, "paste": 1, "file": 1} {
 		awaitReplicas(t, c, service, replicas, len(c.Processes(service)))
 		p, err := c.Add(t.Context(), service)
@@ -129,7 +130,7 @@ func serving(ctx context.Context, c *cluster.Cluster, service string) (byPartiti
 
 // TestAWrongNumberOfPartitionsIsRefused: a process with another number would look for keys in the wrong journals.
 func TestAWrongNumberOfPartitionsIsRefused(t *testing.T) {
-	c := start(t)
+	c := start(t, nil)
 	c.Set(map[string]string{"QUIRE_PARTITIONS": "5"})
 	for _, service := range cluster.Services() {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)

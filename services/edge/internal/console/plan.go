@@ -255,7 +255,8 @@ func (p *Plan) LimitReached() string {
 type planOffer struct {
 	Value  string // name in the API
 	Action string // of the button
-	More   bool   // it costs more than the current one
+	More   bool   // it costs more than the current one, or is the current one
+	Keep   bool   // it is the current one: nothing is to be paid
 }
 
 // Offers are the other plans with a fee, and the present one if it is to end or change.
@@ -267,15 +268,20 @@ func (p *Plan) Offers() (out []planOffer) {
 		case !purchases.Sold(p.Book, t), paid != nil && paid.next == t:
 		case t == p.Tier():
 			if paid != nil && (paid.Canceled() || paid.Next != "") {
-				out = append(out, planOffer{of.Name, "Keep " + t.Title(of.Name), true})
+				out = append(out, planOffer{of.Name, "Keep " + t.Title(of.Name), true, true})
 			}
 		case of.FeeCents > now:
-			out = append(out, planOffer{of.Name, "Upgrade to " + t.Title(of.Name), true})
+			out = append(out, planOffer{of.Name, "Upgrade to " + t.Title(of.Name), true, false})
 		default:
-			out = append(out, planOffer{of.Name, "Switch to " + t.Title(of.Name), false})
+			out = append(out, planOffer{of.Name, "Switch to " + t.Title(of.Name), false, false})
 		}
 	}
 	return out
+}
+
+// OffersOther reports whether one of the offers is another plan.
+func (p *Plan) OffersOther() bool {
+	return slices.ContainsFunc(p.Offers(), func(o planOffer) bool { return !o.Keep })
 }
 
 // OffersCheaper reports whether one of the offers waits for the end of the paid period.

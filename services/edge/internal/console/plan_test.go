@@ -85,6 +85,14 @@ func TestThePlanIsSaidInWords(t *testing.T) {
 			},
 			[]string{"Renews", "Switch to Pro"},
 		},
+		"one that changes with its period, to the only other plan": {
+			planOf(plan.Pro, func(p *Plan) {
+				p.Book.Plans[9].FeeCents, p.Book.Plans[plan.Max].FeeCents = 0, 0
+				subscribed(func(s *event.SetSubscription) { s.NextTier = uint32(plan.Max) })(p)
+			}),
+			[]string{"Changes to the Max plan on 3 January 2027.", "Keep Pro"},
+			[]string{"You pay on", "cheaper plan"},
+		},
 		"one that is past due": {
 			planOf(plan.Max, subscribed(func(s *event.SetSubscription) { s.PastDue = true })),
 			[]string{"Past due: the last payment failed. Update your payment method", "Payment past due.", "Switch to Pro", "Switch to Team", "Cancel the Max plan"},
