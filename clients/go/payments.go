@@ -28,6 +28,7 @@ type Subscription struct {
 	Status       string    `json:"status"`       // active, past_due or canceled; more may be added
 	PeriodEndsAt time.Time `json:"periodEndsAt"` // when the next fee is due, or the plan ends
 	NextPlan     string    `json:"nextPlan"`     // from then on; empty if the plan stays, or ends
+	MonthlyFee   string    `json:"monthlyFee"`   // US dollars before tax, as the subscription began
 }
 
 // TopUp buys credits by itself.

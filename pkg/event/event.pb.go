@@ -3450,6 +3450,7 @@ type SetSubscription struct {
 	CreatedMs     int64                  `protobuf:"varint,7,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`         // at the provider: of two, the later counts
 	PeriodEndMs   int64                  `protobuf:"varint,8,opt,name=period_end_ms,json=periodEndMs,proto3" json:"period_end_ms,omitempty"` // when the next fee is due, or it ends
 	AsOfMs        int64                  `protobuf:"varint,9,opt,name=as_of_ms,json=asOfMs,proto3" json:"as_of_ms,omitempty"`                // when the provider had it so, as in Reverse
+	FeeCents      uint64                 `protobuf:"varint,11,opt,name=fee_cents,json=feeCents,proto3" json:"fee_cents,omitempty"`           // of the plan a month before tax, for information; 0: not known
 	NextTier      uint32                 `protobuf:"varint,10,opt,name=next_tier,json=nextTier,proto3" json:"next_tier,omitempty"`           // of the plan from period_end_ms on, for information: a later event sets it as the tier; 0: the same
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3544,6 +3545,13 @@ func (x *SetSubscription) GetPeriodEndMs() int64 {
 func (x *SetSubscription) GetAsOfMs() int64 {
 	if x != nil {
 		return x.AsOfMs
+	}
+	return 0
+}
+
+func (x *SetSubscription) GetFeeCents() uint64 {
+	if x != nil {
+		return x.FeeCents
 	}
 	return 0
 }
@@ -18901,7 +18909,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"chargeback\x18\x06 \x01(\bR\n" +
 	"chargeback\x12%\n" +
-	"\x0ereversed_cents\x18\a \x01(\x04R\rreversedCents\"\x98\x02\n" +
+	"\x0ereversed_cents\x18\a \x01(\x04R\rreversedCents\"\xb5\x02\n" +
 	"\x0fSetSubscription\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -18913,6 +18921,7 @@ const file_event_proto_rawDesc = "" +
 	"created_ms\x18\a \x01(\x03R\tcreatedMs\x12\"\n" +
 	"\rperiod_end_ms\x18\b \x01(\x03R\vperiodEndMs\x12\x18\n" +
 	"\bas_of_ms\x18\t \x01(\x03R\x06asOfMs\x12\x1b\n" +
+	"\tfee_cents\x18\v \x01(\x04R\bfeeCents\x12\x1b\n" +
 	"\tnext_tier\x18\n" +
 	" \x01(\rR\bnextTier\"w\n" +
 	"\bSetTopUp\x12!\n" +

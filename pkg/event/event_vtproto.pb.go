@@ -2375,6 +2375,11 @@ func (m *SetSubscription) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.FeeCents != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FeeCents))
+		i--
+		dAtA[i] = 0x58
+	}
 	if m.NextTier != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NextTier))
 		i--
@@ -17687,6 +17692,9 @@ func (m *SetSubscription) SizeVT() (n int) {
 	if m.NextTier != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.NextTier))
 	}
+	if m.FeeCents != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FeeCents))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -29426,6 +29434,25 @@ func (m *SetSubscription) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.NextTier |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FeeCents", wireType)
+			}
+			m.FeeCents = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FeeCents |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

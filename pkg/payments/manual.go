@@ -40,7 +40,9 @@ func (Manual) Subscription(context.Context, string) (Subscription, error) {
 func (Manual) Cancel(context.Context, string, bool) error { return ErrNotFound }
 
 // Change implements Provider: ErrNotFound.
-func (Manual) Change(context.Context, string, PlanChange) error { return ErrNotFound }
+func (Manual) Change(context.Context, string, PlanChange) (Changed, error) {
+	return Changed{}, ErrNotFound
+}
 
 // Changed implements Provider: nothing.
 func (Manual) Changed(context.Context, time.Time) iter.Seq2[Ref, error] {

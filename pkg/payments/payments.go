@@ -110,9 +110,10 @@ type Provider interface {
 	Cancel(ctx context.Context, subscription string, atPeriodEnd bool) error
 
 	// Change moves a subscription to another plan at the end of the paid period, and takes back a cancellation. Nothing is charged
-	// before that. The plan that it is on already takes back an earlier Change. A repetition with the same PlanChange.Key within
-	// a day has no further effect; another change under that key is ErrKeyReused. One that ended is ErrNotFound.
-	Change(ctx context.Context, subscription string, to PlanChange) error
+	// before that. The plan that it is on already takes back an earlier Change, too. A repetition with the same PlanChange.Key
+	// within a day returns what the first one did and has no further effect; another change or order under that key is
+	// ErrKeyReused. A subscription that ended is ErrNotFound.
+	Change(ctx context.Context, subscription string, to PlanChange) (Changed, error)
 
 	// Changed yields each payment and subscription that may have changed since a time, in no particular order: new ones, and
 	// old ones with a later refund, dispute or renewal. The zero time yields all there are. It ends at the first error, which
@@ -162,10 +163,16 @@ type Order struct {
 
 // PlanChange is a plan that a subscription moves to.
 type PlanChange struct {
-	Plan        string // name of a plan with a monthly fee
+	Plan        string // name of a plan with a monthly fee; "": the subscription ends
 	AmountMinor int64  // its monthly fee before tax, in the minor unit of the subscription's currency. The present plan keeps its own
 	Description string // shown on invoices, such as "Quire Pro plan"
 	Key         string // idempotency key, 1 to 100 printable ASCII characters
+}
+
+// Changed is a subscription after a Change.
+type Changed struct {
+	Subscription Subscription
+	Replayed     bool // it was changed before, under the same key: the state is as of then
 }
 
 // Page is a hosted page.
@@ -252,6 +259,7 @@ type Subscription struct {
 	CurrentPeriodEnd  time.Time // when the next fee is due, or a canceled plan ends
 	CancelAtPeriodEnd bool      // no further fee: the plan ends at CurrentPeriodEnd
 	NextPlan          string    // the plan from CurrentPeriodEnd on; "": the same
+	FeeMinor          int64     // monthly fee of Plan before tax, in the currency's minor unit
 	LatestPayment     string    // ID of the payment of the newest fee; "" if there is none
 	Created           time.Time
 }

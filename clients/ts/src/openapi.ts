@@ -768,9 +768,10 @@ export interface paths {
          *     once the provider confirms the payment. A purchase of credits costs from $1 to $10,000. A new subscription replaces the old
          *     one, and what is left of that is credited to later invoices. An API key needs the scope `payments.checkout`, or no scopes.
          *
-         *     With a subscription, a cheaper plan begins when the paid period ends, at `effectiveAt`, unless `when` is `now`: nothing is
-         *     paid before, and `url` leads to the plan's page. `free` ends the subscription so, and the present plan takes it back.
-         *     This requires a session or an API key without scopes.
+         *     With a subscription, a plan that costs less than what is paid begins when the paid period ends, at `effectiveAt`, unless
+         *     `when` is `now` or the last fee is past due. Nothing is paid before that, and `url` leads to the plan's page. `free` ends the
+         *     subscription at that time, and an order of the present plan takes either back. These orders require a session or an API key
+         *     without scopes.
          *     Where payments are not taken online, this is 409 `payments_not_configured`, and the reason says whom to ask.
          */
         post: operations["createCheckout"];
@@ -3224,7 +3225,7 @@ export interface components {
             /** @description Name of a plan with a monthly fee, as in `GET /api/prices`; `free` ends the subscription with its period. */
             plan?: string;
             /**
-             * @description When the plan begins: now, on the payment, or when the paid period ends. By default now, and at the period's end for a cheaper plan than the one that is paid.
+             * @description When the plan begins: now, on the payment, or when the paid period ends. By default now, and at the period's end for a plan that costs less than what is paid.
              * @enum {string}
              */
             when?: "now" | "periodEnd";
@@ -3264,6 +3265,8 @@ export interface components {
             periodEndsAt: components["schemas"]["Time"];
             /** @description The plan from then on; null if it stays, or ends. */
             nextPlan: string | null;
+            /** @description What is paid each month, in US dollars before tax: a subscription keeps the fee that it began with. */
+            monthlyFee: string;
         } | null;
         /** @description The rule for automatic top-ups; null if they are off. */
         TopUp: {
@@ -4288,7 +4291,7 @@ export interface components {
                 "application/json": components["schemas"]["AccountPlan"];
             };
         };
-        /** @description The page to pay on. */
+        /** @description The page to pay on, or the plan's page if nothing is to be paid. */
         CheckoutAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
@@ -5246,7 +5249,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The account of the API key is suspended, the key's scopes do not include `payments.checkout`, or the page that sends it is another site's. */
+        /** @description The account of the API key is suspended, the key has scopes without `payments.checkout`, or has scopes and the order needs no payment, or the page that sends it is another site's. */
         CheckoutForbiddenAnswer: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];

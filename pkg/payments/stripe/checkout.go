@@ -67,7 +67,7 @@ func (p *Provider) sessionParams(o payments.Order, s sale, customer string) *str
 		params.Mode = stripe.String(stripe.CheckoutSessionModeSubscription)
 		price.Recurring = &stripe.CheckoutSessionCreateLineItemPriceDataRecurringParams{Interval: stripe.String(stripe.PriceRecurringIntervalMonth)}
 		// Each of the subscription's invoices gets a copy of this metadata, which its PaymentIntent doesn't.
-		params.SubscriptionData = &stripe.CheckoutSessionCreateSubscriptionDataParams{Metadata: metadata, Description: stripe.String(o.Description)}
+		params.SubscriptionData = &stripe.CheckoutSessionCreateSubscriptionDataParams{Metadata: metadata}
 	} else {
 		params.Mode = stripe.String(stripe.CheckoutSessionModePayment)
 		params.PaymentIntentData = &stripe.CheckoutSessionCreatePaymentIntentDataParams{

@@ -160,7 +160,7 @@ func TestTheLifeOfASubscription(t *testing.T) {
 		t.Errorf("webhooks were about %v", refs)
 	}
 	begun := subscription(t, p, id)
-	want := payments.Subscription{ID: id, Account: "17", Plan: "Pro", Active: true, CurrentPeriodEnd: begun.CurrentPeriodEnd, LatestPayment: first, Created: begun.Created}
+	want := payments.Subscription{ID: id, Account: "17", Plan: "Pro", FeeMinor: 1200, Active: true, CurrentPeriodEnd: begun.CurrentPeriodEnd, LatestPayment: first, Created: begun.Created}
 	if begun != want || begun.CurrentPeriodEnd.IsZero() {
 		t.Errorf("begun: %+v, want %+v", begun, want)
 	}

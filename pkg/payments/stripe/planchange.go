@@ -24,7 +24,7 @@ func (p *Provider) Cancel(ctx context.Context, id string, atPeriodEnd bool) erro
 		return nil
 	}
 	if !atPeriodEnd && s.NextPlan != "" { // what is left is credited by the price, which is the next plan's
-		if err := p.change(ctx, id, payments.PlanChange{Plan: s.Plan, Description: s.Plan}, nil); err != nil {
+		if _, err := p.change(ctx, id, payments.PlanChange{Plan: s.Plan, Description: s.Plan + " plan"}); err != nil {
 			return err
 		}
 	}
@@ -44,63 +44,67 @@ func (p *Provider) Cancel(ctx context.Context, id string, atPeriodEnd bool) erro
 }
 
 // Change implements payments.Provider. The subscription gets the next plan's price at once, without proration, so that the next
-// invoice has it, and metadata says from when the plan is another one. That is one request, where a subscription schedule would take several.
-// See https://docs.stripe.com/billing/subscriptions/prorations#disable-prorations.
-func (p *Provider) Change(ctx context.Context, id string, to payments.PlanChange) error {
-	if to.Plan == "" || len(to.Plan) > 500 || to.AmountMinor < 0 || to.Description == "" || !printable(to.Key) || len(to.Key) > 100 {
-		return fmt.Errorf("%w: a change needs a plan, its fee, a description and a key", payments.ErrInvalid)
+// invoice has it, and metadata says from when the plan is another one. That is one request, where a subscription schedule would
+// take several. See https://docs.stripe.com/billing/subscriptions/prorations#disable-prorations.
+func (p *Provider) Change(ctx context.Context, id string, to payments.PlanChange) (payments.Changed, error) {
+	switch {
+	case len(to.Plan) > 500 || to.AmountMinor < 0 || !printable(to.Key) || len(to.Key) > 100 || to.Plan != "" && to.Description == "":
+		return payments.Changed{}, fmt.Errorf("%w: a change needs a plan with its fee and a description, and a key", payments.ErrInvalid)
+	case !strings.HasPrefix(id, "sub_"):
+		return payments.Changed{}, fmt.Errorf("%w: %q is not the ID of a subscription", payments.ErrNotFound, id)
 	}
-	if !strings.HasPrefix(id, "sub_") {
-		return fmt.Errorf("%w: %q is not the ID of a subscription", payments.ErrNotFound, id)
-	}
-	return p.change(ctx, id, to, &to.Key)
+	return p.change(ctx, id, to)
 }
 
-// change carries out a Change; a nil key is a new one.
-func (p *Provider) change(ctx context.Context, id string, to payments.PlanChange, key *string) error {
+// change carries out a Change. Without a key it is not known again.
+func (p *Provider) change(ctx context.Context, id string, to payments.PlanChange) (payments.Changed, error) {
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	from, err := p.api.V1Subscriptions.Retrieve(ctx, id, &stripe.SubscriptionRetrieveParams{})
 	if err != nil {
-		return explain("read subscription "+id, err)
+		return payments.Changed{}, explain("read subscription "+id, err)
 	}
 	sold, err := p.subscribed(from)
 	switch {
 	case err != nil:
-		return fmt.Errorf("subscription %s: %w", id, err)
+		return payments.Changed{}, fmt.Errorf("subscription %s: %w", id, err)
 	case ended(from) || itemOf(from) == nil:
-		return fmt.Errorf("%w: subscription %s has ended", payments.ErrNotFound, id)
-	case to.Plan == sold.plan && sold.next.plan == "" && !from.CancelAtPeriodEnd:
-		return nil
-	case to.Plan != sold.plan && to.AmountMinor == 0:
-		return fmt.Errorf("%w: another plan needs a fee", payments.ErrInvalid)
+		return payments.Changed{}, fmt.Errorf("%w: subscription %s has ended", payments.ErrNotFound, id)
+	case to.Plan != "" && to.Plan != sold.plan && to.AmountMinor == 0:
+		return payments.Changed{}, fmt.Errorf("%w: another plan needs a fee", payments.ErrInvalid)
 	}
-	for attempt := range 2 {
-		params, err := p.changeParams(ctx, sold, itemOf(from), to)
+	for attempt := 0; ; attempt++ {
+		params, err := p.changeParams(ctx, sold, from, to)
 		if err != nil {
-			return err
+			return payments.Changed{}, err
 		}
-		if key != nil {
-			params.IdempotencyKey = p.idempotencyKey("change", sold.account, *key+"-"+strconv.Itoa(attempt))
+		if to.Key != "" {
+			params.IdempotencyKey = p.idempotencyKey("checkout", sold.account, to.Key+strings.Repeat("-again", attempt))
 		}
 		end := itemOf(from).CurrentPeriodEnd
 		from, err = p.api.V1Subscriptions.Update(ctx, id, params)
 		switch {
 		case conflict(err):
-			return fmt.Errorf("stripe: change subscription %s: %w", id, payments.ErrKeyReused)
+			return payments.Changed{}, fmt.Errorf("stripe: change subscription %s: %w", id, payments.ErrKeyReused)
 		case err != nil:
-			return explain("change subscription "+id, err)
-		case itemOf(from) == nil || itemOf(from).CurrentPeriodEnd == end:
-			return nil
+			return payments.Changed{}, explain("change subscription "+id, err)
 		}
-		// A new period began between the two requests. It was paid at the old price, so the change belongs to its end.
+		if item := itemOf(from); attempt > 0 || item == nil || item.CurrentPeriodEnd == end {
+			s, err := p.subscriptionOf(from)
+			return payments.Changed{Subscription: s, Replayed: from.LastResponse.Header.Get("Idempotent-Replayed") == "true"}, err
+		}
+		// A new period has begun since the subscription was read. It was paid at the old price, so the change belongs to its end.
+		sold = sold.at(itemOf(from).CurrentPeriodStart)
 	}
-	return nil
 }
 
-// changeParams are the parameters that give a subscription the plan `to` from the end of the item's period on.
-func (p *Provider) changeParams(ctx context.Context, sold sale, item *stripe.SubscriptionItem, to payments.PlanChange) (*stripe.SubscriptionUpdateParams, error) {
-	amount := to.AmountMinor
+// changeParams are the parameters that give a subscription the plan `to` from the end of its period on. They depend on `to`, the
+// plan and the period alone, as an idempotency key demands.
+func (p *Provider) changeParams(ctx context.Context, sold sale, from *stripe.Subscription, to payments.PlanChange) (*stripe.SubscriptionUpdateParams, error) {
+	if to.Plan == "" {
+		return &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true)}, nil
+	}
+	amount, item := to.AmountMinor, itemOf(from)
 	metadata := map[string]string{metaPlan: sold.plan, metaAmount: strconv.FormatInt(sold.amount, 10)}
 	if to.Plan == sold.plan {
 		amount = sold.amount
@@ -117,7 +121,7 @@ func (p *Provider) changeParams(ctx context.Context, sold sale, item *stripe.Sub
 		Currency: stripe.String(sold.currency), Product: stripe.String(product), UnitAmount: stripe.Int64(amount),
 		Recurring: &stripe.SubscriptionUpdateItemPriceDataRecurringParams{Interval: stripe.String(stripe.PriceRecurringIntervalMonth)},
 	}
-	if p.config.AutomaticTax {
+	if from.AutomaticTax != nil && from.AutomaticTax.Enabled { // as Checkout began it
 		price.TaxBehavior = stripe.String(stripe.PriceTaxBehaviorExclusive)
 	}
 	return &stripe.SubscriptionUpdateParams{
@@ -128,10 +132,10 @@ func (p *Provider) changeParams(ctx context.Context, sold sale, item *stripe.Sub
 	}, nil
 }
 
-// product returns the ID of a plan's product, and creates it first if there is none: Checkout makes one of each order's
-// description, but a subscription's price has to name one. The ID is of our making, so that there is one for each plan.
+// product returns the ID of the product that a plan's prices name, and creates it first if there is none. Its ID is of our making, so
+// that there is one for each plan and name.
 func (p *Provider) product(ctx context.Context, plan, name string) (string, error) {
-	hash := sha256.Sum256([]byte(plan))
+	hash := sha256.Sum256([]byte(plan + "\n" + name))
 	id := "quire-" + p.config.Installation + "-" + hex.EncodeToString(hash[:8])
 	_, err := p.api.V1Products.Create(ctx, &stripe.ProductCreateParams{ID: stripe.String(id), Name: stripe.String(name)})
 	if err != nil && codeOf(err) != string(stripe.ErrorCodeResourceAlreadyExists) {

@@ -25,6 +25,23 @@ func subscribed(t *testing.T, s *stripetest.Server, p *Provider) (id, fee string
 	return s.Subscriptions(s.Customers(metaAccount, "17")[0])[0], fee
 }
 
+// change changes a subscription, and asserts that the result is its state.
+func change(t *testing.T, p *Provider, id string, to payments.PlanChange) payments.Changed {
+	t.Helper()
+	got := must1(p.Change(t.Context(), id, to))(t)
+	want := subscription(t, p, id)
+	if want.LatestPayment = ""; !got.Replayed && got.Subscription != want {
+		t.Errorf("the change returns %+v, and the subscription is %+v", got.Subscription, want)
+	}
+	return got
+}
+
+func refuses(t *testing.T, p *Provider, id string, to payments.PlanChange, want error) {
+	t.Helper()
+	_, err := p.Change(t.Context(), id, to)
+	wantError(t, err, want)
+}
+
 // wantPlans asserts a subscription's plan, the next one, and the next fee.
 func wantPlans(t *testing.T, s *stripetest.Server, p *Provider, id, plan, next string, fee int64) {
 	t.Helper()
@@ -34,15 +51,15 @@ func wantPlans(t *testing.T, s *stripetest.Server, p *Provider, id, plan, next s
 }
 
 func TestAPlanChangesAtThePeriodsEnd(t *testing.T) {
-	s, p := start(t, stripetest.Config{TaxPercent: 10})
+	s, p := start(t, stripetest.Config{})
 	id, first := subscribed(t, s, p)
 	end := subscription(t, p, id).CurrentPeriodEnd
 	must(t, p.Cancel(t.Context(), id, true))
 	for range 2 {
-		must(t, p.Change(t.Context(), id, to("Small", "change-1"))) // takes the cancellation back
+		change(t, p, id, to("Small", "change-1")) // takes the cancellation back
 		wantPlans(t, s, p, id, "Pro", "Small", 500)
 	}
-	must(t, p.Change(t.Context(), id, to("Tiny", "change-2")))
+	change(t, p, id, to("Tiny", "change-2"))
 	wantPlans(t, s, p, id, "Pro", "Tiny", 500)
 	if n := len(s.Payments()); n != 1 {
 		t.Errorf("%d payments before the period's end", n)
@@ -64,7 +81,7 @@ func TestAPlanChangesAtThePeriodsEnd(t *testing.T) {
 		t.Errorf("the fee of the first period is now %+v", got)
 	}
 
-	must(t, p.Change(t.Context(), id, to("Pro", "change-3"))) // up again
+	change(t, p, id, to("Pro", "change-3")) // up again
 	wantPlans(t, s, p, id, "Tiny", "Pro", 500)
 	must(t, s.Renew(id))
 	must(t, s.Renew(id))
@@ -74,10 +91,10 @@ func TestAPlanChangesAtThePeriodsEnd(t *testing.T) {
 func TestAChangeIsTakenBackAtTheOldFee(t *testing.T) {
 	s, p := start(t, stripetest.Config{})
 	id, _ := subscribed(t, s, p)
-	keep := to("Pro", "keep-1")
-	must(t, p.Change(t.Context(), id, keep)) // there is nothing to take back
-	must(t, p.Change(t.Context(), id, to("Small", "change-1")))
-	must(t, p.Change(t.Context(), id, keep))
+	change(t, p, id, to("Pro", "keep-1")) // there is nothing to take back
+	wantPlans(t, s, p, id, "Pro", "", 1200)
+	change(t, p, id, to("Small", "change-1"))
+	change(t, p, id, to("Pro", "keep-2"))
 	wantPlans(t, s, p, id, "Pro", "", 1200)
 	must(t, s.Renew(id))
 	wantPlans(t, s, p, id, "Pro", "", 1200)
@@ -87,7 +104,7 @@ func TestACancellationIsTakenBack(t *testing.T) {
 	s, p := start(t, stripetest.Config{})
 	id, _ := subscribed(t, s, p)
 	must(t, p.Cancel(t.Context(), id, true))
-	must(t, p.Change(t.Context(), id, to("Pro", "keep-1")))
+	change(t, p, id, to("Pro", "keep-1"))
 	wantPlans(t, s, p, id, "Pro", "", 1200)
 }
 
@@ -95,11 +112,13 @@ func TestACancellationIsTakenBack(t *testing.T) {
 func TestARetriedChangeHasNoFurtherEffect(t *testing.T) {
 	s, p := start(t, stripetest.Config{})
 	id, _ := subscribed(t, s, p)
-	must(t, p.Change(t.Context(), id, to("Small", "change-1")))
-	must(t, p.Change(t.Context(), id, to("Pro", "change-2")))
-	must(t, p.Change(t.Context(), id, to("Small", "change-1")))
+	change(t, p, id, to("Small", "change-1"))
+	change(t, p, id, to("Pro", "change-2"))
+	if got := change(t, p, id, to("Small", "change-1")); !got.Replayed || got.Subscription.NextPlan != "Small" {
+		t.Errorf("the retry is answered with %+v", got)
+	}
 	wantPlans(t, s, p, id, "Pro", "", 1200)
-	wantError(t, p.Change(t.Context(), id, to("Tiny", "change-1")), payments.ErrKeyReused)
+	refuses(t, p, id, to("Tiny", "change-1"), payments.ErrKeyReused)
 	wantPlans(t, s, p, id, "Pro", "", 1200)
 }
 
@@ -107,7 +126,7 @@ func TestARetriedChangeHasNoFurtherEffect(t *testing.T) {
 func TestAnImmediateCancellationCreditsWhatWasPaid(t *testing.T) {
 	s, p := start(t, stripetest.Config{})
 	id, _ := subscribed(t, s, p)
-	must(t, p.Change(t.Context(), id, to("Small", "change-1")))
+	change(t, p, id, to("Small", "change-1"))
 	must(t, p.Cancel(t.Context(), id, false))
 	if got := s.Fee(id); got != 1200 {
 		t.Errorf("the rest is credited at a price of %d", got)
@@ -117,24 +136,73 @@ func TestAnImmediateCancellationCreditsWhatWasPaid(t *testing.T) {
 	}
 }
 
-// TestAChangeAtTheInstantOfARenewal belongs to the end of the period that was just paid.
+// TestAChangeAtTheInstantOfARenewal belongs to the end of the period that was just paid, at the old fee.
 func TestAChangeAtTheInstantOfARenewal(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pending          string
+		to               payments.PlanChange
+		plan, next       string
+		paid, fee, later int64 // the new period's, the next one's, and the one's after that
+	}{
+		"nothing pending": {"", to("Small", "k"), "Pro", "Small", 1200, 500, 500},
+		"another pending": {"Tiny", to("Small", "k"), "Tiny", "Small", 500, 500, 500},
+		"taken back":      {"Tiny", payments.PlanChange{Plan: "Pro", AmountMinor: 1300, Description: "Quire Pro", Key: "k"}, "Tiny", "Pro", 500, 1300, 1300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, p := start(t, stripetest.Config{})
+			id, _ := subscribed(t, s, p)
+			if tc.pending != "" {
+				change(t, p, id, to(tc.pending, "pending"))
+			}
+			var renew sync.Once
+			back := httputil.NewSingleHostReverseProxy(must1(url.Parse(s.URL))(t))
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost && r.URL.Path == "/v1/subscriptions/"+id {
+					renew.Do(func() { must(t, s.Renew(id)) })
+				}
+				back.ServeHTTP(w, r)
+			}))
+			t.Cleanup(front.Close)
+			p = connect(t, s, func(c *Config) { c.URL = front.URL })
+			change(t, p, id, tc.to)
+			wantPlans(t, s, p, id, tc.plan, tc.next, tc.fee)
+			if fee := payment(t, p, subscription(t, p, id).LatestPayment); fee.AmountMinor != tc.paid {
+				t.Errorf("the fee of the new period is %+v", fee)
+			}
+			must(t, s.Renew(id))
+			wantPlans(t, s, p, id, tc.next, "", tc.later)
+		})
+	}
+}
+
+// TestTheNextPriceIsTaxedAsTheFirst, whatever the configuration has become.
+func TestTheNextPriceIsTaxedAsTheFirst(t *testing.T) {
+	s, taxed := start(t, stripetest.Config{TaxPercent: 10}, func(c *Config) { c.AutomaticTax = true })
+	id, _ := subscribed(t, s, taxed)
+	plain := connect(t, s)
+	change(t, plain, id, to("Small", "change-1"))
+	must(t, s.Renew(id))
+	if fee := payment(t, plain, subscription(t, plain, id).LatestPayment); fee.AmountMinor != 550 || fee.TaxMinor != 50 {
+		t.Errorf("the fee is %+v", fee)
+	}
+}
+
+// TestAPlanEndsUnderAKey: a retry that comes late does not end it again.
+func TestAPlanEndsUnderAKey(t *testing.T) {
 	s, p := start(t, stripetest.Config{})
 	id, _ := subscribed(t, s, p)
-	var renew sync.Once
-	back := httputil.NewSingleHostReverseProxy(must1(url.Parse(s.URL))(t))
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && r.URL.Path == "/v1/subscriptions/"+id {
-			renew.Do(func() { must(t, s.Renew(id)) })
-		}
-		back.ServeHTTP(w, r)
-	}))
-	t.Cleanup(front.Close)
-	p = connect(t, s, func(c *Config) { c.URL = front.URL })
-	must(t, p.Change(t.Context(), id, to("Small", "change-1")))
-	wantPlans(t, s, p, id, "Pro", "Small", 500)
-	must(t, s.Renew(id))
-	wantPlans(t, s, p, id, "Small", "", 500)
+	end := payments.PlanChange{Key: "end-1"}
+	if got := change(t, p, id, end); got.Replayed || !got.Subscription.CancelAtPeriodEnd {
+		t.Errorf("%+v", got)
+	}
+	change(t, p, id, to("Pro", "keep-1"))
+	if got := change(t, p, id, end); !got.Replayed || !got.Subscription.CancelAtPeriodEnd {
+		t.Errorf("the retry is answered with %+v", got)
+	}
+	wantPlans(t, s, p, id, "Pro", "", 1200)
+	refuses(t, p, id, to("Small", "end-1"), payments.ErrKeyReused)
+	_, err := p.Checkout(t.Context(), pro("17", "end-1"))
+	wantError(t, err, payments.ErrKeyReused)
 }
 
 func TestAnOutcomeThatIsUnknownIsTriedAgain(t *testing.T) {
@@ -144,9 +212,9 @@ func TestAnOutcomeThatIsUnknownIsTriedAgain(t *testing.T) {
 		for _, path := range []string{"/v1/products", "/v1/subscriptions/" + id} {
 			plan := []string{"Small", "Tiny", "Less"}[i]
 			s.Break("POST", path, fault)
-			change := to(plan, "change-"+plan+path[len(path)-1:])
-			wantError(t, p.Change(t.Context(), id, change), payments.ErrUnavailable)
-			must(t, p.Change(t.Context(), id, change))
+			again := to(plan, "change-"+plan+path[len(path)-1:])
+			refuses(t, p, id, again, payments.ErrUnavailable)
+			change(t, p, id, again)
 			wantPlans(t, s, p, id, "Pro", plan, 500)
 		}
 	}
@@ -156,25 +224,29 @@ func TestChangesThatCannotBe(t *testing.T) {
 	s, p := start(t, stripetest.Config{})
 	id, _ := subscribed(t, s, p)
 	other := connect(t, s, func(c *Config) { c.Installation = "staging" })
-	wantError(t, other.Change(t.Context(), id, to("Small", "k")), payments.ErrForeign)
-	for _, change := range []func(*payments.PlanChange){
-		func(c *payments.PlanChange) { c.Plan = "" }, func(c *payments.PlanChange) { c.Plan = strings.Repeat("p", 501) }, func(c *payments.PlanChange) { c.AmountMinor = 0 },
+	refuses(t, other, id, to("Small", "k"), payments.ErrForeign)
+	for _, breaks := range []func(*payments.PlanChange){
+		func(c *payments.PlanChange) { c.Plan = strings.Repeat("p", 501) }, func(c *payments.PlanChange) { c.AmountMinor = 0 },
 		func(c *payments.PlanChange) { c.Description = "" }, func(c *payments.PlanChange) { c.Key = "" }, func(c *payments.PlanChange) { c.Key = strings.Repeat("k", 101) },
 	} {
 		invalid := to("Small", "k")
-		change(&invalid)
-		wantError(t, p.Change(t.Context(), id, invalid), payments.ErrInvalid)
+		breaks(&invalid)
+		refuses(t, p, id, invalid, payments.ErrInvalid)
 	}
 	for _, none := range []string{"sub_none", "pi_1", "../charges"} {
-		wantError(t, p.Change(t.Context(), none, to("Small", "k")), payments.ErrNotFound)
+		refuses(t, p, none, to("Small", "k"), payments.ErrNotFound)
 	}
 	wantPlans(t, s, p, id, "Pro", "", 1200)
+	longest := to(strings.Repeat("p", 500), strings.Repeat("k", 100))
+	change(t, p, id, longest)
+	wantPlans(t, s, p, id, "Pro", longest.Plan, 500)
+	must(t, s.SetSubscriptionMetadata(id, metaNextAmount, ""))
 	must(t, s.SetSubscriptionMetadata(id, metaNextPlan, "Small")) // by hand, in the dashboard
 	_, err := p.Subscription(t.Context(), id)
-	wantError(t, err, payments.ErrMismatch, metaNextFrom)
+	wantError(t, err, payments.ErrMismatch, metaNextAmount)
 	must(t, s.SetSubscriptionMetadata(id, metaNextPlan, ""))
 	must(t, s.CancelNow(id))
-	wantError(t, p.Change(t.Context(), id, to("Small", "k")), payments.ErrNotFound)
+	refuses(t, p, id, to("Small", "k"), payments.ErrNotFound)
 }
 
 // TestTheNextPlanBeginsWithItsPeriod, to the second.

@@ -213,7 +213,7 @@ func everything(t *testing.T, s *stripetest.Server, p *Provider, account string)
 	customers := s.Customers(metaAccount, account)
 	id = s.Subscriptions(customers[0])[0]
 	subscription(t, p, id)
-	must(t, p.Change(t.Context(), id, to("Small", "change-"+account)))
+	must1(p.Change(t.Context(), id, to("Small", "change-"+account)))(t)
 	must(t, p.Cancel(t.Context(), id, true))
 	must(t, p.Cancel(t.Context(), id, false))
 	for _, since := range []time.Time{{}, time.Now().AddDate(-1, 0, 0), time.Now().Add(-time.Hour)} {

@@ -40,7 +40,7 @@ func (p *Provider) subscriptionOf(from *stripe.Subscription) (payments.Subscript
 		return payments.Subscription{}, err
 	}
 	s := payments.Subscription{
-		ID: from.ID, Account: sold.account, Plan: sold.plan, NextPlan: sold.next.plan, CancelAtPeriodEnd: from.CancelAtPeriodEnd, Created: time.Unix(from.Created, 0).UTC(),
+		ID: from.ID, Account: sold.account, Plan: sold.plan, NextPlan: sold.next.plan, FeeMinor: sold.amount, CancelAtPeriodEnd: from.CancelAtPeriodEnd, Created: time.Unix(from.Created, 0).UTC(),
 		PastDue: from.Status == stripe.SubscriptionStatusPastDue,
 		Ended:   ended(from),
 	}

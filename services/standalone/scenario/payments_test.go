@@ -292,9 +292,7 @@ func TestAPlanFollowsItsSubscription(t *testing.T) {
 	i.restart(t)
 	s.SetEndpoint(i.edge() + webhookPath)
 	p.isOn(t, "max")
-	customer := s.Customers("quire_account", text(t, p.do(t, "GET", "/api/users/user", nil).ok(t, http.StatusOK), "account", "id"))[0]
-	eventually.True(t, "one subscription is left", func() bool { return len(s.Living(customer)) == 1 })
-	living := s.Living(customer)[0]
+	customer, living := p.customer(t, s), p.living(t, s)
 
 	if err := s.CancelAtPeriodEnd(living, true); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func (u *subscription) json(e expand) props {
 	}
 	p := props{
 		"id": u.id, "object": "subscription", "created": u.created, "currency": u.currency, "customer": u.customer.id, "livemode": false,
-		"cancel_at_period_end": u.cancelAtEnd, "metadata": u.metadata, "status": u.status, "latest_invoice": nil,
+		"cancel_at_period_end": u.cancelAtEnd, "automatic_tax": props{"enabled": u.tax > 0}, "metadata": u.metadata, "status": u.status, "latest_invoice": nil,
 		"items": props{"object": "list", "data": []props{item}, "has_more": false},
 	}
 	if u.latest != nil {

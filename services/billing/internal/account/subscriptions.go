@@ -63,7 +63,7 @@ func (f *Fold) subscribe(a *account, s *event.SetSubscription) event.CommandStat
 func subscriptionAt(s *event.SetSubscription, asOf int64) *event.SetSubscription {
 	return &event.SetSubscription{
 		Provider: s.Provider, Id: s.Id, Tier: s.Tier, Active: s.Active, PastDue: s.PastDue, Cancels: s.Cancels,
-		CreatedMs: s.CreatedMs, PeriodEndMs: s.PeriodEndMs, AsOfMs: asOf, NextTier: s.NextTier,
+		CreatedMs: s.CreatedMs, PeriodEndMs: s.PeriodEndMs, AsOfMs: asOf, NextTier: s.NextTier, FeeCents: s.FeeCents,
 	}
 }
 

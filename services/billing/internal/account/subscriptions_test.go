@@ -88,9 +88,11 @@ func TestASubscriptionThatCannotBeFollowedChangesNothing(t *testing.T) {
 		h.wantStatus(subscribe(alice, s), badCommand)
 	}
 	h.wantStatus(&event.Command{Account: alice, Action: &event.Command_SetSubscription{}}, badCommand)
-	unknown := sub(1, plan.Pro, 1)
-	unknown.NextTier = uint32(plan.MaxTiers)
-	h.wantStatus(subscribe(alice, unknown), badCommand)
+	for next, want := range map[uint32]event.CommandStatus{uint32(plan.MaxTiers) - 1: ok, uint32(plan.MaxTiers): badCommand} {
+		s := ended(sub(99, plan.Pro, 1))
+		s.NextTier = next
+		h.wantStatus(subscribe(alice, s), want)
+	}
 	for i := range maxPeriods {
 		h.wait(time.Second).wantStatus(setTier(alice, []plan.Tier{plan.Max, plan.Free}[i%2]), ok)
 	}

@@ -23,7 +23,7 @@ func paidCases() []vectorCase {
 			h.each(alice, plan.FilesUpload, 1)
 			does(h, setTier(alice, plan.Max))
 			renewed := sub(1, plan.Pro, 20)
-			renewed.PeriodEndMs = h.now + 31*dayMillis
+			renewed.PeriodEndMs, renewed.NextTier, renewed.FeeCents = h.now+31*dayMillis, uint32(plan.Max), 900
 			does(h, subscribe(alice, renewed))
 			h.wantTier(plan.Max)
 			does(h, subscribe(alice, sub(2, plan.Pro, 30)))

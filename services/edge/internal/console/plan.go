@@ -116,8 +116,13 @@ func (p *Plan) Tier() plan.Tier { return plan.Tier(p.Answer.Tier) }
 // Name is the display name of the account's plan.
 func (p *Plan) Name() string { return p.Tier().Title(p.Answer.Plan) }
 
-// Fee is the monthly fee of the account's plan; empty without one.
-func (p *Plan) Fee() string { return feeText(p.Book.Plans[p.Tier()].FeeCents) }
+// Fee is the monthly fee of the account's plan; empty without one. A subscription keeps the one that it began with.
+func (p *Plan) Fee() string {
+	if s := purchases.Subscription(p.Answer); s != nil && plan.Tier(s.Tier) == p.Tier() {
+		return feeText(purchases.Fee(s, p.Book))
+	}
+	return feeText(p.Book.Plans[p.Tier()].FeeCents)
+}
 
 // Next is the display name of the plan from the next month on; empty if it stays the same.
 func (p *Plan) Next() string {
@@ -137,8 +142,8 @@ func (p *Plan) Subscription() *Subscription {
 		return nil
 	}
 	out := &Subscription{Status: purchases.Status(s), Ends: utc(s.PeriodEndMs).Format(dateFormat + "\u00a02006")}
-	if out.next = purchases.NextPlan(s); out.next != plan.TierUnspecified {
-		out.Next = out.next.Title(p.Book.Plans[out.next].Name)
+	if next := purchases.NextPlan(s); next != plan.TierUnspecified {
+		out.Next = next.Title(p.Book.Plans[next].Name)
 	}
 	return out
 }
@@ -148,7 +153,6 @@ type Subscription struct {
 	Status string // as in the API
 	Ends   string // the day on which the next fee is due, or it ends
 	Next   string // display name of the plan from then on; empty if it stays, or ends
-	next   plan.Tier
 }
 
 // Renews reports whether the plan is paid and goes on.
@@ -255,38 +259,44 @@ func (p *Plan) LimitReached() string {
 type planOffer struct {
 	Value  string // name in the API
 	Action string // of the button
-	More   bool   // it costs more than the current one, or is the current one
-	Keep   bool   // it is the current one: nothing is to be paid
+	Quiet  bool   // it costs less
+	Later  bool   // it begins when the paid period ends, unless asked otherwise
+	Keep   bool   // it is the present one: nothing is to be paid
 }
 
-// Offers are the other plans with a fee, and the present one if it is to end or change.
+// Offers are the other plans with a fee, and the one that is paid if it is to end or change.
 func (p *Plan) Offers() (out []planOffer) {
-	now, paid := p.Book.Plans[p.Tier()].FeeCents, p.Subscription()
+	now, fee := p.Tier(), p.Book.Plans[p.Tier()].FeeCents
+	paid := purchases.Subscription(p.Answer)
+	if paid != nil {
+		now, fee = plan.Tier(paid.Tier), purchases.Fee(paid, p.Book)
+	}
 	for _, t := range onSale(p.Book) {
 		of := &p.Book.Plans[t]
+		name := t.Title(of.Name)
 		switch {
-		case !purchases.Sold(p.Book, t), paid != nil && paid.next == t:
-		case t == p.Tier():
-			if paid != nil && (paid.Canceled() || paid.Next != "") {
-				out = append(out, planOffer{of.Name, "Keep " + t.Title(of.Name), true, true})
+		case t == now:
+			if paid != nil && (paid.Cancels || paid.NextTier != 0) {
+				out = append(out, planOffer{Value: of.Name, Action: "Keep " + name, Keep: true})
 			}
-		case of.FeeCents > now:
-			out = append(out, planOffer{of.Name, "Upgrade to " + t.Title(of.Name), true, false})
+		case !purchases.Sold(p.Book, t), paid != nil && purchases.NextPlan(paid) == t:
+		case of.FeeCents > fee:
+			out = append(out, planOffer{Value: of.Name, Action: "Upgrade to " + name})
 		default:
-			out = append(out, planOffer{of.Name, "Switch to " + t.Title(of.Name), false, false})
+			out = append(out, planOffer{Value: of.Name, Action: "Switch to " + name, Quiet: true, Later: paid != nil && purchases.Later(of.FeeCents, fee, paid.PastDue)})
 		}
 	}
 	return out
 }
 
-// OffersOther reports whether one of the offers is another plan.
-func (p *Plan) OffersOther() bool {
-	return slices.ContainsFunc(p.Offers(), func(o planOffer) bool { return !o.Keep })
+// PaysNow reports whether one of the offers leads to the provider's page.
+func (p *Plan) PaysNow() bool {
+	return slices.ContainsFunc(p.Offers(), func(o planOffer) bool { return !o.Keep && !o.Later })
 }
 
-// OffersCheaper reports whether one of the offers waits for the end of the paid period.
-func (p *Plan) OffersCheaper() bool {
-	return p.Subscription() != nil && slices.ContainsFunc(p.Offers(), func(o planOffer) bool { return !o.More })
+// PaysLater reports whether one of the offers waits for the end of the paid period.
+func (p *Plan) PaysLater() bool {
+	return slices.ContainsFunc(p.Offers(), func(o planOffer) bool { return o.Later })
 }
 
 // Cancelable reports whether there is a subscription that goes on.

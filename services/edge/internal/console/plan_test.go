@@ -81,9 +81,9 @@ func TestThePlanIsSaidInWords(t *testing.T) {
 			planOf(plan.Max, subscribed(func(s *event.SetSubscription) { s.NextTier = uint32(plan.Pro) })),
 			[]string{
 				"Max $49.00 per month Changes to the Pro plan on 3 January 2027.", "Keep Max", "Switch to Team", "Switch to a cheaper plan now",
-				"A cheaper plan begins when the period you have paid for ends, on 3 January 2027, unless you tick the box.", "Cancel the Max plan",
+				"A cheaper plan begins when the period you have paid for ends, on 3 January 2027, and nothing", "Cancel the Max plan",
 			},
-			[]string{"Renews", "Switch to Pro"},
+			[]string{"Renews", "Switch to Pro", "You pay on"},
 		},
 		"one that changes with its period, to the only other plan": {
 			planOf(plan.Pro, func(p *Plan) {
@@ -92,6 +92,32 @@ func TestThePlanIsSaidInWords(t *testing.T) {
 			}),
 			[]string{"Changes to the Max plan on 3 January 2027.", "Keep Pro"},
 			[]string{"You pay on", "cheaper plan"},
+		},
+		"one that is past due, and changes": {
+			planOf(plan.Max, subscribed(func(s *event.SetSubscription) { s.PastDue, s.NextTier = true, uint32(plan.Pro) })),
+			[]string{"Payment past due. Pro plan from 3 January 2027.", "Keep Max", "Switch to Team", "You pay on"},
+			[]string{"cheaper plan", "unused part"},
+		},
+		"one that began with another fee": {
+			planOf(plan.Pro, subscribed(func(s *event.SetSubscription) { s.FeeCents = 5900 })),
+			[]string{"Pro $59.00 per month Renews", "Switch to Team", "Switch to Max", "A cheaper plan begins"},
+			[]string{"Upgrade", "You pay on"},
+		},
+		"a plan of the operator's beside a subscription": {
+			planOf(plan.Max, func(p *Plan) {
+				subscribed(nil)(p)
+				p.Answer.Subscriptions[0].Tier = uint32(plan.Pro)
+			}),
+			[]string{"Max $49.00 per month", "Upgrade to Team", "Upgrade to Max", "unused part"},
+			[]string{"Switch to", "cheaper plan"},
+		},
+		"one that was canceled, of a plan that is not on sale any more": {
+			planOf(9, func(p *Plan) {
+				subscribed(func(s *event.SetSubscription) { s.Cancels, s.FeeCents = true, 2900 })(p)
+				p.Book.Plans[9].FeeCents = 0
+			}),
+			[]string{"Keep Team", "Switch to Pro", "Upgrade to Max"},
+			[]string{"Cancel the"},
 		},
 		"one that is past due": {
 			planOf(plan.Max, subscribed(func(s *event.SetSubscription) { s.PastDue = true })),

@@ -10,7 +10,6 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -38,6 +37,7 @@ type Opened struct {
 	URL         string // of the page to pay on, or of the plan's page if nothing is to be paid
 	Paying      bool   // URL is the provider's
 	EffectiveMs int64  // when the plan changes without a payment; 0: with the payment, or it stays
+	Replayed    bool   // it was ordered before, under the same Idempotency-Key
 }
 
 // CreditCents is the price of an amount of credits, rounded up to a cent. ok is false if it is over maxCents.
@@ -75,12 +75,12 @@ func (p *Purchases) Checkout(c *endpoint.Call, o Order) (Opened, error) {
 		order.Key = hex.EncodeToString(c.Idem)
 	}
 	if o.Plan != "" {
-		later, err := p.orderPlan(&order, account, book, o)
+		changed, err := p.orderPlan(c, provider, &order, book, o)
 		if err != nil {
 			return Opened{}, err
 		}
-		if later != nil {
-			return p.changeLater(c, provider, &order, later)
+		if changed != nil {
+			return *changed, nil
 		}
 	} else if err := orderCredits(&order, book, o.Credits); err != nil {
 		return Opened{}, err
@@ -94,10 +94,7 @@ func (p *Purchases) Checkout(c *endpoint.Call, o Order) (Opened, error) {
 		order.SuccessURL = order.CancelURL + "?paid=1"
 	}
 	page, err := provider.Checkout(p.ctx, order)
-	if page.Replayed {
-		c.Set(endpoint.HeaderReplayed, "true")
-	}
-	return Opened{URL: page.URL, Paying: true}, p.refused(err)
+	return Opened{URL: page.URL, Paying: true, Replayed: page.Replayed}, p.refused(err)
 }
 
 // refused is the provider's error about an order as the API shows it.
@@ -122,37 +119,6 @@ func sold(book *plan.Book, credits plan.Micros) (uint64, error) {
 			InForm(fmt.Sprintf("Buy credits for $%d to $%d at a time.", minCents/100, maxCents/100))
 	}
 	return cents, nil
-}
-
-// Sold reports whether a plan can be bought.
-func Sold(book *plan.Book, tier plan.Tier) bool {
-	return tier != plan.Free && tier != plan.Admin && book.Plans[tier].FeeCents >= minFeeCents
-}
-
-// orderPlan completes an order of a plan. It returns the change that needs no payment, nil if the plan is to be paid on a page.
-func (p *Purchases) orderPlan(order *payments.Order, account event.AccountID, book *plan.Book, o Order) (*planChange, error) {
-	tier, found := book.Tier(o.Plan)
-	now, err := p.PlanOf(account)
-	if err != nil {
-		return nil, err
-	}
-	order.Plan, order.AmountMinor, order.Description = o.Plan, int64(book.Plans[tier].FeeCents), "Quire "+tier.Title(o.Plan)+" plan"
-	change := &planChange{now: now, paid: Subscription(now), to: tier}
-	switch {
-	case found && change.keeps():
-		return change, nil
-	case found && plan.Tier(now.Tier) == tier:
-		return nil, endpoint.FailedAt("plan", fault.PlanCurrent, "The account is already on this plan.")
-	case !found || !Sold(book, tier) && (tier != plan.Free || change.paid == nil):
-		return nil, httperr.InvalidField("plan", "must be a plan with a monthly fee: GET /api/prices lists all plans").InForm("This plan is not on sale.")
-	case tier == plan.Free && o.When == accounts.Now:
-		return nil, httperr.InvalidField("when", "must be periodEnd for this plan: the paid one stays until its period ends")
-	case change.paid == nil && o.When == accounts.PeriodEnd:
-		return nil, httperr.InvalidField("when", "must be now: the account has no subscription whose period could end")
-	case change.paid != nil && change.later(book, o.When):
-		return change, nil
-	}
-	return nil, nil
 }
 
 // customer is an account as the provider knows it.

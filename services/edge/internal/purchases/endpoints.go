@@ -46,6 +46,7 @@ type subscriptionView struct {
 	Status     string  `json:"status"`
 	PeriodEnds string  `json:"periodEndsAt"` // when the next fee is due, or the plan ends
 	NextPlan   *string `json:"nextPlan"`     // from then on; null: the same
+	MonthlyFee string  `json:"monthlyFee"`   // dollars, as the subscription began
 }
 
 type topUpView struct {
@@ -90,7 +91,7 @@ func (p *Purchases) viewPlan(now *event.PlanAnswer, book *plan.Book) planView {
 		out.NextPlan = new(plan.Tier(now.NextTier).Name(now.NextPlan))
 	}
 	if s := Subscription(now); s != nil {
-		out.Subscription = &subscriptionView{Status(s), endpoint.FormatTime(s.PeriodEndMs), endpoint.OptionalText(nextPlan(s, book))}
+		out.Subscription = &subscriptionView{Status(s), endpoint.FormatTime(s.PeriodEndMs), endpoint.OptionalText(nextPlan(s, book)), plan.Dollars(Fee(s, book))}
 	}
 	return out
 }
@@ -102,6 +103,14 @@ func nextPlan(s *event.SetSubscription, book *plan.Book) string {
 		return ""
 	}
 	return next.Name(book.Plans[next].Name)
+}
+
+// Fee is a subscription's monthly fee in cents, which it began with. One that was recorded without has the price book's.
+func Fee(s *event.SetSubscription, book *plan.Book) uint64 {
+	if s.FeeCents == 0 && s.Tier < uint32(plan.MaxTiers) {
+		return book.Plans[s.Tier].FeeCents
+	}
+	return s.FeeCents
 }
 
 // NextPlan is the plan that a subscription goes on with after its period, TierUnspecified if it stays, or ends.
@@ -163,6 +172,9 @@ func (p *Purchases) checkout(c *endpoint.Call) error {
 	opened, err := p.Checkout(c, o)
 	if err != nil {
 		return err
+	}
+	if opened.Replayed {
+		c.Set(endpoint.HeaderReplayed, "true")
 	}
 	return p.JSON(c.Ctx, fiber.StatusOK, checkoutView{endpoint.Succeeded(), opened.URL, endpoint.OptionalTime(opened.EffectiveMs)})
 }

@@ -6,9 +6,6 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/payments"
-	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/accounts"
-	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 )
 
@@ -26,7 +23,7 @@ func find(known []*event.SetSubscription, s *event.SetSubscription) *event.SetSu
 
 // same reports whether two states of a subscription differ in their age at most.
 func same(a, b *event.SetSubscription) bool {
-	return a.Tier == b.Tier && a.Active == b.Active && a.PastDue == b.PastDue && a.Cancels == b.Cancels && a.NextTier == b.NextTier && a.PeriodEndMs == b.PeriodEndMs
+	return a.Tier == b.Tier && a.Active == b.Active && a.PastDue == b.PastDue && a.Cancels == b.Cancels && a.NextTier == b.NextTier && a.FeeCents == b.FeeCents && a.PeriodEndMs == b.PeriodEndMs
 }
 
 // with returns the active subscriptions once s is as it is now.
@@ -37,61 +34,6 @@ func with(known []*event.SetSubscription, s *event.SetSubscription) []*event.Set
 	}
 	slices.SortFunc(out, event.CompareSubscriptions)
 	return out
-}
-
-// planChange is the change to a plan that begins when the paid period of a subscription ends, or none after all.
-type planChange struct {
-	now  *event.PlanAnswer
-	paid *event.SetSubscription // nil: there is no subscription
-	to   plan.Tier
-}
-
-// keeps reports whether it takes back what the paid period would end with.
-func (c *planChange) keeps() bool {
-	return c.paid != nil && plan.Tier(c.paid.Tier) == c.to && (c.paid.Cancels || c.paid.NextTier != 0)
-}
-
-// later reports whether a change to another plan waits for the end of the paid period.
-func (c *planChange) later(book *plan.Book, when string) bool {
-	return when == accounts.PeriodEnd || when == "" && book.Plans[c.to].FeeCents < book.Plans[c.paid.Tier].FeeCents
-}
-
-// changeLater carries out a change that waits for the end of the paid period. A key with the scope of checkouts can't: it may start
-// payments, and no more.
-func (p *Purchases) changeLater(c *endpoint.Call, provider payments.Provider, order *payments.Order, change *planChange) (Opened, error) {
-	if err := p.CheckHolder(c); err != nil {
-		return Opened{}, err
-	}
-	out := Opened{URL: p.URL(PlanPath)}
-	if !change.keeps() {
-		out.EffectiveMs = change.paid.PeriodEndMs
-	}
-	if change.to == plan.Free {
-		return out, p.failed(p.cancel(change.now))
-	}
-	if change.paid.Provider != provider.Name() {
-		return Opened{}, p.notConfigured()
-	}
-	err := provider.Change(p.ctx, change.paid.Id, payments.PlanChange{Plan: order.Plan, AmountMinor: order.AmountMinor, Description: order.Description, Key: order.Key})
-	if errors.Is(err, payments.ErrNotFound) {
-		return Opened{}, noSubscription()
-	}
-	if err != nil {
-		return Opened{}, p.refused(err)
-	}
-	p.syncSoon(change.paid)
-	return out, nil
-}
-
-func noSubscription() error {
-	return fault.New(fault.NotFound, "The account has no subscription any more.")
-}
-
-// syncSoon records what has become of a subscription. If that fails, its webhook does it.
-func (p *Purchases) syncSoon(s *event.SetSubscription) {
-	if err := p.Sync(p.ctx, payments.Ref{Kind: payments.KindSubscription, ID: s.Id}); err != nil {
-		p.log.Warn("a changed subscription will be looked at again", "id", s.Id, "cause", err)
-	}
 }
 
 // EndWithPeriod cancels the account's subscriptions, if any, so that their fees end. One that the provider does not know as this
@@ -135,7 +77,7 @@ func (p *Purchases) cancel(now *event.PlanAnswer) error {
 		if err := provider.Cancel(p.ctx, s.Id, true); err != nil && !errors.Is(err, payments.ErrNotFound) {
 			return err
 		}
-		p.syncSoon(s)
+		p.syncSoon(s.Id)
 	}
 	return nil
 }

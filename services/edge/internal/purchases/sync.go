@@ -147,7 +147,7 @@ func (p *Purchases) stateOf(provider payments.Provider, s payments.Subscription,
 	}
 	return &event.SetSubscription{
 		Provider: provider.Name(), Id: s.ID, Tier: uint32(tier), Active: s.Active, PastDue: s.PastDue, Cancels: s.CancelAtPeriodEnd,
-		CreatedMs: s.Created.UnixMilli(), PeriodEndMs: s.CurrentPeriodEnd.UnixMilli(), AsOfMs: asOf, NextTier: uint32(tiers[s.NextPlan]),
+		CreatedMs: s.Created.UnixMilli(), PeriodEndMs: s.CurrentPeriodEnd.UnixMilli(), AsOfMs: asOf, NextTier: uint32(tiers[s.NextPlan]), FeeCents: uint64(s.FeeMinor),
 	}, nil
 }
 
