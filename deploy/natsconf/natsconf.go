@@ -23,7 +23,7 @@ const Operator = "operator"
 // change a stream could have it publish what it stores to any subject.
 const Provision = "provision"
 
-// Backup is the user of `quire backup` and `quire journal export`. It reads journals, and may neither write nor change anything.
+// Backup is the user of `quire backup`, `quire journal export` and `quire reprice`. It reads journals, and may neither write nor change anything.
 const Backup = "backup"
 
 // Others returns the users that are no service's.

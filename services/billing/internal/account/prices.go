@@ -12,6 +12,8 @@ type prices struct {
 	upcoming []bookFrom // in the order of their times
 	current  *plan.Book // the newest in force; nil before the first
 	terms    uint64     // sequence of the last message that changed prices or rules
+
+	substitute int64 // from when a book counts that is none of the journal's; 0: never
 }
 
 type bookFrom struct {

@@ -43,6 +43,9 @@ func (f *Fold) setBook(book *event.PriceBook) {
 		f.rules, f.prices.terms = book.Rules, f.sequence
 		f.kept.forgetInvalid()
 	}
+	if f.prices.substituted(f.time) {
+		return
+	}
 	if have := f.Prices(); have != nil &&
 		(!book.Agreed || have.Id != "" || pricebook.Same(book, have) || publishedMillis(book) < publishedMillis(have)) { // a repeat of the last one
 		return
@@ -54,7 +57,7 @@ func (f *Fold) setBook(book *event.PriceBook) {
 // message, if it is stored again, does not bring it back. After its time a message that was published before has no effect.
 func (f *Fold) applyBook(book *event.PriceBook) {
 	l := &f.prices
-	if f.rules < Rules4 || l.current == nil {
+	if f.rules < Rules4 || l.current == nil || l.substituted(max(book.EffectiveMs, f.time)) {
 		return
 	}
 	known := func(b bookFrom) bool { return b.event.Id == book.Id }

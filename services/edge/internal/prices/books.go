@@ -92,10 +92,19 @@ func Fits(list *event.PriceList, book *plan.Book, effective time.Time) (before *
 		}
 		break
 	}
+	return before, keeps(before, book)
+}
+
+// HasPlansOf checks that a book has the plans of the one in force.
+func HasPlansOf(list *event.PriceList, book *plan.Book) error {
+	return keeps(pricebook.Of(Current(list).Book), book)
+}
+
+func keeps(before, book *plan.Book) error {
 	if name := lost(before, book); name != "" {
-		return nil, httperr.InvalidField("book.plans", fmt.Sprintf("must have the plan %s: accounts may be on it", name))
+		return httperr.InvalidField("book.plans", fmt.Sprintf("must have the plan %s: accounts may be on it", name))
 	}
-	return before, nil
+	return nil
 }
 
 // lost is the name of a plan that the next book lacks, empty if it has all.

@@ -127,6 +127,7 @@ folder, on a free port of this machine, and stop it afterwards.`,
 		c.restoreCommand(),
 		c.explainCommand(),
 		c.journalCommand(),
+		c.repriceCommand(),
 	}
 	for _, cmd := range operator {
 		cmd.GroupID = operating

@@ -1,0 +1,34 @@
+package account
+
+import (
+	"maps"
+	"slices"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/pricebook"
+)
+
+// Substitute has a price book count from a time on, in place of all that the journal brings from then on, to see what it would have
+// charged. It must precede the first message. The states are then none of the journal's.
+func (f *Fold) Substitute(book *event.PriceBook, fromMillis int64) {
+	f.prices.substitute = max(1, fromMillis)
+	f.prices.upcoming = []bookFrom{{fromMillis: f.prices.substitute, book: pricebook.Of(book), event: book}}
+}
+
+// substituted reports whether the journal's books don't count at a time.
+func (l *prices) substituted(millis int64) bool { return l.substitute != 0 && millis >= l.substitute }
+
+// Month is the start of a month and of the next one, in Unix milliseconds. period is its name in the API, such as "2026-11".
+func Month(period string) (start, end int64, ok bool) {
+	m, ok := parsePeriod(period)
+	return m.start, m.end, ok
+}
+
+// AccountIDs are the accounts that have ever been, in order.
+func (f *Fold) AccountIDs() []event.AccountID {
+	ids := make([]event.AccountID, 0, f.Accounts())
+	for _, id := range slices.Sorted(maps.Keys(f.principals.accounts)) {
+		ids = append(ids, event.AccountID(id))
+	}
+	return ids
+}

@@ -1,0 +1,61 @@
+package standalone
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/host"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/billing"
+	"quire.dev/services/edge"
+)
+
+// Reprice computes each account's bill of a month by another price book, whose document it takes, beside traffic or of a data folder
+// that no process uses. It changes nothing. Accounts come in the order of partitions.
+func Reprice(ctx context.Context, cfg host.Settings, d Deps, month string, document []byte) (list []billing.Repriced, err error) {
+	err = withJournals(ctx, cfg, d, func(ctx context.Context, nc *nats.Conn) error {
+		metadata, err := journal.Open(nc, event.Billing.Stream(0)).Metadata(ctx)
+		if err != nil {
+			return err
+		}
+		partitions, err := journal.Partitions(metadata)
+		if err != nil {
+			return err
+		}
+		for p := range partitions {
+			some, err := repricePartition(ctx, nc, d, p, month, document)
+			if err != nil {
+				return fmt.Errorf("partition %d: %w", p, err)
+			}
+			list = append(list, some...)
+		}
+		if len(list) == 0 {
+			return fmt.Errorf("no account has a bill of %s", month)
+		}
+		return nil
+	})
+	return list, err
+}
+
+func repricePartition(ctx context.Context, nc *nats.Conn, d Deps, number int, month string, document []byte) ([]billing.Repriced, error) {
+	j := journal.Open(nc, event.Billing.Stream(number))
+	end, err := j.LastSequence(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pass := 0
+	replay := func(handle func(journal.Message) error) error {
+		pass++
+		return j.Replay(ctx, 0, end, handle, func(done, total uint64) {
+			if d.Progress != nil {
+				d.Progress(fmt.Sprintf("partition %d, pass %d of 2", number, pass), int64(done), int64(total))
+			}
+		})
+	}
+	return billing.Reprice(number, month, time.Now(), replay, func(list *event.PriceList) (*plan.Book, error) { return edge.ReadPriceBook(document, list) })
+}
