@@ -111,8 +111,8 @@ type Provider interface {
 
 	// Change moves a subscription to another plan at the end of the paid period, and takes back a cancellation. Nothing is charged
 	// before that. The plan that it is on already takes back an earlier Change, too. A repetition with the same PlanChange.Key
-	// within a day returns what the first one did and has no further effect; another change or order under that key is
-	// ErrKeyReused. A subscription that ended is ErrNotFound.
+	// within a day returns what the first one did and has no further effect; another change or order under that key, or one in the
+	// next period, is ErrKeyReused. A subscription that ended is ErrNotFound.
 	Change(ctx context.Context, subscription string, to PlanChange) (Changed, error)
 
 	// Changed yields each payment and subscription that may have changed since a time, in no particular order: new ones, and

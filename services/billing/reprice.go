@@ -28,7 +28,7 @@ type Bill struct {
 	Plan         string // at the month's end, or now
 	Requests     uint64 // admitted
 	Refused      uint64 // of those that reached billing, because of the plan's limits, credits or a spending cap
-	SpentMicros  uint64 // credits
+	SpentMicros  uint64 // credits, less those that admins gave back
 	SpentCents   uint64 // the same at the book's price of a credit, rounded down
 	FeesCents    uint64
 	StorageCents uint64
@@ -58,7 +58,7 @@ func Reprice(number int, month string, now time.Time, replay func(func(journal.M
 		return nil, err
 	}
 	wouldBe := &repricing{kinds: was.kinds, fold: account.New(), month: month, start: start, end: end, now: was.now}
-	wouldBe.fold.Substitute(substitute, start)
+	wouldBe.fold.Substitute(substitute, start, was.refused)
 	if err := wouldBe.run(replay); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,10 @@ func Reprice(number int, month string, now time.Time, replay func(func(journal.M
 		if !ok {
 			continue
 		}
-		after, _ := wouldBe.bill(id)
+		after, ok := wouldBe.bill(id)
+		if !ok {
+			return nil, fmt.Errorf("account %s has a bill of %s by one price book alone", id, month)
+		}
 		list = append(list, Repriced{Account: id, Was: before, WouldBe: after})
 	}
 	return list, nil
@@ -81,7 +84,9 @@ type repricing struct {
 	month      string
 	start, end int64
 	now        int64
-	refused    map[event.AccountID]uint64
+	refused    map[event.RequestID]struct{} // by prices, since the month's start
+	refusals   map[event.AccountID]uint64   // of these, in the month
+	closed     map[event.AccountID]*event.StatementAnswer
 }
 
 var errMonthOver = errors.New("the month is over")
@@ -91,7 +96,7 @@ const staysMillis = 27 * 24 * 60 * 60 * 1000
 
 func (r *repricing) run(replay func(func(journal.Message) error) error) error {
 	r.fold.Record()
-	r.refused = map[event.AccountID]uint64{}
+	r.refused, r.refusals, r.closed = map[event.RequestID]struct{}{}, map[event.AccountID]uint64{}, map[event.AccountID]*event.StatementAnswer{}
 	err := replay(func(m journal.Message) error {
 		if m.Time.UnixMilli()+r.fold.Offset() >= r.end+staysMillis {
 			return errMonthOver
@@ -100,17 +105,31 @@ func (r *repricing) run(replay func(func(journal.Message) error) error) error {
 		if err != nil && !errors.Is(err, account.ErrUndecodable) {
 			return err
 		}
-		for _, c := range effects.Requests {
-			if c.Decided && c.TimeMillis >= r.start && c.TimeMillis < r.end && refusedByPrices(event.Decision(c.Decision)) {
-				r.refused[c.Account]++
-			}
-		}
+		r.note(effects)
 		return nil
 	})
-	if errors.Is(err, errMonthOver) {
-		return nil
+	if err != nil && !errors.Is(err, errMonthOver) {
+		return err
 	}
-	return err
+	r.fold.Pass(min(r.now+r.fold.Offset(), r.end)) // in a journal without a message since the month's start
+	return nil
+}
+
+func (r *repricing) note(effects account.Effects) {
+	for _, c := range effects.Requests {
+		if !c.Decided || c.TimeMillis < r.start || !refusedByPrices(event.Decision(c.Decision)) {
+			continue
+		}
+		r.refused[c.Request] = struct{}{}
+		if c.TimeMillis < r.end {
+			r.refusals[c.Account]++
+		}
+	}
+	for _, c := range effects.Closed {
+		if c.Statement.Period == r.month {
+			r.closed[c.Account] = c.Statement
+		}
+	}
 }
 
 // refusedByPrices reports whether a request was refused because of what a price book says, and not of its key or account.
@@ -124,18 +143,22 @@ func refusedByPrices(d event.Decision) bool {
 
 // bill is the account's bill of the month; false if it has none.
 func (r *repricing) bill(id event.AccountID) (Bill, bool) {
-	s, _ := r.fold.StatementAt(id, r.month, max(r.fold.TimeMillis(), min(r.now+r.fold.Offset(), r.end)))
+	s := r.closed[id]
+	if s == nil {
+		s, _ = r.fold.StatementAt(id, r.month, r.fold.TimeMillis())
+	}
 	if s == nil {
 		return Bill{}, false
 	}
 	b := Bill{
-		Plan: plan.Tier(s.Tier).Name(s.Plan), Refused: r.refused[id], SpentMicros: s.SpentMicros,
+		Plan: plan.Tier(s.Tier).Name(s.Plan), Refused: r.refusals[id], SpentMicros: s.SpentMicros,
 		FeesCents: s.FeesCents, StorageCents: s.StorageOverageCents,
 	}
 	for _, u := range s.Usage {
 		b.Requests += u.Used
+		b.SpentMicros -= min(b.SpentMicros, u.RefundedMicros)
 	}
-	b.SpentCents = centsOf(s.SpentMicros, r.creditPrice())
+	b.SpentCents = centsOf(b.SpentMicros, r.creditPrice())
 	return b, true
 }
 

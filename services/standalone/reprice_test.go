@@ -45,18 +45,24 @@ func TestAnotherPriceBookIsTriedOnAMonth(t *testing.T) {
 		}
 	}
 	// Five quick pastes each: one account has a credit, the other has none.
-	var rich, poor struct {
+	var rich, poor, free struct {
 		APIKey  string
 		Account struct{ ID string }
 	}
 	call("POST", "/api/admin/accounts", testAdminToken, map[string]any{"email": "rich@example.org", "tier": "pro"}, &rich)
 	call("POST", "/api/admin/accounts", testAdminToken, map[string]any{"email": "poor@example.org", "tier": "pro"}, &poor)
+	call("POST", "/api/admin/accounts", testAdminToken, map[string]any{"email": "free@example.org", "tier": "free"}, &free)
 	var ignored any
 	call("POST", "/api/admin/accounts/"+rich.Account.ID+"/credits", testAdminToken, map[string]any{"amount": "1", "reason": "test"}, &ignored)
 	for n := range 5 {
 		for _, key := range []string{rich.APIKey, poor.APIKey} {
 			call("POST", "/api/dev/paste-lite/create", key, map[string]any{"content": fmt.Sprint("text ", n)}, &ignored)
 		}
+	}
+	// The Free plan has no pastes: billing refuses one, and the edge remembers that for the others.
+	err := (admin.Client{Base: c.base, Token: free.APIKey}).Call(t.Context(), "POST", "/api/dev/pastes/create", map[string]any{"content": "x"}, &ignored)
+	if err == nil {
+		t.Fatal("a paste on the Free plan")
 	}
 	var shown struct{ Current map[string]any }
 	call("GET", "/api/prices", "", nil, &shown)
@@ -96,17 +102,17 @@ func TestAnotherPriceBookIsTriedOnAMonth(t *testing.T) {
 		}
 	}
 
-	for _, p := range shown.Current["plans"].([]any) {
-		of := p.(map[string]any)
-		if of["name"] != "pro" {
-			continue
-		}
-		for _, q := range of["quotas"].([]any) {
-			if quota := q.(map[string]any); quota["quotaKey"] == "pasteLite.create" {
-				quota["limit"], quota["price"] = 2, "0.5"
+	change := func(plan, key string, limit, price any) {
+		for _, p := range shown.Current["plans"].([]any) {
+			for _, q := range p.(map[string]any)["quotas"].([]any) {
+				if quota := q.(map[string]any); p.(map[string]any)["name"] == plan && quota["quotaKey"] == key {
+					quota["limit"], quota["price"] = limit, price
+				}
 			}
 		}
 	}
+	change("pro", "pasteLite.create", 2, "0.5")
+	change("free", "pastes.create", 10, nil)
 	shown.Current["creditPrice"] = "2"
 	other := write("other.json")
 	if err := c.end(t, syscall.SIGTERM); err != nil { // and of a stopped one
@@ -114,13 +120,13 @@ func TestAnotherPriceBookIsTriedOnAMonth(t *testing.T) {
 	}
 	for _, a := range run(other).Accounts {
 		got := fmt.Sprint(a.Was["requests"], " ", a.Was["refused"], " ", a.Was["creditsUsd"], ", ", a.WouldBe["requests"], " ", a.WouldBe["refused"], " ", a.WouldBe["credits"], " ", a.WouldBe["creditsUsd"])
-		want := map[string]string{rich.Account.ID: "5 0 0.00, 4 1 1.000000 2.00", poor.Account.ID: "5 0 0.00, 2 3 0.000000 0.00"}[a.Account]
+		want := map[string]string{rich.Account.ID: "5 0 0.00, 4 1 1.000000 2.00", poor.Account.ID: "5 0 0.00, 2 3 0.000000 0.00", free.Account.ID: "0 1 0.00, 1 0 0.000000 0.00"}[a.Account]
 		if want != "" && got != want {
 			t.Errorf("account %s: %s, want %s", a.Account, got, want)
 		}
 	}
 	out, errs, code := quire(t, folder, settings, "reprice", "--prices", other, "--month", month)
-	if code != 0 || !strings.Contains(out, "bills would differ.") || !strings.Contains(out, rich.Account.ID) || !strings.Contains(out, "$2.00") {
+	if code != 0 || !strings.Contains(out, "bills would differ, and 2 accounts would have more requests refused.") || !strings.Contains(out, "Most refused") || !strings.Contains(out, rich.Account.ID) || !strings.Contains(out, "$2.00") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 
@@ -135,7 +141,7 @@ func TestAnotherPriceBookIsTriedOnAMonth(t *testing.T) {
 		"must have the plan":    {"--month", month, "--prices", lacking},
 		"not JSON":              {"--month", month, "--prices", broken},
 		"no such file":          {"--month", month, "--prices", broken + "x"},
-		"such as 2026-11":       {"--month", "2026-13", "--prices", same},
+		"must be a month":       {"--month", "2026-13", "--prices", same},
 		"no account has a bill": {"--month", "2020-01", "--prices", same},
 		"has a bill of 2099-01": {"--month", "2099-01", "--prices", same},
 	} {

@@ -140,7 +140,7 @@ func (f *Fold) timeOut(h *hold) {
 	if a := h.principal.account; a != nil {
 		f.rollTo(a, f.month.at(at))
 	}
-	if h.write {
+	if h.write && !f.prices.admitsMore(h.request) {
 		f.remain(h, at)
 		f.void(h, at, true)
 	} else {

@@ -8,15 +8,32 @@ import (
 	"quire.dev/pkg/pricebook"
 )
 
+// substituteID is none of an applied book, so that no message withdraws it.
+const substituteID = "substitute"
+
 // Substitute has a price book count from a time on, in place of all that the journal brings from then on, to see what it would have
-// charged. It must precede the first message. The states are then none of the journal's.
-func (f *Fold) Substitute(book *event.PriceBook, fromMillis int64) {
-	f.prices.substitute = max(1, fromMillis)
+// charged. It must precede the first message, and takes the book over. The states are then none of the journal's. refused are the requests that were refused: no
+// service has settled a write among them, so one that the book admits counts as served.
+func (f *Fold) Substitute(book *event.PriceBook, fromMillis int64, refused map[event.RequestID]struct{}) {
+	book.Id = substituteID
+	f.prices.substitute, f.prices.refused = max(1, fromMillis), refused
 	f.prices.upcoming = []bookFrom{{fromMillis: f.prices.substitute, book: pricebook.Of(book), event: book}}
 }
 
 // substituted reports whether the journal's books don't count at a time.
 func (l *prices) substituted(millis int64) bool { return l.substitute != 0 && millis >= l.substitute }
+
+// admitsMore reports whether only the substitute has admitted a request.
+func (l *prices) admitsMore(request event.RequestID) bool {
+	_, more := l.refused[request]
+	return more
+}
+
+// Pass moves the time without a message, to see what would be then. The fold is then no longer the journal's.
+func (f *Fold) Pass(millis int64) {
+	f.resetEffects()
+	f.advance(millis)
+}
 
 // Month is the start of a month and of the next one, in Unix milliseconds. period is its name in the API, such as "2026-11".
 func Month(period string) (start, end int64, ok bool) {

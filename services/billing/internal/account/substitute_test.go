@@ -25,7 +25,7 @@ func TestASubstituteCountsFromItsTimeOn(t *testing.T) {
 		h := newHistory(t, nil)
 		start := h.now
 		if substituted {
-			h.fold.Substitute(substitute, start+from)
+			h.fold.Substitute(substitute, start+from, nil)
 		}
 		h.prices(plan.Published(10))
 		h.account(alice, plan.Pro)
@@ -49,6 +49,72 @@ func TestASubstituteCountsFromItsTimeOn(t *testing.T) {
 	}
 	if used, spent := uses(false); used != 4 || spent != 9 {
 		t.Errorf("without it %d requests, for %d", used, spent)
+	}
+}
+
+// TestASubstituteIsNotWithdrawn: the journal may have applied and withdrawn the same book for the same time.
+func TestASubstituteIsNotWithdrawn(t *testing.T) {
+	other := plan.Published(10)
+	other.Plans[plan.Pro].Terms[plan.FilesUpload] = plan.Term{Limit: 1, Overage: true, Price: 7}
+	h := newHistory(t, nil)
+	from := h.now + 5*60_000
+	book, err := pricebook.Applied(other, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	substitute, err := pricebook.Applied(other, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.fold.Substitute(substitute, from, nil)
+	h.prices(plan.Published(10))
+	h.account(alice, plan.Pro)
+	h.apply(book)
+	h.apply(&event.PriceBook{Id: book.Id, Withdrawn: true})
+	h.wait(6 * time.Minute).tick()
+	if got := h.fold.Prices().Id; got != substituteID {
+		t.Errorf("the book in force is %q", got)
+	}
+}
+
+// TestOnlyRefusedWritesCountAsServedWithoutASettlement: another write that no service settles is void, as ever.
+func TestOnlyRefusedWritesCountAsServedWithoutASettlement(t *testing.T) {
+	other := plan.Published(10)
+	h := newHistory(t, nil)
+	substitute, err := pricebook.Applied(other, h.now+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, lost := h.admission(alice, plan.FilesUpload), h.admission(alice, plan.FilesUpload)
+	refused.Write, lost.Write = true, true
+	h.fold.Substitute(substitute, h.now+1, map[event.RequestID]struct{}{event.RequestID(refused.RequestId): {}})
+	h.prices(plan.Published(10))
+	h.account(alice, plan.Pro)
+	h.want(refused, event.Decision_ADMITTED)
+	h.want(lost, event.Decision_ADMITTED)
+	h.wait(3 * time.Minute).tick()
+	if used := h.fold.UsageAt(event.AccountID(alice), h.now).Usage[plan.FilesUpload-1].Used; used != 1 {
+		t.Errorf("%d uploads are counted", used)
+	}
+}
+
+// TestTimePassesWithoutAMessage, and the substitute comes into force.
+func TestTimePassesWithoutAMessage(t *testing.T) {
+	h := newHistory(t, nil)
+	from := h.now + time.Hour.Milliseconds()
+	substitute, err := pricebook.Applied(plan.Published(11), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.fold.Substitute(substitute, from, nil)
+	h.prices(plan.Published(10))
+	h.fold.Pass(from - 1)
+	if got := h.fold.Prices().Id; got == substituteID {
+		t.Error("the substitute is in force before its time")
+	}
+	h.fold.Pass(from)
+	if got := h.fold.Prices().Id; got != substituteID {
+		t.Errorf("the book in force is %q", got)
 	}
 }
 

@@ -87,7 +87,8 @@ func (p *Purchases) keepPlan(c *endpoint.Call, provider payments.Provider, order
 		return nil, planCurrent()
 	}
 	opened, err := p.changeLater(c, provider, paid, changeTo(order))
-	if err == nil && !pending && !opened.Replayed {
+	kind := fault.KindOf(err) // the key was that of the order which was paid, or may only start payments
+	if !pending && (err == nil && !opened.Replayed || kind == fault.IdempotencyMismatch || kind == fault.KeyScope) {
 		return nil, planCurrent()
 	}
 	return opened, err

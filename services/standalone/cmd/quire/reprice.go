@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,8 +19,10 @@ import (
 	"quire.dev/services/standalone"
 )
 
-// shownRepriced is how many accounts are printed.
-const shownRepriced = 20
+const (
+	shownRepriced = 20       // accounts in a table
+	maxBook       = 64 << 10 // bytes, as the admin API takes it
+)
 
 // repriceCommand is the command `reprice`.
 func (c *command) repriceCommand() *cobra.Command {
@@ -29,7 +32,7 @@ func (c *command) repriceCommand() *cobra.Command {
 		Use: "reprice --prices <file> --month <month>", Short: "Compute the bills of a month by another price book", Args: cli.None,
 		Long: `Replays the billing journals twice: as they were, and with another price book in force from the start of the month on, which decides
 about the same requests anew. It prints what accounts would have been charged and how many requests would have been refused.
-Requests that only the other book admits count as served. It reads the journals of the installation that the settings name,
+A request that only the other book admits counts as served. It reads the journals of the installation that the settings name,
 beside traffic, or of a data folder that no process uses, and changes nothing. The document is that of "quire prices apply".`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if month == "" || prices == "" {
@@ -53,8 +56,14 @@ func (c *command) reprice(ctx context.Context, month, prices string, asJSON bool
 		return fmt.Errorf("%s holds no data", cfg.Data)
 	}
 	document, err := os.ReadFile(prices)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !json.Valid(document) || len(document) > maxBook:
+		return fmt.Errorf("%s is not JSON of at most %d KB", prices, maxBook>>10)
+	}
+	if _, err := time.Parse("2006-01", month); err != nil {
+		return cli.Usage("--month must be a month such as 2026-11")
 	}
 	list, err := standalone.Reprice(ctx, cfg, standalone.Deps{Logger: log, Progress: c.progress()}, month, document)
 	if err != nil {
@@ -87,24 +96,40 @@ func wouldBe(r billing.Repriced) billing.Bill { return r.WouldBe }
 // difference is how much more an account would have been charged, in cents.
 func difference(r billing.Repriced) int64 { return int64(r.WouldBe.Cents()) - int64(r.Was.Cents()) }
 
+// moreRefused is how many more of an account's requests would have been refused.
+func moreRefused(r billing.Repriced) int64 { return int64(r.WouldBe.Refused) - int64(r.Was.Refused) }
+
 func printRepriced(to io.Writer, month string, list []billing.Repriced) {
-	changed := slices.DeleteFunc(slices.Clone(list), func(r billing.Repriced) bool { return r.Was == r.WouldBe })
+	changed := slices.DeleteFunc(slices.Clone(list), func(r billing.Repriced) bool { return difference(r) == 0 })
+	refused := slices.DeleteFunc(slices.Clone(list), func(r billing.Repriced) bool { return moreRefused(r) <= 0 })
 	slices.SortStableFunc(changed, func(a, b billing.Repriced) int {
 		return cmp.Compare(max(difference(b), -difference(b)), max(difference(a), -difference(a)))
 	})
-	fmt.Fprintf(to, "%s: %d of %d bills would differ.\n", month, len(changed), len(list))
+	slices.SortStableFunc(refused, func(a, b billing.Repriced) int { return cmp.Compare(moreRefused(b), moreRefused(a)) })
+	fmt.Fprintf(to, "%s: %d of %d bills would differ, and %d accounts would have more requests refused.\n", month, len(changed), len(list), len(refused))
+	printBills(to, "All accounts", []billing.Repriced{{Was: sum(list, was), WouldBe: sum(list, wouldBe)}})
+	printBills(to, "The largest differences", changed)
+	printBills(to, "Most refused", refused)
+}
+
+func printBills(to io.Writer, title string, list []billing.Repriced) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(to, "\n%s\n", title)
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "ACCOUNT\tPLAN\tBILL\tNEW BILL\tCREDITS\tNEW\tREQUESTS\tNEW\tREFUSED\tNEW\t")
-	row := func(name, plan string, a, b billing.Bill) {
-		fmt.Fprintf(table, "%s\t%s\t$%s\t$%s\t%s\t%s\t%d\t%d\t%d\t%d\t\n", name, plan, dollars(a.Cents()), dollars(b.Cents()),
+	for _, r := range list[:min(len(list), shownRepriced)] {
+		name := "all"
+		if r.Account != 0 {
+			name = r.Account.String()
+		}
+		a, b := r.Was, r.WouldBe
+		fmt.Fprintf(table, "%s\t%s\t$%s\t$%s\t%s\t%s\t%d\t%d\t%d\t%d\t\n", name, b.Plan, dollars(a.Cents()), dollars(b.Cents()),
 			credits(a), credits(b), a.Requests, b.Requests, a.Refused, b.Refused)
 	}
-	for _, r := range changed[:min(len(changed), shownRepriced)] {
-		row(r.Account.String(), r.WouldBe.Plan, r.Was, r.WouldBe)
-	}
-	row("all", "", sum(list, was), sum(list, wouldBe))
 	_ = table.Flush() // as with fmt.Fprint
-	if more := len(changed) - shownRepriced; more > 0 {
+	if more := len(list) - shownRepriced; more > 0 {
 		fmt.Fprintf(to, "and %d more: --json prints all\n", more)
 	}
 }
