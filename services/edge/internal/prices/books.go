@@ -92,7 +92,10 @@ func Fits(list *event.PriceList, book *plan.Book, effective time.Time) (before *
 		}
 		break
 	}
-	return before, keeps(before, book)
+	if err := keeps(before, book); err != nil {
+		return nil, err
+	}
+	return before, nil
 }
 
 // HasPlansOf checks that a book has the plans of the one in force.
