@@ -10,8 +10,8 @@ import (
 	"quire.dev/services/edge/internal/prices"
 )
 
-// ReadPriceBook reads the document of a price book, as the admin API takes it (docs/price-book.md). Its plans get the numbers that those of
-// the list have. It must have all plans of the book in force.
+// ReadPriceBook reads the document of a price book, as the admin API takes it (docs/price-book.md). A plan that is in the list keeps its
+// number. The document must have all plans of the book in force.
 func ReadPriceBook(document []byte, list *event.PriceList) (*plan.Book, error) {
 	wrapped, err := json.Marshal(map[string]json.RawMessage{"book": document})
 	if err != nil {

@@ -87,7 +87,7 @@ func (p *Purchases) keepPlan(c *endpoint.Call, provider payments.Provider, order
 		return nil, planCurrent()
 	}
 	opened, err := p.changeLater(c, provider, paid, changeTo(order))
-	kind := fault.KindOf(err) // the key was that of the order which was paid, or may only start payments
+	kind := fault.KindOf(err) // of the Idempotency-Key of the order that was paid, or of an API key that may only start payments
 	if !pending && (err == nil && !opened.Replayed || kind == fault.IdempotencyMismatch || kind == fault.KeyScope) {
 		return nil, planCurrent()
 	}

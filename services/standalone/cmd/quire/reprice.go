@@ -33,7 +33,7 @@ func (c *command) repriceCommand() *cobra.Command {
 		Long: `Replays the billing journals twice: as they were, and with another price book in force from the start of the month on, which decides
 about the same requests anew. It prints what accounts would have been charged and how many requests would have been refused.
 A request that only the other book admits counts as served. It reads the journals of the installation that the settings name,
-beside traffic, or of a data folder that no process uses, and changes nothing. The document is that of "quire prices apply".`,
+beside traffic, or of a data folder that no process uses, and changes nothing. The file is one that "quire prices apply" takes.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if month == "" || prices == "" {
 				return cli.Usage("--prices and --month are required, such as --prices book.json --month 2026-11")
@@ -76,22 +76,21 @@ func (c *command) reprice(ctx context.Context, month, prices string, asJSON bool
 	return nil
 }
 
-// sum adds up bills.
-func sum(list []billing.Repriced, of func(billing.Repriced) billing.Bill) (total billing.Bill) {
+// total adds up all accounts.
+func total(list []billing.Repriced) (all billing.Repriced) {
 	for _, r := range list {
-		b := of(r)
-		total.Requests += b.Requests
-		total.Refused += b.Refused
-		total.SpentMicros += b.SpentMicros
-		total.SpentCents += b.SpentCents
-		total.FeesCents += b.FeesCents
-		total.StorageCents += b.StorageCents
+		all.Was, all.WouldBe = plus(all.Was, r.Was), plus(all.WouldBe, r.WouldBe)
 	}
-	return total
+	return all
 }
 
-func was(r billing.Repriced) billing.Bill     { return r.Was }
-func wouldBe(r billing.Repriced) billing.Bill { return r.WouldBe }
+// plus is the sum of two bills, of no plan.
+func plus(a, b billing.Bill) billing.Bill {
+	return billing.Bill{
+		Requests: a.Requests + b.Requests, Refused: a.Refused + b.Refused, SpentMicros: a.SpentMicros + b.SpentMicros,
+		SpentCents: a.SpentCents + b.SpentCents, FeesCents: a.FeesCents + b.FeesCents, StorageCents: a.StorageCents + b.StorageCents,
+	}
+}
 
 // difference is how much more an account would have been charged, in cents.
 func difference(r billing.Repriced) int64 { return int64(r.WouldBe.Cents()) - int64(r.Was.Cents()) }
@@ -107,7 +106,7 @@ func printRepriced(to io.Writer, month string, list []billing.Repriced) {
 	})
 	slices.SortStableFunc(refused, func(a, b billing.Repriced) int { return cmp.Compare(moreRefused(b), moreRefused(a)) })
 	fmt.Fprintf(to, "%s: %d of %d bills would differ, and %d accounts would have more requests refused.\n", month, len(changed), len(list), len(refused))
-	printBills(to, "All accounts", []billing.Repriced{{Was: sum(list, was), WouldBe: sum(list, wouldBe)}})
+	printBills(to, "All accounts", []billing.Repriced{total(list)})
 	printBills(to, "The largest differences", changed)
 	printBills(to, "Most refused", refused)
 }
@@ -125,7 +124,7 @@ func printBills(to io.Writer, title string, list []billing.Repriced) {
 			name = r.Account.String()
 		}
 		a, b := r.Was, r.WouldBe
-		fmt.Fprintf(table, "%s\t%s\t$%s\t$%s\t%s\t%s\t%d\t%d\t%d\t%d\t\n", name, b.Plan, dollars(a.Cents()), dollars(b.Cents()),
+		fmt.Fprintf(table, "%s\t%s\t$%s\t$%s\t%s\t%s\t%d\t%d\t%d\t%d\t\n", name, b.Plan, plan.Dollars(a.Cents()), plan.Dollars(b.Cents()),
 			credits(a), credits(b), a.Requests, b.Requests, a.Refused, b.Refused)
 	}
 	_ = table.Flush() // as with fmt.Fprint
@@ -133,8 +132,6 @@ func printBills(to io.Writer, title string, list []billing.Repriced) {
 		fmt.Fprintf(to, "and %d more: --json prints all\n", more)
 	}
 }
-
-func dollars(cents uint64) string { return plan.Dollars(cents) }
 
 func credits(b billing.Bill) string { return plan.Micros(b.SpentMicros).String() }
 
@@ -151,9 +148,10 @@ type billView struct {
 }
 
 func viewBill(b billing.Bill) billView {
-	return billView{b.Plan, b.Requests, b.Refused, credits(b), dollars(b.SpentCents), dollars(b.FeesCents), dollars(b.StorageCents), dollars(b.Cents())}
+	return billView{b.Plan, b.Requests, b.Refused, credits(b), plan.Dollars(b.SpentCents), plan.Dollars(b.FeesCents), plan.Dollars(b.StorageCents), plan.Dollars(b.Cents())}
 }
 
+// repricedView is an account in JSON, or the sum of all without its id.
 type repricedView struct {
 	Account string   `json:"account,omitempty"`
 	Was     billView `json:"was"`
@@ -161,13 +159,16 @@ type repricedView struct {
 }
 
 func writeRepriced(to io.Writer, month string, list []billing.Repriced) error {
+	view := func(account string, r billing.Repriced) repricedView {
+		return repricedView{account, viewBill(r.Was), viewBill(r.WouldBe)}
+	}
 	out := struct {
 		Month    string         `json:"month"`
 		Sum      repricedView   `json:"sum"`
 		Accounts []repricedView `json:"accounts"`
-	}{month, repricedView{Was: viewBill(sum(list, was)), WouldBe: viewBill(sum(list, wouldBe))}, []repricedView{}}
+	}{month, view("", total(list)), []repricedView{}}
 	for _, r := range list {
-		out.Accounts = append(out.Accounts, repricedView{r.Account.String(), viewBill(r.Was), viewBill(r.WouldBe)})
+		out.Accounts = append(out.Accounts, view(r.Account.String(), r))
 	}
 	encoder := json.NewEncoder(to)
 	encoder.SetIndent("", "  ")
