@@ -1,0 +1,150 @@
+package tilelog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"quire.dev/pkg/blob"
+)
+
+// Reader reads a log. Safe for concurrent use.
+type Reader struct {
+	blobs  blob.Store
+	prefix string
+}
+
+// NewReader returns a Reader of the log after a prefix.
+func NewReader(blobs blob.Store, prefix string) *Reader { return &Reader{blobs, prefix} }
+
+// ProveConsistency proves that the tree has the first size entries of the log unchanged. The tiles are checked against the tree.
+func (r *Reader) ProveConsistency(ctx context.Context, size int64, tree tlog.Tree) (tlog.TreeProof, error) {
+	proof, err := tlog.ProveTree(tree.N, size, r.hashes(ctx, tree))
+	return proof, explain("prove consistency", err)
+}
+
+// ProveInclusion proves that the entry at an index is in the tree. The tiles are checked against the tree.
+func (r *Reader) ProveInclusion(ctx context.Context, index int64, tree tlog.Tree) (tlog.RecordProof, error) {
+	proof, err := tlog.ProveRecord(tree.N, index, r.hashes(ctx, tree))
+	return proof, explain("prove inclusion", err)
+}
+
+// RootAt returns the root that the log had at a size. The tiles are checked against the tree, which has that size at least.
+func (r *Reader) RootAt(ctx context.Context, size int64, tree tlog.Tree) (tlog.Hash, error) {
+	hash, err := tlog.TreeHash(size, r.hashes(ctx, tree))
+	return hash, explain("compute an earlier root", err)
+}
+
+func explain(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+func (r *Reader) hashes(ctx context.Context, tree tlog.Tree) tlog.HashReader {
+	return tlog.TileHashReader(tree, &tileReader{r, ctx})
+}
+
+// Entries calls visit with the entries from index first to before end of the log with that size, in order. Entries are not checked
+// against a tree: compare tlog.RecordHash. visit may keep the entry.
+func (r *Reader) Entries(ctx context.Context, first, end, size int64, visit func(index int64, entry []byte) error) error {
+	if first < 0 || end < first || size < end {
+		return fmt.Errorf("entries %d to %d of a log of %d", first, end, size)
+	}
+	for index := first; index < end; {
+		tile := index / tileWidth
+		entries, err := r.bundle(ctx, tile, int(min(size-tile*tileWidth, tileWidth)))
+		if err != nil {
+			return err
+		}
+		for ; index < end && index/tileWidth == tile; index++ {
+			if err := visit(index, entries[index%tileWidth]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bundle reads the first width entries of a bundle.
+func (r *Reader) bundle(ctx context.Context, index int64, width int) ([][]byte, error) {
+	data, err := r.read(ctx, entriesLevel, index, width, tileWidth*(2+MaxEntry))
+	if err != nil {
+		return nil, err
+	}
+	entries := make([][]byte, 0, width)
+	for range width {
+		if len(data) < 2 || len(data) < 2+int(binary.BigEndian.Uint16(data)) {
+			return nil, fmt.Errorf("%w: %s ends early", ErrDamaged, tilePath(entriesLevel, index, width))
+		}
+		length := int(binary.BigEndian.Uint16(data))
+		entries, data = append(entries, data[2:2+length]), data[2+length:]
+	}
+	return entries, nil
+}
+
+// tile reads the hashes of a tile.
+func (r *Reader) tile(ctx context.Context, t tlog.Tile) ([]byte, error) {
+	data, err := r.read(ctx, t.L, t.N, t.W, tileWidth*tlog.HashSize)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) < t.W*tlog.HashSize {
+		return nil, fmt.Errorf("%w: %s has %d bytes", ErrDamaged, tilePath(t.L, t.N, t.W), len(data))
+	}
+	return data[:t.W*tlog.HashSize], nil
+}
+
+// read reads a blob of at most limit bytes. Once a tile is full, those with fewer hashes may be gone.
+func (r *Reader) read(ctx context.Context, level int, index int64, width, limit int) ([]byte, error) {
+	path := tilePath(level, index, width)
+	reader, info, err := r.blobs.Get(ctx, r.prefix+path, 0, -1)
+	if errors.Is(err, blob.ErrNotFound) && width < tileWidth {
+		path = tilePath(level, index, tileWidth)
+		reader, info, err = r.blobs.Get(ctx, r.prefix+path, 0, -1)
+	}
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %s is missing", ErrDamaged, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the log's %s: %w", path, err)
+	}
+	defer reader.Close()
+	if info.Size > int64(limit) {
+		return nil, fmt.Errorf("%w: %s has %d bytes", ErrDamaged, path, info.Size)
+	}
+	data, err := io.ReadAll(reader)
+	if err != nil {
+		return nil, fmt.Errorf("read the log's %s: %w", path, err)
+	}
+	return data, nil
+}
+
+// tileReader is a Reader during one call.
+type tileReader struct {
+	*Reader
+	ctx context.Context
+}
+
+// Height implements tlog.TileReader.
+func (r *tileReader) Height() int { return tileHeight }
+
+// SaveTiles implements tlog.TileReader.
+func (r *tileReader) SaveTiles([]tlog.Tile, [][]byte) {}
+
+// ReadTiles implements tlog.TileReader.
+func (r *tileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
+	data := make([][]byte, len(tiles))
+	for i, t := range tiles {
+		var err error
+		if data[i], err = r.tile(r.ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
