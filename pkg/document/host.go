@@ -17,7 +17,7 @@ func Wire(policy fold.Policy) func(context.Context, *host.Process) error {
 		if err != nil {
 			return err
 		}
-		p.Belong(installation.ReadModel(name, store), installation.Blobs(p.Blobs, false))
+		p.Belong(policy.Domain, installation.ReadModel(name, store), installation.Blobs(p.Blobs, false))
 		membership := p.Join(members.Config{})
 		cfg := Configure(p.Settings)
 		cfg.Policy = policy

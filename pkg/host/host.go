@@ -211,9 +211,9 @@ func isUnanswered(err error) bool {
 	return errors.Is(err, views.ErrUnavailable) || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Belong delays parts added later until these stores are known to belong to the installation of the service's journals.
-func (p *Process) Belong(stores ...installation.Place) *installation.Gate {
-	journals := installation.Journals(p.NC, event.Domain(p.Program.String()).Stream(0))
+// Belong delays parts added later until these stores are known to belong to the installation of a domain's journals.
+func (p *Process) Belong(journalsOf event.Domain, stores ...installation.Place) *installation.Gate {
+	journals := installation.Journals(p.NC, journalsOf.Stream(0))
 	gate := installation.NewGate(p.Log, journals, func() []installation.Place { return stores })
 	p.Add("stores of one installation", gate)
 	return gate

@@ -23,17 +23,18 @@ const (
 	Paste
 	Lite
 	File
+	Archive
 	Quire     // all services in one process
 	Provision // creates the journals, and ends
 
 	documents  = Paste | Lite | File
-	services   = Edge | Billing | documents
+	services   = Edge | Billing | Archive | documents
 	everything = services | Quire // all that serve requests
 )
 
 // String is the name of the program in logs and documents, and of its user in the journal server.
 func (p Program) String() string {
-	return map[Program]string{Edge: "edge", Billing: "billing", Paste: "paste", Lite: "lite", File: "file", Quire: "quire", Provision: "provision"}[p]
+	return map[Program]string{Edge: "edge", Billing: "billing", Paste: "paste", Lite: "lite", File: "file", Archive: "archive", Quire: "quire", Provision: "provision"}[p]
 }
 
 // Settings are the values of a program's settings. table says which program reads which; others are zero.
@@ -75,6 +76,9 @@ type Settings struct {
 	UnmeteredRate     int
 
 	WebhookAllowPrivate bool
+
+	CheckpointKey      config.Secret
+	CheckpointInterval time.Duration
 
 	RequestRetention time.Duration
 	SnapshotMessages int
@@ -269,6 +273,15 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_BILLING_PARTITIONS", value: config.Ints(&s.BillingPartitions, maxPartitions-1), readers: Billing,
 			meaning: "Partitions that this instance always folds. Without it the instances share all partitions.",
+		},
+		{
+			name: "QUIRE_CHECKPOINT_KEY", value: config.SecretText(&s.CheckpointKey, 32), readers: Archive | Quire,
+			needed: Archive, why: "the log is signed with it", secret: true,
+			meaning: "Secret from which the key of [the log](proof.md) is derived. No other service may have it. With another secret the log can't go on. quire generates one at its first start and keeps it in the data folder.",
+		},
+		{
+			name: "QUIRE_CHECKPOINT_INTERVAL", value: config.Duration(&s.CheckpointInterval, "1s", "1d"), readers: Archive | Quire, fallback: "1m",
+			meaning: "Time between two checkpoints of [the log](proof.md).",
 		},
 		{
 			name: "QUIRE_REQUEST_RETENTION", value: config.Duration(&s.RequestRetention, "1h", "400d"), readers: Billing | Quire, fallback: "30d",

@@ -227,12 +227,13 @@ func TestProgramsReadTheSettingsThatTheTableSays(t *testing.T) {
 	own := map[Program]string{
 		Edge:    sources(t, "services/edge/cmd/edge/*.go") + configure(t, "services/edge/edge.go"),
 		Billing: sources(t, "services/billing/cmd/billing/*.go") + configure(t, "services/billing/billing.go"),
+		Archive: sources(t, "services/archive/cmd/archive/*.go") + configure(t, "services/archive/archive.go"),
 		Paste:   documents, Lite: documents, File: documents,
 		Quire:     sources(t, "services/standalone/*.go", "services/standalone/cmd/quire/*.go"),
 		Provision: sources(t, "pkg/host/provision.go"),
 	}
 	// Quire configures all services. What it does not read is zero there, and has the service's default.
-	through := map[Program]string{Quire: own[Edge] + own[Billing] + documents}
+	through := map[Program]string{Quire: own[Edge] + own[Billing] + own[Archive] + documents}
 	for _, row := range s.table() {
 		field := fields[row.value.Into]
 		delete(fields, row.value.Into)

@@ -27,6 +27,11 @@ require (
 )
 
 require (
+	github.com/transparency-dev/formats v0.1.1 // indirect
+	golang.org/x/mod v0.43.0 // indirect
+)
+
+require (
 	al.essio.dev/pkg/shellescape v1.5.1 // indirect
 	github.com/alecthomas/chroma/v2 v2.27.0 // indirect
 	github.com/andybalholm/brotli v1.1.0 // indirect
@@ -119,6 +124,7 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.1 // indirect
+	quire.dev/services/archive v0.0.0
 	rsc.io/qr v0.2.0 // indirect
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
@@ -136,3 +142,5 @@ replace quire.dev/services/billing => ../billing
 replace quire.dev/cli => ../../clients/cli
 
 replace quire.dev/client => ../../clients/go
+
+replace quire.dev/services/archive => ../archive

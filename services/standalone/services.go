@@ -14,8 +14,10 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
+	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/sqlite"
+	"quire.dev/services/archive"
 	"quire.dev/services/billing"
 	"quire.dev/services/edge"
 )
@@ -148,6 +150,22 @@ func (p *process) addDocuments(ctx context.Context, policy fold.Policy, blobs bl
 	}
 	p.engines[policy.Domain] = service
 	p.host.Add(name, service)
+	return nil
+}
+
+func (p *process) addArchive(blobs blob.Store) error {
+	nc, err := p.connect("archive")
+	if err != nil {
+		return err
+	}
+	cfg := archive.Configure(p.host.Settings)
+	cfg.Installation = p.gate.ID
+	service, err := archive.New(cfg, archive.Deps{NC: nc, Shared: p.shared, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	if err != nil {
+		return err
+	}
+	// It is not watched: a log that does not grow is no reason to send requests elsewhere.
+	p.host.Add("archive", lifecycle.Func(service.Run))
 	return nil
 }
 

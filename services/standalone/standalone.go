@@ -102,6 +102,7 @@ func (q *Quire) AdminTokenPlace() string {
 func (q *Quire) Run(ctx context.Context) (err error) {
 	q.folder, err = datafolder.Open(q.cfg.Data, datafolder.Options{
 		Secret: q.cfg.Secret.Reveal(), Previous: q.cfg.SecretPrevious.Bytes(), AdminToken: q.cfg.AdminToken.Reveal(),
+		CheckpointKey: q.cfg.CheckpointKey.Reveal(),
 	})
 	if err != nil {
 		return err
@@ -109,6 +110,7 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, q.folder.Close()) }()
 	settings := q.cfg
 	settings.Secret, settings.AdminToken = config.Secret(q.folder.Secret), config.Secret(q.folder.AdminToken)
+	settings.CheckpointKey = config.Secret(q.folder.CheckpointKey)
 	p := &process{Quire: q, host: host.New(settings, q.deps.Logger), engines: map[event.Domain]*document.Engine{}}
 	p.host.Grace = stopTimeout
 	if err := p.host.OpenTraces(ctx, "quire"); err != nil {
@@ -189,6 +191,9 @@ func (p *process) wire(ctx context.Context) error {
 		if err := p.addDocuments(ctx, policy, blobs); err != nil {
 			return err
 		}
+	}
+	if err := p.addArchive(blobs); err != nil {
+		return err
 	}
 	if err := p.addEdge(blobs); err != nil {
 		return err

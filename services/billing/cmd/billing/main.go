@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/members"
@@ -35,7 +36,7 @@ func wire(ctx context.Context, p *host.Process) error {
 	}
 	p.Grace = 2 * p.StopGrace // billing writes what is left in two steps
 	cfg := billing.Configure(p.Settings)
-	cfg.Installation = p.Belong(installation.ReadModel("billing", store), installation.Blobs(p.Blobs, true)).ID
+	cfg.Installation = p.Belong(event.Billing, installation.ReadModel("billing", store), installation.Blobs(p.Blobs, true)).ID
 	var membership *members.Member
 	if cfg.Partitions == nil { // else they are configured
 		membership = p.Join(members.Config{PerPartition: replicas, Handover: handover})

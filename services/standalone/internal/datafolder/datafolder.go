@@ -5,6 +5,8 @@
 //	journal.sock is the socket of the journal server, for commands on this machine
 //	secret       signs API keys, tokens and sessions; missing if QUIRE_SECRET was set
 //	admin-token  the administrator's bearer token; missing if QUIRE_ADMIN_TOKEN was set
+//	checkpoint-key
+//	             signs the log's checkpoints; missing if QUIRE_CHECKPOINT_KEY was set
 //	CLEAN        exists while no process runs, if the last one stopped in order
 //	SUSPECT      exists from when a journal was found damaged in use until all journals were found whole
 //	nats/        the journals
@@ -48,15 +50,17 @@ const (
 	lockFile    = "LOCK"
 	secretFile  = "secret"
 	adminFile   = "admin-token"
+	keyFile     = "checkpoint-key"
 	cleanFile   = "CLEAN"
 	suspectFile = "SUSPECT"
 )
 
 // Options replace values kept in the folder. An empty one stands for the folder's value, which the first start creates.
 type Options struct {
-	Secret     string   // QUIRE_SECRET
-	Previous   [][]byte // QUIRE_SECRET_PREVIOUS
-	AdminToken string   // QUIRE_ADMIN_TOKEN
+	Secret        string   // QUIRE_SECRET
+	Previous      [][]byte // QUIRE_SECRET_PREVIOUS
+	AdminToken    string   // QUIRE_ADMIN_TOKEN
+	CheckpointKey string   // QUIRE_CHECKPOINT_KEY
 }
 
 // Folder is an open, locked data folder. Its methods are for one goroutine.
@@ -67,6 +71,8 @@ type Folder struct {
 	Suspect    bool // a journal was found damaged
 	Secret     []byte
 	AdminToken string
+	// CheckpointKey is the secret of the log's key.
+	CheckpointKey string
 
 	lock    *os.File
 	version version
@@ -148,7 +154,12 @@ func (f *Folder) open(made bool, opts Options) error {
 	}
 	f.Clean = f.First || exists(filepath.Join(f.Path, cleanFile))
 	f.Suspect = exists(filepath.Join(f.Path, suspectFile))
-	return f.loadAdminToken(opts)
+	var err error
+	if f.AdminToken, err = f.loadToken(adminFile, opts.AdminToken, "qa_"); err != nil {
+		return err
+	}
+	f.CheckpointKey, err = f.loadToken(keyFile, opts.CheckpointKey, "")
+	return err
 }
 
 // Started records that the folder is in use. It must be called before anything is written to the folder.
@@ -301,7 +312,7 @@ func readHolder(file *os.File) (Holder, error) {
 
 // Secrets reads the secrets that the folder at path keeps, if any.
 func Secrets(path string) (secrets []string, err error) {
-	files, err := readFiles(path, secretFile, adminFile)
+	files, err := readFiles(path, secretFile, adminFile, keyFile)
 	for _, data := range files {
 		secrets = append(secrets, strings.TrimSpace(string(data)))
 	}
@@ -348,7 +359,7 @@ func (f *Folder) checkUnmade() error {
 	for _, e := range entries {
 		name := e.Name()
 		switch {
-		case name == lockFile || name == secretFile || name == adminFile || strings.HasSuffix(name, ".tmp"):
+		case name == lockFile || name == secretFile || name == adminFile || name == keyFile || strings.HasSuffix(name, ".tmp"):
 		case slices.Contains(parts(), name):
 			inside, err := os.ReadDir(filepath.Join(f.Path, name))
 			if err != nil {
@@ -429,22 +440,24 @@ func (f *Folder) replaceSecret() error {
 
 // loadAdminToken sets the admin token: from opts, from its file, or else a new one. To get a new token, delete the file and
 // restart.
-func (f *Folder) loadAdminToken(opts Options) error {
-	if f.AdminToken = opts.AdminToken; f.AdminToken != "" {
-		return nil
+// loadToken returns the token that is set, or else the one in a file, which it creates.
+func (f *Folder) loadToken(name, set, prefix string) (string, error) {
+	if set != "" {
+		return set, nil
 	}
-	data, err := os.ReadFile(f.AdminTokenFile())
+	path := filepath.Join(f.Path, name)
+	data, err := os.ReadFile(path)
 	if err == nil {
-		if f.AdminToken = strings.TrimSpace(string(data)); f.AdminToken == "" {
-			return f.damageError("its file %s is empty: delete it to get a new token", adminFile)
+		if kept := strings.TrimSpace(string(data)); kept != "" {
+			return kept, nil
 		}
-		return nil
+		return "", f.damageError("its file %s is empty: delete it to get a new one", name)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return f.damageError("its file %s can't be read: %v", adminFile, err)
+		return "", f.damageError("its file %s can't be read: %v", name, err)
 	}
-	f.AdminToken = "qa_" + token()
-	return durable.Write(f.AdminTokenFile(), []byte(f.AdminToken+"\n"))
+	drawn := prefix + token()
+	return drawn, durable.Write(path, []byte(drawn+"\n"))
 }
 
 func (f *Folder) damageError(format string, args ...any) error {

@@ -17,7 +17,7 @@ var ErrNotEmpty = errors.New("the folder to restore to is not empty")
 
 // Files returns the files of the folder at path that are worth a backup, by name.
 func Files(path string) (map[string][]byte, error) {
-	return readFiles(path, versionFile, secretFile, adminFile)
+	return readFiles(path, versionFile, secretFile, adminFile, keyFile)
 }
 
 // readFiles returns those of the files that exist, by name. Beside an error it returns those read before.
@@ -77,7 +77,7 @@ func Restore(path string, files map[string][]byte, secret []byte, streams []stri
 	if err := f.Stopped(); err != nil {
 		return err
 	}
-	for _, name := range []string{secretFile, adminFile, versionFile} {
+	for _, name := range []string{secretFile, adminFile, keyFile, versionFile} {
 		if data := files[name]; data != nil {
 			if err := durable.Write(filepath.Join(path, name), data); err != nil {
 				return err

@@ -1,0 +1,179 @@
+// Package archive is the service that keeps the log of an installation: an append-only Merkle log, signed once a minute, with the digest
+// of every message of the billing journals. Whoever keeps a checkpoint of it can prove any later change of a journal.
+//
+// It only reads the journals, and signs with a key that no other service has.
+package archive
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/host"
+	"quire.dev/pkg/inprocess"
+	"quire.dev/pkg/installation"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/wait"
+)
+
+// Config describes one instance.
+type Config struct {
+	PartitionCount int           // partitions of every domain; 1
+	Interval       time.Duration // between two checkpoints; 1 min
+	Secret         string        // the log's key is derived from it; of at least MinKeyBytes
+	// Installation returns the id of the installation, which names the log. It is called while Run works.
+	Installation func() string
+	// Witnesses cosign every checkpoint.
+	Witnesses []Witness
+	// CutMessages bounds how many messages are added at a time; 250,000. A checkpoint follows once all are added.
+	CutMessages uint64
+}
+
+// Witness cosigns checkpoints.
+type Witness interface {
+	// Name is the name of the witness's key.
+	Name() string
+	// Cosign returns the witness's signature line. proof is the consistency of the checkpoint with the tree of size old, the last
+	// one that the witness has cosigned.
+	Cosign(ctx context.Context, old int64, proof tlog.TreeProof, checkpoint []byte) (line []byte, err error)
+}
+
+// Configure returns the configuration that the settings ask for.
+func Configure(s host.Settings) Config {
+	return Config{
+		PartitionCount: s.Partitions, Interval: s.CheckpointInterval, Secret: s.CheckpointKey.Reveal(),
+	}
+}
+
+func (c Config) withDefaults() Config {
+	c.PartitionCount = max(c.PartitionCount, 1)
+	if c.Interval == 0 {
+		c.Interval = time.Minute
+	}
+	if c.CutMessages == 0 {
+		c.CutMessages = 250_000
+	}
+	return c
+}
+
+// Deps are the connections and stores of the service, owned by the caller.
+type Deps struct {
+	NC      *nats.Conn
+	Shared  inprocess.Shared // with services of the same process
+	Blobs   blob.Store
+	Clock   func() time.Time   // nil: time.Now
+	Logger  *slog.Logger       // nil: silent
+	Metrics *telemetry.Metrics // may be nil
+}
+
+// Service is one instance. Any number may work at a time: they write the same log. Run is called once.
+type Service struct {
+	cfg      Config
+	deps     Deps
+	journals []*journal.Journal // by partition
+	metrics  *metrics
+
+	key    logKey  // set by Run
+	keeper *keeper // nil: the log has to be opened
+
+	mu     sync.Mutex
+	failed error // of the last round; nil: it succeeded
+}
+
+// New returns the service. It contacts nothing before Run.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if deps.NC == nil || deps.Blobs == nil || cfg.Installation == nil {
+		return nil, errors.New("configure the archive: a connection, a blob store and an installation are needed")
+	}
+	if deps.Clock == nil {
+		deps.Clock = time.Now
+	}
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics)}
+	for p := range s.cfg.PartitionCount {
+		s.journals = append(s.journals, deps.Shared.Files.Open(deps.NC, event.Billing.Stream(p)))
+	}
+	return s, nil
+}
+
+// Unready is the reason for operators why the log has not grown lately, or nil.
+func (s *Service) Unready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// Run keeps the log until ctx ends, and returns nil. A round that fails is repeated. It returns an error if the key is invalid, or
+// the journals can't be those of the service.
+func (s *Service) Run(ctx context.Context) error {
+	streams := installation.Streams(event.Billing, s.cfg.PartitionCount)
+	waiting := func(err error) {
+		s.deps.Logger.Warn("waiting for the journals, which provisioning creates", "cause", err)
+	}
+	if err := journal.Await(ctx, s.deps.NC, streams, s.cfg.PartitionCount, waiting); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var err error
+	if s.key, err = deriveKey(s.cfg.Secret, Origin(s.cfg.Installation())); err != nil {
+		return err
+	}
+	for {
+		s.report(ctx, s.round(ctx))
+		if !wait.For(ctx, s.cfg.Interval) {
+			return nil
+		}
+	}
+}
+
+// report logs a failed round once, and that a round succeeds again.
+func (s *Service) report(ctx context.Context, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil && (s.failed == nil || s.failed.Error() != err.Error()):
+		s.deps.Logger.Error("the log of the journals does not grow", "error", err)
+	case err == nil && s.failed != nil:
+		s.deps.Logger.Info("the log of the journals grows again", "size", s.keeper.log.Tree().N)
+	}
+	if err != nil {
+		s.metrics.failures.Inc()
+		s.keeper = nil // another instance may have gone on
+	}
+	s.failed = err
+}
+
+// round adds what the journals have got since the last one, and signs the result.
+func (s *Service) round(ctx context.Context) error {
+	if s.keeper == nil {
+		k, err := s.open(ctx)
+		if err != nil {
+			return err
+		}
+		s.keeper = k
+	}
+	for {
+		added, err := s.keeper.advance(ctx)
+		if err != nil {
+			return err
+		}
+		if !added {
+			break
+		}
+	}
+	return s.keeper.publish(ctx)
+}

@@ -1,0 +1,99 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"quire.dev/pkg/blob"
+)
+
+// Names in the blob store. Those after public are served to anyone.
+const (
+	public        = "log/"
+	checkpointKey = public + "checkpoint"
+	verifierKey   = public + "key"
+
+	private  = "archive/log/"
+	stateKey = private + "state"
+
+	// keepCuts is how many cuts are kept before the last one. See cuts.
+	keepCuts = 1000
+	// maxRecord bounds a cut and the state, each with all partitions.
+	maxRecord = 1 << 20
+)
+
+// A cut says which messages come into the log next: of each partition, those after the cut before and up to a sequence, partition
+// after partition. So the log is a function of cuts and journals, and instances that agree on cuts write the same log.
+//
+// Cut n is created under its number, which only one instance can do. Old ones are deleted in order. So an instance that created a cut
+// and still finds the one before knows that the number was never used.
+type cut struct {
+	Number    int64      `json:"number"` // from 1
+	Time      time.Time  `json:"time"`   // by the clock of the instance that made it
+	Positions []position `json:"positions"`
+	// Rewinds come first: journals that were restored from a backup are set back.
+	Rewinds []position `json:"rewinds,omitempty"`
+}
+
+// position is the last message of a partition that the log has.
+type position struct {
+	Partition int        `json:"partition"`
+	Sequence  uint64     `json:"sequence"`        // 0: none
+	Entry     *tlog.Hash `json:"entry,omitempty"` // leaf hash of its entry, in the state
+}
+
+// state is the log after a cut.
+type state struct {
+	Cut       int64      `json:"cut"`
+	Size      int64      `json:"size"`
+	Root      tlog.Hash  `json:"root"`
+	Positions []position `json:"positions"` // of every partition, in order
+}
+
+func cutKey(number int64) string { return fmt.Sprintf("%scuts/%020d", private, number) }
+
+// readRecord reads a blob in JSON. It returns false if it does not exist.
+func readRecord(ctx context.Context, blobs blob.Store, key string, to any) (bool, error) {
+	data, err := read(ctx, blobs, key, maxRecord)
+	if data == nil || err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(data, to); err != nil {
+		return false, fmt.Errorf("decode %s: %w", key, err)
+	}
+	return true, nil
+}
+
+// read reads a blob of at most limit bytes, and returns nil if it does not exist.
+func read(ctx context.Context, blobs blob.Store, key string, limit int64) ([]byte, error) {
+	reader, info, err := blobs.Get(ctx, key, 0, -1)
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	defer reader.Close()
+	if info.Size > limit {
+		return nil, fmt.Errorf("read %s: it has %d bytes, at most %d are expected", key, info.Size, limit)
+	}
+	data, err := io.ReadAll(reader)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return data, nil
+}
+
+func write(ctx context.Context, blobs blob.Store, key string, data []byte) error {
+	if _, err := blobs.Put(ctx, key, bytes.NewReader(data), int64(len(data))); err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return nil
+}

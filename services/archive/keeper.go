@@ -1,0 +1,298 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/proof"
+	"quire.dev/pkg/tilelog"
+)
+
+// Errors of a round that need an operator. docs/runbook.md says what to do.
+var (
+	// ErrRewound: a journal does not have the messages that the log has. It was restored from a backup.
+	ErrRewound = errors.New("the journal is not the one that the log was made from")
+	// ErrForked: the log is not the one whose checkpoint was signed.
+	ErrForked = errors.New("the log does not continue its last checkpoint")
+	// ErrIncomplete: the log's state is missing, and its checkpoint is there.
+	ErrIncomplete = errors.New("the log's state is missing")
+)
+
+// keeper holds the log open after some cut. Not safe for concurrent use.
+type keeper struct {
+	*Service
+	log       *tilelog.Log
+	cut       int64      // the last one in the log
+	positions []position // after it, by partition
+
+	checkpoint tlog.Tree // that is published
+	cosigned   map[string]int64
+}
+
+// open opens the log as it was left.
+func (s *Service) open(ctx context.Context) (*keeper, error) {
+	k := &keeper{Service: s, cosigned: map[string]int64{}}
+	var last state
+	found, err := readRecord(ctx, s.deps.Blobs, stateKey, &last)
+	if err != nil {
+		return nil, err
+	}
+	data, err := read(ctx, s.deps.Blobs, checkpointKey, tilelog.MaxCheckpoint)
+	if err != nil {
+		return nil, err
+	}
+	if data != nil {
+		if k.checkpoint, err = tilelog.Parse(data, s.key.verifier); err != nil {
+			return nil, fmt.Errorf("%s: %w", checkpointKey, err)
+		}
+		if !found {
+			return nil, fmt.Errorf("%w: %s", ErrIncomplete, stateKey)
+		}
+	}
+	for p := range s.cfg.PartitionCount {
+		k.positions = append(k.positions, position{Partition: p})
+	}
+	if found {
+		if len(last.Positions) != len(k.positions) {
+			return nil, fmt.Errorf("%s: it has %d partitions, the installation %d", stateKey, len(last.Positions), len(k.positions))
+		}
+		k.cut, k.positions = last.Cut, last.Positions
+	}
+	k.log, err = tilelog.Open(ctx, s.deps.Blobs, public, tlog.Tree{N: last.Size, Hash: last.Root})
+	return k, err
+}
+
+// advance adds the next cut, which it creates unless there is one, and returns false if the journals have nothing new.
+func (k *keeper) advance(ctx context.Context) (bool, error) {
+	next := &cut{}
+	found, err := readRecord(ctx, k.deps.Blobs, cutKey(k.cut+1), next)
+	if err != nil {
+		return false, err
+	}
+	if !found {
+		if next, err = k.create(ctx); err != nil || next == nil {
+			return false, err
+		}
+	}
+	return true, k.add(ctx, next)
+}
+
+// create creates the next cut, or returns nil if the journals have nothing new.
+func (k *keeper) create(ctx context.Context) (*cut, error) {
+	next := &cut{Number: k.cut + 1, Time: k.deps.Clock().UTC()}
+	left := k.cfg.CutMessages
+	for p, at := range k.positions {
+		end, err := k.journals[p].LastSequence(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the end of the journal of partition %d: %w", p, err)
+		}
+		if end < at.Sequence {
+			return nil, fmt.Errorf("partition %d: %w: it ends at %d, and the log has %d", p, ErrRewound, end, at.Sequence)
+		}
+		if more := min(end-at.Sequence, left); more > 0 {
+			left -= more
+			next.Positions = append(next.Positions, position{Partition: p, Sequence: at.Sequence + more})
+		}
+	}
+	if len(next.Positions) == 0 {
+		return nil, nil
+	}
+	return k.agree(ctx, next)
+}
+
+// agree creates a cut, unless another instance has created one with its number, and returns the one that counts.
+func (k *keeper) agree(ctx context.Context, next *cut) (*cut, error) {
+	data, err := json.Marshal(next)
+	if err != nil {
+		return nil, err
+	}
+	key := cutKey(next.Number)
+	err = k.deps.Blobs.Create(ctx, key, data)
+	if errors.Is(err, blob.ErrExists) {
+		_, err = readRecord(ctx, k.deps.Blobs, key, next)
+		return next, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", key, err)
+	}
+	if next.Number == 1 {
+		return next, nil
+	}
+	before, err := read(ctx, k.deps.Blobs, cutKey(next.Number-1), maxRecord)
+	if err == nil && before == nil { // others have gone on and deleted both
+		err = errors.Join(errors.New("this instance was overtaken by another one"), k.deps.Blobs.Delete(ctx, key))
+	}
+	return next, err
+}
+
+// add adds a cut to the log.
+func (k *keeper) add(ctx context.Context, next *cut) error {
+	if next.Number != k.cut+1 {
+		return fmt.Errorf("%s says that its number is %d", cutKey(k.cut+1), next.Number)
+	}
+	for _, to := range next.Rewinds {
+		if err := k.rewind(ctx, to); err != nil {
+			return err
+		}
+	}
+	for _, to := range next.Positions {
+		if err := k.addMessages(ctx, to); err != nil {
+			return err
+		}
+	}
+	tree, err := k.log.Sync(ctx)
+	if err != nil {
+		return err
+	}
+	k.cut = next.Number
+	data, err := json.Marshal(state{Cut: k.cut, Size: tree.N, Root: tree.Hash, Positions: k.positions})
+	if err != nil {
+		return err
+	}
+	if err := write(ctx, k.deps.Blobs, stateKey, data); err != nil {
+		return err
+	}
+	k.metrics.size.Set(float64(tree.N))
+	if k.cut > keepCuts {
+		return k.deps.Blobs.Delete(ctx, cutKey(k.cut-keepCuts))
+	}
+	return nil
+}
+
+// addMessages adds the messages of a partition up to a position.
+func (k *keeper) addMessages(ctx context.Context, to position) error {
+	if to.Partition < 0 || to.Partition >= len(k.positions) || to.Sequence <= k.positions[to.Partition].Sequence {
+		return fmt.Errorf("cut %d: partition %d goes on to %d", k.cut+1, to.Partition, to.Sequence)
+	}
+	at, j := &k.positions[to.Partition], k.journals[to.Partition]
+	if err := k.check(ctx, j, *at); err != nil {
+		return err
+	}
+	err := j.Replay(ctx, at.Sequence, to.Sequence, func(m journal.Message) error {
+		entry := proof.Digest(to.Partition, m.Sequence, m.Time, m.Subject, m.Data).Encode()
+		hash := tlog.RecordHash(entry)
+		at.Sequence, at.Entry = m.Sequence, &hash
+		return k.log.Append(ctx, entry)
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("partition %d: %w", to.Partition, err)
+	}
+	return nil
+}
+
+// check compares the last message that the log has with the journal's.
+func (k *keeper) check(ctx context.Context, j *journal.Journal, at position) error {
+	if at.Sequence == 0 {
+		return nil
+	}
+	m, err := j.Get(ctx, at.Sequence)
+	if errors.Is(err, journal.ErrNoMessage) {
+		return fmt.Errorf("partition %d: %w: it lacks message %d", at.Partition, ErrRewound, at.Sequence)
+	}
+	if err != nil {
+		return fmt.Errorf("partition %d: %w", at.Partition, err)
+	}
+	if at.Entry == nil || leaf(at.Partition, m) != *at.Entry {
+		return fmt.Errorf("partition %d: %w: message %d is another one", at.Partition, ErrRewound, at.Sequence)
+	}
+	return nil
+}
+
+func leaf(partition int, m journal.Message) tlog.Hash {
+	return tlog.RecordHash(proof.Digest(partition, m.Sequence, m.Time, m.Subject, m.Data).Encode())
+}
+
+// rewind sets a partition back.
+func (k *keeper) rewind(ctx context.Context, to position) error {
+	if to.Partition < 0 || to.Partition >= len(k.positions) || to.Sequence >= k.positions[to.Partition].Sequence {
+		return fmt.Errorf("cut %d: partition %d is set back to %d", k.cut+1, to.Partition, to.Sequence)
+	}
+	k.positions[to.Partition] = to
+	return k.log.Append(ctx, proof.Rewind{Partition: to.Partition, Sequence: to.Sequence}.Encode())
+}
+
+// publish signs the log as it is, unless its checkpoint says so already.
+func (k *keeper) publish(ctx context.Context) error {
+	tree := k.log.Tree()
+	if tree == k.checkpoint {
+		k.metrics.checkpoint.Set(float64(k.deps.Clock().Unix()))
+		return nil
+	}
+	if err := k.continues(ctx, tree); err != nil {
+		return err
+	}
+	checkpoint, err := tilelog.Sign(tree, k.key)
+	if err != nil {
+		return err
+	}
+	checkpoint = k.cosign(ctx, tree, checkpoint)
+	if k.checkpoint.N == 0 {
+		if err := k.publishKey(ctx); err != nil {
+			return err
+		}
+	}
+	if err := write(ctx, k.deps.Blobs, checkpointKey, checkpoint); err != nil {
+		return err
+	}
+	k.checkpoint = tree
+	k.metrics.checkpoint.Set(float64(k.deps.Clock().Unix()))
+	return nil
+}
+
+// continues returns ErrForked unless a tree has everything of the published one.
+func (k *keeper) continues(ctx context.Context, tree tlog.Tree) error {
+	old := k.checkpoint
+	if old.N == 0 {
+		return nil
+	}
+	if tree.N < old.N {
+		return fmt.Errorf("%w: it has %d entries, its checkpoint %d", ErrForked, tree.N, old.N)
+	}
+	root, err := tilelog.NewReader(k.deps.Blobs, public).RootAt(ctx, old.N, tree)
+	if err != nil {
+		return err
+	}
+	if root != old.Hash {
+		return fmt.Errorf("%w: at %d entries its root is %s, not %s", ErrForked, old.N, root, old.Hash)
+	}
+	return nil
+}
+
+func (k *keeper) publishKey(ctx context.Context) error {
+	k.deps.Logger.Info("the log begins: publish its key where your customers find it, outside of this installation", "key", k.key.public)
+	return write(ctx, k.deps.Blobs, verifierKey, []byte(k.key.public+"\n"))
+}
+
+// cosign adds the signatures of the witnesses that answer.
+func (k *keeper) cosign(ctx context.Context, tree tlog.Tree, checkpoint []byte) []byte {
+	signed := checkpoint
+	for _, w := range k.cfg.Witnesses {
+		line, err := k.ask(ctx, w, tree, checkpoint)
+		if err != nil {
+			k.metrics.unwitnessed.WithLabelValues(w.Name()).Inc()
+			k.deps.Logger.Warn("a witness has not signed the checkpoint", "witness", w.Name(), "size", tree.N, "error", err)
+			continue
+		}
+		signed = append(signed[:len(signed):len(signed)], line...)
+		k.cosigned[w.Name()] = tree.N
+	}
+	return signed
+}
+
+func (k *keeper) ask(ctx context.Context, w Witness, tree tlog.Tree, checkpoint []byte) ([]byte, error) {
+	old := k.cosigned[w.Name()]
+	var consistency tlog.TreeProof
+	if old > 0 && old < tree.N {
+		var err error
+		if consistency, err = tilelog.NewReader(k.deps.Blobs, public).ProveConsistency(ctx, old, tree); err != nil {
+			return nil, err
+		}
+	}
+	return w.Cosign(ctx, old, consistency, checkpoint)
+}
