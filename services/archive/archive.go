@@ -80,6 +80,7 @@ type Service struct {
 	deps     Deps
 	journals []*journal.Journal // by partition
 	metrics  *metrics
+	keepCuts int64 // how many cuts are kept before the last one: see cut
 
 	key    logKey  // set by Run
 	keeper *keeper // nil: the log has to be opened
@@ -99,7 +100,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics)}
+	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics), keepCuts: 1000}
 	for p := range s.cfg.PartitionCount {
 		s.journals = append(s.journals, deps.Shared.Files.Open(deps.NC, event.Billing.Stream(p)))
 	}
@@ -144,6 +145,9 @@ func (s *Service) report(ctx context.Context, err error) {
 	defer s.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
+		return
+	case errors.Is(err, errOvertaken):
+		s.keeper, s.failed = nil, nil
 		return
 	case err != nil && (s.failed == nil || s.failed.Error() != err.Error()):
 		s.deps.Logger.Error("the log of the journals does not grow", "error", err)

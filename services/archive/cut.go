@@ -23,8 +23,6 @@ const (
 	private  = "archive/log/"
 	stateKey = private + "state"
 
-	// keepCuts is how many cuts are kept before the last one. See cuts.
-	keepCuts = 1000
 	// maxRecord bounds a cut and the state, each with all partitions.
 	maxRecord = 1 << 20
 )

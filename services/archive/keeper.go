@@ -24,6 +24,9 @@ var (
 	ErrIncomplete = errors.New("the log's state is missing")
 )
 
+// errOvertaken: another instance has gone on. This one opens the log again.
+var errOvertaken = errors.New("another instance has added to the log")
+
 // keeper holds the log open after some cut. Not safe for concurrent use.
 type keeper struct {
 	*Service
@@ -43,17 +46,11 @@ func (s *Service) open(ctx context.Context) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := read(ctx, s.deps.Blobs, checkpointKey, tilelog.MaxCheckpoint)
-	if err != nil {
+	if k.checkpoint, err = s.readCheckpoint(ctx); err != nil {
 		return nil, err
 	}
-	if data != nil {
-		if k.checkpoint, err = tilelog.Parse(data, s.key.verifier); err != nil {
-			return nil, fmt.Errorf("%s: %w", checkpointKey, err)
-		}
-		if !found {
-			return nil, fmt.Errorf("%w: %s", ErrIncomplete, stateKey)
-		}
+	if k.checkpoint.N > 0 && !found {
+		return nil, fmt.Errorf("%w: %s", ErrIncomplete, stateKey)
 	}
 	for p := range s.cfg.PartitionCount {
 		k.positions = append(k.positions, position{Partition: p})
@@ -66,6 +63,18 @@ func (s *Service) open(ctx context.Context) (*keeper, error) {
 	}
 	k.log, err = tilelog.Open(ctx, s.deps.Blobs, public, tlog.Tree{N: last.Size, Hash: last.Root})
 	return k, err
+}
+
+// readCheckpoint returns the tree that is signed, without entries if none is.
+func (s *Service) readCheckpoint(ctx context.Context) (tree tlog.Tree, err error) {
+	data, err := read(ctx, s.deps.Blobs, checkpointKey, tilelog.MaxCheckpoint)
+	if data == nil || err != nil {
+		return tree, err
+	}
+	if tree, err = tilelog.Parse(data, s.key.verifier); err != nil {
+		return tree, fmt.Errorf("%s: %w", checkpointKey, err)
+	}
+	return tree, nil
 }
 
 // advance adds the next cut, which it creates unless there is one, and returns false if the journals have nothing new.
@@ -126,7 +135,7 @@ func (k *keeper) agree(ctx context.Context, next *cut) (*cut, error) {
 	}
 	before, err := read(ctx, k.deps.Blobs, cutKey(next.Number-1), maxRecord)
 	if err == nil && before == nil { // others have gone on and deleted both
-		err = errors.Join(errors.New("this instance was overtaken by another one"), k.deps.Blobs.Delete(ctx, key))
+		err = errors.Join(errOvertaken, k.deps.Blobs.Delete(ctx, key))
 	}
 	return next, err
 }
@@ -159,8 +168,8 @@ func (k *keeper) add(ctx context.Context, next *cut) error {
 		return err
 	}
 	k.metrics.size.Set(float64(tree.N))
-	if k.cut > keepCuts {
-		return k.deps.Blobs.Delete(ctx, cutKey(k.cut-keepCuts))
+	if k.cut > k.keepCuts {
+		return k.deps.Blobs.Delete(ctx, cutKey(k.cut-k.keepCuts))
 	}
 	return nil
 }
@@ -224,6 +233,14 @@ func (k *keeper) publish(ctx context.Context) error {
 		k.metrics.checkpoint.Set(float64(k.deps.Clock().Unix()))
 		return nil
 	}
+	published, err := k.readCheckpoint(ctx)
+	switch {
+	case err != nil:
+		return err
+	case published.N > max(tree.N, k.checkpoint.N):
+		return errOvertaken
+	}
+	k.checkpoint = published
 	if err := k.continues(ctx, tree); err != nil {
 		return err
 	}

@@ -1,0 +1,481 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/disk"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/proof"
+	"quire.dev/pkg/tilelog"
+)
+
+const (
+	testSecret = "a secret of the log's key for tests"
+	partitions = 3
+)
+
+// stack is the servers and stores of a test.
+type stack struct {
+	t      *testing.T
+	server *journaltest.Server
+	nc     *nats.Conn
+	blobs  *failing
+	secret string
+	sent   int
+}
+
+func newStack(t *testing.T) *stack {
+	t.Helper()
+	store, err := disk.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	s := &stack{t: t, blobs: &failing{Store: store}, secret: testSecret}
+	s.journal(journaltest.Start(t))
+	return s
+}
+
+// journal makes the journals on a server.
+func (s *stack) journal(server *journaltest.Server) {
+	s.t.Helper()
+	s.server, s.nc = server, server.Conn(s.t)
+	if err := installation.Provision(s.t.Context(), s.nc, installation.Config{Partitions: partitions}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stack) service(blobs blob.Store) *Service {
+	s.t.Helper()
+	service, err := New(Config{PartitionCount: partitions, Secret: s.secret, Installation: func() string { return "test" }, CutMessages: 50},
+		Deps{NC: s.nc, Blobs: blobs})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if service.key, err = deriveKey(s.secret, Origin("test")); err != nil {
+		s.t.Fatal(err)
+	}
+	return service
+}
+
+// publish adds a message to a journal. Its content does not matter to the log.
+func (s *stack) publish(partition int) {
+	s.t.Helper()
+	s.sent++
+	subject := event.Billing.Subjects(partition)[0]
+	if _, err := s.nc.Request(subject, fmt.Appendf(nil, "message %d", s.sent), nats.DefaultTimeout); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// publishAll adds some messages to all journals.
+func (s *stack) publishAll(random *rand.Rand, most int) {
+	s.t.Helper()
+	for range random.IntN(most + 1) {
+		s.publish(random.IntN(partitions))
+	}
+}
+
+func (s *stack) round(service *Service) error {
+	err := service.round(s.t.Context())
+	service.report(s.t.Context(), err)
+	return err
+}
+
+// must runs a round that succeeds, and returns the checkpoint.
+func (s *stack) must(service *Service) tlog.Tree {
+	s.t.Helper()
+	if err := s.round(service); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.checkpoint()
+}
+
+// checkpoint is the one that everybody sees.
+func (s *stack) checkpoint() tlog.Tree {
+	s.t.Helper()
+	key, err := deriveKey(s.secret, Origin("test"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	data, err := read(s.t.Context(), s.blobs.Store, checkpointKey, tilelog.MaxCheckpoint)
+	if err != nil || data == nil {
+		s.t.Fatalf("no checkpoint: %v", err)
+	}
+	tree, err := tilelog.Parse(data, key.verifier)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return tree
+}
+
+// check compares the whole log with the journals: each message once, in order of its partition.
+func (s *stack) check(tree tlog.Tree) {
+	s.t.Helper()
+	service := s.service(s.blobs.Store)
+	r := tilelog.NewReader(s.blobs.Store, public)
+	next := make([]uint64, partitions)
+	err := r.Entries(s.t.Context(), 0, tree.N, tree.N, func(index int64, entry []byte) error {
+		inclusion, err := r.ProveInclusion(s.t.Context(), index, tree)
+		if err != nil {
+			return err
+		}
+		if err := tlog.CheckRecord(inclusion, tree.N, tree.Hash, index, tlog.RecordHash(entry)); err != nil {
+			return err
+		}
+		decoded, err := proof.Decode(entry)
+		if err != nil {
+			return err
+		}
+		if back, ok := decoded.(proof.Rewind); ok {
+			next[back.Partition] = back.Sequence
+			return nil
+		}
+		got, _ := decoded.(proof.Message)
+		next[got.Partition]++
+		m, err := service.journals[got.Partition].Get(s.t.Context(), got.Sequence)
+		if err != nil {
+			return err
+		}
+		if want := proof.Digest(got.Partition, next[got.Partition], m.Time, m.Subject, m.Data); got != want {
+			return fmt.Errorf("entry %d is %+v, want %+v", index, got, want)
+		}
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for p, j := range service.journals {
+		if end, err := j.LastSequence(s.t.Context()); err != nil || end != next[p] {
+			s.t.Errorf("partition %d has %d messages, the log %d: %v", p, end, next[p], err)
+		}
+	}
+}
+
+// consistent fails unless a checkpoint has everything of an earlier one.
+func (s *stack) consistent(old, tree tlog.Tree) {
+	s.t.Helper()
+	if old.N == 0 || old == tree {
+		return
+	}
+	consistency, err := tilelog.NewReader(s.blobs.Store, public).ProveConsistency(s.t.Context(), old.N, tree)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := tlog.CheckTree(consistency, tree.N, tree.Hash, old.N, old.Hash); err != nil {
+		s.t.Fatalf("checkpoints of %d and %d entries: %v", old.N, tree.N, err)
+	}
+}
+
+// failing is a blob store that fails from a write on.
+type failing struct {
+	blob.Store
+	mu    sync.Mutex
+	armed bool
+	left  int // writes before the first that fails
+}
+
+var errCut = fmt.Errorf("%w: the test cut it off", blob.ErrUnavailable)
+
+func (f *failing) fails() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left--
+	return f.armed && f.left < 0
+}
+
+func (f *failing) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
+	if f.fails() {
+		return blob.Info{}, errCut
+	}
+	return f.Store.Put(ctx, key, r, size)
+}
+
+func (f *failing) Create(ctx context.Context, key string, content []byte) error {
+	if f.fails() {
+		return errCut
+	}
+	return f.Store.Create(ctx, key, content)
+}
+
+func (f *failing) Delete(ctx context.Context, key string) error {
+	if f.fails() {
+		return errCut
+	}
+	return f.Store.Delete(ctx, key)
+}
+
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+func TestTheLogHasEachMessageOnce(t *testing.T) {
+	s, random := newStack(t), seeded(t)
+	service := s.service(s.blobs)
+	s.publish(0)
+	last := s.must(service)
+	for range 20 {
+		s.publishAll(random, 120)
+		tree := s.must(service)
+		s.consistent(last, tree)
+		last = tree
+		if random.IntN(4) == 0 {
+			service = s.service(s.blobs)
+		}
+	}
+	s.check(last)
+	if again := s.must(service); again != last {
+		t.Errorf("nothing new, and the log has %d entries, had %d", again.N, last.N)
+	}
+	key, err := read(t.Context(), s.blobs.Store, verifierKey, 1000)
+	if err != nil || !strings.HasPrefix(string(key), "quire/test+") || strings.TrimSpace(string(key)) != service.key.public {
+		t.Errorf("published key %q, %v", key, err)
+	}
+}
+
+// TestAKillAtEachWrite cuts a round off at each of its writes, and goes on with another instance.
+func TestAKillAtEachWrite(t *testing.T) {
+	s, random := newStack(t), seeded(t)
+	s.publish(1)
+	last := s.must(s.service(s.blobs))
+	for written := 0; ; written++ {
+		s.publish(0)
+		s.publishAll(random, 130)
+		s.blobs.armed, s.blobs.left = true, written
+		err := s.round(s.service(s.blobs))
+		s.blobs.armed = false
+		if err != nil && !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		seen := s.checkpoint()
+		s.consistent(last, seen)
+		tree := s.must(s.service(s.blobs))
+		s.consistent(seen, tree)
+		s.check(tree)
+		last = tree
+		if err == nil {
+			break
+		}
+	}
+}
+
+func TestInstancesWriteOneLog(t *testing.T) {
+	s, random := newStack(t), seeded(t)
+	s.publish(0)
+	first := s.must(s.service(s.blobs))
+	var group sync.WaitGroup
+	errs := make(chan error, 4)
+	for range 4 {
+		service := s.service(s.blobs)
+		group.Go(func() {
+			for range 30 {
+				if err := service.round(t.Context()); err != nil && !errors.Is(err, errOvertaken) {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	for range 300 {
+		s.publish(random.IntN(partitions))
+	}
+	group.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	tree := s.must(s.service(s.blobs))
+	s.consistent(first, tree)
+	s.check(tree)
+}
+
+// TestAnOvertakenInstanceChangesNothing: it slept while others made and deleted the cut that it is about to make.
+func TestAnOvertakenInstanceChangesNothing(t *testing.T) {
+	s := newStack(t)
+	slept, awake := s.service(s.blobs), s.service(s.blobs)
+	slept.keepCuts, awake.keepCuts = 2, 2
+	s.publish(0)
+	s.must(slept)
+	for range 6 {
+		s.publish(1)
+		s.must(awake)
+	}
+	before := s.checkpoint()
+	if err := s.round(slept); !errors.Is(err, errOvertaken) {
+		t.Errorf("it goes on: %v", err)
+	}
+	if after := s.checkpoint(); after != before {
+		t.Errorf("it changed the checkpoint from %v to %v", before, after)
+	}
+	s.publish(2)
+	s.check(s.must(slept)) // opened again, it goes on from where the others are
+}
+
+func TestAJournalOfABackupIsNoticed(t *testing.T) {
+	s, random := newStack(t), seeded(t)
+	s.publish(0)
+	s.publishAll(random, 50)
+	kept := s.must(s.service(s.blobs))
+	s.server.Stop()
+	s.journal(journaltest.Start(t)) // without any message
+	if err := s.round(s.service(s.blobs)); !errors.Is(err, ErrRewound) {
+		t.Errorf("a shorter journal: %v", err)
+	}
+	for range 60 {
+		s.publish(0)
+	}
+	if err := s.round(s.service(s.blobs)); !errors.Is(err, ErrRewound) {
+		t.Errorf("another journal: %v", err)
+	}
+	if got := s.checkpoint(); got != kept {
+		t.Errorf("the checkpoint has changed from %v to %v", kept, got)
+	}
+}
+
+func TestALogThatWasEditedIsNotContinued(t *testing.T) {
+	s, random := newStack(t), seeded(t)
+	s.publish(0)
+	s.must(s.service(s.blobs))
+	stateBefore, err := read(t.Context(), s.blobs.Store, stateKey, maxRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.publish(0)
+	s.publishAll(random, 300)
+	kept := s.must(s.service(s.blobs))
+	put := func(key string, data []byte) {
+		t.Helper()
+		if data == nil {
+			err = s.blobs.Store.Delete(t.Context(), key)
+		} else {
+			_, err = s.blobs.Store.Put(t.Context(), key, bytes.NewReader(data), int64(len(data)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stateNow, err := read(t.Context(), s.blobs.Store, stateKey, maxRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		key  string
+		data []byte
+		want error
+	}{
+		"state removed":          {stateKey, nil, ErrIncomplete},
+		"state of another log":   {stateKey, bytes.Replace(stateNow, []byte(`"root":"`), []byte(`"root":"AAAA`), 1), nil},
+		"state of another size":  {stateKey, bytes.Replace(stateNow, []byte(`"size":`), []byte(`"size":1`), 1), tilelog.ErrDamaged},
+		"checkpoint not a note":  {checkpointKey, []byte("quire/test\n1\n"), tilelog.ErrCheckpoint},
+		"earlier state accepted": {stateKey, stateBefore, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, err := read(t.Context(), s.blobs.Store, c.key, maxRecord)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(c.key, c.data)
+			err = s.round(s.service(s.blobs))
+			switch {
+			case name == "earlier state accepted" && err != nil: // its cuts are added once more
+				t.Error(err)
+			case name != "earlier state accepted" && (err == nil || c.want != nil && !errors.Is(err, c.want)):
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			put(c.key, before)
+		})
+	}
+	s.secret += " and another one"
+	if err := s.round(s.service(s.blobs)); !errors.Is(err, tilelog.ErrCheckpoint) {
+		t.Errorf("another key: %v", err)
+	}
+	s.secret = testSecret
+	if got := s.checkpoint(); got != kept {
+		t.Errorf("the checkpoint has changed from %v to %v", kept, got)
+	}
+	s.check(s.must(s.service(s.blobs)))
+}
+
+// TestAForkIsNotSigned: the log is that of its state, which lacks what is signed.
+func TestAForkIsNotSigned(t *testing.T) {
+	s := newStack(t)
+	for range 3 {
+		s.publish(0)
+		s.must(s.service(s.blobs))
+	}
+	stateNow, err := read(t.Context(), s.blobs.Store, stateKey, maxRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.publish(1)
+	signed := s.must(s.service(s.blobs))
+	// Somebody restores the state and the cuts of an earlier time, and another message comes first.
+	if err := errors.Join(write(t.Context(), s.blobs.Store, stateKey, stateNow), s.blobs.Store.Delete(t.Context(), cutKey(4))); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(0)
+	if err := s.round(s.service(s.blobs)); !errors.Is(err, ErrForked) {
+		t.Errorf("got %v, want %v", err, ErrForked)
+	}
+	if got := s.checkpoint(); got != signed {
+		t.Errorf("the checkpoint has changed from %v to %v", signed, got)
+	}
+}
+
+func TestRunSignsAndStops(t *testing.T) {
+	s := newStack(t)
+	for range 200 {
+		s.publish(0)
+	}
+	log := &bytes.Buffer{}
+	service, err := New(Config{PartitionCount: partitions, Secret: testSecret, Installation: func() string { return "test" }, CutMessages: 50},
+		Deps{NC: s.nc, Blobs: s.blobs, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s.blobs.Store = &notifying{Store: s.blobs.Store, key: checkpointKey, done: stop}
+	if err := service.Run(ctx); err != nil || service.Unready() != nil {
+		t.Errorf("%v, %v: %s", err, service.Unready(), log)
+	}
+	if got := s.checkpoint(); got.N != 200 {
+		t.Errorf("%d entries: %s", got.N, log)
+	}
+	service.cfg.Secret = testSecret[:MinKeyBytes-1]
+	if err := service.Run(t.Context()); err == nil {
+		t.Error("a short secret is taken")
+	}
+}
+
+// notifying calls done once a blob is written.
+type notifying struct {
+	blob.Store
+	key  string
+	done func()
+}
+
+func (n *notifying) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
+	info, err := n.Store.Put(ctx, key, r, size)
+	if key == n.key {
+		n.done()
+	}
+	return info, err
+}
