@@ -44,7 +44,7 @@ func TestABinaryWithAWrongSettingEndsWithAllFaults(t *testing.T) {
 	}
 	for _, program := range services.programs() {
 		cmd := exec.CommandContext(t.Context(), binary)
-		cmd.Env = with(childVariable+"="+program.String(), "QUIRE_SECRET=0123456789abcdef", "QUIRE_LOG_FORMAT=xml", "QUIRE_PARTITION=4")
+		cmd.Env = with(childVariable+"="+program.String(), "QUIRE_SECRET=0123456789abcdef", checkpointKey, "QUIRE_LOG_FORMAT=xml", "QUIRE_PARTITION=4")
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		err := cmd.Run()

@@ -14,7 +14,7 @@ import (
 )
 
 // Program is one of the project's programs, or a set of them.
-type Program uint8
+type Program uint16
 
 // Programs.
 const (

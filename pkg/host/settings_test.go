@@ -58,6 +58,8 @@ var stores = []string{"QUIRE_NATS_URL=nats://n:4222", "QUIRE_MONGO_URL=mongodb:/
 
 func with(variables ...string) []string { return append(slices.Clone(stores), variables...) }
 
+const checkpointKey = "QUIRE_CHECKPOINT_KEY=0123456789abcdef0123456789abcdef"
+
 func TestEachProgramRefusesWrongSettingsAllAtOnce(t *testing.T) {
 	const secret = "QUIRE_SECRET=0123456789abcdef"
 	for name, c := range map[string]struct {
@@ -68,6 +70,9 @@ func TestEachProgramRefusesWrongSettingsAllAtOnce(t *testing.T) {
 		"quire needs nothing":       {Quire, nil, nil},
 		"an edge needs its stores":  {Edge, nil, []string{"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_SECRET"}},
 		"billing needs its stores":  {Billing, nil, []string{"QUIRE_NATS_URL", "QUIRE_POSTGRES_URL", "QUIRE_S3_URL"}},
+		"archive needs its stores":  {Archive, nil, []string{"QUIRE_CHECKPOINT_KEY", "QUIRE_NATS_URL", "QUIRE_S3_URL"}},
+		"archive needs a long key":  {Archive, with(checkpointKey[:len(checkpointKey)-1]), []string{"QUIRE_CHECKPOINT_KEY"}},
+		"archive with its stores":   {Archive, with(checkpointKey), nil},
 		"paste needs its stores":    {Paste, nil, []string{"QUIRE_NATS_URL", "QUIRE_POSTGRES_URL", "QUIRE_S3_URL"}},
 		"lite needs its stores":     {Lite, nil, []string{"QUIRE_NATS_URL", "QUIRE_POSTGRES_URL", "QUIRE_S3_URL"}},
 		"file needs its stores":     {File, nil, []string{"QUIRE_NATS_URL", "QUIRE_POSTGRES_URL", "QUIRE_S3_URL"}},
@@ -159,7 +164,7 @@ func TestSettingsThatAreUnsetHaveTheirDefaults(t *testing.T) {
 
 func TestEachProgramTakesAClockOffsetInDevelopmentOnly(t *testing.T) {
 	for _, program := range everything.programs() {
-		environ := with("QUIRE_SECRET=0123456789abcdef", "QUIRE_CLOCK_OFFSET=48h")
+		environ := with("QUIRE_SECRET=0123456789abcdef", checkpointKey, "QUIRE_CLOCK_OFFSET=48h")
 		if _, err := ReadSettings(program, environ); err == nil || !strings.Contains(err.Error(), "QUIRE_DEV=1") {
 			t.Errorf("%s: %v", program, err)
 		}

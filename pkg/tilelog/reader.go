@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -69,6 +70,18 @@ func (r *Reader) Entries(ctx context.Context, first, end, size int64, visit func
 		}
 	}
 	return nil
+}
+
+// IsTile reports whether path names a tile or a bundle of entries, after the prefix of its log.
+func IsTile(path string) bool {
+	rest, found := strings.CutPrefix(path, "tile/")
+	if entries, ok := strings.CutPrefix(rest, "entries/"); ok {
+		rest = "data/" + entries
+	} else if strings.HasPrefix(rest, "data/") {
+		return false
+	}
+	tile, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s", tileHeight, rest))
+	return found && err == nil && tilePath(tile.L, tile.N, tile.W) == path
 }
 
 // bundle reads the first width entries of a bundle.

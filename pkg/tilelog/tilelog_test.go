@@ -290,3 +290,15 @@ func TestCheckpointsAreSignedWithTheKeyOfTheirLog(t *testing.T) {
 		t.Errorf("too large: %v", err)
 	}
 }
+
+func TestTilePaths(t *testing.T) {
+	for path, want := range map[string]bool{
+		"tile/0/000": true, "tile/0/x001/067": true, "tile/3/x999/x999/999.p/255": true, "tile/entries/x001/067.p/1": true,
+		"tile/0/000.p/256": false, "tile/0/000.p/0": false, "tile/0/x000/000": false, "tile/0/00": false, "tile/-1/000": false, "tile/data/000": false,
+		"tile/8/0/000": false, "tile/0/../state": false, "checkpoint": false, "": false, "tile/": false, "tile/0/000/": false, "tile/00/000": false,
+	} {
+		if got := tilelog.IsTile(path); got != want {
+			t.Errorf("%q: %v", path, got)
+		}
+	}
+}

@@ -113,7 +113,7 @@ func (s *stack) checkpoint() tlog.Tree {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	data, err := read(s.t.Context(), s.blobs.Store, checkpointKey, tilelog.MaxCheckpoint)
+	data, err := read(s.t.Context(), s.blobs.Store, proof.LogCheckpoint, tilelog.MaxCheckpoint)
 	if err != nil || data == nil {
 		s.t.Fatalf("no checkpoint: %v", err)
 	}
@@ -128,7 +128,7 @@ func (s *stack) checkpoint() tlog.Tree {
 func (s *stack) check(tree tlog.Tree) {
 	s.t.Helper()
 	service := s.service(s.blobs.Store)
-	r := tilelog.NewReader(s.blobs.Store, public)
+	r := tilelog.NewReader(s.blobs.Store, proof.LogPrefix)
 	next := make([]uint64, partitions)
 	err := r.Entries(s.t.Context(), 0, tree.N, tree.N, func(index int64, entry []byte) error {
 		inclusion, err := r.ProveInclusion(s.t.Context(), index, tree)
@@ -173,7 +173,7 @@ func (s *stack) consistent(old, tree tlog.Tree) {
 	if old.N == 0 || old == tree {
 		return
 	}
-	consistency, err := tilelog.NewReader(s.blobs.Store, public).ProveConsistency(s.t.Context(), old.N, tree)
+	consistency, err := tilelog.NewReader(s.blobs.Store, proof.LogPrefix).ProveConsistency(s.t.Context(), old.N, tree)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestTheLogHasEachMessageOnce(t *testing.T) {
 	if again := s.must(service); again != last {
 		t.Errorf("nothing new, and the log has %d entries, had %d", again.N, last.N)
 	}
-	key, err := read(t.Context(), s.blobs.Store, verifierKey, 1000)
+	key, err := read(t.Context(), s.blobs.Store, proof.LogKey, 1000)
 	if err != nil || !strings.HasPrefix(string(key), "quire/test+") || strings.TrimSpace(string(key)) != service.key.public {
 		t.Errorf("published key %q, %v", key, err)
 	}
@@ -384,7 +384,7 @@ func TestALogThatWasEditedIsNotContinued(t *testing.T) {
 		"state removed":          {stateKey, nil, ErrIncomplete},
 		"state of another log":   {stateKey, bytes.Replace(stateNow, []byte(`"root":"`), []byte(`"root":"AAAA`), 1), nil},
 		"state of another size":  {stateKey, bytes.Replace(stateNow, []byte(`"size":`), []byte(`"size":1`), 1), tilelog.ErrDamaged},
-		"checkpoint not a note":  {checkpointKey, []byte("quire/test\n1\n"), tilelog.ErrCheckpoint},
+		"checkpoint not a note":  {proof.LogCheckpoint, []byte("quire/test\n1\n"), tilelog.ErrCheckpoint},
 		"earlier state accepted": {stateKey, stateBefore, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -452,7 +452,7 @@ func TestRunSignsAndStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s.blobs.Store = &notifying{Store: s.blobs.Store, key: checkpointKey, done: stop}
+	s.blobs.Store = &notifying{Store: s.blobs.Store, key: proof.LogCheckpoint, done: stop}
 	if err := service.Run(ctx); err != nil || service.Unready() != nil {
 		t.Errorf("%v, %v: %s", err, service.Unready(), log)
 	}

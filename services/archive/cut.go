@@ -14,12 +14,8 @@ import (
 	"quire.dev/pkg/blob"
 )
 
-// Names in the blob store. Those after public are served to anyone.
+// Names in the blob store beside the log, which is after proof.LogPrefix.
 const (
-	public        = "log/"
-	checkpointKey = public + "checkpoint"
-	verifierKey   = public + "key"
-
 	private  = "archive/log/"
 	stateKey = private + "state"
 

@@ -61,18 +61,18 @@ func (s *Service) open(ctx context.Context) (*keeper, error) {
 		}
 		k.cut, k.positions = last.Cut, last.Positions
 	}
-	k.log, err = tilelog.Open(ctx, s.deps.Blobs, public, tlog.Tree{N: last.Size, Hash: last.Root})
+	k.log, err = tilelog.Open(ctx, s.deps.Blobs, proof.LogPrefix, tlog.Tree{N: last.Size, Hash: last.Root})
 	return k, err
 }
 
 // readCheckpoint returns the tree that is signed, without entries if none is.
 func (s *Service) readCheckpoint(ctx context.Context) (tree tlog.Tree, err error) {
-	data, err := read(ctx, s.deps.Blobs, checkpointKey, tilelog.MaxCheckpoint)
+	data, err := read(ctx, s.deps.Blobs, proof.LogCheckpoint, tilelog.MaxCheckpoint)
 	if data == nil || err != nil {
 		return tree, err
 	}
 	if tree, err = tilelog.Parse(data, s.key.verifier); err != nil {
-		return tree, fmt.Errorf("%s: %w", checkpointKey, err)
+		return tree, fmt.Errorf("%s: %w", proof.LogCheckpoint, err)
 	}
 	return tree, nil
 }
@@ -254,7 +254,7 @@ func (k *keeper) publish(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := write(ctx, k.deps.Blobs, checkpointKey, checkpoint); err != nil {
+	if err := write(ctx, k.deps.Blobs, proof.LogCheckpoint, checkpoint); err != nil {
 		return err
 	}
 	k.checkpoint = tree
@@ -271,7 +271,7 @@ func (k *keeper) continues(ctx context.Context, tree tlog.Tree) error {
 	if tree.N < old.N {
 		return fmt.Errorf("%w: it has %d entries, its checkpoint %d", ErrForked, tree.N, old.N)
 	}
-	root, err := tilelog.NewReader(k.deps.Blobs, public).RootAt(ctx, old.N, tree)
+	root, err := tilelog.NewReader(k.deps.Blobs, proof.LogPrefix).RootAt(ctx, old.N, tree)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (k *keeper) continues(ctx context.Context, tree tlog.Tree) error {
 
 func (k *keeper) publishKey(ctx context.Context) error {
 	k.deps.Logger.Info("the log begins: publish its key where your customers find it, outside of this installation", "key", k.key.public)
-	return write(ctx, k.deps.Blobs, verifierKey, []byte(k.key.public+"\n"))
+	return write(ctx, k.deps.Blobs, proof.LogKey, []byte(k.key.public+"\n"))
 }
 
 // cosign adds the signatures of the witnesses that answer.
@@ -307,7 +307,7 @@ func (k *keeper) ask(ctx context.Context, w Witness, tree tlog.Tree, checkpoint 
 	var consistency tlog.TreeProof
 	if old > 0 && old < tree.N {
 		var err error
-		if consistency, err = tilelog.NewReader(k.deps.Blobs, public).ProveConsistency(ctx, old, tree); err != nil {
+		if consistency, err = tilelog.NewReader(k.deps.Blobs, proof.LogPrefix).ProveConsistency(ctx, old, tree); err != nil {
 			return nil, err
 		}
 	}

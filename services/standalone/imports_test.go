@@ -123,7 +123,9 @@ func checkImport(t *testing.T, importer, imported string) {
 		"github.com/gofiber/fiber":              {serviceModule + "edge", "quire.dev/tools/bench"},
 		"github.com/valyala/fasthttp":           {serviceModule + "edge", "quire.dev/tools/bench"},
 		"quire.dev/tools":                       {"quire.dev/tools", serviceModule + "standalone"}, // its tests alone
-		"google.golang.org/protobuf/encoding":   nil,
+		"google.golang.org/protobuf/encoding":   {pkgModule + "/proof"}, // the fields of a message of any kind
+		"github.com/transparency-dev/formats":   {pkgModule + "/tilelog", pkgModule + "/witness"},
+		"golang.org/x/mod/sumdb/note":           {pkgModule + "/tilelog", pkgModule + "/witness", serviceModule + "archive", serviceModule + "standalone"},
 		"github.com/golang/protobuf":            nil,
 		"go.mongodb.org/mongo-driver/v2/x/bson": nil,
 	}

@@ -34,7 +34,7 @@ func (r *Row) Scripts() Scripts {
 	switch {
 	case strings.HasPrefix(r.Path, "/api/dev/"):
 		return KeyedScripts
-	case strings.HasSuffix(r.Path, "/raw"):
+	case strings.HasSuffix(r.Path, "/raw"), strings.HasPrefix(r.Path, "/log/"):
 		return AnyScripts
 	}
 	return NeverScripts

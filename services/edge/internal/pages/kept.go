@@ -54,7 +54,7 @@ func (p *Pages) Keep(page *Page, site string) (*Kept, error) {
 // KeepText is a response with this body, which must not change.
 func KeepText(contentType string, body []byte) *Kept {
 	return &Kept{
-		contentType: contentType, plain: body, hash: tagOf(body),
+		contentType: contentType, plain: body, hash: TagOf(body),
 		gzip: sync.OnceValue(func() []byte {
 			return fasthttp.AppendGzipBytesLevel(nil, body, fasthttp.CompressBestCompression)
 		}),

@@ -9,7 +9,7 @@ import (
 // routes is the table of all endpoints. docs/openapi.yaml describes the API and docs/openapi-pages.yaml the other ones; a
 // test compares them with the table.
 func (s *Server) routes() []endpoint.Row {
-	return slices.Concat(s.developer.Rows(), s.accounts.Rows(), s.prices.Rows(), s.purchases.Rows(), s.exports.Rows(), s.admin.Rows(), s.readers.Rows(), s.handlers.Rows(), s.adminPages.Rows(), s.otherRows())
+	return slices.Concat(s.developer.Rows(), s.accounts.Rows(), s.prices.Rows(), s.purchases.Rows(), s.exports.Rows(), s.admin.Rows(), s.readers.Rows(), s.proofs.Rows(), s.handlers.Rows(), s.adminPages.Rows(), s.otherRows())
 }
 
 // otherRows are the assets, the documentation and the probes.

@@ -7,8 +7,8 @@ import (
 	"quire.dev/services/edge/internal/endpoint"
 )
 
-// TestScriptsReadTheKeyedAPIAndRawContentOnly checks the whole table against docs/api.md, From a browser's script.
-func TestScriptsReadTheKeyedAPIAndRawContentOnly(t *testing.T) {
+// TestScriptsReadTheKeyedAPIRawContentAndTheLogOnly checks the whole table against docs/api.md, From a browser's script.
+func TestScriptsReadTheKeyedAPIRawContentAndTheLogOnly(t *testing.T) {
 	for _, r := range New(Config{}, Deps{}).routes() {
 		want := endpoint.NeverScripts
 		switch {
@@ -17,7 +17,7 @@ func TestScriptsReadTheKeyedAPIAndRawContentOnly(t *testing.T) {
 			if r.Who != endpoint.APIKey && r.Who != endpoint.KeyOrKeyless && r.Who != endpoint.KeyOrToken {
 				t.Errorf("%s %s takes another proof than a key", r.Method, r.Path)
 			}
-		case strings.HasSuffix(r.Path, "/raw"):
+		case strings.HasSuffix(r.Path, "/raw"), strings.HasPrefix(r.Path, "/log/"):
 			want = endpoint.AnyScripts
 			if r.Who != endpoint.Anybody || r.Method != "GET" {
 				t.Errorf("%s %s is not for everybody", r.Method, r.Path)

@@ -30,6 +30,7 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/prices"
+	"quire.dev/services/edge/internal/proofs"
 	"quire.dev/services/edge/internal/purchases"
 	"quire.dev/services/edge/internal/readers"
 	"quire.dev/services/edge/internal/render"
@@ -83,6 +84,7 @@ type Server struct {
 	admin      *admin.Admin
 	accounts   *accounts.Accounts
 	purchases  *purchases.Purchases
+	proofs     *proofs.Proofs
 	http       *httpin.Server
 	ops        fasthttp.RequestHandler
 	ctx        context.Context // of calls to other parts: see httpin.Server.Context
@@ -118,6 +120,7 @@ func New(cfg Config, deps Deps) *Server {
 		Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Logger: deps.Logger, Accounts: s.accounts, Developer: s.developer,
 	})
 	s.prices = prices.New(base)
+	s.proofs = proofs.New(base, deps.Blobs)
 	s.purchases = purchases.New(base, cfg.Purchases, purchases.Deps{Bus: deps.Bus, Accounts: s.accounts, Logger: deps.Logger, Metrics: deps.Metrics})
 	s.accounts.BeforeDeletion(s.purchases.EndWithPeriod)
 	s.admin = admin.New(base, admin.Deps{Bus: deps.Bus, Secret: deps.Secret, Accounts: s.accounts})

@@ -1,0 +1,114 @@
+// Package proofs serves what proves bills to people who do not trust the installation: its log.
+package proofs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/proof"
+	"quire.dev/pkg/tilelog"
+	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/httpin/headers"
+	"quire.dev/services/edge/internal/pages"
+)
+
+const (
+	// maxBytes bounds a part of the log: 256 entries, each with a subject.
+	maxBytes = 256 << 10
+	timeout  = 10 * time.Second
+
+	immutable = "public, max-age=31536000, immutable"
+)
+
+// Proofs answers with parts of the log.
+type Proofs struct {
+	*endpoint.Base
+	blobs blob.Store
+	ctx   context.Context // of reads
+}
+
+// New returns the handlers.
+func New(base *endpoint.Base, blobs blob.Store) *Proofs {
+	return &Proofs{Base: base, blobs: blobs, ctx: base.HTTP().Context()}
+}
+
+// Rows are the endpoints of the log, in the paths of C2SP's tlog-tiles.
+func (s *Proofs) Rows() []endpoint.Row {
+	row := endpoint.NewRow
+	return []endpoint.Row{
+		// method, path, who may call, counted under, body, rules, handler
+		row("GET", "/log/checkpoint", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, endpoint.With(proof.LogCheckpoint, s.text)),
+		row("GET", "/log/key", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, endpoint.With(proof.LogKey, s.text)),
+		row("GET", "/log/tile/+", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, s.tile),
+	}
+}
+
+// text answers with a text that changes.
+func (s *Proofs) text(c *endpoint.Call, key string) error {
+	data, err := s.read(key)
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
+	return send(c, data, "no-cache")
+}
+
+// tile answers with hashes or entries, which never change.
+func (s *Proofs) tile(c *endpoint.Call) error {
+	path := "tile/" + c.Param("+")
+	if !tilelog.IsTile(path) {
+		return endpoint.NotFound()
+	}
+	data, err := s.read(proof.LogPrefix + path)
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderContentType, fiber.MIMEOctetStream)
+	return send(c, data, immutable)
+}
+
+func send(c *endpoint.Call, data []byte, cache string) error {
+	conditions, err := headers.ReadConditions(c.Ctx)
+	if err != nil {
+		return err
+	}
+	tag := pages.TagOf(data)
+	known, err := conditions.Check(headers.Validators{ETag: tag})
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderCacheControl, cache)
+	if known {
+		return headers.NotModified(c.Ctx, tag)
+	}
+	headers.SetETag(c.Ctx, tag)
+	c.Response().SetBodyRaw(data)
+	return nil
+}
+
+func (s *Proofs) read(key string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	defer cancel()
+	reader, info, err := s.blobs.Get(ctx, key, 0, -1)
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil, endpoint.NotFound()
+	}
+	if err != nil {
+		return nil, endpoint.Unavailable(fmt.Errorf("read %s: %w", key, err))
+	}
+	defer reader.Close()
+	if info.Size > maxBytes {
+		return nil, endpoint.Unavailable(fmt.Errorf("read %s: it has %d bytes", key, info.Size))
+	}
+	data, err := io.ReadAll(reader)
+	if err != nil {
+		return nil, endpoint.Unavailable(fmt.Errorf("read %s: %w", key, err))
+	}
+	return data, nil
+}
