@@ -178,7 +178,8 @@ func TestEachProgramTakesAClockOffsetInDevelopmentOnly(t *testing.T) {
 // TestEveryNameIsASetting looks at everything that is written: code, manifests, documents.
 func TestEveryNameIsASetting(t *testing.T) {
 	known := map[string]bool{
-		"QUIRE_MEMBERS": true, // the bucket of package members
+		"QUIRE_MEMBERS":   true, // the bucket of package members
+		"QUIRE_WITNESSES": true, // of the service that writes the transparency log; package witness parses it
 		// Of tests.
 		"QUIRE_TEST_LOG": true, "QUIRE_TEST_SQLITE_CHILD": true, "QUIRE_TEST_POSTGRES_CHILD": true,
 	}
