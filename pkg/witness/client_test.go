@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -257,5 +258,19 @@ func TestWitnessesAreParsed(t *testing.T) {
 	}
 	if _, err := ParseWitnesses("one two"); err == nil || !strings.Contains(err.Error(), `"one"`) || !strings.Contains(err.Error(), `"two"`) {
 		t.Errorf("not all faults: %v", err)
+	}
+}
+
+// TestTheExampleOfTheDocumentIsParsed: its key has the right hash.
+func TestTheExampleOfTheDocumentIsParsed(t *testing.T) {
+	page, err := os.ReadFile("../../docs/witness.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(page), `QUIRE_WITNESSES="`)
+	example, _, _ = strings.Cut(example, `"`)
+	clients, err := ParseWitnesses(example)
+	if err != nil || len(clients) != 1 || clients[0].url != "https://witness.example/add-checkpoint" {
+		t.Errorf("%q: %v, %v", example, clients, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 //
 //	<verifier key>@<url>
 //
-// such as witness.example/w1+7d95b3f5+BGb0KXvn…Q=@https://witness.example. The key ends at the first @ after its second +: a name has
+// such as witness.example/w1+edde4101+BGyod3tF…@https://witness.example. The key ends at the first @ after its second +: a name has
 // no + and base64 no @, while a name may have an @. Names and URLs have no commas; write %2C in a URL. An empty text is no witness.
 // Errors name each faulty entry.
 func ParseWitnesses(text string) ([]*Client, error) {

@@ -74,8 +74,14 @@ func environment(settings ...string) []string {
 
 func launch(t testing.TB, folder string, settings ...string) *child {
 	t.Helper()
-	c := &child{cmd: exec.Command(binary(t)), stdout: &lockedBuffer{}, stderr: &lockedBuffer{}, ended: make(chan error, 1)}
-	c.cmd.Env = environment(append([]string{"QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA=" + folder, "QUIRE_ADMIN_TOKEN=" + testAdminToken}, settings...)...)
+	return launchCommand(t, nil, append([]string{"QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA=" + folder, "QUIRE_ADMIN_TOKEN=" + testAdminToken}, settings...)...)
+}
+
+// launchCommand starts quire with arguments, and waits until it prints the address that it listens on.
+func launchCommand(t testing.TB, args []string, settings ...string) *child {
+	t.Helper()
+	c := &child{cmd: exec.Command(binary(t), args...), stdout: &lockedBuffer{}, stderr: &lockedBuffer{}, ended: make(chan error, 1)}
+	c.cmd.Env = environment(settings...)
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

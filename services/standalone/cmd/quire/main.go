@@ -128,6 +128,7 @@ folder, on a free port of this machine, and stop it afterwards.`,
 		c.explainCommand(),
 		c.journalCommand(),
 		c.repriceCommand(),
+		c.witnessCommand(),
 	}
 	for _, cmd := range operator {
 		cmd.GroupID = operating
