@@ -70,6 +70,11 @@ func Text(into *string) Value {
 	return value(into, "any text", func(text string) (string, bool) { return text, true })
 }
 
+// Checked accepts a text that check returns no error for.
+func Checked(into *string, allowed string, check func(text string) error) Value {
+	return value(into, allowed, func(text string) (string, bool) { return text, check(text) == nil })
+}
+
 // Choice accepts one of a few words.
 func Choice(into *string, words ...string) Value {
 	return value(into, "one of "+strings.Join(words, ", "), func(text string) (string, bool) {

@@ -11,6 +11,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/witness"
 )
 
 // Program is one of the project's programs, or a set of them.
@@ -79,6 +80,7 @@ type Settings struct {
 
 	CheckpointKey      config.Secret
 	CheckpointInterval time.Duration
+	Witnesses          string // empty: none
 
 	RequestRetention time.Duration
 	SnapshotMessages int
@@ -282,6 +284,14 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_CHECKPOINT_INTERVAL", value: config.Duration(&s.CheckpointInterval, "1s", "1d"), readers: Archive | Quire, fallback: "1m",
 			meaning: "Time between two checkpoints of [the log](proof.md).",
+		},
+		{
+			name: "QUIRE_WITNESSES", value: config.Checked(&s.Witnesses, "entries like `name+hash+base64@https://witness.example` of different keys", func(text string) error {
+				_, err := witness.ParseWitnesses(text)
+				return err
+			}),
+			readers: Archive | Quire,
+			meaning: "Witnesses that cosign every checkpoint of [the log](proof.md), each as `<verifier key>@<URL>`, separated by spaces or commas: see [witness.md](witness.md).",
 		},
 		{
 			name: "QUIRE_REQUEST_RETENTION", value: config.Duration(&s.RequestRetention, "1h", "400d"), readers: Billing | Quire, fallback: "30d",

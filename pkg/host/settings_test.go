@@ -178,8 +178,7 @@ func TestEachProgramTakesAClockOffsetInDevelopmentOnly(t *testing.T) {
 // TestEveryNameIsASetting looks at everything that is written: code, manifests, documents.
 func TestEveryNameIsASetting(t *testing.T) {
 	known := map[string]bool{
-		"QUIRE_MEMBERS":   true, // the bucket of package members
-		"QUIRE_WITNESSES": true, // of the service that writes the transparency log; package witness parses it
+		"QUIRE_MEMBERS": true, // the bucket of package members
 		// Of tests.
 		"QUIRE_TEST_LOG": true, "QUIRE_TEST_SQLITE_CHILD": true, "QUIRE_TEST_POSTGRES_CHILD": true,
 	}

@@ -7,13 +7,12 @@ package archive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/mod/sumdb/tlog"
-
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
@@ -22,6 +21,7 @@ import (
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/wait"
+	"quire.dev/pkg/witness"
 )
 
 // Config describes one instance.
@@ -31,25 +31,16 @@ type Config struct {
 	Secret         string        // the log's key is derived from it; of at least MinKeyBytes
 	// Installation returns the id of the installation, which names the log. It is called while Run works.
 	Installation func() string
-	// Witnesses cosign every checkpoint.
-	Witnesses []Witness
+	Witnesses    string // that cosign every checkpoint, as witness.ParseWitnesses takes them
 	// CutMessages bounds how many messages are added at a time; 250,000. A checkpoint follows once all are added.
 	CutMessages uint64
-}
-
-// Witness cosigns checkpoints.
-type Witness interface {
-	// Name is the name of the witness's key.
-	Name() string
-	// Cosign returns the witness's signature line. proof is the consistency of the checkpoint with the tree of size old, the last
-	// one that the witness has cosigned.
-	Cosign(ctx context.Context, old int64, proof tlog.TreeProof, checkpoint []byte) (line []byte, err error)
 }
 
 // Configure returns the configuration that the settings ask for.
 func Configure(s host.Settings) Config {
 	return Config{
 		PartitionCount: s.Partitions, Interval: s.CheckpointInterval, Secret: s.CheckpointKey.Reveal(),
+		Witnesses: s.Witnesses,
 	}
 }
 
@@ -76,11 +67,12 @@ type Deps struct {
 
 // Service is one instance. Any number may work at a time: they write the same log. Run is called once.
 type Service struct {
-	cfg      Config
-	deps     Deps
-	journals []*journal.Journal // by partition
-	metrics  *metrics
-	keepCuts int64 // how many cuts are kept before the last one: see cut
+	cfg       Config
+	deps      Deps
+	journals  []*journal.Journal // by partition
+	metrics   *metrics
+	witnesses []*witness.Client
+	keepCuts  int64 // how many cuts are kept before the last one: see cut
 
 	key    logKey  // set by Run
 	keeper *keeper // nil: the log has to be opened
@@ -100,7 +92,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics), keepCuts: 1000}
+	witnesses, err := witness.ParseWitnesses(cfg.Witnesses)
+	if err != nil {
+		return nil, fmt.Errorf("configure the archive: %w", err)
+	}
+	s := &Service{witnesses: witnesses, cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics), keepCuts: 1000}
 	for p := range s.cfg.PartitionCount {
 		s.journals = append(s.journals, deps.Shared.Files.Open(deps.NC, event.Billing.Stream(p)))
 	}

@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/proof"
 	"quire.dev/pkg/tilelog"
+	"quire.dev/pkg/witness"
 )
 
 // Errors of a round that need an operator. docs/runbook.md says what to do.
@@ -289,7 +290,7 @@ func (k *keeper) publishKey(ctx context.Context) error {
 // cosign adds the signatures of the witnesses that answer.
 func (k *keeper) cosign(ctx context.Context, tree tlog.Tree, checkpoint []byte) []byte {
 	signed := checkpoint
-	for _, w := range k.cfg.Witnesses {
+	for _, w := range k.witnesses {
 		line, err := k.ask(ctx, w, tree, checkpoint)
 		if err != nil {
 			k.metrics.unwitnessed.WithLabelValues(w.Name()).Inc()
@@ -302,8 +303,16 @@ func (k *keeper) cosign(ctx context.Context, tree tlog.Tree, checkpoint []byte) 
 	return signed
 }
 
-func (k *keeper) ask(ctx context.Context, w Witness, tree tlog.Tree, checkpoint []byte) ([]byte, error) {
-	old := k.cosigned[w.Name()]
+// ask asks a witness, and once more if it knows the log at another size than this instance thought.
+func (k *keeper) ask(ctx context.Context, w *witness.Client, tree tlog.Tree, checkpoint []byte) ([]byte, error) {
+	line, err := k.askFrom(ctx, w, k.cosigned[w.Name()], tree, checkpoint)
+	if conflict := new(witness.ConflictError); errors.As(err, &conflict) && conflict.Size <= tree.N {
+		return k.askFrom(ctx, w, conflict.Size, tree, checkpoint)
+	}
+	return line, err
+}
+
+func (k *keeper) askFrom(ctx context.Context, w *witness.Client, old int64, tree tlog.Tree, checkpoint []byte) ([]byte, error) {
 	var consistency tlog.TreeProof
 	if old > 0 && old < tree.N {
 		var err error

@@ -15,8 +15,10 @@ type metrics struct {
 func newMetrics(m *telemetry.Metrics) *metrics {
 	return &metrics{
 		size: m.Gauge(telemetry.Desc{Service: "archive", Name: "log_size", Help: "Entries in the log of the billing journals."}),
-		checkpoint: m.Gauge(telemetry.Desc{Service: "archive", Name: "checkpoint_timestamp_seconds",
-			Help: "Unix time of the last round after which the log's checkpoint had everything of the billing journals."}),
+		checkpoint: m.Gauge(telemetry.Desc{
+			Service: "archive", Name: "checkpoint_timestamp_seconds",
+			Help: "Unix time of the last round after which the log's checkpoint had everything of the billing journals.",
+		}),
 		failures: m.Counter(telemetry.Desc{Service: "archive", Name: "failures_total", Help: "Rounds that did not end in a checkpoint."}),
 		unwitnessed: m.CounterVec(telemetry.Desc{Service: "archive", Name: "unwitnessed_total", Help: "Checkpoints that a witness has not signed."},
 			"witness"),

@@ -124,14 +124,12 @@ func checkImport(t *testing.T, importer, imported string) {
 		"zombiezen.com/go/sqlite":               {pkgModule + "/views/sqlite"},
 		"github.com/minio/minio-go":             {pkgModule + "/blob/s3"},
 		"github.com/stripe/stripe-go":           {pkgModule + "/payments/stripe"},
-		"github.com/transparency-dev/formats":   {pkgModule + "/witness", pkgModule + "/tilelog"}, // checkpoints and cosignatures
-		"golang.org/x/mod/sumdb":                {pkgModule + "/witness", pkgModule + "/tilelog"}, // signed notes and proofs
+		"github.com/transparency-dev/formats":   {pkgModule + "/witness", pkgModule + "/tilelog"},                                                  // checkpoints and cosignatures
+		"golang.org/x/mod/sumdb":                {pkgModule + "/witness", pkgModule + "/tilelog", pkgModule + "/proof", serviceModule + "archive"}, // signed notes and proofs
 		"github.com/gofiber/fiber":              {serviceModule + "edge", "quire.dev/tools/bench"},
 		"github.com/valyala/fasthttp":           {serviceModule + "edge", "quire.dev/tools/bench"},
 		"quire.dev/tools":                       {"quire.dev/tools", serviceModule + "standalone"}, // its tests alone
-		"google.golang.org/protobuf/encoding":   {pkgModule + "/proof"}, // the fields of a message of any kind
-		"github.com/transparency-dev/formats":   {pkgModule + "/tilelog", pkgModule + "/witness"},
-		"golang.org/x/mod/sumdb/note":           {pkgModule + "/tilelog", pkgModule + "/witness", serviceModule + "archive", serviceModule + "standalone"},
+		"google.golang.org/protobuf/encoding":   {pkgModule + "/proof"},                            // the fields of a message of any kind
 		"github.com/golang/protobuf":            nil,
 		"go.mongodb.org/mongo-driver/v2/x/bson": nil,
 	}
