@@ -57,6 +57,8 @@ type Config[T any] struct {
 
 	// Files are notified of what is stored, for followers in this process; may be nil.
 	Files *Files
+	// Metrics count failed attempts; may be nil.
+	Metrics *Metrics
 
 	Logger *slog.Logger // for retries; may be nil
 }

@@ -150,7 +150,7 @@ func (c *Confirmer) append(ctx context.Context, data []byte) (uint64, error) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	<-attempt.Done()
-	return 0, fmt.Errorf("confirm the end of %s: %w", c.journal.stream, err)
+	return 0, c.journal.metrics.count(fmt.Errorf("confirm the end of %s: %w", c.journal.stream, err))
 }
 
 // Publish appends one message to the stream of the subject, outside the way of requests, and returns once it is stored. A call that

@@ -76,9 +76,10 @@ const (
 // Journal reads one stream. Safe for concurrent use. It needs no close; the
 // caller owns the connection.
 type Journal struct {
-	nc     *nats.Conn
-	stream string
-	files  *Files // nil: it is followed by consumers
+	nc      *nats.Conn
+	stream  string
+	files   *Files   // nil: it is followed by consumers
+	metrics *Metrics // nil: errors are not counted
 }
 
 // Open returns the Journal of a stream without contacting the server.
@@ -100,8 +101,9 @@ type State struct {
 	Messages uint64 `json:"messages"`
 	First    uint64 `json:"first_seq"` // Last+1 in a stream that was purged completely
 	Last     uint64 `json:"last_seq"`
+	Bytes    uint64 `json:"bytes"`
 
-	// Replicas is the number of servers that hold the stream.
+	// Replicas is the number of servers that are to hold the stream.
 	Replicas int `json:"-"`
 }
 
@@ -122,28 +124,8 @@ func (e *apiError) Error() string {
 // no leader responds from its own, possibly stale store. Such a response is
 // ErrUnavailable.
 func (j *Journal) State(ctx context.Context) (State, error) {
-	var answer struct {
-		Error  *apiError `json:"error"`
-		State  State     `json:"state"`
-		Config struct {
-			Replicas int `json:"num_replicas"`
-		} `json:"config"`
-		Cluster struct {
-			Leader string `json:"leader"`
-		} `json:"cluster"`
-	}
-	if err := j.ask(ctx, "STREAM.INFO."+j.stream, nil, &answer); err != nil {
-		return State{}, err
-	}
-	if answer.Error != nil {
-		return State{}, j.apiFailure("read state of", answer.Error)
-	}
-	answer.State.Replicas = max(answer.Config.Replicas, 1)
-	if answer.State.Replicas > 1 && answer.Cluster.Leader == "" {
-		return State{}, fmt.Errorf("read state of %s: %w: it has no leader", j.stream, ErrUnavailable)
-	}
-	j.files.learn(j.stream, answer.State.Last)
-	return answer.State, nil
+	r, err := j.Replication(ctx)
+	return r.State, err
 }
 
 // Metadata returns the metadata of the stream, such as InstallationKey.
@@ -241,14 +223,15 @@ func (j *Journal) LastOf(ctx context.Context, subject string) (Message, error) {
 		if isUnreached(err) {
 			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
-		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, err)
+		return Message{}, j.metrics.count(fmt.Errorf("read the last message of %s: %w", subject, err))
 	}
 	switch status := m.Header.Get("Status"); status {
 	case "":
 	case "404":
 		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, ErrNoMessage)
 	default:
-		return Message{}, fmt.Errorf("read the last message of %s: %w: %s %s", subject, ErrUnavailable, status, m.Header.Get("Description"))
+		err := fmt.Errorf("read the last message of %s: %w: %s %s", subject, ErrUnavailable, status, m.Header.Get("Description"))
+		return Message{}, j.metrics.count(err)
 	}
 	sequence, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
@@ -296,16 +279,16 @@ func (j *Journal) get(ctx context.Context, request map[string]any) (Message, err
 }
 
 func (j *Journal) apiFailure(what string, e *apiError) error {
-	switch e.ErrCode {
-	case codeStreamNotFound:
-		return fmt.Errorf("%s %s: %w", what, j.stream, ErrNoStream)
-	case codeMessageNotFound:
-		return fmt.Errorf("%s %s: %w", what, j.stream, ErrNoMessage)
+	err := fmt.Errorf("%s %s: %w", what, j.stream, e)
+	switch {
+	case e.ErrCode == codeStreamNotFound:
+		err = fmt.Errorf("%s %s: %w", what, j.stream, ErrNoStream)
+	case e.ErrCode == codeMessageNotFound:
+		err = fmt.Errorf("%s %s: %w", what, j.stream, ErrNoMessage)
+	case e.Code == codeServiceUnavailable: // no leader, or no quorum
+		err = fmt.Errorf("%s %s: %w: %w", what, j.stream, ErrUnavailable, e)
 	}
-	if e.Code == codeServiceUnavailable { // no leader, or no quorum
-		return fmt.Errorf("%s %s: %w: %w", what, j.stream, ErrUnavailable, e)
-	}
-	return fmt.Errorf("%s %s: %w", what, j.stream, e)
+	return j.metrics.count(err)
 }
 
 // ask sends one request to the JetStream API.
@@ -324,10 +307,10 @@ func (j *Journal) ask(ctx context.Context, api string, request, answer any) erro
 		if isUnreached(err) {
 			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
-		return fmt.Errorf("ask %s: %w", api, err)
+		return j.metrics.count(fmt.Errorf("ask %s: %w", api, err))
 	}
 	if err := json.Unmarshal(m.Data, answer); err != nil {
-		return fmt.Errorf("decode answer to %s: %w", api, err)
+		return j.metrics.count(fmt.Errorf("decode answer to %s: %w", api, err))
 	}
 	return nil
 }

@@ -166,6 +166,7 @@ func (a *Appender[T]) publish(ctx context.Context, batch keptBatch, status <-cha
 				}
 			case <-a.timer.C:
 				again = left == most
+				a.countUnanswered(&t)
 			case <-ctx.Done():
 				return 0, a.gaveUp(&t)
 			}
@@ -183,11 +184,11 @@ func (a *Appender[T]) publish(ctx context.Context, batch keptBatch, status <-cha
 // send reports whether the batch was handed to a live connection.
 func (a *Appender[T]) send(t *attempts, batch keptBatch) bool {
 	if !a.nc.IsConnected() {
-		t.cause = nats.ErrDisconnected
+		t.cause = a.cfg.Metrics.count(nats.ErrDisconnected)
 		return false
 	}
 	if err := a.request(a.reply(a.number, t.sent+1), batch); err != nil {
-		t.cause = err
+		t.cause = a.cfg.Metrics.count(err)
 		return false
 	}
 	t.sent++
@@ -195,10 +196,17 @@ func (a *Appender[T]) send(t *attempts, batch keptBatch) bool {
 	return true
 }
 
+// countUnanswered counts the last attempt if no answer to it has come.
+func (a *Appender[T]) countUnanswered(t *attempts) {
+	if errors.Is(t.cause, nats.ErrTimeout) {
+		_ = a.cfg.Metrics.count(t.cause) // it stays the cause
+	}
+}
+
 // judge handles an answer other than an acknowledgment. It returns an error if
 // the batch is permanently refused.
 func (a *Appender[T]) judge(t *attempts, ans answer) error {
-	t.cause = ans.err
+	t.cause = a.cfg.Metrics.count(ans.err)
 	if ans.kind != unclear {
 		t.unstored++
 	}
