@@ -106,8 +106,9 @@ func newLease(s *scope, reader reading, alone bool) (*lease, error) {
 				c.failed(fmt.Errorf("%w: %w", errLate, err))
 			}
 		},
-		Files:  s.deps.Shared.Files,
-		Logger: s.log,
+		Files:   s.deps.Shared.Files,
+		Metrics: s.metrics.journals,
+		Logger:  s.log,
 	})
 	return l, err
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/telemetry"
 )
 
@@ -24,6 +25,7 @@ type metrics struct {
 	leases      prometheus.Counter
 	overlay     prometheus.Gauge
 	unprojected prometheus.Gauge
+	journals    *journal.Metrics
 }
 
 func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
@@ -54,6 +56,7 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 		leases:      m.Counter(desc("read_leases_total", "Journal messages that confirm or renew read leases.")),
 		overlay:     m.Gauge(desc("unprojected_bytes", "Bytes decided but not yet in the read model, of all partitions that this instance projects.")),
 		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided but not yet in the read model, of all partitions that this instance projects.")),
+		journals:    journal.NewMetrics(m),
 	}
 }
 

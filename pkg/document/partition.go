@@ -77,7 +77,7 @@ func (e *Engine) newPartition(number int) (*partition, error) {
 		return nil, err
 	}
 	p := &partition{
-		scope: s, replicas: e.replicas, journal: e.deps.Shared.Files.Open(e.deps.NC, stream),
+		scope: s, replicas: e.replicas, journal: e.deps.Shared.Files.Open(e.deps.NC, stream).With(e.metrics.journals),
 		model: &readModel{scope: s}, lease: lease,
 		serving: &e.readers[number],
 	}
@@ -132,6 +132,7 @@ func (p *partition) run(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{p.sweeper.Append, p.applier.answerer.run, p.projection.run, p.blobs.Run} {
 		group.Go(func() error { return part(ctx) })
 	}
+	group.Go(func() error { p.metrics.journals.Observe(ctx, p.journal); return nil })
 	caughtUp := make(chan struct{})
 	group.Go(func() error {
 		defer stop()

@@ -92,7 +92,8 @@ func (s *settler) newAppender(ctx context.Context, partition int) (*journal.Appe
 				s.fail(fmt.Errorf("settle %s with billing: %w", s.stream, err))
 			}
 		},
-		Files:  s.deps.Shared.Files,
-		Logger: s.log,
+		Files:   s.deps.Shared.Files,
+		Metrics: s.metrics.journals,
+		Logger:  s.log,
 	})
 }

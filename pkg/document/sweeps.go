@@ -16,7 +16,7 @@ func (s *scope) sweeps(j *journal.Journal) *sweep.Config {
 	return &sweep.Config{
 		Domain: s.cfg.Policy.Domain, Partition: s.number, Expiring: s.names.byExpiry(), Outcomes: s.names.byDecision(),
 		Offset: s.cfg.Offset, Bounds: b.Sweep, CallWait: b.ViewWait, EraseWait: b.ReadWait,
-		NC: s.deps.NC, Files: s.deps.Shared.Files, Journal: j, Views: s.deps.Views, Blobs: s.deps.Blobs, Clock: s.deps.Clock, Logger: s.log,
+		NC: s.deps.NC, Files: s.deps.Shared.Files, Journal: j, Journals: s.metrics.journals, Views: s.deps.Views, Blobs: s.deps.Blobs, Clock: s.deps.Clock, Logger: s.log,
 		Failures: s.metrics.failures, Swept: s.metrics.swept,
 	}
 }

@@ -382,8 +382,10 @@ func TestNothingIsShownOfAPartitionThatMovedAway(t *testing.T) {
 		eventually.True(t, fmt.Sprintf("sizes of partitions %v are shown", set), func() bool {
 			exposed := r.exposed()
 			for p := range 4 {
-				if strings.Contains(exposed, fmt.Sprintf("partition=\"%d\"", p)) != slices.Contains(set, p) {
-					return false
+				for _, label := range []string{fmt.Sprintf("partition=\"%d\"", p), fmt.Sprintf("stream=\"BILLING_%d\"", p)} {
+					if strings.Contains(exposed, label) != slices.Contains(set, p) {
+						return false
+					}
 				}
 			}
 			return true

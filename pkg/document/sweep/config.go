@@ -28,6 +28,7 @@ type Config struct {
 	NC       *nats.Conn
 	Files    *journal.Files   // of a server in this process; nil for none
 	Journal  *journal.Journal // of the partition
+	Journals *journal.Metrics // of appends; nil: none
 	Views    views.Store
 	Blobs    blob.Store
 	Clock    func() time.Time

@@ -104,8 +104,9 @@ func (s *Sweeper) newAppender() (*journal.Appender[*event.Request], error) {
 		Failed: func(requests []*event.Request, _ uint64, err error) {
 			s.cfg.Logger.Debug("requests of sweeps were not stored", "requests", len(requests), "error", err) // the next sweep finds them again
 		},
-		Files:  s.cfg.Files,
-		Logger: s.cfg.Logger,
+		Files:   s.cfg.Files,
+		Metrics: s.cfg.Journals,
+		Logger:  s.cfg.Logger,
 	})
 }
 

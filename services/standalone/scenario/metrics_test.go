@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
 )
 
@@ -39,10 +40,17 @@ Metrics that the processes expose at ` + "`/metrics`" + `, in addition to those 
 func TestEveryMetricIsListed(t *testing.T) {
 	i := common(t)
 	var shown map[string]*metric
-	eventually.NoError(t, "billing shows its partitions", func() error {
+	eventually.NoError(t, "all services show their partitions", func() error {
 		shown = i.metrics(t)
 		if shown["quire_billing_state"] == nil {
 			return errors.New("no quire_billing_state")
+		}
+		for _, name := range []string{"quire_journal_replica_lag", "quire_journal_has_leader"} {
+			for _, domain := range event.Domains() {
+				if m := shown[name]; m == nil || !m.values["stream"][domain.Stream(0)] {
+					return fmt.Errorf("no %s of %s", name, domain.Stream(0))
+				}
+			}
 		}
 		return nil
 	})
@@ -106,7 +114,8 @@ func (i *instance) metrics(t testing.TB) map[string]*metric {
 	return found
 }
 
-// row is the metric's row of the table. It lists a label's values unless they are numbers, such as a partition's, or hashes.
+// row is the metric's row of the table. It lists a label's values unless they are numbers, such as a partition's, hashes, or names
+// of streams and servers.
 func (m *metric) row(name string) string {
 	var labels []string
 	for _, label := range slices.Sorted(maps.Keys(m.values)) {
@@ -114,7 +123,7 @@ func (m *metric) row(name string) string {
 		for _, value := range slices.Sorted(maps.Keys(m.values[label])) {
 			_, err := strconv.Atoi(value)
 			hash, notHex := hex.DecodeString(value)
-			if err != nil && (notHex != nil || len(hash) != sha256.Size) {
+			if err != nil && (notHex != nil || len(hash) != sha256.Size) && label != "stream" && label != "server" {
 				values = append(values, "`"+value+"`")
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/billing/internal/account"
 )
@@ -22,6 +23,7 @@ type Metrics struct {
 	refused                   map[account.RefusalReason]prometheus.Counter
 	state, chain, quarantined *prometheus.GaugeVec
 	missing                   *prometheus.GaugeVec
+	journals                  *journal.Metrics
 }
 
 // NewMetrics registers the metrics; m may be nil.
@@ -44,6 +46,7 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 		quarantined: m.GaugeVec(desc("quarantined_accounts", "Accounts in quarantine because one of their counters was impossible."), "partition"),
 		missing: m.GaugeVec(desc("missing", "What the journal knows of and the read model lacks, though it exists nowhere else, by partition. At least so many."),
 			"partition", "of"),
+		journals: journal.NewMetrics(m),
 	}
 	admissions := m.CounterVec(desc("admissions_total", "Admissions folded, by decision."), "decision")
 	for d := range metrics.admissions {

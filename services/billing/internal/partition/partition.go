@@ -118,7 +118,7 @@ func New(cfg Config, deps Deps) *Partition {
 	log := deps.Logger.With("stream", stream)
 	p := &Partition{
 		cfg: cfg, deps: deps, log: log, stream: stream, kinds: KindsOf(cfg.Partition),
-		journal:   deps.Shared.Files.Open(deps.NC, stream),
+		journal:   deps.Shared.Files.Open(deps.NC, stream).With(deps.Metrics.journals),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
 		audits:    newAudits(), explanations: newExplanations(), waiting: make(chan struct{}, maxWaiting),
 		looks: looks{byAccount: map[event.AccountID]int{}},
@@ -148,6 +148,7 @@ func (p *Partition) Run(ctx context.Context) error {
 	projected := make(chan error, 1)
 	group, work := errgroup.WithContext(ctx)
 	go func() { projected <- p.projection.Run(projecting) }()
+	group.Go(func() error { p.deps.Metrics.journals.Observe(work, p.journal); return nil })
 	caughtUp := make(chan struct{})
 	// The follower ends after the accepted queries, which wait for messages.
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))

@@ -105,6 +105,7 @@ func (l *lane[T, A]) insist(data []byte) error {
 		Acked:     func([][]byte, uint64, uint64) { done() },
 		Failed:    func(_ [][]byte, _ uint64, err error) { failure = err; done() },
 		Files:     l.bus.cfg.Shared.Files,
+		Metrics:   l.bus.metrics.journals,
 		Logger:    l.bus.cfg.Logger,
 	})
 	if err != nil {

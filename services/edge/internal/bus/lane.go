@@ -98,6 +98,7 @@ func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 		Acked:     l.onStored,
 		Failed:    l.onFailure,
 		Files:     cfg.bus.cfg.Shared.Files,
+		Metrics:   cfg.bus.metrics.journals,
 		Logger:    cfg.bus.cfg.Logger,
 	})
 	return l, err

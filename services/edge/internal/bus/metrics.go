@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/telemetry"
 )
 
@@ -23,6 +24,7 @@ type metrics struct {
 	refusals  prometheus.Counter
 	malformed prometheus.Counter
 	closed    map[event.Domain]prometheus.Gauge
+	journals  *journal.Metrics
 
 	unreported prometheus.Counter
 }
@@ -50,6 +52,7 @@ func newMetrics(m *telemetry.Metrics) *metrics {
 		refusals:  m.Counter(desc("refusals_from_memory_total", "Refusals served from the edge's cache, without asking billing.")),
 		malformed: m.Counter(desc("malformed_answers_total", "Answers that could not be read.")),
 		closed:    closed,
+		journals:  journal.NewMetrics(m),
 
 		unreported: m.Counter(desc("requests_unreported_total", "Finished requests whose HTTP details the request log lacks, because the queue was full or the connection could not take them.")),
 	}
