@@ -230,6 +230,9 @@ type Snapshot interface {
 	// Each calls take with every document of a collection, in no particular
 	// order, and returns its first error. The caller owns the document.
 	Each(ctx context.Context, collection string, take func(Doc) error) error
+	// Load and List are those of Store.
+	Load(ctx context.Context, collection string, ids []string, parts Parts) ([]Doc, error)
+	List(ctx context.Context, collection string, q Query) ([]Doc, error)
 	Close() error
 }
 

@@ -146,15 +146,13 @@ func (x *ids) finishStep(rows int) {
 	}
 }
 
-// openIDs reads the table's ids that are not in its index. A table created before this form of index gets all of its ids moved,
-// in the current transaction.
-func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(string) int64) (err error) {
+// readIDs reads the table's ids that are not in its index. It returns those whose hash another one of them has, which are.
+func (t *table) readIDs(ctx context.Context, c *conn, hash func(string) int64) (twice []entry, err error) {
 	x := &t.ids
 	x.fresh, x.hash = map[int64]int64{}, hash
 	if x.last, err = c.integer(ctx, t.readMark, t.collection); err != nil {
-		return err
+		return nil, err
 	}
-	var twice []entry
 	err = c.query(ctx, t.above, []any{x.last}, func(r row) error {
 		number, err := r.integer(0)
 		if err != nil {
@@ -170,6 +168,14 @@ func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(strin
 		}
 		return nil
 	})
+	return twice, err
+}
+
+// openIDs reads the table's ids that are not in its index. A table created before this form of index gets all of its ids moved,
+// in the current transaction.
+func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(string) int64) error {
+	x := &t.ids
+	twice, err := t.readIDs(ctx, c, hash)
 	if err != nil {
 		return err
 	}

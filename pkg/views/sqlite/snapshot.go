@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"quire.dev/pkg/views"
 )
@@ -13,6 +14,7 @@ type snapshot struct {
 	path   string
 	conn   *conn
 	schema views.Schema
+	tables map[string]*table // that were read
 }
 
 // OpenSnapshot opens the file at path as of this moment, without writing to it. A store, in this process or another, must have the
@@ -26,7 +28,7 @@ func OpenSnapshot(ctx context.Context, path string, collections []views.Collecti
 	if err != nil {
 		return nil, describe("open "+path, path, err)
 	}
-	s := &snapshot{path: path, conn: c, schema: schema}
+	s := &snapshot{path: path, conn: c, schema: schema, tables: map[string]*table{}}
 	if _, err = c.exec("BEGIN"); err == nil {
 		_, err = s.Checkpoints(ctx) // the first read fixes the moment
 	}
@@ -56,11 +58,10 @@ func (s *snapshot) Checkpoints(ctx context.Context) (map[string]uint64, error) {
 
 // Each implements views.Snapshot.
 func (s *snapshot) Each(ctx context.Context, collection string, take func(views.Doc) error) error {
-	keys, err := readKeys(ctx, s.conn, collection)
+	t, err := s.table(ctx, collection)
 	if err != nil {
 		return describe("read "+collection, s.path, err)
 	}
-	t := newTable(views.Collection{Name: collection}, keys, nil)
 	var taken error
 	err = s.conn.query(ctx, "SELECT "+t.columns+", head, body FROM "+t.name+" WHERE gone IS NULL", nil, func(r row) error {
 		d, err := t.doc(r)
@@ -77,6 +78,64 @@ func (s *snapshot) Each(ctx context.Context, collection string, take func(views.
 		return describe("read "+collection, s.path, err)
 	}
 	return nil
+}
+
+// table has the collection's statements.
+func (s *snapshot) table(ctx context.Context, collection string) (*table, error) {
+	if t := s.tables[collection]; t != nil {
+		return t, nil
+	}
+	keys, err := readKeys(ctx, s.conn, collection)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range s.schema.Collections() {
+		if c.Name == collection {
+			s.tables[collection] = newTable(c, keys, nil)
+			return s.tables[collection], nil
+		}
+	}
+	return nil, fmt.Errorf("%w: unknown collection %q", views.ErrInvalid, collection)
+}
+
+// Load implements views.Snapshot.
+func (s *snapshot) Load(ctx context.Context, collection string, ids []string, parts views.Parts) ([]views.Doc, error) {
+	if err := s.schema.CheckLoad(collection, ids); err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	t, err := s.table(ctx, collection)
+	if err == nil && t.ids.fresh == nil {
+		_, err = t.readIDs(ctx, s.conn, hashOf)
+	}
+	var docs []views.Doc
+	if err == nil {
+		docs, err = t.load(ctx, s.conn, ids, parts)
+	}
+	return s.found(collection, docs, err)
+}
+
+// List implements views.Snapshot.
+func (s *snapshot) List(ctx context.Context, collection string, q views.Query) ([]views.Doc, error) {
+	index, err := s.schema.CheckQuery(collection, q)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.table(ctx, collection)
+	var docs []views.Doc
+	if err == nil {
+		docs, err = t.list(ctx, s.conn, index, q)
+	}
+	return s.found(collection, docs, err)
+}
+
+func (s *snapshot) found(collection string, docs []views.Doc, err error) ([]views.Doc, error) {
+	if err != nil {
+		return nil, describe("read "+collection, s.path, err)
+	}
+	for i := range docs {
+		docs[i] = s.declared(collection, docs[i])
+	}
+	return docs, nil
 }
 
 // declared drops the keys that no index has any more.

@@ -30,7 +30,18 @@ func RunSnapshot(t *testing.T, open func(t *testing.T) (store views.Store, snaps
 		put(t, store, doc("later", 1, "ann", 1), doc("d0001", 99, "eve", 1))
 		remove(t, store, 99, "d0000")
 		commit(t, store, views.Batch{Stream: "S", From: 7, To: 8})
+		listed := idsOf(want[:2500])
 		for range 2 {
+			sameIDs(t, listAll(t, s, ownerIndex(), views.Query{Index: byOwner}, views.MaxList), listed...)
+			sameIDs(t, listAll(t, s, ownerIndex(), views.Query{Index: byOwner, Equal: []views.Value{views.String("ann")}}, 999), listed...)
+			loaded, err := s.Load(t.Context(), items, []string{"d0000", "d0001", "d2499", "bare", "gone", "later", "d0000"}, views.Full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, loaded, want[0], want[1], want[2499], want[2500])
+			if loaded, err = s.Load(t.Context(), items, []string{"d0007"}, views.Heads); err != nil || len(loaded) != 1 || len(loaded[0].Body) != 0 {
+				t.Errorf("a head: %v, %v", loaded, err)
+			}
 			var got []views.Doc
 			if err := s.Each(t.Context(), items, func(d views.Doc) error { got = append(got, d); return nil }); err != nil {
 				t.Fatal(err)

@@ -144,7 +144,12 @@ func load(t fataler, s views.Store, parts views.Parts, ids ...string) []views.Do
 	return docs
 }
 
-func list(t fataler, s views.Store, q views.Query) []views.Doc {
+// lister is a views.Store or a views.Snapshot.
+type lister interface {
+	List(ctx context.Context, collection string, q views.Query) ([]views.Doc, error)
+}
+
+func list(t fataler, s lister, q views.Query) []views.Doc {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -159,7 +164,7 @@ func list(t fataler, s views.Store, q views.Query) []views.Doc {
 const maxListed = 5000
 
 // listAll pages through an index, a page of size at a time.
-func listAll(t fataler, s views.Store, index views.Index, q views.Query, size int) []string {
+func listAll(t fataler, s lister, index views.Index, q views.Query, size int) []string {
 	t.Helper()
 	q.Index, q.Limit = index.Name, size
 	var ids []string
