@@ -39,10 +39,6 @@ func TestImportRules(t *testing.T) {
 			if p.ImportPath == pkgModule+"/natsfiles" && withinAny(imported, []string{"github.com/nats-io/nats-server", "github.com/nats-io/nats.go/jetstream"}) {
 				continue
 			}
-			// The test vectors of docs/journal.md are in ProtoJSON.
-			if p.ImportPath == serviceModule+"billing/internal/account" && within(imported, "google.golang.org/protobuf") {
-				continue
-			}
 			// These sign checkpoints as a log does, for the command `quire witness`.
 			if p.ImportPath == serviceModule+"standalone" && within(imported, "golang.org/x/mod/sumdb") {
 				continue
@@ -129,7 +125,7 @@ func checkImport(t *testing.T, importer, imported string) {
 		"github.com/gofiber/fiber":              {serviceModule + "edge", "quire.dev/tools/bench"},
 		"github.com/valyala/fasthttp":           {serviceModule + "edge", "quire.dev/tools/bench"},
 		"quire.dev/tools":                       {"quire.dev/tools", serviceModule + "standalone"}, // its tests alone
-		"google.golang.org/protobuf/encoding":   {pkgModule + "/proof"},                            // the fields of a message of any kind
+		"google.golang.org/protobuf/encoding":   {serviceModule + "billing/internal/bookjson", pkgModule + "/proof"},
 		"github.com/golang/protobuf":            nil,
 		"go.mongodb.org/mongo-driver/v2/x/bson": nil,
 	}

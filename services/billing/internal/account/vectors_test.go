@@ -14,10 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-
 	"quire.dev/pkg/event"
+	"quire.dev/services/billing/internal/bookjson"
 )
 
 // The test vectors of docs/journal.md are for programs that fold a journal without this code. A case writes its messages; what they
@@ -32,14 +30,14 @@ const (
 
 // vector is the content of a file. docs/journal.md describes it.
 type vector struct {
-	Name     string          `json:"name"`
-	Rule     string          `json:"rule"`
-	Shows    string          `json:"shows"`
-	Messages []vectorMessage `json:"messages"`
-	Results  []vectorResult  `json:"results"`
-	Accounts []vectorAccount `json:"accounts,omitempty"`
-	Networks []vectorNetwork `json:"networks,omitempty"`
-	Chain    string          `json:"chain"`
+	Name     string              `json:"name"`
+	Rule     string              `json:"rule"`
+	Shows    string              `json:"shows"`
+	Messages []vectorMessage     `json:"messages"`
+	Results  []vectorResult      `json:"results"`
+	Accounts []*bookjson.Account `json:"accounts,omitempty"`
+	Networks []vectorNetwork     `json:"networks,omitempty"`
+	Chain    string              `json:"chain"`
 }
 
 type vectorMessage struct {
@@ -51,24 +49,19 @@ type vectorMessage struct {
 }
 
 type vectorResult struct {
-	Sequence    uint64            `json:"sequence,string"`
-	TimeMs      int64             `json:"time_ms,string"`
-	Rules       uint32            `json:"rules"`
-	Undecodable bool              `json:"undecodable,omitempty"`
-	Verdicts    json.RawMessage   `json:"verdicts,omitempty"`
-	Outcomes    json.RawMessage   `json:"outcomes,omitempty"`
-	Ledger      []json.RawMessage `json:"ledger,omitempty"`
-	Closed      []vectorClosed    `json:"closed,omitempty"`
-	Alerts      []json.RawMessage `json:"alerts,omitempty"`
-	Admin       []json.RawMessage `json:"admin,omitempty"`
-	Usage       []vectorUsage     `json:"usage,omitempty"`
-	Refused     []vectorRefused   `json:"refused,omitempty"`
-	Recreated   []vectorRecreated `json:"recreated,omitempty"`
-}
-
-type vectorClosed struct {
-	Account   string          `json:"account"`
-	Statement json.RawMessage `json:"statement"`
+	Sequence    uint64             `json:"sequence,string"`
+	TimeMs      int64              `json:"time_ms,string"`
+	Rules       uint32             `json:"rules"`
+	Undecodable bool               `json:"undecodable,omitempty"`
+	Verdicts    json.RawMessage    `json:"verdicts,omitempty"`
+	Outcomes    json.RawMessage    `json:"outcomes,omitempty"`
+	Ledger      []json.RawMessage  `json:"ledger,omitempty"`
+	Closed      []*bookjson.Closed `json:"closed,omitempty"`
+	Alerts      []json.RawMessage  `json:"alerts,omitempty"`
+	Admin       []json.RawMessage  `json:"admin,omitempty"`
+	Usage       []vectorUsage      `json:"usage,omitempty"`
+	Refused     []vectorRefused    `json:"refused,omitempty"`
+	Recreated   []vectorRecreated  `json:"recreated,omitempty"`
 }
 
 type vectorUsage struct {
@@ -90,13 +83,6 @@ type vectorRecreated struct {
 	Stream    string `json:"stream"`
 	Watermark uint64 `json:"watermark,string"`
 	Sequence  uint64 `json:"sequence,string"`
-}
-
-type vectorAccount struct {
-	Account    string            `json:"account"`
-	Usage      json.RawMessage   `json:"usage"`
-	Plan       json.RawMessage   `json:"plan,omitempty"`
-	Statements []json.RawMessage `json:"statements"`
 }
 
 type vectorNetwork struct {
@@ -242,23 +228,20 @@ func eventOf(k Kind) event.Message {
 	return &event.UsageBatch{}
 }
 
-func protoJSON(t *testing.T, m any) json.RawMessage {
+func protoJSON(t *testing.T, m event.Message) json.RawMessage {
 	t.Helper()
-	data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m.(proto.Message))
+	data, err := bookjson.Message(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var compact bytes.Buffer // the package adds spaces at random
-	if err := json.Compact(&compact, data); err != nil {
-		t.Fatal(err)
-	}
-	return compact.Bytes()
+	return data
 }
 
-func jsonList[M any](t *testing.T, list []M) (out []json.RawMessage) {
+func jsonList[M event.Message](t *testing.T, list []M) []json.RawMessage {
 	t.Helper()
-	for _, m := range list {
-		out = append(out, protoJSON(t, m))
+	out, err := bookjson.List(list)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out
 }
@@ -304,21 +287,13 @@ func sortedIDs(set map[uint64]bool) (ids []uint64) {
 	return ids
 }
 
-func accountOf(t *testing.T, f *Fold, id event.AccountID) vectorAccount {
+func accountOf(t *testing.T, f *Fold, id event.AccountID) *bookjson.Account {
 	t.Helper()
-	u := f.UsageAt(id, 0)
-	f.Describe(u, &event.UsageQuery{Keys: true, Grants: maxGrants}, 0)
-	out := vectorAccount{Account: id.String(), Usage: protoJSON(t, u)}
-	if p := f.PlanAt(id, 0); len(f.principals.accounts[uint64(id)].subscriptions) > 0 || p.TopUp != nil {
-		out.Plan = protoJSON(t, p)
+	a, err := bookjson.NewAccount(f.Shown(id))
+	if err != nil {
+		t.Fatal(err)
 	}
-	this := monthOf(u.PeriodStartMs)
-	for _, m := range []month{monthNumber(this.number - 1), this} {
-		if s, held := f.StatementAt(id, m.period(), 0); held && s != nil {
-			out.Statements = append(out.Statements, protoJSON(t, s))
-		}
-	}
-	return out
+	return a
 }
 
 func (r *vectorResult) effects(t *testing.T, e Effects) {
@@ -336,7 +311,11 @@ func (r *vectorResult) effects(t *testing.T, e Effects) {
 	}
 	r.Ledger, r.Alerts, r.Admin = jsonList(t, e.Ledger), jsonList(t, e.Alerts), jsonList(t, e.Admin)
 	for _, c := range e.Closed {
-		r.Closed = append(r.Closed, vectorClosed{c.Account.String(), protoJSON(t, c.Statement)})
+		closed, err := bookjson.NewClosed(c.Account, c.Statement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Closed = append(r.Closed, closed)
 	}
 	for _, u := range e.Usage {
 		r.Usage = append(r.Usage, vectorUsage{u.Account.String(), u.Day, uint32(u.QuotaKey), u.Key, u.Used, u.Overage, u.SpentMicros})
