@@ -3,25 +3,27 @@ package standalone
 import (
 	"context"
 	"errors"
+	"fmt"
 
-	"github.com/nats-io/nats.go"
-
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
+	"quire.dev/pkg/views"
 	"quire.dev/services/standalone/internal/export"
 )
 
 // ExportJournals writes billing's journals to a folder.
 func ExportJournals(ctx context.Context, cfg host.Settings, d Deps, to string, o export.Options) (m *export.Manifest, err error) {
-	err = withJournals(ctx, cfg, d, func(ctx context.Context, nc *nats.Conn) error {
-		m, err = export.Run(ctx, nc, to, o)
+	err = withJournals(ctx, cfg, d, o.Books, func(ctx context.Context, from export.Source) error {
+		m, err = export.Run(ctx, from, to, o)
 		return err
 	})
 	return m, err
 }
 
-// withJournals calls read with a connection to the journals. Of a data folder that no process uses, it starts the journal server and
-// nothing else, so that no message is added.
-func withJournals(ctx context.Context, cfg host.Settings, d Deps, read func(context.Context, *nats.Conn) error) (err error) {
+// withJournals calls read with a connection to the journals and, for books, with billing's read model. Of a data folder that no process
+// uses, it starts the journal server and opens that read model, and nothing else, so that no message is added.
+func withJournals(ctx context.Context, cfg host.Settings, d Deps, books bool, read func(context.Context, export.Source) error) (err error) {
+	cfg.MongoDatabase = databaseOf(cfg.MongoURL)
 	running := false
 	if IsEmbedded(cfg) {
 		if running, err = IsRunning(cfg); err != nil {
@@ -29,23 +31,78 @@ func withJournals(ctx context.Context, cfg host.Settings, d Deps, read func(cont
 		}
 	}
 	if IsEmbedded(cfg) && !running {
-		q, err := New(cfg, d)
-		if err != nil {
-			return err
-		}
-		var nc *nats.Conn
-		return q.whileStopped(ctx, func(ctx context.Context, p *process) (err error) {
-			if err = p.startJournal(ctx); err == nil {
-				nc, err = p.connect("export")
-			}
-			return err
-		}, func(ctx context.Context) error { return read(ctx, nc) })
+		return withStoppedJournals(ctx, cfg, d, books, read)
 	}
 	opened := host.New(cfg, d.Logger)
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	nc, err := connectAs(ctx, backupUser, opened, cfg, d.Logger)
+	from := export.Source{}
+	if from.NC, err = connectAs(ctx, backupUser, opened, cfg, d.Logger); err != nil {
+		return err
+	}
+	if books {
+		if from.ReadModel, err = billingModel(ctx, opened, cfg); err != nil {
+			return err
+		}
+	}
+	return read(ctx, from)
+}
+
+func withStoppedJournals(ctx context.Context, cfg host.Settings, d Deps, books bool, read func(context.Context, export.Source) error) error {
+	q, err := New(cfg, d)
 	if err != nil {
 		return err
 	}
-	return read(ctx, nc)
+	from := export.Source{Stopped: true}
+	return q.whileStopped(ctx, func(ctx context.Context, p *process) (err error) {
+		if err = p.startJournal(ctx); err == nil {
+			from.NC, err = p.connect("export")
+		}
+		if err != nil || !books {
+			return err
+		}
+		if hasFileModels(cfg) {
+			if _, err := p.openView(ctx, event.Billing, collectionsOf(event.Billing)); err != nil {
+				return err
+			}
+		}
+		from.ReadModel, err = billingModel(ctx, p.host, cfg)
+		return err
+	}, func(ctx context.Context) error { return read(ctx, from) })
+}
+
+// hasFileModels reports whether the read models are in the data folder.
+func hasFileModels(cfg host.Settings) bool { return cfg.PostgresURL == "" && cfg.MongoURL == "" }
+
+// billingModel returns a function that opens billing's read model to read it. One in a data folder must be open already, in this
+// process or another.
+func billingModel(ctx context.Context, opened *host.Process, cfg host.Settings) (func(context.Context) (export.ReadModel, error), error) {
+	if cfg.MongoURL != "" {
+		store, err := opened.OpenViews(ctx, string(event.Billing), collectionsOf(event.Billing))
+		return func(context.Context) (export.ReadModel, error) { return kept{store}, nil }, err
+	}
+	if hasFileModels(cfg) && !IsEmbedded(cfg) {
+		if running, err := IsRunning(cfg); err != nil || !running {
+			return nil, errors.Join(err, fmt.Errorf("no quire is running on %s, and the settings name no other read model. Set QUIRE_POSTGRES_URL or QUIRE_MONGO_URL to billing's", cfg.Data))
+		}
+	}
+	snapshot, err := snapshotsOf(cfg)
+	return func(ctx context.Context) (export.ReadModel, error) {
+		s, err := snapshot(ctx, event.Billing)
+		return moment{s}, err
+	}, err
+}
+
+// kept is a store that its opener closes.
+type kept struct{ views.Store }
+
+// Close implements export.ReadModel.
+func (kept) Close() error { return nil }
+
+// moment is a read model as of a moment.
+type moment struct{ views.Snapshot }
+
+// Checkpoint implements export.ReadModel.
+func (m moment) Checkpoint(ctx context.Context, stream string) (uint64, error) {
+	all, err := m.Checkpoints(ctx)
+	return all[stream], err
 }

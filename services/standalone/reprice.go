@@ -13,13 +13,14 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/billing"
 	"quire.dev/services/edge"
+	"quire.dev/services/standalone/internal/export"
 )
 
 // Reprice computes each account's bill of a month by another price book, whose document it takes, beside traffic or of a data folder
 // that no process uses. It changes nothing. Accounts come in the order of partitions.
 func Reprice(ctx context.Context, cfg host.Settings, d Deps, month string, document []byte) (list []billing.Repriced, err error) {
-	err = withJournals(ctx, cfg, d, func(ctx context.Context, nc *nats.Conn) error {
-		metadata, err := journal.Open(nc, event.Billing.Stream(0)).Metadata(ctx)
+	err = withJournals(ctx, cfg, d, false, func(ctx context.Context, from export.Source) error {
+		metadata, err := journal.Open(from.NC, event.Billing.Stream(0)).Metadata(ctx)
 		if err != nil {
 			return err
 		}
@@ -28,7 +29,7 @@ func Reprice(ctx context.Context, cfg host.Settings, d Deps, month string, docum
 			return err
 		}
 		for p := range partitions {
-			some, err := repricePartition(ctx, nc, d, p, month, document)
+			some, err := repricePartition(ctx, from.NC, d, p, month, document)
 			if err != nil {
 				return fmt.Errorf("partition %d: %w", p, err)
 			}

@@ -54,6 +54,25 @@ func EachLedgerRow(ctx context.Context, store views.Store, id event.AccountID, d
 	return each(ctx, store, Ledger, query, views.Index{Name: byAccount, Keys: []string{"account", "position"}}, do)
 }
 
+// Rows reads the rows of the read model: a store, or one as of a moment.
+type Rows interface {
+	Load(ctx context.Context, collection string, ids []string, parts views.Parts) ([]views.Doc, error)
+	List(ctx context.Context, collection string, q views.Query) ([]views.Doc, error)
+}
+
+// EachOwnedRow calls do with every row that some ledger shows and the ledger's owner, by owner and then oldest first.
+func EachOwnedRow(ctx context.Context, rows Rows, do func(event.AccountID, views.Doc) error) error {
+	index := views.Index{Name: byAccount, Keys: []string{"account", "position"}}
+	return each(ctx, rows, Ledger, views.Query{Index: byAccount}, index, func(doc views.Doc) error {
+		key, _ := doc.Keys.Get("account").Any().(string)
+		owner, err := event.ParseAccountID(key)
+		if err != nil {
+			return nil // no ledger is listed by such a key
+		}
+		return do(owner, doc)
+	})
+}
+
 // EachDay calls do with the stored days of a stream from a day on, in order.
 func EachDay(ctx context.Context, store views.Store, stream string, from uint32, do func(views.Doc) error) error {
 	query := views.Query{Index: byStreamDay, Equal: []views.Value{views.String(stream)}, After: []views.Value{views.Int(int64(from) - 1)}, AfterID: "~"}
@@ -66,7 +85,7 @@ func EachAdminEntry(ctx context.Context, store views.Store, stream string, do fu
 	return each(ctx, store, AdminLog, query, views.Index{Name: byStream, Keys: []string{"stream", "position"}}, do)
 }
 
-func each(ctx context.Context, store views.Store, collection string, query views.Query, index views.Index, do func(views.Doc) error) error {
+func each(ctx context.Context, store Rows, collection string, query views.Query, index views.Index, do func(views.Doc) error) error {
 	query.Limit = views.MaxList
 	for {
 		docs, err := store.List(ctx, collection, query)

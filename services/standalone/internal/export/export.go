@@ -1,5 +1,5 @@
-// Package export writes the messages of billing's journals to files, for programs that check bills without Quire. docs/journal.md,
-// Exports, specifies the files.
+// Package export writes the messages of billing's journals to files, and what billing shows of the accounts, for programs that check
+// bills without Quire. docs/journal.md, Exports, specifies the files.
 package export
 
 import (
@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,6 +33,7 @@ const (
 type Options struct {
 	Partition int    // the only one; below 0: all
 	Version   string // of quire
+	Books     bool   // with what billing shows of the accounts
 	// Progress is called by one goroutine at a time.
 	Progress func(what string, done, total uint64)
 }
@@ -57,6 +57,7 @@ type Journal struct {
 	Bytes     int64  `json:"bytes"`
 	SHA256    string `json:"sha256"`
 	Chain     string `json:"chain"` // after the last message
+	Books     *Books `json:"books,omitempty"`
 }
 
 // line is a message of a file.
@@ -67,10 +68,20 @@ type line struct {
 	Data     []byte `json:"data"`
 }
 
+// Source is what is exported.
+type Source struct {
+	NC *nats.Conn
+	// ReadModel opens billing's read model as of now, for Options.Books.
+	ReadModel func(context.Context) (ReadModel, error)
+	// Stopped says that nothing writes the read model.
+	Stopped bool
+}
+
 // Run exports the journals up to their present ends to a folder that is empty or does not exist. It holds one message at a time and the
-// buffers of the connection. The manifest is written last: a folder without it has no finished export.
-func Run(ctx context.Context, nc *nats.Conn, folder string, o Options) (*Manifest, error) {
-	metadata, err := journal.Open(nc, event.Billing.Stream(0)).Metadata(ctx)
+// buffers of the connection, and for books the state of the accounts. The manifest is written last: a folder without it has no finished
+// export.
+func Run(ctx context.Context, from Source, folder string, o Options) (*Manifest, error) {
+	metadata, err := journal.Open(from.NC, event.Billing.Stream(0)).Metadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,18 +96,35 @@ func Run(ctx context.Context, nc *nats.Conn, folder string, o Options) (*Manifes
 		return nil, err
 	}
 	m := &Manifest{Format: format, Version: o.Version, Installation: metadata[journal.InstallationKey], Partitions: partitions}
+	r := &run{Source: from, Options: o, folder: folder}
+	if o.Books {
+		r.books = billing.NewBooks(partitions)
+	}
 	for p := range partitions {
 		if o.Partition >= 0 && o.Partition != p {
 			continue
 		}
-		one, err := exportJournal(ctx, nc, folder, p, o.Progress)
+		one, err := r.journal(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", event.Billing.Stream(p), err)
 		}
 		m.Journals = append(m.Journals, one)
 	}
+	if o.Books {
+		if err := r.writeBooks(ctx, m.Journals); err != nil {
+			return nil, err
+		}
+	}
 	m.Exported = time.Now().UTC().Truncate(time.Millisecond)
 	return m, m.write(folder)
+}
+
+// run is a call of Run.
+type run struct {
+	Source
+	Options
+	folder string
+	books  *billing.Books // nil: none
 }
 
 func makeEmpty(folder string) error {
@@ -110,64 +138,80 @@ func makeEmpty(folder string) error {
 	return os.MkdirAll(folder, 0o700)
 }
 
-// exportJournal writes the file of one partition.
-func exportJournal(ctx context.Context, nc *nats.Conn, folder string, partition int, progress func(string, uint64, uint64)) (of Journal, err error) {
+// journal writes the file of one partition.
+func (r *run) journal(ctx context.Context, partition int) (of Journal, err error) {
 	of = Journal{Stream: event.Billing.Stream(partition), Partition: partition}
 	of.File = of.Stream + ".jsonl"
-	file, err := os.OpenFile(filepath.Join(folder, of.File), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := create(r.folder, of.File)
 	if err != nil {
 		return of, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	j := journal.Open(nc, of.Stream)
+	j := journal.Open(r.NC, of.Stream)
 	end, err := j.LastSequence(ctx)
 	if err != nil {
 		return of, err
 	}
-	out := newWriter(file, partition)
-	err = j.Replay(ctx, 0, end, out.add, func(done, total uint64) { progress("exporting "+of.Stream, done, total) })
+	add := func(journal.Message) error { return nil }
+	if r.books != nil {
+		r.books.Begin(partition)
+		add = func(m journal.Message) error { return r.books.Add(partition, m) }
+	}
+	chain := billing.NewChain(partition)
+	err = j.Replay(ctx, 0, end, func(m journal.Message) error {
+		if err := chain.Add(m); err != nil {
+			return err
+		}
+		if err := add(m); err != nil {
+			return err
+		}
+		return file.lines.Encode(line{Sequence: m.Sequence, Time: m.Time.UnixNano(), Subject: m.Subject, Data: m.Data})
+	}, func(done, total uint64) { r.Progress("exporting "+of.Stream, done, total) })
 	if err != nil {
 		return of, err
 	}
-	if err := out.buffer.Flush(); err != nil {
-		return of, err
-	}
-	head := out.chain.Head()
+	head := chain.Head()
 	if head.Sequence != end {
 		return of, fmt.Errorf("%w: %d of %d were read", journal.ErrTruncated, head.Sequence, end)
 	}
-	of.Messages, of.Bytes, of.SHA256, of.Chain = head.Sequence, out.bytes, hex.EncodeToString(out.sum.Sum(nil)), head.Chain
-	return of, file.Sync()
+	of.Messages, of.Chain = head.Sequence, head.Chain
+	of.Bytes, of.SHA256, err = file.finish()
+	return of, err
 }
 
-// writer writes messages as lines.
-type writer struct {
-	buffer *bufio.Writer
+// output is a file of lines.
+type output struct {
+	*os.File
 	lines  *json.Encoder
+	buffer *bufio.Writer
 	sum    hash.Hash
 	bytes  int64
-	chain  *billing.Chain
 }
 
-func newWriter(to io.Writer, partition int) *writer {
-	w := &writer{buffer: bufio.NewWriterSize(to, bufferBytes), sum: sha256.New(), chain: billing.NewChain(partition)}
-	w.lines = json.NewEncoder(w)
-	return w
+func create(folder, name string) (*output, error) {
+	file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	o := &output{File: file, buffer: bufio.NewWriterSize(file, bufferBytes), sum: sha256.New()}
+	o.lines = json.NewEncoder(o)
+	return o, nil
 }
 
 // Write implements io.Writer for the lines.
-func (w *writer) Write(p []byte) (int, error) {
-	w.sum.Write(p)
-	n, err := w.buffer.Write(p)
-	w.bytes += int64(n)
+func (o *output) Write(p []byte) (int, error) {
+	o.sum.Write(p)
+	n, err := o.buffer.Write(p)
+	o.bytes += int64(n)
 	return n, err
 }
 
-func (w *writer) add(m journal.Message) error {
-	if err := w.chain.Add(m); err != nil {
-		return err
+// finish has the lines on the disk, and returns the file's size and SHA-256 in hex.
+func (o *output) finish() (size int64, sum string, err error) {
+	if err := o.buffer.Flush(); err != nil {
+		return 0, "", err
 	}
-	return w.lines.Encode(line{Sequence: m.Sequence, Time: m.Time.UnixNano(), Subject: m.Subject, Data: m.Data})
+	return o.bytes, hex.EncodeToString(o.sum.Sum(nil)), o.Sync()
 }
 
 // write writes the manifest whole, or not at all.
