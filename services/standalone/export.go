@@ -33,6 +33,11 @@ func withJournals(ctx context.Context, cfg host.Settings, d Deps, books bool, re
 	if IsEmbedded(cfg) && !running {
 		return withStoppedJournals(ctx, cfg, d, books, read)
 	}
+	if books && hasFileModels(cfg) && !running {
+		if running, err = IsRunning(cfg); err != nil || !running {
+			return errors.Join(err, fmt.Errorf("no quire is running on %s, and the settings name no other read model: set QUIRE_POSTGRES_URL or QUIRE_MONGO_URL to billing's", cfg.Data))
+		}
+	}
 	opened := host.New(cfg, d.Logger)
 	defer func() { err = errors.Join(err, opened.Close()) }()
 	from := export.Source{}
@@ -79,11 +84,6 @@ func billingModel(ctx context.Context, opened *host.Process, cfg host.Settings) 
 	if cfg.MongoURL != "" {
 		store, err := opened.OpenViews(ctx, string(event.Billing), collectionsOf(event.Billing))
 		return func(context.Context) (export.ReadModel, error) { return kept{store}, nil }, err
-	}
-	if hasFileModels(cfg) && !IsEmbedded(cfg) {
-		if running, err := IsRunning(cfg); err != nil || !running {
-			return nil, errors.Join(err, fmt.Errorf("no quire is running on %s, and the settings name no other read model. Set QUIRE_POSTGRES_URL or QUIRE_MONGO_URL to billing's", cfg.Data))
-		}
 	}
 	snapshot, err := snapshotsOf(cfg)
 	return func(ctx context.Context) (export.ReadModel, error) {

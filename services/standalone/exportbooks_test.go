@@ -318,6 +318,11 @@ func TestBooksBesideTrafficAreAsOfTheLastExportedMessage(t *testing.T) {
 	if code == 0 || !strings.Contains(errs, "messages of BILLING_1. Start quire") {
 		t.Errorf("of a read model that is behind: %d %q %q", code, out, errs)
 	}
+	elsewhere := []string{"QUIRE_NATS_URL=nats://127.0.0.1:1"}
+	out, errs, code = quire(t, t.TempDir(), elsewhere, "journal", "export", "--books", "--to", filepath.Join(t.TempDir(), "export"))
+	if code == 0 || !strings.Contains(errs, "name no other read model") {
+		t.Errorf("without the read model of a cluster: %d %q %q", code, out, errs)
+	}
 }
 
 // TestAKilledExportHasNoManifest, unless it had finished, and its folder is not exported to again.
