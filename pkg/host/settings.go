@@ -81,6 +81,7 @@ type Settings struct {
 	CheckpointKey      config.Secret
 	CheckpointInterval time.Duration
 	Witnesses          string // empty: none
+	SegmentAge         time.Duration
 
 	RequestRetention time.Duration
 	SnapshotMessages int
@@ -292,6 +293,10 @@ func (s *Settings) table() []setting {
 			}),
 			readers: Archive | Quire,
 			meaning: "Witnesses that cosign every checkpoint of [the log](proof.md), each as `<verifier key>@<URL>`, separated by spaces or commas: see [witness.md](witness.md).",
+		},
+		{
+			name: "QUIRE_SEGMENT_AGE", value: config.Duration(&s.SegmentAge, "1m", "30d"), readers: Archive | Quire, fallback: "1h",
+			meaning: "Age at which messages of the billing journals are copied into a segment in the blob store, full or not: see [formats/segments.md](formats/segments.md).",
 		},
 		{
 			name: "QUIRE_REQUEST_RETENTION", value: config.Duration(&s.RequestRetention, "1h", "400d"), readers: Billing | Quire, fallback: "30d",

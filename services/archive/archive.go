@@ -1,5 +1,6 @@
 // Package archive is the service that keeps the log of an installation: an append-only Merkle log, signed once a minute, with the digest
-// of every message of the billing journals. Whoever keeps a checkpoint of it can prove any later change of a journal.
+// of every message of the billing journals. Whoever keeps a checkpoint of it can prove any later change of a journal. It also copies the
+// journals into segments in the blob store.
 //
 // It only reads the journals, and signs with a key that no other service has.
 package archive
@@ -31,7 +32,8 @@ type Config struct {
 	Secret         string        // the log's key is derived from it; of at least MinKeyBytes
 	// Installation returns the id of the installation, which names the log. It is called while Run works.
 	Installation func() string
-	Witnesses    string // that cosign every checkpoint, as witness.ParseWitnesses takes them
+	Witnesses    string        // that cosign every checkpoint, as witness.ParseWitnesses takes them
+	SegmentAge   time.Duration // after which a message is in a segment, full or not; 1 h
 	// CutMessages bounds how many messages are added at a time; 250,000. A checkpoint follows once all are added.
 	CutMessages uint64
 }
@@ -40,7 +42,7 @@ type Config struct {
 func Configure(s host.Settings) Config {
 	return Config{
 		PartitionCount: s.Partitions, Interval: s.CheckpointInterval, Secret: s.CheckpointKey.Reveal(),
-		Witnesses: s.Witnesses,
+		Witnesses: s.Witnesses, SegmentAge: s.SegmentAge,
 	}
 }
 
@@ -48,6 +50,9 @@ func (c Config) withDefaults() Config {
 	c.PartitionCount = max(c.PartitionCount, 1)
 	if c.Interval == 0 {
 		c.Interval = time.Minute
+	}
+	if c.SegmentAge == 0 {
+		c.SegmentAge = time.Hour
 	}
 	if c.CutMessages == 0 {
 		c.CutMessages = 250_000
@@ -76,6 +81,7 @@ type Service struct {
 
 	key    logKey  // set by Run
 	keeper *keeper // nil: the log has to be opened
+	filer  *filer  // nil: the segments have to be found
 
 	mu     sync.Mutex
 	failed error // of the last round; nil: it succeeded
@@ -152,12 +158,12 @@ func (s *Service) report(ctx context.Context, err error) {
 	}
 	if err != nil {
 		s.metrics.failures.Inc()
-		s.keeper = nil // another instance may have gone on
+		s.keeper, s.filer = nil, nil // another instance may have gone on
 	}
 	s.failed = err
 }
 
-// round adds what the journals have got since the last one, and signs the result.
+// round adds what the journals have got since the last one, signs the result, and archives what is due.
 func (s *Service) round(ctx context.Context) error {
 	if s.keeper == nil {
 		k, err := s.open(ctx)
@@ -175,5 +181,15 @@ func (s *Service) round(ctx context.Context) error {
 			break
 		}
 	}
-	return s.keeper.publish(ctx)
+	if err := s.keeper.publish(ctx); err != nil {
+		return err
+	}
+	if s.filer == nil {
+		f, err := s.openFiler(ctx)
+		if err != nil {
+			return err
+		}
+		s.filer = f
+	}
+	return s.filer.file(ctx, s.keeper.positions)
 }

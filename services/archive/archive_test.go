@@ -8,11 +8,15 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"quire.dev/pkg/blob"
@@ -21,7 +25,9 @@ import (
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/proof"
+	"quire.dev/pkg/segment"
 	"quire.dev/pkg/tilelog"
+	"quire.dev/pkg/witness"
 )
 
 const (
@@ -63,7 +69,7 @@ func (s *stack) journal(server *journaltest.Server) {
 func (s *stack) service(blobs blob.Store) *Service {
 	s.t.Helper()
 	service, err := New(Config{PartitionCount: partitions, Secret: s.secret, Installation: func() string { return "test" }, CutMessages: 50},
-		Deps{NC: s.nc, Blobs: blobs})
+		Deps{NC: s.nc, Blobs: blobs, Clock: func() time.Time { return time.Now().Add(2 * time.Hour) }}) // all messages are old enough for a segment
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -79,6 +85,18 @@ func (s *stack) publish(partition int) {
 	s.sent++
 	subject := event.Billing.Subjects(partition)[0]
 	if _, err := s.nc.Request(subject, fmt.Appendf(nil, "message %d", s.sent), nats.DefaultTimeout); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// send adds a message of billing.
+func (s *stack) send(subject string, batch event.Message) {
+	s.t.Helper()
+	data, err := event.Encode(batch)
+	if err == nil {
+		_, err = s.nc.Request(subject, data, nats.DefaultTimeout)
+	}
+	if err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -160,9 +178,26 @@ func (s *stack) check(tree tlog.Tree) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	f, err := service.openFiler(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	for p, j := range service.journals {
-		if end, err := j.LastSequence(s.t.Context()); err != nil || end != next[p] {
+		end, err := j.LastSequence(s.t.Context())
+		if err != nil || end != next[p] {
 			s.t.Errorf("partition %d has %d messages, the log %d: %v", p, end, next[p], err)
+		}
+		archived := uint64(0)
+		err = f.archive.Replay(s.t.Context(), event.Billing.Stream(p), 1, 0, func(got segment.Message) error {
+			archived++
+			m, err := j.Get(s.t.Context(), archived)
+			if got.Sequence != archived || got.TimeNanos != m.Time.UnixNano() || got.Subject != m.Subject || !bytes.Equal(got.Data, m.Data) {
+				return errors.Join(err, fmt.Errorf("message %d is archived as %d", archived, got.Sequence))
+			}
+			return err
+		})
+		if err != nil || archived != end {
+			s.t.Errorf("partition %d has %d messages, its segments %d: %v", p, end, archived, err)
 		}
 	}
 }
@@ -478,4 +513,131 @@ func (n *notifying) Put(ctx context.Context, key string, r io.Reader, size int64
 		n.done()
 	}
 	return info, err
+}
+
+func TestMessagesWaitForAFullSegment(t *testing.T) {
+	s := newStack(t)
+	service := s.service(s.blobs)
+	now := time.Now()
+	service.deps.Clock = func() time.Time { return now }
+	for range 10 {
+		s.publish(0)
+		s.must(service)
+	}
+	segments := func() int {
+		t.Helper()
+		listing, err := service.filer.archive.List(t.Context(), event.Billing.Stream(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(listing.Segments)
+	}
+	if n := segments(); n != 0 {
+		t.Errorf("%d segments of messages that are not old", n)
+	}
+	m, err := service.journals[0].Get(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for age, want := range []int{0, 1} {
+		now = m.Time.Add(service.cfg.SegmentAge + time.Duration(age) - 1)
+		s.must(service)
+		if n := segments(); n != want {
+			t.Errorf("the oldest message is %v old, and there are %d segments", now.Sub(m.Time), n)
+		}
+	}
+}
+
+func TestSegmentsFindAccountsAndRequests(t *testing.T) {
+	s := newStack(t)
+	service := s.service(s.blobs)
+	first, second := event.NewRequestID(), event.NewRequestID()
+	s.send(event.UsageSubject(0), &event.UsageBatch{Source: "edge", Number: 1, Admissions: []*event.Admission{{RequestId: first[:], Account: 1}, {RequestId: second[:], Account: 2, Anonymous: true}}})
+	s.must(service)
+	s.send(event.Paste.SettleSubject(0), &event.UsageBatch{Source: "PASTE_0", Settlements: []*event.Settlement{{RequestId: first[:], Account: 3}}})
+	s.must(service)
+	s.send(event.AccountSubject(0), &event.CommandBatch{Source: "edge", Number: 1, Commands: []*event.Command{{RequestId: second[:], Account: 4}}})
+	s.must(service)
+	for name, c := range map[string]struct {
+		query segment.Query
+		want  []uint64
+	}{
+		"an admission":       {segment.Query{Account: 1}, []uint64{1}},
+		"a network":          {segment.Query{Network: 2}, []uint64{1}},
+		"not an account":     {segment.Query{Account: 2}, nil},
+		"a settlement":       {segment.Query{Account: 3}, []uint64{2}},
+		"a command":          {segment.Query{Account: 4}, []uint64{3}},
+		"an account's calls": {segment.Query{Account: 1, Requests: segment.Around(first, 0)}, []uint64{1}},
+		"at another time":    {segment.Query{Account: 1, Requests: &segment.Between{Lowest: first.UnixMilli() - 10_000, Highest: first.UnixMilli() - 5000}}, nil},
+	} {
+		var got []uint64
+		found := service.filer.archive.Messages(t.Context(), service.filer.archive.Find(t.Context(), event.Billing.Stream(0), c.query))
+		for m, err := range found {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, m.Sequence)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: messages %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestTheLogIsWitnessed(t *testing.T) {
+	s := newStack(t)
+	key, err := deriveKey(testSecret, Origin("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := witness.Open(witness.Config{Folder: t.TempDir(), Name: "witness.example/w", Logs: []string{key.public}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	web := httptest.NewServer(server)
+	t.Cleanup(web.Close)
+	witnessed := func(service *Service) *Service {
+		t.Helper()
+		if service.witnesses, err = witness.ParseWitnesses(server.VerifierKey() + "@" + web.URL); err != nil {
+			t.Fatal(err)
+		}
+		return service
+	}
+	signatures := func() int {
+		t.Helper()
+		data, err := read(t.Context(), s.blobs.Store, proof.LogCheckpoint, tilelog.MaxCheckpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := note.Open(data, note.VerifierList(key.verifier, clientOf(t, server).Verifier()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(n.Sigs)
+	}
+	for range 3 {
+		s.publish(0)
+		s.publish(1)
+		s.must(witnessed(s.service(s.blobs))) // each time one that does not know what the witness knows
+		if n := signatures(); n != 2 {
+			t.Fatalf("%d signatures", n)
+		}
+	}
+	web.Close()
+	s.publish(0)
+	s.must(witnessed(s.service(s.blobs)))
+	if n := signatures(); n != 1 {
+		t.Errorf("%d signatures without a witness", n)
+	}
+}
+
+// clientOf is a client of a witness.
+func clientOf(t *testing.T, server *witness.Server) *witness.Client {
+	t.Helper()
+	client, err := witness.NewClient(server.VerifierKey(), "https://unused.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }

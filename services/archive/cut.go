@@ -41,6 +41,7 @@ type position struct {
 	Partition int        `json:"partition"`
 	Sequence  uint64     `json:"sequence"`        // 0: none
 	Entry     *tlog.Hash `json:"entry,omitempty"` // leaf hash of its entry, in the state
+	Bytes     uint64     `json:"bytes,omitempty"` // of all messages' data up to it, in the state
 }
 
 // state is the log after a cut.

@@ -187,7 +187,7 @@ func (k *keeper) addMessages(ctx context.Context, to position) error {
 	err := j.Replay(ctx, at.Sequence, to.Sequence, func(m journal.Message) error {
 		entry := proof.Digest(to.Partition, m.Sequence, m.Time, m.Subject, m.Data).Encode()
 		hash := tlog.RecordHash(entry)
-		at.Sequence, at.Entry = m.Sequence, &hash
+		at.Sequence, at.Entry, at.Bytes = m.Sequence, &hash, at.Bytes+uint64(len(m.Data))
 		return k.log.Append(ctx, entry)
 	}, nil)
 	if err != nil {
@@ -223,6 +223,7 @@ func (k *keeper) rewind(ctx context.Context, to position) error {
 	if to.Partition < 0 || to.Partition >= len(k.positions) || to.Sequence >= k.positions[to.Partition].Sequence {
 		return fmt.Errorf("cut %d: partition %d is set back to %d", k.cut+1, to.Partition, to.Sequence)
 	}
+	to.Bytes = k.positions[to.Partition].Bytes
 	k.positions[to.Partition] = to
 	return k.log.Append(ctx, proof.Rewind{Partition: to.Partition, Sequence: to.Sequence}.Encode())
 }

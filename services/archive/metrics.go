@@ -9,6 +9,7 @@ import (
 type metrics struct {
 	size, checkpoint prometheus.Gauge
 	failures         prometheus.Counter
+	segments         prometheus.Counter
 	unwitnessed      *prometheus.CounterVec
 }
 
@@ -20,6 +21,7 @@ func newMetrics(m *telemetry.Metrics) *metrics {
 			Help: "Unix time of the last round after which the log's checkpoint had everything of the billing journals.",
 		}),
 		failures: m.Counter(telemetry.Desc{Service: "archive", Name: "failures_total", Help: "Rounds that did not end in a checkpoint."}),
+		segments: m.Counter(telemetry.Desc{Service: "archive", Name: "segment_bytes_total", Help: "Bytes of segments written to the blob store."}),
 		unwitnessed: m.CounterVec(telemetry.Desc{Service: "archive", Name: "unwitnessed_total", Help: "Checkpoints that a witness has not signed."},
 			"witness"),
 	}

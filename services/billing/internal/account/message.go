@@ -2,7 +2,6 @@ package account
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 
 	"quire.dev/pkg/event"
 )
@@ -101,22 +100,7 @@ const nanosPerMilli = 1_000_000
 
 // Digest is the SHA-256 of everything about a message, a link of the chain.
 func Digest(m Message) [sha256.Size]byte {
-	var space [96]byte // a head with any subject of a billing journal
-	head := binary.BigEndian.AppendUint64(space[:0], m.Sequence)
-	head = binary.BigEndian.AppendUint64(head, uint64(m.TimeNanos))
-	head = append(head, byte(m.Kind))
-	head = binary.BigEndian.AppendUint16(head, uint16(len(m.Subject)))
-	head = append(head, m.Subject...)
-	h := sha256.New()
-	h.Write(head)
-	h.Write(m.Data)
-	var sum [sha256.Size]byte
-	return [sha256.Size]byte(h.Sum(sum[:0]))
+	return event.Digest(m.Sequence, m.TimeNanos, byte(m.Kind), m.Subject, m.Data)
 }
 
-func nextChain(chain Hash, digest [sha256.Size]byte) Hash {
-	var both [2 * sha256.Size]byte
-	copy(both[:], chain[:])
-	copy(both[sha256.Size:], digest[:])
-	return sha256.Sum256(both[:])
-}
+func nextChain(chain Hash, digest [sha256.Size]byte) Hash { return event.Link(chain, digest) }

@@ -273,11 +273,9 @@ func MessageOf(m journal.Message, kinds map[string]account.Kind) account.Message
 
 // KindsOf returns the kinds of a partition's messages, by subject.
 func KindsOf(partition int) map[string]account.Kind {
-	kinds := map[string]account.Kind{
-		event.UsageSubject(partition): account.Usage, event.AccountSubject(partition): account.Commands, event.PricesSubject(partition): account.Prices,
-	}
-	for _, domain := range event.Documents() {
-		kinds[domain.SettleSubject(partition)] = account.SettledBy(domain)
+	kinds := map[string]account.Kind{}
+	for subject, kind := range event.Kinds(partition) {
+		kinds[subject] = account.Kind(kind)
 	}
 	return kinds
 }
