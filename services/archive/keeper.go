@@ -41,20 +41,30 @@ type keeper struct {
 
 // open opens the log as it was left.
 func (s *Service) open(ctx context.Context) (*keeper, error) {
+	signed, err := s.readCheckpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := s.openState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if k.checkpoint = signed; signed.N > 0 && k.cut == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrIncomplete, stateKey)
+	}
+	return k, nil
+}
+
+// openState opens the log as its state says.
+func (s *Service) openState(ctx context.Context) (*keeper, error) {
 	k := &keeper{Service: s, cosigned: map[string]int64{}}
+	for p := range s.cfg.PartitionCount {
+		k.positions = append(k.positions, position{Partition: p})
+	}
 	var last state
 	found, err := readRecord(ctx, s.deps.Blobs, stateKey, &last)
 	if err != nil {
 		return nil, err
-	}
-	if k.checkpoint, err = s.readCheckpoint(ctx); err != nil {
-		return nil, err
-	}
-	if k.checkpoint.N > 0 && !found {
-		return nil, fmt.Errorf("%w: %s", ErrIncomplete, stateKey)
-	}
-	for p := range s.cfg.PartitionCount {
-		k.positions = append(k.positions, position{Partition: p})
 	}
 	if found {
 		if len(last.Positions) != len(k.positions) {
@@ -222,6 +232,14 @@ func leaf(partition int, m journal.Message) tlog.Hash {
 func (k *keeper) rewind(ctx context.Context, to position) error {
 	if to.Partition < 0 || to.Partition >= len(k.positions) || to.Sequence >= k.positions[to.Partition].Sequence {
 		return fmt.Errorf("cut %d: partition %d is set back to %d", k.cut+1, to.Partition, to.Sequence)
+	}
+	if to.Sequence > 0 {
+		m, err := k.journals[to.Partition].Get(ctx, to.Sequence)
+		if err != nil {
+			return fmt.Errorf("partition %d: %w", to.Partition, err)
+		}
+		hash := leaf(to.Partition, m)
+		to.Entry = &hash
 	}
 	to.Bytes = k.positions[to.Partition].Bytes
 	k.positions[to.Partition] = to

@@ -45,6 +45,7 @@ func stopped(deps Deps, number, partitions int) *partition.Partition {
 	deps = deps.withDefaults()
 	return partition.New(partition.Config{Partition: number, Partitions: partitions}, partition.Deps{
 		NC: deps.NC, Shared: deps.Shared, Views: deps.Views, Blobs: deps.Blobs, Clock: deps.Clock, Logger: deps.Logger,
+		Metrics: partition.NewMetrics(nil),
 	})
 }
 

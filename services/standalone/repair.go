@@ -26,13 +26,16 @@ type Stores struct {
 	Views   views.Store
 	Blobs   blob.Store
 
-	Partitions int // of every domain
+	Partitions   int    // of every domain
+	Installation string // its id
 }
 
 // RepairOptions are the options of Repair.
 type RepairOptions struct {
 	// Recreate makes an empty read model where the embedded one is missing. Without it Stores.Views is then nil.
 	Recreate bool
+	// Unviewed opens no read model.
+	Unviewed bool
 }
 
 // Repair opens the stores of a service, calls use, and closes them. Embedded ones are locked: an error wraps datafolder.ErrInUse
@@ -53,6 +56,7 @@ func (q *Quire) whileStopped(ctx context.Context, open func(context.Context, *pr
 	if !q.isExternal() {
 		q.folder, err = datafolder.Open(q.cfg.Data, datafolder.Options{
 			Secret: q.cfg.Secret.Reveal(), Previous: q.cfg.SecretPrevious.Bytes(), AdminToken: q.cfg.AdminToken.Reveal(),
+			CheckpointKey: q.cfg.CheckpointKey.Reveal(),
 		})
 		if err != nil {
 			return err
@@ -101,10 +105,17 @@ func (p *process) openStores(ctx context.Context, service event.Domain, o Repair
 		return s, err
 	}
 	s.Shared, p.recreate = p.shared, o.Recreate
-	s.Views, err = p.openView(ctx, service, collectionsOf(service))
+	if !o.Unviewed {
+		s.Views, err = p.openView(ctx, service, collectionsOf(service))
+	}
 	if missing := new(*missingModel); err != nil && (service == event.Billing || !errors.As(err, missing)) {
 		return s, err
 	}
-	s.Partitions, err = journal.Open(s.NC, service.Stream(0)).Partitions(ctx)
+	metadata, err := journal.Open(s.NC, service.Stream(0)).Metadata(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.Installation = metadata[journal.InstallationKey]
+	s.Partitions, err = journal.Partitions(metadata)
 	return s, err
 }

@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/event"
+	"quire.dev/services/archive"
 	"quire.dev/services/billing"
 	"quire.dev/services/standalone"
 )
@@ -22,7 +23,7 @@ func (c *command) repairCommand() *cobra.Command {
 	var o admin.AuditOptions
 	table, yes, partition := "", false, -1
 	cmd := &cobra.Command{
-		Use: "repair --table <table> | snapshots | read-model | accept-gap | accept-missing", Short: "Rewrite a damaged table from the journal, or fix a refused start",
+		Use: "repair --table <table> | snapshots | read-model | accept-gap | accept-missing | log", Short: "Rewrite a damaged table from the journal, or fix a refused start",
 		Long: `With --table: runs an audit, shows how a table differs from the journal, asks for confirmation, and rewrites the rows that
 differ. Rows that the journal does not have are deleted. Tables: ledger, days, statements, events, adminLog, and snapshots,
 which are deleted if they differ.
@@ -41,7 +42,7 @@ settings, with the URLs of the service. Each shows what it would do, and does it
 	addScope(cmd, &o, &partition)
 	cmd.Flags().StringVar(&table, "table", "", "ledger, days, statements, events, adminLog or snapshots")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
-	cmd.AddCommand(c.repairSnapshots(), c.repairModel(), c.repairGap(), c.repairMissing())
+	cmd.AddCommand(c.repairSnapshots(), c.repairModel(), c.repairGap(), c.repairMissing(), c.repairLog())
 	return cmd
 }
 
@@ -249,6 +250,46 @@ func checkActor(by string) error {
 		return cli.Usage("--by must be your name, for the log: 1 to %d bytes", maxNameBytes)
 	}
 	return nil
+}
+
+// repairLog is the command `repair log`.
+func (c *command) repairLog() *cobra.Command {
+	yes := false
+	cmd := &cobra.Command{
+		Use: "log", Short: "Have the log go on with billing journals that were restored from a backup", Args: cli.None,
+		Long: `For a log that does not grow because a billing journal lacks messages which the log has, or has others in their place. The log
+records which messages are lost, where everybody sees it, and goes on with what the journals have. Archived segments with lost
+messages are moved to archive/aside in the blob store. In a cluster, stop the archive, and use its users of NATS and of the bucket.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.onStopped(cmd.Context(), event.Billing, standalone.RepairOptions{Unviewed: true}, func(ctx context.Context, s standalone.Stores) error {
+				cfg := archive.Config{PartitionCount: s.Partitions, Installation: func() string { return s.Installation }}
+				deps := archive.Deps{NC: s.NC, Shared: s.Shared, Blobs: s.Blobs}
+				list, err := archive.FindRewound(ctx, cfg, deps)
+				if err != nil {
+					return err
+				}
+				if len(list) == 0 {
+					fmt.Fprintln(c.stdout, "The log fits the journals. Nothing to do.")
+					return nil
+				}
+				for _, one := range list {
+					fmt.Fprintf(c.stdout, "%s has messages up to %d as the log has them. Lost: %d to %d. Segments to set aside: %d\n",
+						one.Stream, one.Kept, one.Kept+1, one.Logged, len(one.Segments))
+				}
+				if !yes {
+					fmt.Fprintln(c.stdout, "Nothing was changed: do it with --yes.")
+					return nil
+				}
+				if err := archive.AcceptRewound(ctx, cfg, deps, list); err != nil {
+					return err
+				}
+				fmt.Fprintln(c.stdout, "recorded; the next checkpoint of the log has it")
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	return cmd
 }
 
 // onStopped calls use with the stores of a service that does not run.
