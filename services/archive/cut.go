@@ -12,12 +12,14 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/proof"
 )
 
 // Names in the blob store beside the log, which is after proof.LogPrefix.
 const (
 	private  = "archive/log/"
 	stateKey = private + "state"
+	cutsKey  = private + "cuts/"
 
 	// maxRecord bounds a cut and the state, each with all partitions.
 	maxRecord = 1 << 20
@@ -52,7 +54,11 @@ type state struct {
 	Positions []position `json:"positions"` // of every partition, in order
 }
 
-func cutKey(number int64) string { return fmt.Sprintf("%scuts/%020d", private, number) }
+// Beginning returns, in their order, the blobs and prefixes that a copy of a log at work takes first, so that it has the rest of the log
+// that they need: what is signed is in the state, and tiles only grow.
+func Beginning() []string { return []string{proof.LogCheckpoint, stateKey, cutsKey} }
+
+func cutKey(number int64) string { return fmt.Sprintf("%s%020d", cutsKey, number) }
 
 // readRecord reads a blob in JSON. It returns false if it does not exist.
 func readRecord(ctx context.Context, blobs blob.Store, key string, to any) (bool, error) {

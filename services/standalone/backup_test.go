@@ -263,7 +263,7 @@ func TestABackUpUnderLoadIsWholeAndCharged(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
 	folder, place := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
-	settings := []string{"QUIRE_PARTITIONS=3", "QUIRE_ADMIN_TOKEN=" + testAdminToken}
+	settings := []string{"QUIRE_PARTITIONS=3", "QUIRE_ADMIN_TOKEN=" + testAdminToken, "QUIRE_CHECKPOINT_INTERVAL=1s"}
 	c := launch(t, folder, settings...)
 	shelves := newShelves(t, c.base, 4, random)
 	stop := writing(t, c.base, shelves)
@@ -276,6 +276,7 @@ func TestABackUpUnderLoadIsWholeAndCharged(t *testing.T) {
 		for i, s := range shelves {
 			before[i] = s.now()
 		}
+		signed := checkpointOf(t, c.base, 1)
 		if out, errs, code := quire(t, folder, settings, "backup", "--to", place); code != 0 || !strings.Contains(out, "everything acknowledged before") {
 			t.Fatalf("back up (seed %d): %d %q %q", seed, code, out, errs)
 		}
@@ -299,6 +300,7 @@ func TestABackUpUnderLoadIsWholeAndCharged(t *testing.T) {
 			}
 		}
 		auditRestored(t, r.base)
+		checkConsistent(t, filepath.Join(restored, "blobs"), signed, checkpointOf(t, r.base, signed.N+1))
 		if err := r.end(t, syscall.SIGTERM); err != nil {
 			t.Errorf("orderly stop: %v\n%s", err, r.stderr)
 		}

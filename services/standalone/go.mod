@@ -27,10 +27,7 @@ require (
 	quire.dev/tools/cluster v0.0.0
 )
 
-require (
-	github.com/transparency-dev/formats v0.1.1 // indirect
-	golang.org/x/mod v0.43.0 // indirect
-)
+require github.com/transparency-dev/formats v0.1.1 // indirect
 
 require (
 	al.essio.dev/pkg/shellescape v1.5.1 // indirect
@@ -94,7 +91,6 @@ require (
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/stripe/stripe-go/v82 v82.5.1 // indirect
 	github.com/tinylib/msgp v1.6.4 // indirect
-	github.com/transparency-dev/formats v0.1.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fasthttp v1.51.0 // indirect
 	github.com/valyala/tcplisten v1.0.0 // indirect

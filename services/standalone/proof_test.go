@@ -4,13 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/proof"
+	"quire.dev/pkg/tilelog"
 )
 
 // TestTheDocumentChecksAnEntryByHand runs the commands of docs/proof.md as they are.
@@ -35,17 +43,7 @@ func TestTheDocumentChecksAnEntryByHand(t *testing.T) {
 	}
 	child := launch(t, t.TempDir())
 	accountKey(t, child.base)
-	eventually.NoError(t, "the log has a checkpoint", func() error {
-		answer, err := http.Get(child.base + "/log/checkpoint")
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			return errors.New(answer.Status)
-		}
-		return nil
-	})
+	checkpointOf(t, child.base, 1)
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", script.String())
 	command.Dir = t.TempDir()
 	command.Env = append(os.Environ(), "URL="+child.base, "LC_ALL=C.UTF-8")
@@ -58,5 +56,53 @@ func TestTheDocumentChecksAnEntryByHand(t *testing.T) {
 	lines := strings.Fields(strings.NewReplacer("  -", "").Replace(string(out)))
 	if len(blocks) != 4 || len(lines) != 8 || strings.Join(lines[:3], " ") != "Signature Verified Successfully" || lines[3] != lines[4] || lines[5] != lines[6] || len(lines[7]) != 64 {
 		t.Errorf("%d blocks print %q: %s", len(blocks), lines, &stderr)
+	}
+}
+
+// checkpointOf waits for a checkpoint of a log with a number of entries, and returns its tree.
+func checkpointOf(t *testing.T, base string, entries int64) (tree tlog.Tree) {
+	t.Helper()
+	get := func(path string) ([]byte, error) {
+		answer, err := http.Get(base + path)
+		if err != nil {
+			return nil, err
+		}
+		defer answer.Body.Close()
+		data, err := io.ReadAll(answer.Body)
+		if answer.StatusCode != http.StatusOK {
+			err = errors.New(answer.Status)
+		}
+		return data, err
+	}
+	eventually.NoError(t, fmt.Sprintf("the log has a checkpoint of %d entries", entries), func() error {
+		key, err := get("/log/key")
+		if err != nil {
+			return err
+		}
+		verifier, err := note.NewVerifier(strings.TrimSpace(string(key)))
+		if err != nil {
+			return err
+		}
+		checkpoint, err := get("/log/checkpoint")
+		if err != nil {
+			return err
+		}
+		if tree, err = tilelog.Parse(checkpoint, verifier); err == nil && tree.N < entries {
+			err = fmt.Errorf("it has %d", tree.N)
+		}
+		return err
+	})
+	return tree
+}
+
+// checkConsistent fails unless the log in a folder of blobs goes on from an earlier tree to a later one.
+func checkConsistent(t *testing.T, blobs string, old, tree tlog.Tree) {
+	t.Helper()
+	consistency, err := tilelog.NewReader(disk.Reading(blobs), proof.LogPrefix).ProveConsistency(t.Context(), old.N, tree)
+	if err == nil {
+		err = tlog.CheckTree(consistency, tree.N, tree.Hash, old.N, old.Hash)
+	}
+	if err != nil {
+		t.Errorf("the log of %d entries does not continue the one of %d: %v", tree.N, old.N, err)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/proof"
+	"quire.dev/services/archive"
 )
 
 const (
@@ -139,7 +141,15 @@ func (w *work) copyBlobs(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		defer close(done)
-		return w.blobs.copyAll(working, "")
+		for _, name := range archive.Beginning() {
+			if err := w.blobs.copyAll(working, name); err != nil {
+				return err
+			}
+		}
+		if err := w.blobs.copyAll(working, ""); err != nil {
+			return err
+		}
+		return w.blobs.copyAll(working, proof.LogPrefix) // tiles that were not full when the state was copied, and are now
 	})
 	return group.Wait()
 }
